@@ -1,0 +1,150 @@
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'eslint/config'
+import tseslint from 'typescript-eslint'
+
+const rootDir = fileURLToPath(new URL('..', import.meta.url))
+
+/** Rules that ESLint itself has no option for, each with the reason that the offender gets to read. */
+const everywhere = [
+  { selector: 'ExportDefaultDeclaration', message: 'Named exports only: one thing has one name everywhere.' },
+  { selector: 'TSExportAssignment', message: 'Named exports only: one thing has one name everywhere.' },
+  { selector: 'TSEnumDeclaration', message: 'No enum: use a union of literals, which needs no code at run time.' }
+]
+
+/** A cast claims what only a check can know, so it lives where `unknown` is looked at: in functions called parse…. */
+const castsOnlyInParse = {
+  selector:
+    'TSAsExpression:not([typeAnnotation.typeName.name="const"]):not(FunctionDeclaration[id.name=/^parse/] TSAsExpression)',
+  message: 'No `as` outside a parse function.'
+}
+
+const randomness = [
+  'randomBytes',
+  'randomFill',
+  'randomFillSync',
+  'randomInt',
+  'randomUUID',
+  'getRandomValues',
+  'webcrypto'
+]
+
+/** What makes a result depend on more than its arguments. The ports Clock and Random bring these in. */
+const impureGlobals = [
+  ['Date', 'Time arrives as nowSeconds.'],
+  ['performance', 'Time arrives as nowSeconds.'],
+  ['process', 'Settings arrive as arguments.'],
+  ['fetch', 'The network is behind a port.'],
+  ['WebSocket', 'The network is behind a port.'],
+  ['crypto', 'Randomness is behind the port Random.'],
+  ['console', 'Errors are thrown, not printed.'],
+  ...[
+    'setTimeout',
+    'setInterval',
+    'setImmediate',
+    'clearTimeout',
+    'clearInterval',
+    'clearImmediate',
+    'queueMicrotask'
+  ].map((name) => [name, 'Expiry is checked on read; there are no timers here.'])
+].map(([name, message]) => ({ name, message }))
+
+const impureImports = [
+  ...['node:crypto', 'crypto'].map((name) => ({
+    name,
+    importNames: [...randomness, 'default'],
+    message: 'Randomness is behind the port Random; import a pure function such as createHash by its name.'
+  })),
+  ...[
+    'node:process',
+    'process',
+    'node:timers',
+    'timers',
+    'node:timers/promises',
+    'node:console',
+    'node:perf_hooks'
+  ].map((name) => ({ name, message: 'Pure code knows no process, clock or console.' }))
+]
+
+const expressPattern = {
+  group: ['express', 'express/*', 'express-serve-static-core', 'express4'],
+  message: 'Only src/http knows Express.'
+}
+
+/** One object per folder, because a later setting of a rule replaces an earlier one and does not add to it. */
+const restrictedImports = (pattern, paths = []) => [
+  'error',
+  { paths, patterns: pattern === undefined ? [] : [pattern] }
+]
+
+export default defineConfig(
+  { ignores: ['dist/', 'node_modules/', '.cache/', '.config/api/'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { project: './tsconfig.json', tsconfigRootDir: rootDir } },
+    rules: {
+      eqeqeq: 'error',
+      'no-restricted-syntax': ['error', ...everywhere],
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/consistent-type-exports': 'error',
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      // `declare global { namespace Express }` is the one way to say what req.user is.
+      '@typescript-eslint/no-namespace': ['error', { allowDeclarations: true }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/switch-exhaustiveness-check': 'error'
+    }
+  },
+
+  {
+    files: ['src/**/*.ts'],
+    rules: {
+      'no-restricted-syntax': ['error', ...everywhere, castsOnlyInParse],
+      '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern)
+    }
+  },
+  {
+    // Here values of foreign type systems (SQL rows, two versions of did-resolver) meet ours.
+    files: ['src/adapters/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...everywhere] }
+  },
+  {
+    files: ['src/setup-did-auth.ts', 'src/index.ts'],
+    rules: {
+      '@typescript-eslint/no-restricted-imports': restrictedImports({ ...expressPattern, allowTypeImports: true })
+    }
+  },
+  {
+    files: ['src/http/**/*.ts'],
+    rules: { '@typescript-eslint/no-restricted-imports': 'off' }
+  },
+  {
+    files: ['src/protocol/**/*.ts', 'src/flows/**/*.ts'],
+    rules: {
+      'no-restricted-globals': ['error', { globals: impureGlobals, checkGlobalObject: true }],
+      'no-restricted-properties': [
+        'error',
+        { object: 'Math', property: 'random', message: 'Randomness is behind the port Random.' }
+      ],
+      '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern, impureImports)
+    }
+  },
+
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      // Tests hand over wrong values on purpose, read JSON bodies that are `any`, and may know that a value is there.
+      '@typescript-eslint/explicit-module-boundary-types': 'off',
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+      '@typescript-eslint/no-unnecessary-condition': 'off',
+      '@typescript-eslint/require-await': 'off',
+      '@typescript-eslint/unbound-method': 'off'
+    }
+  }
+)

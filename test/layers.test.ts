@@ -1,0 +1,173 @@
+import { describe, expect, it } from '@jest/globals'
+import { fileURLToPath } from 'node:url'
+import { findLayerFaults, type Layer } from './support/find-layer-faults.js'
+import { listSourceFiles, parseImports, readImports } from './support/read-imports.js'
+
+const OWN_NAME = /^express-did-auth(\/|$)/
+const ANY = /^/
+
+/**
+ * Who may import whom. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
+ * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
+ */
+const LAYERS: readonly Layer[] = [
+  { name: 'errors', files: /^src\/errors\.ts$/, uses: [], packages: /^$/ },
+  { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
+  { name: 'ports', files: /^src\/ports\.ts$/, uses: ['errors', 'protocol'] },
+  { name: 'config', files: /^src\/config\.ts$/, uses: ['errors', 'protocol', 'ports'] },
+  { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
+  { name: 'http', files: /^src\/http\//, uses: ['errors', 'protocol', 'ports', 'config', 'flows'], packages: ANY },
+  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports'] },
+  {
+    name: 'setup',
+    files: /^src\/setup-did-auth\.ts$/,
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'adapters'],
+    typePackages: /^express$/
+  },
+  {
+    name: 'index',
+    files: /^src\/index\.ts$/,
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'setup'],
+    typePackages: /^express$/
+  },
+  // The other doors. Besides setup, they alone name adapters.
+  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports', 'adapters'], aloof: true },
+  { name: 'testing', files: /^src\/testing\.ts$/, uses: ['errors', 'protocol', 'ports', 'adapters'] },
+  { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
+
+  // Users of the package, by its name. They show that what is public is enough.
+  { name: 'servers/shared', files: /^servers\/shared\//, uses: [], packages: ANY },
+  { name: 'servers/auth', files: /^servers\/auth\//, uses: ['servers/shared'], packages: ANY },
+  { name: 'servers/relay', files: /^servers\/relay\//, uses: ['servers/shared'], packages: ANY },
+  { name: 'servers/vault', files: /^servers\/vault\//, uses: ['servers/shared'], packages: ANY },
+  {
+    name: 'servers/cli',
+    files: /^servers\/cli\.ts$/,
+    uses: ['servers/shared', 'servers/auth', 'servers/relay', 'servers/vault'],
+    packages: ANY
+  },
+  { name: 'examples', files: /^examples\//, uses: [], packages: ANY }
+]
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** The faults of made-up files, given as path and text. */
+function faultsOf(sources: Readonly<Record<string, string>>): string[] {
+  const imports = Object.entries(sources).flatMap(([file, text]) => parseImports(file, text))
+  return findLayerFaults(LAYERS, Object.keys(sources), imports)
+}
+
+describe('the layers', () => {
+  it('hold for every file in src, servers and examples', () => {
+    const files = listSourceFiles(root, ['src', 'servers', 'examples'])
+    expect(files).toContain('src/index.ts')
+    expect(
+      findLayerFaults(
+        LAYERS,
+        files,
+        files.flatMap((file) => readImports(root, file))
+      )
+    ).toEqual([])
+  })
+
+  it('keep src from importing the package by its own name, which would be a hidden cycle', () => {
+    const files = listSourceFiles(root, ['src'])
+    const own = files.flatMap((file) => readImports(root, file)).filter(({ to }) => OWN_NAME.test(to))
+    expect(own).toEqual([])
+  })
+})
+
+describe('findLayerFaults', () => {
+  it('accepts imports of layers further up the table', () => {
+    expect(
+      faultsOf({
+        'src/errors.ts': '',
+        'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
+        'src/protocol/jwt.ts': "export * from './did.js'",
+        'src/http/routes.ts': "import express from 'express'\nimport { parseDid } from '../protocol/did.js'",
+        'src/setup-did-auth.ts': "import type { Express } from 'express'\nimport { routes } from './http/routes.js'",
+        'servers/shared/serve.ts': "import express from 'express'",
+        'servers/auth/app.ts':
+          "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../shared/serve.js'"
+      })
+    ).toEqual([])
+  })
+
+  it.each([
+    ['a value', "import { routes } from '../http/routes.js'"],
+    ['a type', "import type { Routes } from '../http/routes.js'"],
+    ['a type in place', "export type Routes = import('../http/routes.js').Routes"],
+    ['a re-export', "export * from '../http/routes.js'"],
+    ['a dynamic import', "export const routes = () => import('../http/routes.js')"]
+  ])('finds an upward import: %s', (_what, text) => {
+    expect(faultsOf({ 'src/flows/log-in.ts': text, 'src/http/routes.ts': '' })).toEqual([
+      'src/flows/log-in.ts (flows) imports src/http/routes.ts (http)'
+    ])
+  })
+
+  it('finds a cycle within a layer', () => {
+    expect(
+      faultsOf({
+        'src/protocol/jwt.ts': "import './did.js'",
+        'src/protocol/did.ts': "import type { Jwt } from './jwt.js'"
+      })
+    ).toEqual(['a cycle: src/protocol/jwt.ts → src/protocol/did.ts → src/protocol/jwt.ts'])
+  })
+
+  it.each(['express', 'express/lib/router', 'express-serve-static-core'])('finds %s outside http', (name) => {
+    expect(faultsOf({ 'src/adapters/system.ts': `import type { X } from '${name}'` })).toEqual([
+      `src/adapters/system.ts (adapters) imports the package ${name}`
+    ])
+  })
+
+  it('finds Express at run time in setup, where only its types may be', () => {
+    expect(faultsOf({ 'src/setup-did-auth.ts': "import { Router, type Express } from 'express'" })).toEqual([
+      'src/setup-did-auth.ts (setup) imports the package express'
+    ])
+    expect(faultsOf({ 'src/setup-did-auth.ts': "import { type Router, type Express } from 'express'" })).toEqual([])
+  })
+
+  it.each(['ethers', 'node:crypto', 'express-did-auth'])('finds the package %s in protocol', (name) => {
+    expect(faultsOf({ 'src/protocol/did.ts': `import '${name}'` })).toEqual([
+      `src/protocol/did.ts (protocol) imports the package ${name}`
+    ])
+  })
+
+  it('finds an adapter named by anything but setup and the doors', () => {
+    const adapter = { 'src/adapters/memory-sessions.ts': '' }
+    const text = "import '../adapters/memory-sessions.js'"
+    expect(faultsOf({ ...adapter, 'src/flows/log-in.ts': text })).toHaveLength(1)
+    expect(faultsOf({ ...adapter, 'src/index.ts': text.replace('../', './') })).toHaveLength(1)
+    expect(faultsOf({ ...adapter, 'src/stores/sqlite.ts': text })).toEqual([])
+    expect(faultsOf({ ...adapter, 'src/setup-did-auth.ts': text.replace('../', './') })).toEqual([])
+  })
+
+  it('finds one server importing another', () => {
+    expect(
+      faultsOf({ 'servers/relay/app.ts': "import { app } from '../auth/app.js'", 'servers/auth/app.ts': '' })
+    ).toEqual(['servers/relay/app.ts (servers/relay) imports servers/auth/app.ts (servers/auth)'])
+  })
+
+  it.each(['servers/auth/app.ts', 'servers/shared/serve.ts'])('finds a path into src in %s', (file) => {
+    expect(faultsOf({ [file]: "import '../../src/errors.js'", 'src/errors.ts': '' })).toEqual([
+      expect.stringContaining('imports src/errors.ts (errors)')
+    ])
+  })
+
+  it('finds a path into src in an example', () => {
+    expect(faultsOf({ 'examples/demo.ts': "import '../src/index.js'", 'src/index.ts': '' })).toEqual([
+      'examples/demo.ts (examples) imports src/index.ts (index)'
+    ])
+  })
+
+  it('finds a file outside the table', () => {
+    expect(faultsOf({ 'src/utils.ts': '' })).toEqual(['src/utils.ts is in no layer'])
+    expect(faultsOf({ 'servers/misc.ts': '' })).toEqual(['servers/misc.ts is in no layer'])
+  })
+
+  it('finds an import of what is not there, or lies outside the layers', () => {
+    expect(faultsOf({ 'src/errors.ts': "import '../test/support/clock.js'" })).toEqual([
+      'src/errors.ts imports test/support/clock.ts, which is not there or outside the layers'
+    ])
+  })
+})
