@@ -27,7 +27,8 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'index',
     files: /^src\/index\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'setup'],
+    // The signer and the memory store are public; like the other doors it may name adapters.
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'setup', 'adapters'],
     typePackages: /^express$/
   },
   // The other doors. Besides setup, they alone name adapters.

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto'
+import sha3 from 'js-sha3'
+import type { Curve } from '../protocol/curve.js'
+
+type Arithmetic = Pick<Curve, 'kind' | 'sign' | 'verify' | 'recover' | 'publicKeyOf'>
+
+let loading: Promise<Curve> | undefined
+
+/**
+ * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
+ * `@bitauth/libauth`.
+ *
+ * On first use, not on import: libauth has a top-level await, which would keep `require()` of this package from working.
+ */
+export function loadCurve(): Promise<Curve> {
+  loading ??= loadNative().catch(loadWasm).then(withHashes)
+  return loading
+}
+
+/** Adds the two hashes. js-sha3 takes half the time of the alternatives for the short texts of this protocol. */
+export function withHashes(arithmetic: Arithmetic): Curve {
+  return {
+    ...arithmetic,
+    sha256: (data) => createHash('sha256').update(data).digest(),
+    keccak256: (data) => new Uint8Array(sha3.keccak256.arrayBuffer(data)),
+    keccak256Hex: (data) => sha3.keccak256(data)
+  }
+}
+
+/**
+ * The native build.
+ *
+ * Its bindings are imported by their own name, because the package's main file falls back silently to JavaScript that is
+ * forty times slower.
+ */
+export async function loadNative(): Promise<Arithmetic> {
+  const { default: native } = await import('secp256k1/bindings.js')
+  return {
+    kind: 'native',
+    sign: (hash, privateKey) => {
+      const { signature, recid } = native.ecdsaSign(hash, privateKey)
+      return { signature, recovery: recid }
+    },
+    verify: (hash, signature, publicKey) => {
+      try {
+        return native.ecdsaVerify(signature, hash, publicKey)
+      } catch {
+        return false
+      }
+    },
+    recover: (hash, signature, recovery) => {
+      try {
+        return native.ecdsaRecover(signature, recovery, hash, false)
+      } catch {
+        return undefined
+      }
+    },
+    publicKeyOf: (privateKey) =>
+      native.privateKeyVerify(privateKey) ? native.publicKeyCreate(privateKey, false) : undefined
+  }
+}
+
+/** The WASM build. Its functions return a string where they fail. */
+export async function loadWasm(): Promise<Arithmetic> {
+  const { secp256k1: wasm } = await import('@bitauth/libauth')
+  return {
+    kind: 'wasm',
+    sign: (hash, privateKey) => {
+      const signed = wasm.signMessageHashRecoverableCompact(privateKey, hash)
+      if (typeof signed === 'string') throw new Error(signed)
+      return { signature: signed.signature, recovery: signed.recoveryId }
+    },
+    verify: (hash, signature, publicKey) => wasm.verifySignatureCompactLowS(signature, publicKey, hash),
+    recover: (hash, signature, recovery) => {
+      if (recovery !== 0 && recovery !== 1) return undefined
+      const publicKey = wasm.recoverPublicKeyUncompressed(signature, recovery, hash)
+      return typeof publicKey === 'string' ? undefined : publicKey
+    },
+    publicKeyOf: (privateKey) => {
+      const publicKey = wasm.derivePublicKeyUncompressed(privateKey)
+      return typeof publicKey === 'string' ? undefined : publicKey
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * The closed list of error codes, each with the fixed text that its client is shown.
+ *
+ * A code is stable: clients may switch on it. A text is for people. The HTTP status of each code lives in
+ * `http/send-error.ts`, so that what is wrong and how it travels stay apart.
+ */
+export const errorTexts = {
+  ERR_CONFIG: 'Invalid configuration',
+  ERR_REQUEST: 'Invalid request',
+  ERR_JSON: 'Malformed JSON',
+  ERR_TOO_LARGE: 'Request too large',
+  ERR_CROSS_ORIGIN: 'Cross-origin request refused',
+  ERR_TOO_MANY_REQUESTS: 'Too many requests',
+  ERR_DID: 'Invalid DID',
+  ERR_DID_UNSUPPORTED: 'Unsupported DID',
+  ERR_SIGNATURE: 'Invalid signature',
+  ERR_CHALLENGE: 'Invalid challenge response',
+  ERR_CHALLENGE_EXPIRED: 'Invalid challenge response: expired',
+  ERR_CHALLENGE_USED: 'Invalid challenge response: used',
+  ERR_CREDENTIAL: 'Invalid credential',
+  ERR_CREDENTIAL_EXPIRED: 'Expired credential',
+  ERR_CREDENTIAL_ISSUER: 'Unproved credential issuer',
+  ERR_DISCLOSURE_MISSING: 'Missing credentials or claims',
+  ERR_BUSINESS_LOGIC: 'Refused',
+  ERR_ACCESS_TOKEN_MISSING: 'Missing access token',
+  ERR_ACCESS_TOKEN: 'Invalid access token',
+  ERR_ACCESS_TOKEN_EXPIRED: 'Expired access token',
+  ERR_REFRESH_TOKEN: 'Invalid refresh token',
+  ERR_REFRESH_TOKEN_REUSED: 'Refresh token used twice: session revoked',
+  ERR_BUSY: 'Busy, try again',
+  ERR_STORE: 'Store unavailable, try again',
+  ERR_RESOLVER: 'DID resolver unavailable, try again',
+  ERR_SIGNER: 'Signer unavailable, try again',
+  ERR_BUSINESS_LOGIC_TIMEOUT: 'Timed out, try again',
+  ERR_INTERNAL: 'Internal error'
+} as const
+
+/** One code of the closed list in {@link errorTexts}. */
+export type DidAuthErrorCode = keyof typeof errorTexts
+
+export interface DidAuthErrorOptions {
+  /** Replaces the fixed text: only for text that the application itself wrote (business logic, configuration). */
+  message?: string
+  /** What led to it. For the log only, never shown to a client. */
+  cause?: unknown
+  /** Whole seconds after which a retry makes sense, sent as `Retry-After`. */
+  retryAfterSeconds?: number
+}
+
+/** The only error class: everything that this package refuses is one of these, told apart by `code`. */
+export class DidAuthError extends Error {
+  override readonly name = 'DidAuthError'
+  readonly code: DidAuthErrorCode
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {
+    super(options.message ?? errorTexts[code], options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.retryAfterSeconds = options.retryAfterSeconds
+  }
+}

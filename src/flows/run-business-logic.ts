@@ -1,0 +1,59 @@
+import { Buffer } from 'node:buffer'
+import { DidAuthError } from '../errors.js'
+import { isReservedClaim } from '../protocol/access-token.js'
+import { isObject, type JsonObject } from '../protocol/json.js'
+import type { Parts } from './parts.js'
+
+/** Seconds that business logic may take. */
+export const BUSINESS_LOGIC_SECONDS = 10
+
+/** Bytes of JSON that the claims it adds may take, and characters that its refusal may have. */
+const MAX_TOKEN_CLAIMS_BYTES = 1024
+const MAX_REFUSAL_LENGTH = 200
+
+/**
+ * Runs business logic.
+ *
+ * @param logic - the application's own function, already bound to its argument
+ * @returns the claims that it adds to the user's access tokens, without reserved ones
+ * @throws DidAuthError ERR_BUSINESS_LOGIC when it throws (with its message) or returns exactly false,
+ * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s; TypeError when the claims that it returns are no JSON object of at most 1 KiB
+ */
+export async function runBusinessLogic(
+  parts: Pick<Parts, 'deadline'>,
+  logic: () => unknown
+): Promise<JsonObject | undefined> {
+  const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
+  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => refusalsMarked(logic), expired)
+  if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC')
+  return parseTokenClaims(isObject(result) ? result.tokenClaims : undefined)
+}
+
+async function refusalsMarked(logic: () => unknown): Promise<unknown> {
+  try {
+    return await logic()
+  } catch (cause) {
+    const message = refusalText(cause)
+    throw new DidAuthError('ERR_BUSINESS_LOGIC', message === '' ? { cause } : { cause, message })
+  }
+}
+
+/** The application's own words, fit for one line of plain text. */
+function refusalText(thrown: unknown): string {
+  const message = isObject(thrown) ? thrown.message : thrown
+   
+  return typeof message === 'string'
+    ? message.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, MAX_REFUSAL_LENGTH)
+    : ''
+}
+
+function parseTokenClaims(value: unknown): JsonObject | undefined {
+  if (value === undefined) return undefined
+  const json = isObject(value) ? JSON.stringify(value) : ''
+  if (json === '' || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES) {
+    throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
+  }
+  const claims = JSON.parse(json) as JsonObject
+  const kept = Object.entries(claims).filter(([name]) => !isReservedClaim(name))
+  return kept.length === 0 ? undefined : Object.fromEntries(kept)
+}

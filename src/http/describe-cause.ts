@@ -1,0 +1,28 @@
+import { isObject } from '../protocol/json.js'
+
+// Tokens, signatures, hashes and keys are long runs without a blank; words and paths are not.
+const SECRET = /[A-Za-z0-9+/_=-]*(?:[A-Za-z0-9_-]{20,}\.){2}[A-Za-z0-9_-]+|[A-Za-z0-9_-]{32,}/g
+const MAX_LENGTH = 2_000
+const MAX_DEPTH = 5
+
+/**
+ * What a log may say of an error: name, code, message and stack of it and of its causes, with everything cut out that
+ * could be a token, a signature, a challenge or a key. Libraries like to quote what they were given.
+ */
+export function describeCause(cause: unknown, depth = 0): unknown {
+  if (!isObject(cause) || depth === MAX_DEPTH) return cause === undefined ? undefined : { type: typeof cause }
+  const { name, code, message, stack } = cause
+  return {
+    ...withText({ name, code, message, stack }),
+    ...(cause.cause !== undefined && { cause: describeCause(cause.cause, depth + 1) })
+  }
+}
+
+function withText(fields: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]) => {
+      if (typeof value !== 'string' && typeof value !== 'number') return []
+      return [[name, String(value).slice(0, MAX_LENGTH).replace(SECRET, '[cut]')]]
+    })
+  )
+}

@@ -1,0 +1,26 @@
+import type { AccessTokenClaims } from '../protocol/access-token.js'
+
+/** What `requireDid` adds to a request besides `req.user`. */
+export interface DidAuthInfo {
+  /** The session that the access token belongs to; undefined for a token made elsewhere with the service's key. */
+  sessionId: string | undefined
+  /** The verified payload of the access token, frozen. */
+  claims: AccessTokenClaims
+}
+
+declare global {
+  // Express's own way to be extended; a namespace is what it offers.
+   
+  namespace Express {
+    interface User {
+      /** The DID that the user proved control of, as received at login. */
+      did: string
+    }
+    interface Request {
+      /** The authenticated user, behind `requireDid`. */
+      user?: User | undefined
+      /** Session and claims, behind `requireDid`. */
+      auth?: DidAuthInfo | undefined
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import { computeChallenge, type ChallengeInput } from './challenge.js'
+import type { Curve } from './curve.js'
+import { recoverPersonalSigner, type RecoverableSignature } from './personal-sign.js'
+
+/** Key recoveries that one request may cost, the looks at why it failed included. */
+export const MAX_RECOVERIES = 24
+
+export interface ChallengeResponse {
+  /** Address of the user's DID, lower case. */
+  address: string
+  signature: RecoverableSignature
+  /** The messages that would be good over a challenge, the likeliest first. */
+  messagesOver: (challenge: string) => string[]
+}
+
+/**
+ * Verifies that the controller of a DID signed the challenge that is expected now.
+ *
+ * Only the current window and the current use count are accepted. One challenge used before and the first of the window
+ * just ended are looked at to tell a client why it was refused, so that it can retry by itself.
+ *
+ * @param expected - what the expected challenge is computed from
+ * @returns the message that was signed
+ * @throws DidAuthError ERR_CHALLENGE, ERR_CHALLENGE_USED, ERR_CHALLENGE_EXPIRED
+ * @see specification, "Message to be signed": rebuild, recover, compare the address
+ */
+export function verifyChallengeResponse(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  response: ChallengeResponse,
+  expected: ChallengeInput
+): string {
+  let recoveriesLeft = MAX_RECOVERIES
+  const signedMessage = (input: ChallengeInput): string | undefined => {
+    const messages = response.messagesOver(computeChallenge(curve, input)).slice(0, recoveriesLeft)
+    recoveriesLeft -= messages.length
+    return messages.find((message) => recoverPersonalSigner(curve, message, response.signature) === response.address)
+  }
+
+  const message = signedMessage(expected)
+  if (message !== undefined) return message
+
+  const { useCount, window } = expected
+  const refusals: [ChallengeInput, DidAuthErrorCode][] = [
+    [{ ...expected, window: window - 1, useCount: 0 }, 'ERR_CHALLENGE_EXPIRED']
+  ]
+  if (useCount > 0) refusals.unshift([{ ...expected, useCount: useCount - 1 }, 'ERR_CHALLENGE_USED'])
+  const reason = refusals.find(([input]) => signedMessage(input) !== undefined)
+  throw new DidAuthError(reason?.[1] ?? 'ERR_CHALLENGE')
+}

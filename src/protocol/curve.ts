@@ -1,0 +1,31 @@
+/**
+ * The arithmetic of secp256k1 and the two hashes that go with it: all that the protocol needs from native or WASM code.
+ *
+ * Byte shapes: `hash` 32 bytes, `signature` 64 bytes (r then s, big-endian), `publicKey` 65 bytes (uncompressed,
+ * starting with 4). Strings are hashed as UTF-8.
+ */
+export interface Curve {
+  /** Which build runs: `native` (libsecp256k1 compiled for this platform) or `wasm` (libsecp256k1 in WebAssembly). */
+  readonly kind: 'native' | 'wasm'
+  sha256(data: string | Uint8Array): Uint8Array
+  keccak256(data: string | Uint8Array): Uint8Array
+  /** Lower-case hexadecimal without `0x`. */
+  keccak256Hex(data: string | Uint8Array): string
+  /** Deterministic (RFC 6979) low-s signature. */
+  sign(hash: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recovery: number }
+  /** False for a high s: normalise first where a high s is acceptable. */
+  verify(hash: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean
+  /** The public key that made the signature, or undefined when there is none. */
+  recover(hash: Uint8Array, signature: Uint8Array, recovery: number): Uint8Array | undefined
+  /** The public key of a private key, or undefined when the private key is zero or not below the curve's order. */
+  publicKeyOf(privateKey: Uint8Array): Uint8Array | undefined
+}
+
+/**
+ * The Ethereum address of a public key, lower case with `0x`.
+ *
+ * @see Ethereum yellow paper, appendix F: the last 20 bytes of the Keccak-256 of the key without its first byte
+ */
+export function addressOfPublicKey(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string {
+  return `0x${curve.keccak256Hex(publicKey.subarray(1)).slice(-40)}`
+}

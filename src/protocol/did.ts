@@ -1,0 +1,64 @@
+import { DidAuthError } from '../errors.js'
+
+/** The longest DID that is accepted anywhere, in ASCII characters. */
+export const MAX_DID_LENGTH = 128
+
+// W3C DID Core 1.0, section 3.1. The last character is no colon, which the grammar says by ending on 1*idchar.
+const DID = /^did:[a-z0-9]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})*(?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2})$/
+
+// did:ethr method: an optional network (one or two name segments, or a chain id in hexadecimal), then an address.
+const ETHR_DID =
+  /^did:ethr:(?:((?:[A-Za-z][A-Za-z0-9_-]*)(?::[A-Za-z][A-Za-z0-9_-]*)?|0x[0-9a-fA-F]{1,16}):)?(0[xX][0-9a-fA-F]{40})$/
+
+const CHAIN_IDS = new Map([
+  ['', 1],
+  ['mainnet', 1],
+  ['rsk', 30],
+  ['rsk:testnet', 31]
+])
+
+/** Whether a value is a DID by the W3C grammar, of at most {@link MAX_DID_LENGTH} characters. */
+export function isDid(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_DID_LENGTH && DID.test(value)
+}
+
+/**
+ * @returns the DID exactly as received
+ * @throws DidAuthError ERR_DID
+ * @see W3C DID Core 1.0, section 3.1
+ */
+export function parseDid(value: unknown): string {
+  if (!isDid(value)) throw new DidAuthError('ERR_DID')
+  return value
+}
+
+/**
+ * The spelling of a DID under which sessions, quotas and uses are kept: lower case, so that EIP-55, EIP-1191 and
+ * plain spellings of one address are one user.
+ */
+export function canonicalDid(did: string): string {
+  return did.toLowerCase()
+}
+
+/**
+ * The address whose key proves control of a DID, lower case with `0x`.
+ *
+ * @throws DidAuthError ERR_DID_UNSUPPORTED when the DID is not `did:ethr:[network:]0x<40 hex>`
+ * @see ethr DID method specification, "Method Specific Identifier"
+ */
+export function addressOfDid(did: string): string {
+  const address = ETHR_DID.exec(did)?.[2]
+  if (address === undefined) throw new DidAuthError('ERR_DID_UNSUPPORTED')
+  return address.toLowerCase()
+}
+
+/** Whether {@link addressOfDid} knows an address for this DID. */
+export function isEthrDid(did: string): boolean {
+  return ETHR_DID.test(did)
+}
+
+/** The chain id that a did:ethr names, where it is known without a network. */
+export function chainIdOfDid(did: string): number | undefined {
+  const network = (ETHR_DID.exec(did)?.[1] ?? '').toLowerCase()
+  return network.startsWith('0x') ? Number(network) : CHAIN_IDS.get(network)
+}

@@ -1,0 +1,44 @@
+/** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
+export const MAX_LOGIN_DOMAINS = 6
+
+/**
+ * The texts that may stand after `Login to `, the usual one first.
+ *
+ * Never anything from the request: a `Host` header is the attacker's word.
+ *
+ * @param serviceUrl - as configured
+ * @param extraDomains - `loginDomains` of the configuration
+ */
+export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly string[]): string[] {
+  const url = parseHttpUrl(serviceUrl)
+  const own = url === undefined ? [serviceUrl] : [url.host, url.hostname, serviceUrl]
+  return [...new Set([...own, ...extraDomains])]
+}
+
+/** The URL, when the text is one with scheme http or https. */
+export function parseHttpUrl(text: string): URL | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
+}
+
+/**
+ * The message that a wallet signs to log in.
+ *
+ * @see specification, "Message to be signed"
+ */
+export function loginMessage(domain: string, challenge: string): string {
+  return `Login to ${domain}\nVerification code: ${challenge}`
+}
+
+/**
+ * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
+ * third line in four ways.
+ *
+ * @param credentialJwts - compact JWTs: they hold no comma, so their join is unambiguous
+ * @see specification, "Message to be signed"
+ */
+export function signUpMessages(domain: string, challenge: string, credentialJwts: readonly string[]): string[] {
+  const start = loginMessage(domain, challenge)
+  if (credentialJwts.length > 0) return [`${start}\nMy credentials are: ${credentialJwts.join(',')}`]
+  return [start, `${start}\nMy credentials are: `, `${start}\nMy credentials are:`, `${start}\n`]
+}

@@ -1,0 +1,59 @@
+import { Buffer } from 'node:buffer'
+import { DidAuthError } from '../errors.js'
+import { addressOfPublicKey, type Curve } from './curve.js'
+import { isInRange, isLowS } from './ecdsa-signature.js'
+
+const SIGNATURE = /^0x[0-9a-fA-F]{130}$/
+const EIP_155_CHAIN_IDS: readonly number[] = [1, 30, 31]
+
+/** A recoverable signature: 64 bytes (r then s) and which of the two candidate keys made it. */
+export interface RecoverableSignature {
+  bytes: Uint8Array
+  recovery: 0 | 1
+}
+
+/**
+ * Parses what a wallet returns for `personal_sign`: `0x` and 65 bytes in hexadecimal, r, s and v, with a low s.
+ *
+ * Everything else is refused here, before any curve arithmetic.
+ *
+ * @param chainId - chain of the user's DID, when known: EIP-155 values of v are accepted for it, for Ethereum main net
+ * and for both Rootstock networks. A free choice of chain would give each signature a hundred spellings.
+ * @throws DidAuthError ERR_SIGNATURE
+ * @see EIP-191, EIP-155, EIP-2
+ */
+export function parseSignature(value: unknown, chainId?: number): RecoverableSignature {
+  if (typeof value !== 'string' || !SIGNATURE.test(value)) throw new DidAuthError('ERR_SIGNATURE')
+  const bytes = Buffer.from(value.slice(2, 130), 'hex')
+  const recovery = recoveryOf(Number.parseInt(value.slice(130), 16), chainId)
+  if (recovery === undefined || !isInRange(bytes) || !isLowS(bytes)) throw new DidAuthError('ERR_SIGNATURE')
+  return { bytes, recovery }
+}
+
+function recoveryOf(v: number, chainId: number | undefined): 0 | 1 | undefined {
+  if (v === 0 || v === 27) return 0
+  if (v === 1 || v === 28) return 1
+  if (v < 35) return undefined
+  const signedChainId = (v - 35) >> 1
+  if (signedChainId !== chainId && !EIP_155_CHAIN_IDS.includes(signedChainId)) return undefined
+  return (v - 35) % 2 === 0 ? 0 : 1
+}
+
+/**
+ * The hash that `personal_sign` signs.
+ *
+ * @see EIP-191, version 0x45
+ */
+export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: string): Uint8Array {
+  return curve.keccak256(`\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`)
+}
+
+/** The address that signed a message with `personal_sign`, or undefined when no key can have. */
+export function recoverPersonalSigner(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  message: string,
+  signature: RecoverableSignature
+): string | undefined {
+  const publicKey = curve.recover(hashPersonalMessage(curve, message), signature.bytes, signature.recovery)
+  return publicKey && addressOfPublicKey(curve, publicKey)
+}

@@ -1,0 +1,131 @@
+import { DidAuthError } from '../errors.js'
+import { fieldOf, isObject, type JsonObject } from './json.js'
+import type { VerifiedCredential } from './credential.js'
+
+/** Claims that a sign up may carry, and characters that each of its texts may have. */
+const MAX_CLAIMS = 50
+const MAX_CLAIM_LENGTH = 4096
+
+/**
+ * A claim that need not belong to a credential.
+ *
+ * @see specification, "Claim"
+ */
+export interface Claim {
+  claimType: string
+  claimValue: string
+  reason?: string
+  essential?: boolean
+}
+
+/** What a service asks of a user at sign up. */
+export interface RequiredDisclosure {
+  /** Names of credential schemas. */
+  credentials: readonly string[]
+  claims: readonly Claim[]
+}
+
+/** What business logic at sign up receives. */
+export interface SelectiveDisclosureResponse {
+  /** The user's DID, as received. */
+  issuer: string
+  /** The service's DID. */
+  subject: string
+  /** The user's own word: signed by nobody. */
+  claims: Claim[]
+  /** Verified: signature, dates, issuer, and the user as subject where a subject is named. */
+  credentials: VerifiedCredential[]
+  /** What was requested and not given: names of schemas and types of essential claims. */
+  missing: { credentials: string[]; claims: string[] }
+}
+
+export interface SelectiveDisclosureRequestInput {
+  serviceDid: string
+  serviceUrl: string
+  userDid: string
+  replyUrl: string
+  required: RequiredDisclosure
+  nowSeconds: number
+  /** Seconds since the Unix epoch: the end of the challenge that it comes with. */
+  expiresAtSeconds: number
+}
+
+/**
+ * The payload of a selective disclosure request. Its `type` keeps it from ever passing as an access token.
+ *
+ * @see specification, "Selective disclosure request (sdr)"
+ */
+export function selectiveDisclosureRequest(input: SelectiveDisclosureRequestInput): JsonObject {
+  return {
+    type: 'sdr',
+    issuer: input.serviceDid,
+    subject: input.userDid,
+    replyUrl: input.replyUrl,
+    claims: input.required.claims.map((claim) => ({ ...claim })),
+    credentials: [...input.required.credentials],
+    iss: input.serviceDid,
+    aud: input.serviceUrl,
+    iat: input.nowSeconds,
+    exp: input.expiresAtSeconds
+  }
+}
+
+/**
+ * Parses the claims of a sign up; absent is none.
+ *
+ * @throws DidAuthError ERR_REQUEST when they are no array of claims, too many or too long
+ */
+export function parseClaims(value: unknown): Claim[] {
+  if (value === undefined) return []
+  if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw new DidAuthError('ERR_REQUEST')
+  return value.map(parseClaim)
+}
+
+function parseClaim(value: unknown): Claim {
+  const claimType = fieldOf(value, 'claimType')
+  const claimValue = fieldOf(value, 'claimValue')
+  const reason = fieldOf(value, 'reason')
+  const essential = fieldOf(value, 'essential')
+  if (
+    !isText(claimType) ||
+    !isText(claimValue) ||
+    (reason !== undefined && !isText(reason)) ||
+    (essential !== undefined && typeof essential !== 'boolean')
+  ) {
+    throw new DidAuthError('ERR_REQUEST')
+  }
+  return {
+    claimType,
+    claimValue,
+    ...(reason !== undefined && { reason }),
+    ...(essential !== undefined && { essential })
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_CLAIM_LENGTH
+}
+
+/** Which requested schemas no credential implements, and which essential claims were not given. */
+export function missingFrom(
+  given: Pick<SelectiveDisclosureResponse, 'claims' | 'credentials'>,
+  required: RequiredDisclosure
+): SelectiveDisclosureResponse['missing'] {
+  const schemas = new Set(given.credentials.flatMap(schemasOf))
+  const claimTypes = new Set(given.claims.map((claim) => claim.claimType))
+  return {
+    credentials: required.credentials.filter((name) => !schemas.has(name)),
+    claims: required.claims
+      .filter((claim) => claim.essential === true && !claimTypes.has(claim.claimType))
+      .map((claim) => claim.claimType)
+  }
+}
+
+/** The schema names that a credential answers to: its types and the last segment of each `credentialSchema.id`. */
+function schemasOf(credential: VerifiedCredential): string[] {
+  const ids = [credential.vc.credentialSchema].flat().flatMap((schema) => {
+    const id = isObject(schema) ? schema.id : undefined
+    return typeof id === 'string' ? [id.slice(id.lastIndexOf('/') + 1)] : []
+  })
+  return [...credential.type, ...ids]
+}
