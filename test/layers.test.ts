@@ -138,7 +138,7 @@ describe('findLayerFaults', () => {
     const adapter = { 'src/adapters/memory-sessions.ts': '' }
     const text = "import '../adapters/memory-sessions.js'"
     expect(faultsOf({ ...adapter, 'src/flows/log-in.ts': text })).toHaveLength(1)
-    expect(faultsOf({ ...adapter, 'src/index.ts': text.replace('../', './') })).toHaveLength(1)
+    expect(faultsOf({ ...adapter, 'src/http/routes.ts': text })).toHaveLength(1)
     expect(faultsOf({ ...adapter, 'src/stores/sqlite.ts': text })).toEqual([])
     expect(faultsOf({ ...adapter, 'src/setup-did-auth.ts': text.replace('../', './') })).toEqual([])
   })
