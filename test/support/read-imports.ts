@@ -31,7 +31,7 @@ export function listSourceFiles(root: string, folders: readonly string[]): strin
         throw error
       }
     })
-    .filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'))
+    .filter((file) => file.endsWith('.ts'))
     .sort()
 }
 
