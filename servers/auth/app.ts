@@ -1,0 +1,88 @@
+import { es256kSigner, setupDidAuth, type DidAuthConfig, type Store } from 'express-did-auth'
+import type { Express } from 'express'
+import type { Logger } from 'pino'
+import { lastErrors, notFound, serverApp } from '../shared/http-defaults.js'
+import type { Identity } from '../shared/identity.js'
+import { logRequests, type RouteName } from '../shared/json-log.js'
+import type { Metrics } from '../shared/metrics.js'
+import { checkRpc, health, readiness, type Dependency } from '../shared/readiness.js'
+import type { ServerEnv } from '../shared/read-env.js'
+
+/** What the auth server is built of. */
+export interface AuthServerParts {
+  env: ServerEnv
+  identity: Identity
+  serviceUrl: string
+  store: Store
+  log: Logger
+  metrics?: Metrics | undefined
+}
+
+/** The reference auth server without its socket. `close` lets go of what it opened itself, not of the store. */
+export function authApp(parts: AuthServerParts): { app: Express; close: () => Promise<void> } {
+  const { env, log, store, metrics } = parts
+  const signer = es256kSigner(parts.identity.privateKey)
+  const app = serverApp(env)
+  app.use(logRequests(log, routeName))
+  if (metrics !== undefined) app.use(metrics.measure(env.name, routeName))
+
+  const { RPC_URL: rpcUrl } = env
+  const dependencies: Dependency[] = [
+    { name: 'store', isNeeded: true, check: () => store.ping() },
+    { name: 'signer', isNeeded: true, check: () => signer('ready?') }
+  ]
+  if (rpcUrl !== undefined) {
+    dependencies.push({ name: 'rpc', isNeeded: false, check: (signal) => checkRpc(rpcUrl, signal) })
+  }
+  app.get('/health', health)
+  app.get('/ready', readiness(dependencies))
+
+  const requireDid = setupDidAuth(app, configOf(parts, signer))
+  app.get('/me', requireDid, (req, res) => {
+    res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
+  })
+
+  app.use(notFound)
+  app.use(lastErrors(log))
+  return { app, close: () => requireDid.close() }
+}
+
+const ROUTES: ReadonlySet<string> = new Set(
+  '/health /ready /me /request-signup /signup /request-auth /auth /refresh-token /logout'.split(' ')
+)
+
+const routeName: RouteName = (path) => {
+  const first = `/${path.split('/')[1]?.toLowerCase() ?? ''}`
+  return ROUTES.has(first) ? first : 'other'
+}
+
+/** The environment's words in the configuration's. What is absent stays absent, so that the library's defaults hold. */
+function configOf(parts: AuthServerParts, serviceSigner: DidAuthConfig['serviceSigner']): DidAuthConfig {
+  const { env, identity } = parts
+  const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
+  const networkName = env.RPC_URL !== undefined || isKnownWithoutRpc ? env.NETWORK_NAME : undefined
+  const optional = {
+    useCookies: env.USE_COOKIES,
+    rpcUrl: env.RPC_URL,
+    networkName,
+    registry: env.REGISTRY,
+    replayProtection: env.REPLAY_PROTECTION,
+    refreshReuseGraceSeconds: env.REFRESH_REUSE_GRACE_SECONDS,
+    maxRequestsPerTimeSlot: env.MAX_REQUESTS_PER_TIME_SLOT,
+    timeSlotInSeconds: env.TIME_SLOT_IN_SECONDS,
+    challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,
+    accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
+    userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS
+  }
+  const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
+  return {
+    challengeSecret: identity.challengeSecret,
+    serviceUrl: parts.serviceUrl,
+    serviceDid: identity.serviceDid,
+    serviceSigner,
+    trustedOrigins: env.TRUSTED_ORIGINS,
+    store: parts.store,
+    logger: parts.log,
+    ...given
+  }
+}

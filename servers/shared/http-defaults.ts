@@ -1,0 +1,44 @@
+import cors from 'cors'
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express'
+import helmet from 'helmet'
+import type { Logger } from 'pino'
+import type { ServerEnv } from './read-env.js'
+
+const EXPOSED_HEADERS = ['Challenge-Expires-In', 'Retry-After', 'WWW-Authenticate']
+
+/** An application with what all servers have in common: security headers, CORS, trust in proxies. */
+export function serverApp(env: Pick<ServerEnv, 'TRUST_PROXY' | 'CORS_ORIGINS' | 'USE_COOKIES'>): Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.disable('etag')
+  app.set('trust proxy', env.TRUST_PROXY)
+  app.use(helmet())
+  if (env.CORS_ORIGINS.length > 0) {
+    const credentials = env.USE_COOKIES === true
+    app.use(cors({ origin: env.CORS_ORIGINS, credentials, exposedHeaders: EXPOSED_HEADERS, maxAge: 600 }))
+  }
+  return app
+}
+
+/** 404 for everything that no route took. */
+export const notFound: RequestHandler = (_req, res) => {
+  res.status(404).type('text/plain').send('Not found')
+}
+
+/** The last resort: a fixed text, never a stack or a page; the cause only in the log. */
+export function lastErrors(log: Logger): ErrorRequestHandler {
+  // Express knows an error handler by its four parameters.
+  return (error: unknown, _req, res, _next) => {
+    const isBadPath = error instanceof URIError
+    if (!isBadPath)
+      log.error({ event: 'request-failed', type: error instanceof Error ? error.name : typeof error }, 'failed')
+    if (res.headersSent) {
+      res.destroy()
+      return
+    }
+    res
+      .status(isBadPath ? 400 : 500)
+      .type('text/plain')
+      .send(isBadPath ? 'Malformed path' : 'Internal error')
+  }
+}
