@@ -18,21 +18,32 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 export type Body = Record<string, unknown>
 
 /**
- * Reads a JSON body, or takes the one that a parser of the application has read.
+ * Reads a JSON body, or takes the one that a parser of the application has read, as object, text or bytes.
  *
  * An absent or empty body, one of another type, and JSON that is no object count as `{}`.
  *
  * @throws DidAuthError ERR_JSON when it does not parse, ERR_TOO_LARGE
  */
 export async function readBody(req: Request, maxBytes: number): Promise<Body> {
-  const parsed: unknown = req.body
-  if (parsed !== undefined) return isObject(parsed) && !Buffer.isBuffer(parsed) ? parsed : {}
-  if (!JSON_TYPE.test(req.headers['content-type'] ?? '') || req.readableEnded) return {}
-  if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(req)
-  const bytes = await readBytes(req, maxBytes)
-  if (bytes.length === 0) return {}
+  const given: unknown = req.body
+  const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
+  if (typeof given === 'string' || given instanceof Uint8Array) return isJson ? parseBody(given, maxBytes) : {}
+  if (given !== undefined && !isPlaceholder(req, given)) return isObject(given) ? given : {}
+  if (!isJson || req.readableEnded) return {}
+  if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
+  return parseBody(await readBytes(req, maxBytes), maxBytes)
+}
+
+/** The parsers of Express 4 set `req.body` to `{}` also where they leave a body of another type unread. */
+function isPlaceholder(req: Request, given: unknown): boolean {
+  return isObject(given) && Object.keys(given).length === 0 && !req.readableDidRead
+}
+
+function parseBody(given: string | Uint8Array, maxBytes: number): Body {
+  if (given.length > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
+  if (given.length === 0) return {}
   try {
-    const body: unknown = JSON.parse(UTF_8.decode(bytes))
+    const body: unknown = JSON.parse(typeof given === 'string' ? given : UTF_8.decode(given))
     return isObject(body) ? body : {}
   } catch {
     // Without the cause: a parser's message quotes the body.
@@ -46,23 +57,24 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
     let size = 0
     req.on('data', (chunk: Buffer) => {
       size += chunk.length
-      if (size <= maxBytes) chunks.push(chunk)
-      else reject(tooLarge(req))
+      if (size <= maxBytes) {
+        chunks.push(chunk)
+        return
+      }
+      // The rest is read and dropped: a connection that is cut under a client's hands may swallow the answer.
+      chunks.length = 0
+      reject(new DidAuthError('ERR_TOO_LARGE'))
     })
     req.on('end', () => {
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks))
     })
-    req.on('error', reject)
-    req.on('close', () => {
+    // A client that went away in the middle is no failure of ours; nobody reads this answer.
+    const onBroken = (): void => {
       reject(new DidAuthError('ERR_JSON'))
-    })
+    }
+    req.on('error', onBroken)
+    req.on('close', onBroken)
   })
-}
-
-/** The rest of the body is not worth reading: the connection ends with the answer. */
-function tooLarge(req: Request): DidAuthError {
-  req.res?.setHeader('Connection', 'close')
-  return new DidAuthError('ERR_TOO_LARGE')
 }
 
 /** The DID of a path `/:did` or of a body. @throws DidAuthError ERR_DID */
