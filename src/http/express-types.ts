@@ -10,7 +10,7 @@ export interface DidAuthInfo {
 
 declare global {
   // Express's own way to be extended; a namespace is what it offers.
-   
+
   namespace Express {
     interface User {
       /** The DID that the user proved control of, as received at login. */

@@ -34,13 +34,15 @@ export function requireDidHandler(http: HttpParts, countsRequests: boolean): Req
       req.user = { did: claims.sub }
       req.auth = { sessionId: claims.sid, claims }
     }
-    pass().then(
-      () => {
-        next()
-      },
-      (error: unknown) => {
-        http.sendError(req, res, error)
-      }
-    )
+    pass()
+      .then(
+        () => {
+          next()
+        },
+        (error: unknown) => {
+          http.sendError(req, res, error)
+        }
+      )
+      .catch(next)
   }
 }

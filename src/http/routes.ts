@@ -29,10 +29,13 @@ export function didAuthRouter(http: HttpParts, paths: Readonly<Paths>): Router {
 
   const route =
     (answer: (req: Request, res: Response) => Promise<void>): RequestHandler =>
-    (req, res) => {
-      answer(req, res).catch((error: unknown) => {
-        sendError(req, res, error)
-      })
+    (req, res, next) => {
+      answer(req, res)
+        .catch((error: unknown) => {
+          sendError(req, res, error)
+        })
+        // Only the application's own logger, or what it hung on the response, can have failed now.
+        .catch(next)
     }
 
   const unsafe = (answer: (req: Request, res: Response) => Promise<void>): RequestHandler =>
@@ -52,7 +55,7 @@ export function didAuthRouter(http: HttpParts, paths: Readonly<Paths>): Router {
       unsafe(async (req, res) => answer(req, res, readDid(await readBody(req, MAX_BODY_BYTES))))
     )
     router.get(
-      `${path === '/' ? '' : path}/:did`,
+      `${path.replace(/\/+$/, '')}/:did`,
       route(async (req, res) => answer(req, res, readDid(req.params)))
     )
   }

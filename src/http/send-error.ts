@@ -63,7 +63,7 @@ export function errorSender(serviceUrl: string, logger: Logger): SendError {
     if (res.headersSent || res.destroyed) return
     if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${serviceUrl}"`)
     if (status === 429 || status === 503) {
-      res.setHeader('Retry-After', String(error.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS))
+      res.setHeader('Retry-After', String(Math.ceil(error.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS)))
     }
     const isProblem = req.accepts(['text/plain', 'application/problem+json']) === 'application/problem+json'
     const problem = { type: 'about:blank', title: error.message, status, code: error.code }

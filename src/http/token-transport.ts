@@ -91,5 +91,6 @@ function parseCookieHeader({ headers }: IncomingMessage): unknown {
 function cookieCount(req: IncomingMessage, name: string): number {
   const header = req.headers.cookie
   if (header === undefined) return 0
-  return header.split(';').filter((pair) => pair.slice(0, pair.indexOf('=')).trim() === name).length
+  return header.split(';').filter((pair) => pair.includes('=') && pair.slice(0, pair.indexOf('=')).trim() === name)
+    .length
 }
