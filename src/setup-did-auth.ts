@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express'
-import { cachedIssuerKeys } from './adapters/cached-did-resolver.js'
+import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
 import { consoleLogger } from './adapters/console-logger.js'
+import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopTurns } from './adapters/event-loop-turns.js'
 import { guardedStore } from './adapters/guarded-store.js'
-import { issuerCredentialVerifier } from './adapters/issuer-credential-verifier.js'
 import { MemoryStore } from './adapters/memory-store.js'
 import { MemoryVerifiedTokens } from './adapters/memory-verified-tokens.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
@@ -73,6 +73,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   let loading: Promise<Parts> | undefined
   const load = async (): Promise<Parts> => {
     const curve = await loadCurve()
+    const turns = new EventLoopTurns()
     return {
       settings,
       clock,
@@ -85,12 +86,13 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       ),
       store,
       verifiedTokens: new MemoryVerifiedTokens(),
-      credentialVerifier: issuerCredentialVerifier({
+      credentialVerifier: credentialVerifier({
         curve,
+        turns,
         issuerKeys: cachedIssuerKeys({ clock, deadline: timerDeadline }, resolver),
         provesByAddress: settings.resolution.kind === 'ethr' && settings.resolution.provesByAddress
       }),
-      turns: new EventLoopTurns(),
+      turns,
       deadline: timerDeadline,
       logger
     }

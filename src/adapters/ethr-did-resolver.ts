@@ -1,64 +1,157 @@
-import type { FetchRequest } from 'ethers'
-import type { DidResolver, EthrNetwork } from '../ports.js'
+import { Buffer } from 'node:buffer'
+import type { JsonRpcPayload, JsonRpcResult } from 'ethers'
+import type { EthrNetwork } from '../ports.js'
+import { isObject } from '../protocol/json.js'
+import type { LoadableDidResolver } from './cached-issuer-keys.js'
 
-const RPC_MILLISECONDS = 3_000
+const RESOLUTION_MILLISECONDS = 3_000
 
 /** A resolver that holds connections. */
-export interface ClosableDidResolver extends DidResolver {
+export interface ClosableDidResolver extends LoadableDidResolver {
+  /** Ends every resolution under way, and every one to come. */
   close(): void
 }
+
+/** A question to the node of one network. */
+type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcResult[]>
 
 /**
  * Resolves did:ethr through the registry contract of its networks.
  *
- * ethers and ethr-did-resolver are loaded with the first resolution: most services never need one.
+ * Each resolution has connections of its own, which end with it: a node that is slow, or a DID with a history that is
+ * too long, leaves nothing running behind. ethers and ethr-did-resolver are loaded with the first resolution, because
+ * most services never need one.
  */
 export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
-  const providers: { destroy(): void }[] = []
-  let loading: Promise<DidResolver> | undefined
+  const running = new Set<AbortController>()
+  const askedChainIds = new Map<string, number>()
+  let isClosed = false
+  let loading: ReturnType<typeof loadLibraries> | undefined
+  const load = (): ReturnType<typeof loadLibraries> => (loading ??= loadLibraries())
 
-  const load = async (): Promise<DidResolver> => {
-    const [{ Resolver }, { getResolver }, ethers] = await Promise.all([
-      import('did-resolver'),
-      import('ethr-did-resolver'),
-      import('ethers')
-    ])
+  const chainIdOf = async ({ name, chainId }: EthrNetwork, ask: AskNode): Promise<number> => {
+    const known = chainId ?? askedChainIds.get(name)
+    if (known !== undefined) return known
+    const [answer] = await ask({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] })
+    const told: unknown = answer?.result
+    const number = typeof told === 'string' && told !== '' ? Number(told) : Number.NaN
+    if (!Number.isSafeInteger(number)) throw new Error('the RPC node told no chain id')
+    askedChainIds.set(name, number)
+    return number
+  }
+
+  const resolveUntil = async (did: string, signal: AbortSignal): Promise<unknown> => {
+    const { Resolver, getResolver, ethers } = await load()
+    const failures: unknown[] = []
     const networks = await Promise.all(
-      ethrNetworks.map(async ({ name, rpcUrl, chainId }) => {
-        const request = new ethers.FetchRequest(rpcUrl)
-        // Its own default is 300 s.
-        request.timeout = RPC_MILLISECONDS
-        const network = ethers.Network.from(chainId ?? (await askChainId(request.clone())))
+      ethrNetworks.map(async (ethrNetwork) => {
+        const { name, rpcUrl } = ethrNetwork
+        const ask: AskNode = (payload) => askNode(rpcUrl, payload, signal)
+        const network = ethers.Network.from(await chainIdOf(ethrNetwork, ask))
         // A network that is given is never probed: the probe of ethers retries for ever, and writes to the console.
-        const provider = new ethers.JsonRpcProvider(request, network, { staticNetwork: network, batchMaxCount: 1 })
-        providers.push(provider)
+        const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
+        // The transport of ethers cannot be called off, retries by timers, and names the URL, key and all, in its errors.
+        provider._send = async (payload) => {
+          try {
+            return await ask(payload)
+          } catch (error) {
+            failures.push(error)
+            throw error
+          }
+        }
         return { name, chainId: network.chainId, registry, provider }
       })
     )
-    // Two module formats of one package: the same class to JavaScript, two to the type checker.
-    return new Resolver(getResolver({ networks } as unknown as Parameters<typeof getResolver>[0]) as never)
+    const names = networks.flatMap(({ name, chainId }) => [name, `0x${chainId.toString(16)}`])
+    if (!names.includes(networkNameOf(did))) return unresolved('unknownNetwork')
+    try {
+      // Two module formats of one package: the same class to JavaScript, two to the type checker.
+      const resolver = new Resolver(getResolver({ networks } as unknown as Parameters<typeof getResolver>[0]) as never)
+      const result = await resolver.resolve(did)
+      if (result.didDocument === null && failures.length > 0) throw failures[0]
+      return result
+    } finally {
+      for (const { provider } of networks) provider.destroy()
+    }
   }
 
   return {
+    load,
     async resolve(did) {
-      loading ??= load().catch((error: unknown) => {
-        loading = undefined
-        throw error
-      })
-      return (await loading).resolve(did)
+      if (!did.startsWith('did:ethr:')) return unresolved('unsupportedDidMethod')
+      if (isClosed) throw new Error('the resolver is closed')
+      const stop = new AbortController()
+      const timer = setTimeout(() => {
+        stop.abort(new Error('the RPC node took longer than 3 s'))
+      }, RESOLUTION_MILLISECONDS).unref()
+      running.add(stop)
+      try {
+        return await resolveUntil(did, stop.signal)
+      } finally {
+        clearTimeout(timer)
+        running.delete(stop)
+        stop.abort()
+      }
     },
     close() {
-      for (const provider of providers) provider.destroy()
+      isClosed = true
+      for (const stop of running) stop.abort(new Error('the resolver was closed'))
     }
   }
 }
 
-async function askChainId(request: FetchRequest): Promise<number> {
-  request.body = { jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }
-  const response = await request.send()
-  response.assertOk()
-  const { result } = response.bodyJson as { result?: unknown }
-  const chainId = Number(result)
-  if (typeof result !== 'string' || !Number.isSafeInteger(chainId)) throw new Error('the RPC node told no chain id')
-  return chainId
+async function loadLibraries() {
+  const [{ Resolver }, { getResolver }, ethers] = await Promise.all([
+    import('did-resolver'),
+    import('ethr-did-resolver'),
+    import('ethers')
+  ])
+  return { Resolver, getResolver, ethers }
+}
+
+function unresolved(error: string): unknown {
+  return { didResolutionMetadata: { error }, didDocumentMetadata: {}, didDocument: null }
+}
+
+/** What stands between the method and the address, or `mainnet`, as ethr-did-resolver calls it. */
+function networkNameOf(did: string): string {
+  return did.split(':').slice(2, -1).join(':') || 'mainnet'
+}
+
+/** Sends a JSON-RPC request. The errors do not show the URL: it may hold a key. */
+async function askNode(
+  rpcUrl: string,
+  payload: JsonRpcPayload | JsonRpcPayload[],
+  signal: AbortSignal
+): Promise<JsonRpcResult[]> {
+  const url = new URL(rpcUrl)
+  const { username, password } = url
+  url.username = ''
+  url.password = ''
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  const headers = {
+    'Content-Type': 'application/json',
+    ...(credentials !== ':' && { Authorization: `Basic ${Buffer.from(credentials).toString('base64')}` })
+  }
+  let answer: unknown
+  try {
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(payload), signal })
+    if (!response.ok) {
+      await response.body?.cancel()
+      throw new Error(`status ${String(response.status)}`)
+    }
+    answer = await response.json()
+  } catch (error) {
+    throw new Error(`the RPC node gave no answer: ${reasonOf(signal.aborted ? signal.reason : error)}`)
+  }
+  const answers: unknown[] = Array.isArray(answer) ? answer : [answer]
+  if (!answers.every(isObject)) throw new Error('the RPC node gave no JSON-RPC answer')
+  return answers as unknown as JsonRpcResult[]
+}
+
+/** fetch says "fetch failed", and why in its cause; of a JSON parser's message nothing is worth repeating. */
+function reasonOf(error: unknown): string {
+  if (error instanceof SyntaxError || !isObject(error)) return 'no JSON'
+  const { cause, message } = error
+  return String((isObject(cause) && cause.code) || message)
 }

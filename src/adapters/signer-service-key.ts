@@ -4,6 +4,7 @@ import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/jwt.js'
+import { isEs256kSigner } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
@@ -20,27 +21,32 @@ interface SignerParts {
  * The service's key behind a did-jwt signer, whose public key is learnt from signatures.
  *
  * One signature fits two keys. The key of `serviceDid` decides; where neither is, a second signature does, and a warning
- * is given, because the owner of a DID may have changed.
+ * is given, because the owner of a DID may have changed. Each signature of a foreign signer is checked: a key store that
+ * changed its key must not hand out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
+  const isOurs = isEs256kSigner(signer)
   let learning: Promise<Uint8Array> | undefined
+  let warnedOf: string | undefined
 
-  const sign = async (data: string): Promise<Uint8Array> => {
+  const failed = (cause: unknown): DidAuthError =>
+    new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+
+  const askSigner = async (data: string): Promise<Uint8Array> => {
     const expired = (): Error => new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
     let output: unknown
     try {
       output = await parts.deadline.within(SIGNER_SECONDS, () => signer(data), expired)
     } catch (cause) {
-      throw new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+      throw failed(cause)
     }
     const signature = parseSignerOutput(output)
-    if (signature !== undefined) return signature
-    const cause = new TypeError('the signer returned no ES256K signature')
-    throw new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+    if (signature === undefined) throw failed(new TypeError('the signer returned no ES256K signature'))
+    return signature
   }
 
   const candidates = async (probe: string): Promise<Uint8Array[]> => {
-    const signature = await sign(probe)
+    const signature = await askSigner(probe)
     const hash = parts.curve.sha256(probe)
     return [0, 1].flatMap((recovery) => parts.curve.recover(hash, signature, recovery) ?? [])
   }
@@ -53,22 +59,34 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     if (own !== undefined) return own
     const others = await candidates(second)
     const key = keys.find((one) => others.some((other) => Buffer.compare(one, other) === 0))
-    if (key === undefined) throw new DidAuthError('ERR_SIGNER', { retryAfterSeconds: RETRY_AFTER_SECONDS })
-    if (expected !== undefined) {
-      const address = addressOfPublicKey(parts.curve, key)
+    if (key === undefined) throw failed(new Error('the signer made two signatures that no one key fits'))
+    const address = addressOfPublicKey(parts.curve, key)
+    if (expected !== undefined && warnedOf !== address) {
+      warnedOf = address
       parts.logger.warn({ event: 'signer-address', address, serviceDid }, 'serviceSigner is not the key of serviceDid')
     }
     return key
   }
 
+  const publicKey = (): Promise<Uint8Array> => {
+    learning ??= learn().catch((error: unknown) => {
+      learning = undefined
+      throw error
+    })
+    return learning
+  }
+
   return {
-    sign,
-    publicKey() {
-      learning ??= learn().catch((error: unknown) => {
-        learning = undefined
-        throw error
-      })
-      return learning
+    publicKey,
+    async sign(data) {
+      if (isOurs) return askSigner(data)
+      const known = publicKey()
+      const key = await known
+      const signature = await askSigner(data)
+      if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
+      // It has another key now, or answers nonsense: the next request learns which.
+      if (learning === known) learning = undefined
+      throw failed(new Error('the signature does not fit the key that the signer had before'))
     }
   }
 }

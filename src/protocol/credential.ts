@@ -117,8 +117,10 @@ function assertDates(
   vc: Record<string, unknown>,
   nowSeconds: number
 ): number | undefined {
-  const starts = [numericDate(payload.nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
-  const ends = [numericDate(payload.exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(isNumber)
+  const { nbf, iat, exp } = payload
+  // Without `nbf` a credential starts when it was made, as did-jwt reads it.
+  const starts = [numericDate(nbf === undefined ? iat : nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
+  const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(isNumber)
   if (starts.filter(isNumber).some((start) => start > nowSeconds + 5)) throw new DidAuthError('ERR_CREDENTIAL')
   if (ends.some((end) => end <= nowSeconds)) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
   return ends.length === 0 ? undefined : Math.min(...ends)
@@ -142,7 +144,26 @@ function isNumber(value: unknown): value is number {
 }
 
 /**
- * Whether the key behind an address signed a JWT, ES256K (64 bytes: either candidate key may fit) or ES256K-R.
+ * The addresses whose key can have signed a JWT: two for ES256K (64 bytes fit two keys), one for ES256K-R, none for
+ * another algorithm or a signature that is none.
+ *
+ * @returns addresses in lower case with `0x`
+ */
+export function signerAddresses(
+  curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>,
+  { header, signature, signingInput }: ParsedJwt
+): string[] {
+  const recoveries = recoveriesOf(header.alg, signature)
+  if (recoveries.length === 0 || !isInRange(signature)) return []
+  const hash = curve.sha256(signingInput)
+  return recoveries.flatMap((recovery) => {
+    const publicKey = curve.recover(hash, signature.subarray(0, 64), recovery)
+    return publicKey === undefined ? [] : [addressOfPublicKey(curve, publicKey)]
+  })
+}
+
+/**
+ * Whether the key behind an address signed a JWT, ES256K or ES256K-R.
  *
  * This proves a did:ethr issuer by its address alone, without a network.
  *
@@ -153,14 +174,7 @@ export function isSignedByAddress(
   jwt: ParsedJwt,
   address: string
 ): boolean {
-  const { signature, header } = jwt
-  const recoveries = recoveriesOf(header.alg, signature)
-  if (!isInRange(signature)) return false
-  const hash = curve.sha256(jwt.signingInput)
-  return recoveries.some((recovery) => {
-    const publicKey = curve.recover(hash, signature.subarray(0, 64), recovery)
-    return publicKey !== undefined && addressOfPublicKey(curve, publicKey) === address
-  })
+  return signerAddresses(curve, jwt).includes(address)
 }
 
 function recoveriesOf(alg: unknown, signature: Uint8Array): number[] {
