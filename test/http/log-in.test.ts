@@ -1,14 +1,354 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { authApp, logIn } from '../support/auth-app.js'
-import { walletOf } from '../support/wallet.js'
+import { MemoryStore } from 'express-did-auth'
+import {
+  authApp,
+  logIn,
+  loginChallenge,
+  signedLogin,
+  signUpChallenge,
+  START_SECONDS,
+  type TestTokens
+} from '../support/auth-app.js'
+import { loginText, walletOf } from '../support/wallet.js'
+
+const wallet = walletOf(1)
+const PROBLEM = 'application/problem+json'
 
 describe('POST /auth', () => {
   it('answers tokens for a signed challenge, and the access token opens a guarded route', async () => {
     const { app } = await authApp()
-    const wallet = walletOf(1)
     const { accessToken } = await logIn(app, wallet)
     const me = await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
     expect((me.body as { user: unknown }).user).toEqual({ did: wallet.did })
+  })
+
+  it('answers exactly the two tokens, not to be stored by caches', async () => {
+    const { app } = await authApp()
+    const response = await request(app)
+      .post('/auth')
+      .send(await signedLogin(app, wallet))
+      .expect(200)
+    expect(response.body).toEqual({
+      accessToken: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]{86}$/),
+      refreshToken: expect.stringMatching(/^[\w-]{43}$/)
+    })
+    expect(response.headers['cache-control']).toBe('no-store')
+    expect(response.headers['set-cookie']).toBeUndefined()
+  })
+
+  it('takes { response: { did, sig } } as well', async () => {
+    const { app } = await authApp()
+    await request(app)
+      .post('/auth')
+      .send({ response: await signedLogin(app, wallet) })
+      .expect(200)
+  })
+
+  it.each([
+    ['both forms at once', (good: object) => ({ ...good, response: good })],
+    ['a form and a stray did', (good: { did: string }) => ({ did: good.did, response: good })],
+    ['a form and a stray sig', (good: { sig: string }) => ({ sig: good.sig, response: good })],
+    ['a response that is a string', (good: object) => ({ response: JSON.stringify(good) })],
+    ['a response that is an array', (good: object) => ({ response: [good] })],
+    ['a response that is null', () => ({ response: null })]
+  ])('answers 401 to %s, and spends nothing', async (_name, spoil) => {
+    const { app } = await authApp()
+    const good = await signedLogin(app, wallet)
+    await request(app).post('/auth').send(spoil(good)).expect(401, 'Invalid request')
+    await request(app).post('/auth').send(good).expect(200)
+  })
+
+  it('answers 401 to an empty body', async () => {
+    const { app } = await authApp()
+    await request(app).post('/auth').expect(401, 'Invalid DID')
+    await request(app).post('/auth').send({}).expect(401, 'Invalid DID')
+    await request(app).post('/auth').send({ response: {} }).expect(401, 'Invalid DID')
+  })
+
+  it('answers 401 to a signature of another wallet', async () => {
+    const { app } = await authApp()
+    const challenge = await loginChallenge(app, wallet.did)
+    const sig = walletOf(2).personalSign(loginText('service.example', challenge))
+    await request(app).post('/auth').send({ did: wallet.did, sig }).expect(401, 'Invalid challenge response')
+  })
+
+  it('answers 401 to a DID whose control it cannot prove', async () => {
+    const { app } = await authApp()
+    const sig = `0x${'11'.repeat(64)}1b`
+    await request(app).post('/auth').send({ did: 'did:web:example.com', sig }).expect(401, 'Unsupported DID')
+  })
+
+  it('keeps the spelling of the DID in sub, and knows the user under every spelling', async () => {
+    const { app, requireDid } = await authApp()
+    const spelling = `did:ethr:rsk:${wallet.address}`
+    const { accessToken } = await logIn(app, wallet, spelling)
+    const me = await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    expect((me.body as { user: unknown }).user).toEqual({ did: spelling })
+    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
+  })
+})
+
+describe('the expiry of a challenge', () => {
+  it('is the end of its window: good in the last second, then refused with a text of its own', async () => {
+    const { app, clock } = await authApp()
+    const first = await signedLogin(app, wallet)
+    const second = await signedLogin(app, walletOf(2))
+    clock.seconds = START_SECONDS + 299
+    await request(app).post('/auth').send(first).expect(200)
+    clock.seconds = START_SECONDS + 300
+    await request(app).post('/auth').send(second).expect(401, 'Invalid challenge response: expired')
+    clock.seconds = START_SECONDS + 600
+    await request(app).post('/auth').send(second).expect(401, 'Invalid challenge response')
+  })
+
+  it('has its own code', async () => {
+    const { app, clock } = await authApp()
+    const login = await signedLogin(app, wallet)
+    clock.seconds = START_SECONDS + 300
+    const response = await request(app).post('/auth').set('Accept', PROBLEM).send(login).expect(401)
+    expect(response.body).toMatchObject({ code: 'ERR_CHALLENGE_EXPIRED' })
+  })
+})
+
+describe('the single use of a challenge', () => {
+  it('opens one session for 50 copies of a login that arrive at once', async () => {
+    const { app, requireDid } = await authApp()
+    const login = await signedLogin(app, wallet)
+    const server = app.listen(0)
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, async () => request(server).post('/auth').set('Accept', PROBLEM).send(login))
+    )
+    server.close()
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    const losers = answers.filter(({ status }) => status !== 200).map((answer) => answer.body as unknown)
+    expect(losers).toHaveLength(49)
+    for (const loser of losers) expect(loser).toMatchObject({ status: 401, code: 'ERR_CHALLENGE_USED' })
+    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
+  })
+
+  it('holds across two applications with one store', async () => {
+    const store = new MemoryStore()
+    const [first, second] = [await authApp({ store }), await authApp({ store })]
+    const login = await signedLogin(first.app, wallet)
+    const answers = await Promise.all(
+      [first, second, first, second].map(async ({ app }) => request(app).post('/auth').send(login))
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401])
+    await request(second.app).post('/auth').send(login).expect(401, 'Invalid challenge response: used')
+  })
+
+  it('counts apart for two services with one store', async () => {
+    const store = new MemoryStore()
+    const first = await authApp({ store })
+    const second = await authApp({ store, serviceUrl: 'https://second.example', loginDomains: ['service.example'] })
+    const login = await signedLogin(first.app, wallet)
+    await request(first.app).post('/auth').send(login).expect(200)
+    await request(second.app).post('/auth').send(login).expect(200)
+  })
+
+  it('answers another login with a new challenge in the same second', async () => {
+    const { app, requireDid } = await authApp()
+    await logIn(app, wallet)
+    await logIn(app, wallet)
+    await logIn(app, wallet)
+    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(3)
+  })
+
+  it('is spent even when business logic refuses then', async () => {
+    const { app } = await authApp({
+      authenticationBusinessLogic: () => {
+        throw new Error('not today')
+      }
+    })
+    const login = await signedLogin(app, wallet)
+    await request(app).post('/auth').send(login).expect(401, 'not today')
+    await request(app).post('/auth').send(login).expect(401, 'Invalid challenge response: used')
+  })
+
+  it.each([
+    ['/auth', '/signup'],
+    ['/signup', '/auth']
+  ])('makes a message of two lines that was good at %s worthless at %s', async (used, other) => {
+    const { app } = await authApp()
+    const login = await signedLogin(app, wallet)
+    await request(app).post(used).send(login).expect(200)
+    await request(app).post(other).send(login).expect(401, 'Invalid challenge response: used')
+  })
+
+  it('leaves login alone when a sign up has its third line', async () => {
+    const { app } = await authApp()
+    const login = await signedLogin(app, wallet)
+    const challenge = await signUpChallenge(app, wallet.did)
+    const sig = wallet.personalSign(`${loginText('service.example', challenge)}\nMy credentials are: `)
+    await request(app).post('/signup').send({ did: wallet.did, sig }).expect(200)
+    await request(app).post('/signup').send({ did: wallet.did, sig }).expect(401, 'Invalid challenge response: used')
+    await request(app).post('/auth').send({ did: wallet.did, sig }).expect(401, 'Invalid challenge response')
+    await request(app).post('/auth').send(login).expect(200)
+  })
+
+  it("is given up with replayProtection: 'window', until the window ends", async () => {
+    const { app, clock } = await authApp({ replayProtection: 'window' })
+    const login = await signedLogin(app, wallet)
+    await request(app).post('/auth').send(login).expect(200)
+    await request(app).post('/auth').send(login).expect(200)
+    await request(app).post('/signup').send(login).expect(200)
+    clock.seconds = START_SECONDS + 300
+    await request(app).post('/auth').send(login).expect(401, 'Invalid challenge response: expired')
+  })
+
+  it('answers 503 until the window ends when no more uses can be remembered', async () => {
+    const { app, clock } = await authApp({ store: new MemoryStore({ maxChallengeUses: 1 }) })
+    await logIn(app, wallet)
+    clock.seconds = START_SECONDS + 200
+    const response = await request(app)
+      .post('/auth')
+      .send(await signedLogin(app, walletOf(2)))
+      .expect(503, 'Busy, try again')
+    expect(response.headers['retry-after']).toBe('100')
+    clock.seconds = START_SECONDS + 300
+    await logIn(app, walletOf(2))
+  })
+})
+
+describe('the domain in a signed message', () => {
+  const tryDomain = async (config: object, domain: string, headers: Record<string, string> = {}) => {
+    const { app } = await authApp(config)
+    const sig = wallet.personalSign(loginText(domain, await loginChallenge(app, wallet.did)))
+    const response = await request(app).post('/auth').set(headers).send({ did: wallet.did, sig })
+    return response.status
+  }
+
+  it.each([
+    ['https://service.example', 'service.example'],
+    ['https://service.example', 'https://service.example'],
+    ['https://service.example:8443/app', 'service.example:8443'],
+    ['https://service.example:8443/app', 'service.example'],
+    ['https://service.example:8443/app', 'https://service.example:8443/app'],
+    ['http://localhost:3000', 'localhost:3000'],
+    ['https://Service.Example/', 'service.example'],
+    ['https://Service.Example/', 'https://Service.Example/'],
+    ['urn:example:service', 'urn:example:service']
+  ])('of serviceUrl %s may be %s', async (serviceUrl, domain) => {
+    expect(await tryDomain({ serviceUrl }, domain)).toBe(200)
+  })
+
+  it.each([
+    ['https://service.example', 'evil.example'],
+    ['https://service.example', 'service.example '],
+    ['https://service.example', ' service.example'],
+    ['https://service.example', 'SERVICE.EXAMPLE'],
+    ['https://service.example', 'https://service.example/'],
+    ['https://service.example', 'service.example:443'],
+    ['https://service.example', 'www.service.example'],
+    ['https://service.example', ''],
+    ['https://service.example:8443', 'service.example:443'],
+    ['urn:example:service', 'example'],
+    ['urn:example:service', 'service']
+  ])('of serviceUrl %s may not be %j', async (serviceUrl, domain) => {
+    expect(await tryDomain({ serviceUrl }, domain)).toBe(401)
+  })
+
+  it('may be one of loginDomains', async () => {
+    const loginDomains = ['app.example', 'urn:app']
+    expect(await tryDomain({ loginDomains }, 'app.example')).toBe(200)
+    expect(await tryDomain({ loginDomains }, 'urn:app')).toBe(200)
+    expect(await tryDomain({ loginDomains }, 'service.example')).toBe(200)
+  })
+
+  it.each(['Host', 'Origin', 'X-Forwarded-Host', 'Forwarded', 'Referer'])('is never taken from %s', async (header) => {
+    const value = header === 'Forwarded' ? 'host=evil.example' : 'evil.example'
+    expect(await tryDomain({}, 'evil.example', { [header]: value })).toBe(401)
+  })
+
+  it.each([
+    ['carriage returns', (text: string) => text.replace('\n', '\r\n')],
+    ['a line feed at the end', (text: string) => `${text}\n`],
+    ['a blank at the end', (text: string) => `${text} `],
+    ['another case', (text: string) => text.replace('Login', 'login')],
+    ['0x before the challenge', (text: string) => text.replace('code: ', 'code: 0x')],
+    ['the challenge in capitals', (text: string) => text.toUpperCase()]
+  ])('stands in a message without %s: 401', async (_name, spoil) => {
+    const { app } = await authApp()
+    const sig = wallet.personalSign(spoil(loginText('service.example', await loginChallenge(app, wallet.did))))
+    await request(app).post('/auth').send({ did: wallet.did, sig }).expect(401, 'Invalid challenge response')
+  })
+})
+
+describe('POST /signup', () => {
+  it.each([
+    ['without a third line', ''],
+    ['with an empty third line', '\n'],
+    ['with its prefix', '\nMy credentials are:'],
+    ['with its prefix and a blank', '\nMy credentials are: ']
+  ])('answers tokens for a message %s', async (_name, thirdLine) => {
+    const { app } = await authApp()
+    const challenge = await signUpChallenge(app, wallet.did)
+    const sig = wallet.personalSign(loginText('service.example', challenge) + thirdLine)
+    const { body } = await request(app)
+      .post('/signup')
+      .send({ response: { did: wallet.did, sig } })
+      .expect(200)
+    const { accessToken } = body as TestTokens
+    await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+  })
+
+  it.each([
+    ['credentials that are a string', { credentials: 'a.b.c' }],
+    ['credentials that are null', { credentials: null }],
+    ['a credential that is a number', { credentials: [7] }],
+    ['a credential with a comma', { credentials: ['a.b.c,d.e.f'] }],
+    ['21 credentials', { credentials: Array<string>(21).fill('a.b.c') }],
+    ['a credential of more than 16 KiB', { credentials: [`a.${'b'.repeat(16 * 1024)}.c`] }],
+    ['claims that are an object', { claims: {} }],
+    ['a claim without its value', { claims: [{ claimType: 'name' }] }],
+    ['51 claims', { claims: Array<object>(51).fill({ claimType: 'a', claimValue: 'b' }) }]
+  ])('answers 401 to %s', async (_name, fields) => {
+    const { app } = await authApp()
+    const sig = wallet.personalSign(loginText('service.example', await signUpChallenge(app, wallet.did)))
+    await request(app)
+      .post('/signup')
+      .send({ did: wallet.did, sig, ...fields })
+      .expect(401, 'Invalid request')
+  })
+
+  it('reads a body of 512 KiB, and answers 413 to one byte more', async () => {
+    const { app } = await authApp()
+    const frame = JSON.stringify({ did: '' }).length
+    const send = (bytes: number) =>
+      request(app)
+        .post('/signup')
+        .send({ did: 'a'.repeat(bytes - frame) })
+    await send(512 * 1024).expect(401, 'Invalid DID')
+    await send(512 * 1024 + 1).expect(413, 'Request too large')
+  })
+
+  it('answers 401 when something required is missing and no business logic decides', async () => {
+    const { app } = await authApp({ requiredCredentials: ['Email'] })
+    const challenge = await signUpChallenge(app, wallet.did)
+    const sig = wallet.personalSign(loginText('service.example', challenge))
+    await request(app).post('/signup').send({ did: wallet.did, sig }).expect(401, 'Missing credentials or claims')
+  })
+
+  it('gives business logic what was disclosed, and what is missing', async () => {
+    const seen: unknown[] = []
+    const { app } = await authApp({
+      requiredCredentials: ['Email'],
+      requiredClaims: [{ claimType: 'name', claimValue: '', essential: true }],
+      signupBusinessLogic: (response) => void seen.push(response)
+    })
+    const challenge = await signUpChallenge(app, wallet.did)
+    const sig = wallet.personalSign(loginText('service.example', challenge))
+    const claims = [{ claimType: 'city', claimValue: 'Lima' }]
+    await request(app).post('/signup').send({ did: wallet.did, sig, claims }).expect(200)
+    expect(seen).toEqual([
+      {
+        issuer: wallet.did,
+        subject: expect.stringMatching(/^did:ethr:rsk:0x/),
+        claims,
+        credentials: [],
+        missing: { credentials: ['Email'], claims: ['name'] }
+      }
+    ])
   })
 })
