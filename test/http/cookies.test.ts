@@ -1,0 +1,206 @@
+import { describe, expect, it } from '@jest/globals'
+import request from 'supertest'
+import {
+  authApp,
+  cookieHeader,
+  logInForCookies,
+  setCookies,
+  signedLogin,
+  signUpChallenge,
+  START_SECONDS
+} from '../support/auth-app.js'
+import { loginText, walletOf } from '../support/wallet.js'
+
+const wallet = walletOf(1)
+const config = { useCookies: true }
+const accessOf = (cookies: string): string => /authorization=([^;]+)/.exec(cookies)![1]!
+const refreshOf = (cookies: string): string => /refresh-token=([^;]+)/.exec(cookies)![1]!
+
+/** Name and attributes of the cookies set, without values and dates, which are the test's own to look at. */
+const attributesOf = (response: { headers: Record<string, unknown> }): string[][] =>
+  setCookies(response).map((cookie) =>
+    cookie
+      .split('; ')
+      .map((part) => part.replace(/^(authorization|refresh-token|Expires)=.*$/, '$1'))
+      .sort()
+  )
+
+const SET = ['Expires', 'HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure']
+const CLEARED = ['Expires', 'HttpOnly', 'Path=/', 'SameSite=Strict', 'Secure']
+
+describe('in cookie mode', () => {
+  it.each(['/auth', '/signup'])('POST %s answers 200 without content, and both cookies', async (path) => {
+    const { app } = await authApp(config)
+    const response = await request(app)
+      .post(path)
+      .send(await signedLogin(app, wallet))
+      .expect(200, '')
+    expect(response.headers).toMatchObject({ 'content-length': '0', 'cache-control': 'no-store' })
+    expect(attributesOf(response)).toEqual([
+      [...SET, 'authorization'],
+      ['Expires', 'HttpOnly', 'Max-Age=604800', 'Path=/', 'SameSite=Strict', 'Secure', 'refresh-token']
+    ])
+    await request(app).get('/me').set('Cookie', cookieHeader(response)).expect(200)
+  })
+
+  it('gives both cookies the lifetime of the refresh token', async () => {
+    const { app } = await authApp({ ...config, userSessionDurationInHours: 0.25 })
+    const response = await request(app)
+      .post('/auth')
+      .send(await signedLogin(app, wallet))
+    for (const cookie of setCookies(response)) expect(cookie).toContain('; Max-Age=900;')
+  })
+
+  it('challenges travel in bodies', async () => {
+    const { app } = await authApp(config)
+    expect(await signUpChallenge(app, wallet.did)).toMatch(/^[0-9a-f]{64}$/)
+  })
+
+  it('POST /refresh-token replaces both cookies', async () => {
+    const { app, clock } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    clock.seconds = START_SECONDS + 1
+    const response = await request(app).post('/refresh-token').set('Cookie', cookies).expect(200, '')
+    expect(attributesOf(response)).toEqual([
+      [...SET, 'authorization'],
+      [...SET, 'refresh-token']
+    ])
+    const next = cookieHeader(response)
+    expect(accessOf(next)).not.toBe(accessOf(cookies))
+    expect(refreshOf(next)).not.toBe(refreshOf(cookies))
+    await request(app).get('/me').set('Cookie', next).expect(200)
+    await request(app).post('/refresh-token').set('Cookie', next).expect(200)
+  })
+
+  it('POST /refresh-token of the loser is 401 and clears no cookie, within the grace and after it', async () => {
+    const { app, clock } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    await request(app).post('/refresh-token').set('Cookie', cookies).expect(200)
+    for (const seconds of [START_SECONDS, START_SECONDS + 60]) {
+      clock.seconds = seconds
+      const loser = await request(app).post('/refresh-token').set('Cookie', cookies).expect(401)
+      expect(setCookies(loser)).toEqual([])
+    }
+  })
+
+  it('POST /logout clears both cookies and ends the session', async () => {
+    const { app } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    const response = await request(app).post('/logout').set('Cookie', cookies).expect(200, '')
+    expect(attributesOf(response)).toEqual([
+      [...CLEARED, 'authorization'],
+      [...CLEARED, 'refresh-token']
+    ])
+    for (const cookie of setCookies(response)) {
+      expect(cookie).toMatch(/^[a-z-]+=; /)
+      expect(cookie).toContain('Expires=Thu, 01 Jan 1970 00:00:00 GMT')
+    }
+    await request(app).post('/refresh-token').set('Cookie', cookies).expect(401, 'Invalid refresh token')
+  })
+
+  it('without a cookie the header and the body count', async () => {
+    const { app } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    const authorization = `DIDAuth ${accessOf(cookies)}`
+    await request(app).get('/me').set('Authorization', authorization).expect(200)
+    await request(app)
+      .post('/refresh-token')
+      .send({ refreshToken: refreshOf(cookies) })
+      .expect(200, '')
+    await request(app).post('/logout').set('Authorization', authorization).expect(200, '')
+  })
+
+  it('the cookie counts where both are there', async () => {
+    const { app } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    const other = await logInForCookies(app, walletOf(2))
+    const { body } = await request(app)
+      .get('/me')
+      .set('Cookie', cookies)
+      .set('Authorization', `DIDAuth ${accessOf(other)}`)
+      .expect(200)
+    expect((body as { user: unknown }).user).toEqual({ did: wallet.did })
+    await request(app)
+      .get('/me')
+      .set('Cookie', 'authorization=nonsense')
+      .set('Authorization', `DIDAuth ${accessOf(other)}`)
+      .expect(401, 'Invalid access token')
+  })
+
+  it.each([
+    ['twice the same', (good: string) => `${good}; ${good}`],
+    ['a good one and an empty one', (good: string) => `${good}; authorization=; refresh-token=`],
+    ['a foreign one first', (good: string) => `authorization=x; refresh-token=x;${good}`],
+    ['two without a blank between', (good: string) => `${good};${good}`]
+  ])('answers 401 to two cookies of one name: %s', async (_name, spoil) => {
+    const { app } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    await request(app).get('/me').set('Cookie', spoil(cookies)).expect(401, 'Invalid access token')
+    await request(app).post('/logout').set('Cookie', spoil(cookies)).expect(401, 'Invalid access token')
+    await request(app).post('/refresh-token').set('Cookie', spoil(cookies)).expect(401, 'Invalid refresh token')
+    await request(app).post('/refresh-token').set('Cookie', cookies).expect(200)
+  })
+
+  it.each([
+    'theme=dark; ',
+    'authorization2=x; xauthorization=y; ',
+    'authorizationX; ',
+    'Authorization=another; ',
+    '=; ;; ',
+    'a=authorization=x; '
+  ])('other cookies do not matter: %s', async (others) => {
+    const { app } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    await request(app)
+      .get('/me')
+      .set('Cookie', others + cookies)
+      .expect(200)
+  })
+
+  it.each(['', 'j:{"a":1}', 'j:["a"]', 'j:null', 's:signed.signature', '%', '%E0%A4%A', 'a'.repeat(5000), '__proto__'])(
+    'answers 401 to a cookie whose value is %.20s',
+    async (value) => {
+      const { app } = await authApp(config)
+      await request(app).get('/me').set('Cookie', `authorization=${value}`).expect(401, 'Invalid access token')
+      await request(app)
+        .post('/refresh-token')
+        .set('Cookie', `refresh-token=${value}`)
+        .expect(401, 'Invalid refresh token')
+    }
+  )
+
+  it('answers 401 to the cookies when each stands in the place of the other', async () => {
+    const { app } = await authApp(config)
+    const cookies = await logInForCookies(app, wallet)
+    const swapped = `authorization=${refreshOf(cookies)}; refresh-token=${accessOf(cookies)}`
+    await request(app).get('/me').set('Cookie', swapped).expect(401, 'Invalid access token')
+    await request(app).post('/refresh-token').set('Cookie', swapped).expect(401, 'Invalid refresh token')
+  })
+
+  it('gives each of two users at once their own cookies', async () => {
+    const { app } = await authApp(config)
+    const users = [walletOf(1), walletOf(2), walletOf(3)]
+    const all = await Promise.all(users.map((user) => logInForCookies(app, user)))
+    for (const [index, cookies] of all.entries()) {
+      const { body } = await request(app).get('/me').set('Cookie', cookies).expect(200)
+      expect((body as { user: unknown }).user).toEqual({ did: users[index]!.did })
+    }
+  })
+
+  it('keeps a Set-Cookie of the host', async () => {
+    const { app } = await authApp(config, {
+      before: (host) =>
+        host.use((_req, res, next) => {
+          res.cookie('theme', 'dark')
+          next()
+        })
+    })
+    const sig = wallet.personalSign(loginText('service.example', await signUpChallenge(app, wallet.did)))
+    const response = await request(app).post('/signup').send({ did: wallet.did, sig }).expect(200)
+    expect(setCookies(response).map((cookie) => cookie.split('=')[0])).toEqual([
+      'theme',
+      'authorization',
+      'refresh-token'
+    ])
+  })
+})
