@@ -1,0 +1,185 @@
+import { describe, expect, it } from '@jest/globals'
+import type { Express } from 'express'
+import request from 'supertest'
+import { authApp, logInForCookies, setCookies, signedLogin } from '../support/auth-app.js'
+import { walletOf } from '../support/wallet.js'
+
+const wallet = walletOf(1)
+const OWN = 'https://service.example'
+const APP = 'https://app.example'
+const config = { useCookies: true, trustedOrigins: [APP] }
+const REFUSAL = 'Cross-origin request refused'
+
+/** Origin and Sec-Fetch-Site of a request, and whether it passes. */
+const truthTable: [string | undefined, string | undefined, boolean][] = [
+  [undefined, undefined, true],
+  [undefined, 'same-origin', true],
+  [undefined, 'none', true],
+  [undefined, 'same-site', false],
+  [undefined, 'cross-site', false],
+  [undefined, 'Same-Origin', false],
+  [undefined, 'same-origin, none', false],
+  [undefined, '', false],
+  [OWN, undefined, true],
+  [OWN, 'same-origin', true],
+  [OWN, 'cross-site', true],
+  [APP, undefined, true],
+  [APP, 'cross-site', true],
+  ['null', undefined, false],
+  ['null', 'same-origin', false],
+  ['null', 'none', false],
+  ['https://evil.example', undefined, false],
+  ['https://evil.example', 'cross-site', false],
+  ['https://evil.example', 'same-site', false],
+  ['https://evil.example', 'same-origin', true],
+  ['https://evil.example', 'none', true],
+  ['http://service.example', undefined, false],
+  ['https://service.example:8443', undefined, false],
+  ['https://service.example.evil.example', undefined, false],
+  ['https://sub.service.example', undefined, false],
+  ['https://service.example/', undefined, false],
+  ['HTTPS://SERVICE.EXAMPLE', undefined, false],
+  ['', undefined, false]
+]
+
+interface Unsafe {
+  body?: object
+  cookies?: string
+}
+
+/** Every unsafe route, each with what makes it answer 200. */
+const routes: [string, (app: Express) => Promise<Unsafe>][] = [
+  ['post /request-auth', async () => ({ body: { did: wallet.did } })],
+  ['post /request-signup', async () => ({ body: { did: wallet.did } })],
+  ['post /auth', async (app) => ({ body: await signedLogin(app, wallet) })],
+  ['post /signup', async (app) => ({ body: await signedLogin(app, wallet) })],
+  ['post /refresh-token', async (app) => ({ cookies: await logInForCookies(app, wallet) })],
+  ['post /logout', async (app) => ({ cookies: await logInForCookies(app, wallet) })],
+  ['post /thing', async (app) => ({ cookies: await logInForCookies(app, wallet) })],
+  ['put /thing', async (app) => ({ cookies: await logInForCookies(app, wallet) })],
+  ['patch /thing', async (app) => ({ cookies: await logInForCookies(app, wallet) })],
+  ['delete /thing', async (app) => ({ cookies: await logInForCookies(app, wallet) })]
+]
+
+const guardedApp = async (more: object = {}) =>
+  authApp(
+    { ...config, ...more },
+    {
+      after: (app, requireDid) => {
+        app.all('/thing', requireDid, (_req, res) => {
+          res.send('done')
+        })
+        app.post('/open', (_req, res) => {
+          res.send('open')
+        })
+      }
+    }
+  )
+
+describe.each(routes)('in cookie mode, %s', (route, prepare) => {
+  it.each(truthTable)('with Origin %j and Sec-Fetch-Site %j passes: %j', async (origin, site, passes) => {
+    const { app } = await guardedApp()
+    const { body, cookies } = await prepare(app)
+    const [method, path] = route.split(' ') as ['post', string]
+    const response = await request(app)
+      [method](path)
+      .set({
+        ...(origin !== undefined && { Origin: origin }),
+        ...(site !== undefined && { 'Sec-Fetch-Site': site }),
+        ...(cookies !== undefined && { Cookie: cookies })
+      })
+      .send(body)
+    expect([response.status, response.text]).toEqual(passes ? [200, expect.any(String)] : [403, REFUSAL])
+    if (!passes) expect(setCookies(response)).toEqual([])
+  })
+})
+
+describe('the guard against cross-site requests', () => {
+  const evil = { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' }
+
+  it('lets safe methods pass', async () => {
+    const { app } = await guardedApp()
+    const cookies = await logInForCookies(app, wallet)
+    await request(app).get('/thing').set('Cookie', cookies).set(evil).expect(200)
+    await request(app).head('/thing').set('Cookie', cookies).set(evil).expect(200)
+    await request(app).options('/thing').set('Cookie', cookies).set(evil).expect(200)
+    await request(app).get(`/request-auth/${wallet.did}`).set(evil).expect(200)
+  })
+
+  it('lets a request pass that carries its token in the header, and no cookie', async () => {
+    const { app } = await guardedApp()
+    const token = /authorization=([^;]+)/.exec(await logInForCookies(app, wallet))![1]!
+    await request(app).post('/thing').set('Authorization', `DIDAuth ${token}`).set(evil).expect(200)
+    await request(app).post('/logout').set('Authorization', `DIDAuth ${token}`).set(evil).expect(200)
+  })
+
+  it('refuses one that carries both', async () => {
+    const { app } = await guardedApp()
+    const cookies = await logInForCookies(app, wallet)
+    const token = /authorization=([^;]+)/.exec(cookies)![1]!
+    await request(app)
+      .post('/thing')
+      .set('Cookie', cookies)
+      .set('Authorization', `DIDAuth ${token}`)
+      .set(evil)
+      .expect(403, REFUSAL)
+  })
+
+  it("leaves the host's own open routes alone", async () => {
+    const { app } = await guardedApp()
+    await request(app).post('/open').set(evil).expect(200, 'open')
+  })
+
+  it('decides before the token is looked at, and the token before the quota', async () => {
+    const { app } = await guardedApp({ maxRequestsPerTimeSlot: 1 })
+    const cookies = await logInForCookies(app, wallet)
+    const post = () => request(app).post('/thing')
+    await post().set(evil).expect(403)
+    await post().set(evil).set('Cookie', 'authorization=nonsense').expect(403)
+    await post().set('Cookie', cookies).expect(200)
+    await post().set('Cookie', cookies).expect(429)
+    await post().set('Cookie', cookies).set(evil).expect(403)
+    await post().set('Cookie', 'authorization=nonsense').expect(401)
+    await post().expect(401)
+  })
+
+  it('spends nothing when it refuses', async () => {
+    const { app } = await guardedApp()
+    const login = await signedLogin(app, wallet)
+    await request(app).post('/auth').set(evil).send(login).expect(403)
+    await request(app).post('/auth').send(login).expect(200)
+  })
+
+  it('is off where tokens do not travel in cookies', async () => {
+    const { app } = await authApp()
+    await request(app)
+      .post('/auth')
+      .set(evil)
+      .send(await signedLogin(app, wallet))
+      .expect(200)
+  })
+
+  it('trusts no origin of its own where serviceUrl is no URL', async () => {
+    const { app } = await authApp({ useCookies: true, serviceUrl: 'urn:example:service' })
+    const post = () => request(app).post('/request-auth').send({ did: wallet.did })
+    await post().set('Origin', 'urn:example:service').expect(403)
+    await post().set('Origin', 'null').expect(403)
+    await post().expect(200)
+  })
+
+  it('trusts the origin of a serviceUrl with a path', async () => {
+    const { app } = await authApp({ useCookies: true, serviceUrl: 'https://service.example:8443/app' })
+    const post = () => request(app).post('/request-auth').send({ did: wallet.did })
+    await post().set('Origin', 'https://service.example:8443').expect(200)
+    await post().set('Origin', 'https://service.example').expect(403)
+  })
+
+  it('does not believe Host, X-Forwarded-Host or Referer', async () => {
+    const { app } = await guardedApp()
+    await request(app)
+      .post('/request-auth')
+      .set({ Host: 'evil.example', 'X-Forwarded-Host': 'evil.example', Referer: OWN, Origin: 'https://evil.example' })
+      .send({ did: wallet.did })
+      .expect(403)
+  })
+})
