@@ -1,0 +1,317 @@
+import { describe, expect, it } from '@jest/globals'
+import { Buffer } from 'node:buffer'
+import { createHmac } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { Signature, SigningKey, sha256 } from 'ethers'
+import { loadCurve } from '../../src/adapters/curve.js'
+import {
+  accessTokenPayload,
+  assertInForce,
+  isReservedClaim,
+  verifyAccessToken,
+  type AccessTokenClaims
+} from '../../src/protocol/access-token.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { es256k, forgeJwt, type Part, type Sign } from './forge-jwt.js'
+import { countAcceptedMutants } from './mutate-token.js'
+
+const curve = await loadCurve()
+const vectors = JSON.parse(readFileSync(new URL('../vectors/access-token.json', import.meta.url), 'utf8')) as {
+  publicKey: string
+  vectors: { name: string; payload: Record<string, unknown>; token: string }[]
+}
+
+const NOW = 1_800_000_000
+const service = walletOf(7777)
+const serviceDid = 'did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186'
+const publicKey = Buffer.from(vectors.publicKey, 'hex')
+const expected = { serviceDid, serviceUrl: 'https://service.example', publicKey, nowSeconds: NOW }
+const sign = es256k(service.privateKey)
+
+const HEADER = { alg: 'ES256K', typ: 'JWT' }
+const CLAIMS: Record<string, unknown> = {
+  iss: serviceDid,
+  aud: 'https://service.example',
+  sub: 'did:ethr:rsk:0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf',
+  exp: NOW + 600,
+  nbf: NOW,
+  iat: NOW,
+  jti: 'AAAAAAAAAAAAAAAAAAAAAA',
+  sid: 'BBBBBBBBBBBBBBBBBBBBBB',
+  use: 'access'
+}
+const tokenOf = (claims: Record<string, unknown>, header: Part = HEADER, signing: Sign = sign): string =>
+  forgeJwt(header, { ...CLAIMS, ...claims }, signing)
+const verify = (token: unknown, nowSeconds = NOW): AccessTokenClaims =>
+  verifyAccessToken(curve, token, { ...expected, nowSeconds })
+
+describe('accessTokenPayload', () => {
+  const input = {
+    serviceDid: 'did:a:service',
+    serviceUrl: 'https://service.example',
+    userDid: 'did:a:User',
+    sessionId: 'session',
+    tokenId: 'token',
+    nowSeconds: 1_000,
+    lifetimeSeconds: 600,
+    tokenClaims: undefined
+  }
+
+  it('holds the claims of the specification in whole seconds, the ids and the use', () => {
+    expect(accessTokenPayload(input)).toEqual({
+      iss: 'did:a:service',
+      aud: 'https://service.example',
+      sub: 'did:a:User',
+      exp: 1_600,
+      nbf: 1_000,
+      iat: 1_000,
+      jti: 'token',
+      sid: 'session',
+      use: 'access'
+    })
+  })
+
+  it('adds the claims of business logic, which override nothing', () => {
+    const tokenClaims = {
+      role: 'admin',
+      iss: 'x',
+      aud: 'x',
+      sub: 'x',
+      exp: 9e9,
+      nbf: 0,
+      iat: 0,
+      jti: 'x',
+      sid: 'x',
+      use: 'x'
+    }
+    expect(accessTokenPayload({ ...input, tokenClaims })).toEqual({ ...accessTokenPayload(input), role: 'admin' })
+  })
+
+  it('is frozen all the way down', () => {
+    const payload = accessTokenPayload({ ...input, tokenClaims: { roles: ['admin'] } })
+    expect(Object.isFrozen(payload)).toBe(true)
+    expect(Object.isFrozen(payload.roles)).toBe(true)
+  })
+})
+
+describe('isReservedClaim', () => {
+  it.each(['iss', 'aud', 'sub', 'exp', 'nbf', 'iat', 'jti', 'sid', 'use', 'vc', 'vp', 'type', '__proto__'])(
+    'is true for %s',
+    (name) => {
+      expect(isReservedClaim(name)).toBe(true)
+    }
+  )
+
+  it.each(['role', 'name', 'constructor', ''])('is false for %j', (name) => {
+    expect(isReservedClaim(name)).toBe(false)
+  })
+})
+
+describe('verifyAccessToken', () => {
+  it.each(vectors.vectors)('accepts what did-jwt made with $name', ({ token, payload }) => {
+    expect(verify(token)).toEqual(payload)
+  })
+
+  it('accepts a header without typ', () => {
+    expect(verify(tokenOf({}, { alg: 'ES256K' })).sub).toBe(CLAIMS.sub)
+  })
+
+  it.each(['jti', 'sid', 'use'])('accepts a token without %s, made elsewhere with the key of the service', (name) => {
+    expect(verify(tokenOf({ [name]: undefined }))).not.toHaveProperty(name)
+  })
+
+  it('gives the claims frozen all the way down, since they are shared between requests', () => {
+    const claims = verify(tokenOf({ roles: ['admin'] }))
+    expect(Object.isFrozen(claims)).toBe(true)
+    expect(Object.isFrozen(claims.roles)).toBe(true)
+  })
+
+  it('accepts it up to the second before exp, and says of the second of exp that it is expired', () => {
+    expect(verify(tokenOf({}), NOW + 599).exp).toBe(NOW + 600)
+    expect(() => verify(tokenOf({}), NOW + 600)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+    expect(() => verify(tokenOf({}), NOW + 600)).toThrow('Expired access token')
+  })
+
+  it('accepts it 5 s before nbf and not 6 s', () => {
+    expect(verify(tokenOf({}), NOW - 5).nbf).toBe(NOW)
+    expect(() => verify(tokenOf({}), NOW - 6)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('says of a forged token never that it is expired', () => {
+    const forged = tokenOf({ exp: NOW - 1 }, HEADER, es256k(walletOf(1).privateKey))
+    expect(() => verify(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('says of an expired token for another audience not that it is expired', () => {
+    expect(() => verify(tokenOf({ exp: NOW - 1, aud: 'https://other.example' }))).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('accepts 4096 bytes and no more', () => {
+    const tokens = Array.from({ length: 10 }, (_, i) => tokenOf({ pad: 'x'.repeat(2_676 + i) }))
+    expect(tokens.map(({ length }) => length)).toContain(4_096)
+    const accepted = tokens.filter((token) => {
+      try {
+        return verify(token)
+      } catch {
+        return false
+      }
+    })
+    expect(Math.max(...accepted.map(({ length }) => length))).toBe(4_096)
+    expect(accepted.length).toBeLessThan(10)
+  })
+
+  it('asks the curve only when form, header and claims are good', () => {
+    let asked = 0
+    const spy = {
+      sha256: curve.sha256,
+      verify: () => {
+        asked += 1
+        return false
+      }
+    }
+    for (const token of ['', 'a.b.c', tokenOf({}, { alg: 'none' }), tokenOf({ aud: 'https://other.example' })]) {
+      expect(() => verifyAccessToken(spy, token, expected)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+    }
+    expect(asked).toBe(0)
+  })
+
+  const own = new SigningKey(service.privateKey)
+  const other = es256k(walletOf(1).privateKey)
+  const highS: Sign = (data) => {
+    const low = Buffer.from(sign(data))
+    const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+    const s = (order - BigInt(`0x${low.subarray(32).toString('hex')}`)).toString(16).padStart(64, '0')
+    return Buffer.from(low.subarray(0, 32).toString('hex') + s, 'hex')
+  }
+  const der: Sign = (data) => {
+    const { r, s } = Signature.from(own.sign(sha256(Buffer.from(data))))
+    const integer = (value: string): string => {
+      const digits = Number.parseInt(value.slice(2, 4), 16) > 127 ? `00${value.slice(2)}` : value.slice(2)
+      return `02${(digits.length / 2).toString(16)}${digits}`
+    }
+    const body = integer(r) + integer(s)
+    return Buffer.from(`30${(body.length / 2).toString(16)}${body}`, 'hex')
+  }
+  const hmac: Sign = (data) => createHmac('sha256', publicKey).update(data).digest()
+  const recoverable: Sign = (data) => Buffer.concat([sign(data), Buffer.from([0])])
+  const nothing: Sign = () => new Uint8Array(0)
+  const zeros: Sign = () => new Uint8Array(64)
+  const jwk = {
+    kty: 'EC',
+    crv: 'secp256k1',
+    x: publicKey.subarray(1, 33).toString('base64url'),
+    y: publicKey.subarray(33).toString('base64url')
+  }
+
+  it.each<[string, Part, Sign]>([
+    ['alg none without a signature', { alg: 'none', typ: 'JWT' }, nothing],
+    ['alg none with a good signature', { alg: 'none', typ: 'JWT' }, sign],
+    ['alg HS256 with the public key as secret', { alg: 'HS256', typ: 'JWT' }, hmac],
+    ['alg ES256K over an HMAC', HEADER, hmac],
+    ['alg ES256K-R', { alg: 'ES256K-R', typ: 'JWT' }, recoverable],
+    ['alg ES256K with 65 bytes', HEADER, recoverable],
+    ['alg ES256', { alg: 'ES256', typ: 'JWT' }, sign],
+    ['alg EdDSA', { alg: 'EdDSA', typ: 'JWT' }, sign],
+    ['alg in lower case', { alg: 'es256k', typ: 'JWT' }, sign],
+    ['alg in an array', { alg: ['ES256K'], typ: 'JWT' }, sign],
+    ['alg given twice, the last one none', '{"alg":"ES256K","alg":"none"}', sign],
+    ['no alg', { typ: 'JWT' }, sign],
+    ['typ at+jwt', { alg: 'ES256K', typ: 'at+jwt' }, sign],
+    ['typ in lower case', { alg: 'ES256K', typ: 'jwt' }, sign],
+    ['typ null', { alg: 'ES256K', typ: null }, sign],
+    ['kid', { ...HEADER, kid: `${serviceDid}#controller` }, sign],
+    ['jwk, the service key', { ...HEADER, jwk }, sign],
+    ['jwk, another key that signed', { ...HEADER, jwk }, other],
+    ['jku', { ...HEADER, jku: 'https://attacker.example/keys' }, sign],
+    ['x5c', { ...HEADER, x5c: ['AAAA'] }, sign],
+    ['crit', { ...HEADER, crit: ['exp'] }, sign],
+    ['b64', { ...HEADER, b64: false }, sign],
+    ['zip', { ...HEADER, zip: 'DEF' }, sign],
+    ['cty', { ...HEADER, cty: 'JWT' }, sign],
+    ['the key of another', HEADER, other],
+    ['a high s', HEADER, highS],
+    ['a signature in DER', HEADER, der],
+    ['63 bytes', HEADER, (data) => sign(data).subarray(0, 63)],
+    ['64 zero bytes', HEADER, zeros],
+    ['r above the order', HEADER, (data) => Buffer.concat([Buffer.alloc(32, 255), sign(data).subarray(32)])],
+    ['a signature over other words', HEADER, () => sign('other words')],
+    ['a signature of personal_sign', HEADER, (data) => Buffer.from(service.personalSign(data).slice(2, 130), 'hex')]
+  ])('refuses a forged header or signature: %s', (_name, header, signing) => {
+    expect(() => verify(tokenOf({}, header, signing))).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it.each<[string, Record<string, unknown>]>([
+    ...['iss', 'aud', 'sub', 'exp', 'nbf', 'iat'].map((name): [string, Record<string, unknown>] => [
+      `no ${name}`,
+      { [name]: undefined }
+    ]),
+    ...['exp', 'nbf', 'iat'].flatMap((name): [string, Record<string, unknown>][] => [
+      [`${name} with a fraction`, { [name]: NOW + 0.5 }],
+      [`${name} as a string`, { [name]: String(NOW + 60) }],
+      [`${name} null`, { [name]: null }],
+      [`${name} true`, { [name]: true }],
+      [`${name} beyond safe integers`, { [name]: 1e300 }],
+      [`${name} in an array`, { [name]: [NOW + 60] }]
+    ]),
+    ['iss in another letter case', { iss: serviceDid.toUpperCase() }],
+    ['iss in EIP-55 spelling', { iss: 'did:ethr:rsk:0xf05E5B34c44E07795A67D3554c38b752388D9186' }],
+    ['iss of another network', { iss: serviceDid.replace('rsk', 'rsk:testnet') }],
+    ['iss in an array', { iss: [serviceDid] }],
+    ['aud in an array', { aud: ['https://service.example'] }],
+    ['aud that only starts alike', { aud: 'https://service.example.attacker.example' }],
+    ['aud with a slash at the end', { aud: 'https://service.example/' }],
+    ['aud in another letter case', { aud: 'https://Service.example' }],
+    ['aud that is a part of it', { aud: 'https://service' }],
+    ['aud empty', { aud: '' }],
+    ['sub that is no DID', { sub: 'alice' }],
+    ['sub empty', { sub: '' }],
+    ['sub in an array', { sub: [CLAIMS.sub] }],
+    ['jti that is no string', { jti: 5 }],
+    ['jti null', { jti: null }],
+    ['sid that is no string', { sid: { a: 1 } }],
+    ['sid null', { sid: null }],
+    ['use refresh', { use: 'refresh' }],
+    ['use relay', { use: 'relay' }],
+    ['use null', { use: null }],
+    ['use in an array', { use: ['access'] }],
+    ['vc, as of a credential of the service', { vc: { type: ['VerifiableCredential'] } }],
+    ['vc null', { vc: null }],
+    ['vp', { vp: {} }],
+    ['type, as of a selective disclosure request', { type: 'sdr' }],
+    ['type null', { type: null }]
+  ])('refuses wrong claims under a good signature: %s', (_name, claims) => {
+    expect(() => verify(tokenOf(claims))).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('refuses what is no token', () => {
+    for (const value of [undefined, null, 5, '', 'Bearer', [tokenOf({})], { token: tokenOf({}) }]) {
+      expect(() => verify(value)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+    }
+  })
+
+  it('accepts none of 20,000 random mutations (F9)', () => {
+    const tokens = [tokenOf({}), tokenOf({ sub: walletOf(2).did, jti: 'C', sid: 'D' }), tokenOf({ role: 'admin' })]
+    expect(countAcceptedMutants(curve, tokens, expected, 20_000)).toEqual({ mutants: 20_000, accepted: [] })
+  })
+})
+
+describe('assertInForce', () => {
+  const claims = { ...(CLAIMS as unknown as AccessTokenClaims) }
+
+  it.each([NOW - 5, NOW, NOW + 599])('passes at second %d', (nowSeconds) => {
+    expect(() => {
+      assertInForce(claims, nowSeconds)
+    }).not.toThrow()
+  })
+
+  it.each([
+    [NOW - 6, 'ERR_ACCESS_TOKEN'],
+    [NOW + 600, 'ERR_ACCESS_TOKEN_EXPIRED'],
+    [NOW + 601, 'ERR_ACCESS_TOKEN_EXPIRED']
+  ] as const)('refuses at second %d with %s', (nowSeconds, code) => {
+    expect(() => {
+      assertInForce(claims, nowSeconds)
+    }).toThrow(refusal(code))
+  })
+})

@@ -1,0 +1,122 @@
+import { describe, expect, it } from '@jest/globals'
+import { loadCurve } from '../../src/adapters/curve.js'
+import { verifyChallengeResponse, type ChallengeResponse } from '../../src/protocol/challenge-response.js'
+import type { Curve } from '../../src/protocol/curve.js'
+import { parseSignature } from '../../src/protocol/personal-sign.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+
+const curve = await loadCurve()
+const wallet = walletOf(1)
+const expected = {
+  did: wallet.did,
+  secret: 'a secret of the tests, longer than 32 bytes',
+  window: 6_000_000,
+  useCount: 0
+}
+
+// test/vectors/challenge.json
+const CURRENT = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
+
+function challengeOf(window: number, useCount: number): string {
+  const text = `${wallet.did}-${expected.secret}-${window}${useCount === 0 ? '' : `-${useCount}`}`
+  return curve.keccak256Hex(text)
+}
+
+function responseOver(signedText: string, messagesOver: ChallengeResponse['messagesOver']): ChallengeResponse {
+  return {
+    address: wallet.address.toLowerCase(),
+    signature: parseSignature(wallet.personalSign(signedText)),
+    messagesOver
+  }
+}
+
+function spyCurve(): Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'> & { recoveries: number } {
+  const spy = {
+    ...curve,
+    recoveries: 0,
+    recover(...args: Parameters<Curve['recover']>) {
+      spy.recoveries += 1
+      return curve.recover(...args)
+    }
+  }
+  return spy
+}
+
+const twoForms = (challenge: string): string[] => [`a ${challenge}`, `b ${challenge}`]
+
+describe('verifyChallengeResponse', () => {
+  it('answers the message that was signed, with one recovery when it is the likeliest', () => {
+    const spy = spyCurve()
+    expect(verifyChallengeResponse(spy, responseOver(`a ${CURRENT}`, twoForms), expected)).toBe(`a ${CURRENT}`)
+    expect(spy.recoveries).toBe(1)
+  })
+
+  it('answers the message that was signed when it is another of the accepted ones', () => {
+    expect(verifyChallengeResponse(curve, responseOver(`b ${CURRENT}`, twoForms), expected)).toBe(`b ${CURRENT}`)
+  })
+
+  it('refuses the signature of another wallet', () => {
+    const response = { ...responseOver(`a ${CURRENT}`, twoForms), address: walletOf(2).address.toLowerCase() }
+    expect(() => verifyChallengeResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
+  })
+
+  it('refuses a signature that no key can have made', () => {
+    const response = responseOver(`a ${CURRENT}`, twoForms)
+    const unrecoverable = { ...curve, recover: () => undefined }
+    expect(() => verifyChallengeResponse(unrecoverable, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
+  })
+
+  it.each([
+    ['the first challenge of the window just ended: expired', -1, 0, 0, 'ERR_CHALLENGE_EXPIRED'],
+    ['the same after uses in this window: expired', -1, 0, 3, 'ERR_CHALLENGE_EXPIRED'],
+    ['the second challenge of the window just ended: no reason', -1, 1, 0, 'ERR_CHALLENGE'],
+    ['a challenge of the window before that: no reason', -2, 0, 0, 'ERR_CHALLENGE'],
+    ['a challenge of the next window: no reason', 1, 0, 0, 'ERR_CHALLENGE'],
+    ['the first challenge after one use: used', 0, 0, 1, 'ERR_CHALLENGE_USED'],
+    ['the third challenge after three uses: used', 0, 2, 3, 'ERR_CHALLENGE_USED'],
+    ['the second challenge after three uses: no reason', 0, 1, 3, 'ERR_CHALLENGE'],
+    ['a challenge that is still to come: no reason', 0, 1, 0, 'ERR_CHALLENGE']
+  ] as const)('refuses %s', (_name, windowOffset, signedCount, useCount, code) => {
+    const challenge = challengeOf(6_000_000 + windowOffset, signedCount)
+    const response = responseOver(`a ${challenge}`, twoForms)
+    expect(() => verifyChallengeResponse(curve, response, { ...expected, useCount })).toThrow(refusal(code))
+  })
+
+  it('accepts the challenge of the use count expected, here 3', () => {
+    const signed = `a ${challengeOf(6_000_000, 3)}`
+    expect(verifyChallengeResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)
+  })
+
+  it('costs 24 recoveries at most, with 4 forms for 6 domains: none is left for the reasons', () => {
+    const spy = spyCurve()
+    const messagesOver = (challenge: string): string[] => Array.from({ length: 24 }, (_, i) => `${i} ${challenge}`)
+    const response = responseOver('something else', messagesOver)
+    expect(() => verifyChallengeResponse(spy, response, { ...expected, useCount: 1 })).toThrow(refusal('ERR_CHALLENGE'))
+    expect(spy.recoveries).toBe(24)
+  })
+
+  it('costs 24 recoveries at most, the looks for the reason included, and finds the 24th', () => {
+    const messagesOver = (challenge: string): string[] => Array.from({ length: 10 }, (_, i) => `${i} ${challenge}`)
+    const previous = challengeOf(5_999_999, 0)
+    const verdictOn = (signed: string): [number, unknown] => {
+      const spy = spyCurve()
+      let thrown: unknown
+      try {
+        verifyChallengeResponse(spy, responseOver(signed, messagesOver), { ...expected, useCount: 1 })
+      } catch (error) {
+        thrown = error
+      }
+      return [spy.recoveries, thrown]
+    }
+    expect(verdictOn(`3 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE_EXPIRED')])
+    expect(verdictOn(`4 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE')])
+  })
+
+  it('accepts the 24th message and not the 25th', () => {
+    const messagesOver = (challenge: string): string[] => Array.from({ length: 25 }, (_, i) => `${i} ${challenge}`)
+    const verify = (signed: string) => verifyChallengeResponse(curve, responseOver(signed, messagesOver), expected)
+    expect(verify(`23 ${CURRENT}`)).toBe(`23 ${CURRENT}`)
+    expect(() => verify(`24 ${CURRENT}`)).toThrow(refusal('ERR_CHALLENGE'))
+  })
+})

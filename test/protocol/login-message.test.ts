@@ -1,0 +1,73 @@
+import { describe, expect, it } from '@jest/globals'
+import {
+  acceptedLoginDomains,
+  loginMessage,
+  MAX_LOGIN_DOMAINS,
+  parseHttpUrl,
+  signUpMessages
+} from '../../src/protocol/login-message.js'
+
+describe('loginMessage', () => {
+  it('is the two lines of the specification, without a line feed at the end', () => {
+    expect(loginMessage('service.example', 'c4a11e')).toBe('Login to service.example\nVerification code: c4a11e')
+  })
+})
+
+describe('signUpMessages', () => {
+  it('is one message with three lines when there are credentials, joined by commas', () => {
+    expect(signUpMessages('service.example', 'c4a11e', ['a.b.c', 'd.e.f'])).toEqual([
+      'Login to service.example\nVerification code: c4a11e\nMy credentials are: a.b.c,d.e.f'
+    ])
+  })
+
+  it('is four messages without credentials: no third line, its prefix with and without the space, an empty line', () => {
+    expect(signUpMessages('service.example', 'c4a11e', [])).toEqual([
+      'Login to service.example\nVerification code: c4a11e',
+      'Login to service.example\nVerification code: c4a11e\nMy credentials are: ',
+      'Login to service.example\nVerification code: c4a11e\nMy credentials are:',
+      'Login to service.example\nVerification code: c4a11e\n'
+    ])
+  })
+})
+
+describe('acceptedLoginDomains', () => {
+  it.each([
+    ['the host and the URL itself', 'https://service.example', [], ['service.example', 'https://service.example']],
+    [
+      'the host with its port first, then without',
+      'https://service.example:8443/app',
+      [],
+      ['service.example:8443', 'service.example', 'https://service.example:8443/app']
+    ],
+    ['no default port', 'https://service.example:443', [], ['service.example', 'https://service.example:443']],
+    ['the host in lower case', 'https://Service.Example', [], ['service.example', 'https://Service.Example']],
+    ['a URI that is no URL, alone', 'urn:service:7', [], ['urn:service:7']],
+    ['a bare name, alone', 'service.example', [], ['service.example']],
+    ['a URI of another scheme, alone', 'ftp://service.example', [], ['ftp://service.example']],
+    [
+      'further domains behind',
+      'https://service.example',
+      ['app.example', 'service.example'],
+      ['service.example', 'https://service.example', 'app.example']
+    ]
+  ])('are %s', (_name, serviceUrl, extra, domains) => {
+    expect(acceptedLoginDomains(serviceUrl, extra)).toEqual(domains)
+  })
+
+  it('leave room for all of a sign up in 24 recoveries', () => {
+    expect(MAX_LOGIN_DOMAINS).toBe(6)
+  })
+})
+
+describe('parseHttpUrl', () => {
+  it.each(['http://a.example', 'https://a.example/b', 'HTTPS://A.example'])('knows %s', (text) => {
+    expect(parseHttpUrl(text)).toBeInstanceOf(URL)
+  })
+
+  it.each(['a.example', '', 'ftp://a.example', 'https:', 'http://', 'javascript:alert(1)', '/a'])(
+    'is undefined for %j',
+    (text) => {
+      expect(parseHttpUrl(text)).toBeUndefined()
+    }
+  )
+})
