@@ -41,7 +41,7 @@ async function refusalsMarked(logic: () => unknown): Promise<unknown> {
 /** The application's own words, fit for one line of plain text. */
 function refusalText(thrown: unknown): string {
   const message = isObject(thrown) ? thrown.message : thrown
-   
+
   return typeof message === 'string'
     ? message.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, MAX_REFUSAL_LENGTH)
     : ''
@@ -49,11 +49,11 @@ function refusalText(thrown: unknown): string {
 
 function parseTokenClaims(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined
-  const json = isObject(value) ? JSON.stringify(value) : ''
-  if (json === '' || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES) {
-    throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
-  }
-  const claims = JSON.parse(json) as JsonObject
-  const kept = Object.entries(claims).filter(([name]) => !isReservedClaim(name))
+  // As the token would carry them: a Date is an object here, and a string there.
+  const json = JSON.stringify(value) as string | undefined
+  const claims: unknown =
+    json === undefined || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES ? undefined : JSON.parse(json)
+  if (!isObject(claims)) throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
+  const kept = Object.entries(claims as JsonObject).filter(([name]) => !isReservedClaim(name))
   return kept.length === 0 ? undefined : Object.fromEntries(kept)
 }
