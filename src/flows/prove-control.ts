@@ -67,13 +67,15 @@ export async function spendChallenge(
 ): Promise<void> {
   const { settings, store } = parts
   if (!settings.singleUse) return
+  const nowSeconds = parts.clock.nowSeconds()
+  const expiresAtSeconds = Math.ceil((proved.window + 1) * settings.challengeWindowSeconds)
   const outcome = await store.useChallenge({
     ...proved,
     service: settings.serviceUrl,
     did: canonicalDid(proved.did),
-    nowSeconds: parts.clock.nowSeconds(),
-    expiresAtSeconds: Math.ceil((proved.window + 1) * settings.challengeWindowSeconds)
+    nowSeconds,
+    expiresAtSeconds
   })
   if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
-  if (outcome === 'full') throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: settings.challengeWindowSeconds })
+  if (outcome === 'full') throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: expiresAtSeconds - nowSeconds })
 }
