@@ -1,0 +1,97 @@
+import { beforeEach, describe, expect, it } from '@jest/globals'
+import { MemoryVerifiedTokens } from '../../src/adapters/memory-verified-tokens.js'
+import { DidAuthError } from '../../src/errors.js'
+import { authenticate } from '../../src/flows/authenticate.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { logOut } from '../../src/flows/log-out.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+let parts: FlowParts
+let token: string
+
+beforeEach(async () => {
+  parts = await flowParts()
+  token = (await logIn(parts, { did: wallet.did, sig: loginSig(parts, wallet) })).accessToken
+  parts.steps.length = 0
+})
+
+/** As after a restart. */
+function forgetTokens(): void {
+  parts.verifiedTokens = new MemoryVerifiedTokens()
+}
+
+describe('authenticate', () => {
+  it('knows a token that was issued here without asking the curve', async () => {
+    expect((await authenticate(parts, token)).sub).toBe(wallet.did)
+    expect(parts.steps).toEqual([])
+  })
+
+  it('verifies a token it has not seen, once', async () => {
+    forgetTokens()
+    const claims = await authenticate(parts, token)
+    expect(claims).toEqual(payloadOf(token))
+    expect(await authenticate(parts, token)).toBe(claims)
+    expect(parts.steps).toEqual(['publicKey', 'verify'])
+  })
+
+  it.each([
+    ['seen before', false],
+    ['not seen before', true]
+  ])('accepts a token %s in its last second and calls it expired a second later', async (_name, isForgotten) => {
+    parts.clock.seconds = START_SECONDS + 599
+    if (isForgotten) forgetTokens()
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    if (isForgotten) forgetTokens()
+    parts.clock.seconds = START_SECONDS + 600
+    await expect(authenticate(parts, token)).rejects.toMatchObject({
+      code: 'ERR_ACCESS_TOKEN_EXPIRED',
+      message: 'Expired access token'
+    })
+  })
+
+  it('looks at nbf of a token seen before: the clock went back by 6 s', async () => {
+    parts.clock.seconds = START_SECONDS - 5
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    parts.clock.seconds = START_SECONDS - 6
+    await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('remembers no token that it refused', async () => {
+    const spoilt = `${token.slice(0, -2)}AA`
+    await expect(authenticate(parts, spoilt)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+    expect(parts.verifiedTokens.get(spoilt)).toBeUndefined()
+  })
+
+  it('remembers no token that was expired when it was first seen', async () => {
+    forgetTokens()
+    parts.clock.seconds = START_SECONDS + 600
+    await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+    expect(parts.verifiedTokens.get(token)).toBeUndefined()
+  })
+
+  it('says missing when there is none, and invalid when it is empty', async () => {
+    await expect(authenticate(parts, undefined)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_MISSING'))
+    await expect(authenticate(parts, '')).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('accepts it until exp after logout, as specified, also after a restart', async () => {
+    await logOut(parts, payloadOf(token).sid as string)
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    forgetTokens()
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+  })
+
+  it("refuses the token of another service that has this service's key", async () => {
+    const other = await flowParts({ serviceUrl: 'https://other.example' })
+    await expect(authenticate(other, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('refuses nothing as invalid while the public key cannot be learnt', async () => {
+    forgetTokens()
+    parts.serviceKey.publicKey = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_SIGNER'))
+  })
+})

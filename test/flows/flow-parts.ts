@@ -1,0 +1,145 @@
+import { Buffer } from 'node:buffer'
+import { SigningKey } from 'ethers'
+import { loadCurve } from '../../src/adapters/curve.js'
+import { MemoryVerifiedTokens } from '../../src/adapters/memory-verified-tokens.js'
+import { systemRandom } from '../../src/adapters/system.js'
+import { MemoryStore } from '../../src/adapters/memory-store.js'
+import { parseConfig, type DidAuthConfig } from '../../src/config.js'
+import type { Parts } from '../../src/flows/parts.js'
+import type { VerifiedCredential } from '../../src/protocol/credential.js'
+import { es256k } from '../protocol/forge-jwt.js'
+import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
+
+export const service = walletOf(7777)
+export const SERVICE_URL = 'https://service.example'
+export const SECRET = 'a secret of the tests, longer than 32 bytes'
+
+/** First second of challenge window 6,000,000. */
+export const START_SECONDS = 1_800_000_000
+
+/** Parts of flows that a test can watch: what happens is written to `steps`, in order. */
+export interface FlowParts extends Parts {
+  clock: { seconds: number; nowSeconds(): number }
+  steps: string[]
+  warnings: Record<string, unknown>[]
+  /** Expired as soon as somebody waits for one of these numbers of seconds. */
+  expiredDeadlines: Set<number>
+  /** What the credential verifier answers, or throws. */
+  credentials: VerifiedCredential[] | Error
+}
+
+const storeVerbs = [
+  'createSession',
+  'findSession',
+  'rotateRefreshToken',
+  'endSession',
+  'countChallengeUses',
+  'useChallenge'
+] as const
+
+/** Real curve and memory store; time, deadlines and credentials are the test's. */
+export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
+  const curve = await loadCurve()
+  const steps: string[] = []
+  const store = new MemoryStore()
+  for (const verb of storeVerbs) {
+    const run = store[verb].bind(store) as (...args: unknown[]) => Promise<never>
+    store[verb] = (...args: unknown[]) => {
+      steps.push(verb)
+      return run(...args)
+    }
+  }
+  const sign = es256k(service.privateKey)
+  const parts: FlowParts = {
+    settings: parseConfig({
+      challengeSecret: SECRET,
+      serviceUrl: SERVICE_URL,
+      serviceDid: service.did,
+      serviceSigner: async () => '',
+      ...config
+    }),
+    steps,
+    warnings: [],
+    expiredDeadlines: new Set(),
+    credentials: [],
+    clock: {
+      seconds: START_SECONDS,
+      nowSeconds() {
+        return this.seconds
+      }
+    },
+    random: systemRandom,
+    curve: {
+      ...curve,
+      recover(...args) {
+        steps.push('recover')
+        return curve.recover(...args)
+      },
+      verify(...args) {
+        steps.push('verify')
+        return curve.verify(...args)
+      }
+    },
+    serviceKey: {
+      async publicKey() {
+        steps.push('publicKey')
+        return Buffer.from(SigningKey.computePublicKey(service.privateKey, false).slice(2), 'hex')
+      },
+      async sign(data) {
+        steps.push('sign')
+        return sign(data)
+      }
+    },
+    store,
+    verifiedTokens: new MemoryVerifiedTokens(),
+    credentialVerifier: {
+      async verify() {
+        steps.push('verifyCredentials')
+        if (parts.credentials instanceof Error) throw parts.credentials
+        return parts.credentials
+      }
+    },
+    turns: {
+      async take() {
+        steps.push('takeTurn')
+      }
+    },
+    deadline: {
+      async within(seconds, work, expired) {
+        if (parts.expiredDeadlines.has(seconds)) throw expired()
+        return work()
+      }
+    },
+    logger: {
+      info() {
+        // Nobody looks at it here.
+      },
+      warn(fields) {
+        parts.warnings.push(fields)
+      },
+      error() {
+        // Nobody looks at it here.
+      }
+    }
+  }
+  return parts
+}
+
+/** The challenge by the specification, computed here once more. */
+export function challengeOf(parts: Pick<Parts, 'curve'>, did: string, window = 6_000_000, useCount = 0): string {
+  return parts.curve.keccak256Hex(`${did}-${SECRET}-${window}${useCount === 0 ? '' : `-${useCount}`}`)
+}
+
+/** What a wallet signs to log in with a challenge, by default the first of window 6,000,000. */
+export function loginSig(
+  parts: Pick<Parts, 'curve'>,
+  wallet: TestWallet,
+  { did = wallet.did, domain = 'service.example', window = 6_000_000, useCount = 0, thirdLine = '' } = {}
+): string {
+  return wallet.personalSign(loginText(domain, challengeOf(parts, did, window, useCount)) + thirdLine)
+}
+
+/** The payload of a JWT, read without a look at its signature. */
+export function payloadOf(jwt: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>
+}

@@ -1,0 +1,326 @@
+import { describe, expect, it } from '@jest/globals'
+import { readFileSync } from 'node:fs'
+import { DidAuthError } from '../../src/errors.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { signUp } from '../../src/flows/sign-up.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS, type FlowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+const malformed = JSON.parse(
+  readFileSync(new URL('../vectors/malformed-signatures.json', import.meta.url), 'utf8')
+) as { ERR_SIGNATURE: { name: string; sig: string }[] }
+
+const signedLogin = (parts: FlowParts, options?: Parameters<typeof loginSig>[2]) =>
+  logIn(parts, { did: options?.did ?? did, sig: loginSig(parts, wallet, options) })
+const signedSignUp = (parts: FlowParts, options?: Parameters<typeof loginSig>[2]) =>
+  signUp(parts, { did, sig: loginSig(parts, wallet, options), credentialJwts: [], claims: [] })
+
+describe('logIn', () => {
+  it('gives an access token with the claims of the specification, and a refresh token of 32 random bytes', async () => {
+    const parts = await flowParts()
+    const { accessToken, refreshToken } = await signedLogin(parts)
+    expect(payloadOf(accessToken)).toEqual({
+      iss: service.did,
+      aud: SERVICE_URL,
+      sub: did,
+      exp: START_SECONDS + 600,
+      nbf: START_SECONDS,
+      iat: START_SECONDS,
+      jti: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
+      sid: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
+      use: 'access'
+    })
+    expect(refreshToken).toMatch(/^[A-Za-z0-9_-]{43}$/)
+  })
+
+  it('opens a session of 168 hours, known by the sid of the access token', async () => {
+    const parts = await flowParts()
+    const { accessToken } = await signedLogin(parts)
+    expect(await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).toEqual([
+      {
+        sessionId: payloadOf(accessToken).sid,
+        did,
+        state: 'active',
+        tokenClaims: undefined,
+        createdAtSeconds: START_SECONDS,
+        rotatedAtSeconds: START_SECONDS,
+        expiresAtSeconds: START_SECONDS + 604_800
+      }
+    ])
+  })
+
+  it('proves, spends the challenge, asks the business logic, signs and stores, in this order', async () => {
+    const parts = await flowParts({
+      authenticationBusinessLogic: () => {
+        parts.steps.push('businessLogic')
+      }
+    })
+    await signedLogin(parts)
+    expect(parts.steps).toEqual([
+      'countChallengeUses',
+      'takeTurn',
+      'recover',
+      'useChallenge',
+      'businessLogic',
+      'sign',
+      'createSession'
+    ])
+  })
+
+  it('spends nothing and asks no business logic for a signature that is not good', async () => {
+    const parts = await flowParts({
+      authenticationBusinessLogic: () => {
+        parts.steps.push('businessLogic')
+      }
+    })
+    const sig = loginSig(parts, walletOf(2), { did })
+    await expect(logIn(parts, { did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(new Set(parts.steps)).toEqual(new Set(['countChallengeUses', 'takeTurn', 'recover']))
+  })
+
+  it.each(malformed.ERR_SIGNATURE)(
+    'touches neither curve nor store for a malformed signature: $name',
+    async ({ sig }) => {
+      const parts = await flowParts()
+      await expect(logIn(parts, { did, sig })).rejects.toEqual(refusal('ERR_SIGNATURE'))
+      expect(parts.steps).toEqual([])
+    }
+  )
+
+  it('touches neither curve nor store for a DID whose control it cannot prove', async () => {
+    const parts = await flowParts()
+    const request = { did: 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK', sig: loginSig(parts, wallet) }
+    await expect(logIn(parts, request)).rejects.toEqual(refusal('ERR_DID_UNSUPPORTED'))
+    expect(parts.steps).toEqual([])
+  })
+
+  it('stores no session when signing fails', async () => {
+    const parts = await flowParts()
+    parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_SIGNER'))
+    expect(parts.steps).not.toContain('createSession')
+    expect(await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).toEqual([])
+  })
+
+  it('gives no tokens when the session cannot be stored', async () => {
+    const parts = await flowParts()
+    parts.store.createSession = () => Promise.reject(new DidAuthError('ERR_STORE'))
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_STORE'))
+  })
+
+  it.each(['countChallengeUses', 'useChallenge'] as const)('opens no session when %s fails', async (verb) => {
+    const parts = await flowParts()
+    Object.assign(parts.store, { [verb]: () => Promise.reject(new DidAuthError('ERR_STORE')) })
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_STORE'))
+    expect(parts.steps).not.toContain('createSession')
+  })
+
+  it('refuses while too many wait for their turn, before any recovery', async () => {
+    const parts = await flowParts()
+    parts.turns.take = () => Promise.reject(new DidAuthError('ERR_BUSY'))
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_BUSY'))
+    expect(parts.steps).not.toContain('recover')
+  })
+
+  it.each(['service.example', 'https://service.example', 'app.example'])('accepts a message for %s', async (domain) => {
+    const parts = await flowParts({ loginDomains: ['app.example'] })
+    await expect(signedLogin(parts, { domain })).resolves.toHaveProperty('accessToken')
+  })
+
+  it.each(['attacker.example', 'https://service.example/', 'Service.example', ''])(
+    'refuses a message for %j',
+    async (domain) => {
+      const parts = await flowParts()
+      await expect(signedLogin(parts, { domain })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    }
+  )
+
+  it('refuses a message with a third line, which is one of sign up', async () => {
+    const parts = await flowParts()
+    await expect(signedLogin(parts, { thirdLine: '\n' })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+  })
+
+  it('keeps the DID as received in the token, and proves it whatever the letter case of its address', async () => {
+    const parts = await flowParts()
+    const spelled = `did:ethr:rsk:${wallet.address}`
+    const { accessToken } = await signedLogin(parts, { did: spelled })
+    expect(payloadOf(accessToken).sub).toBe(spelled)
+  })
+
+  it('accepts EIP-155 values of v for the chain that the DID names, here 5', async () => {
+    const parts = await flowParts()
+    const spelled = `did:ethr:0x5:${wallet.address}`
+    const sig = loginSig(parts, wallet, { did: spelled })
+    const v = Number.parseInt(sig.slice(130), 16) - 27 + 35 + 2 * 5
+    const eip155 = sig.slice(0, 130) + v.toString(16)
+    await expect(logIn(parts, { did: spelled, sig: eip155 })).resolves.toHaveProperty('accessToken')
+    await expect(logIn(parts, { did, sig: eip155 })).rejects.toEqual(refusal('ERR_SIGNATURE'))
+  })
+})
+
+describe('the window of a challenge', () => {
+  it('accepts a signature in its last second', async () => {
+    const parts = await flowParts()
+    parts.clock.seconds = START_SECONDS + 299
+    await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
+  })
+
+  it.each([300, 599])('says expired %d s after its start', async (seconds) => {
+    const parts = await flowParts()
+    parts.clock.seconds = START_SECONDS + seconds
+    await expect(signedLogin(parts)).rejects.toMatchObject({
+      code: 'ERR_CHALLENGE_EXPIRED',
+      message: 'Invalid challenge response: expired'
+    })
+  })
+
+  it('says no reason 600 s after its start', async () => {
+    const parts = await flowParts()
+    parts.clock.seconds = START_SECONDS + 600
+    await expect(signedLogin(parts)).rejects.toMatchObject({
+      code: 'ERR_CHALLENGE',
+      message: 'Invalid challenge response'
+    })
+  })
+
+  it('says used when it ends between the proof and the spending', async () => {
+    const parts = await flowParts()
+    parts.turns.take = async () => {
+      parts.clock.seconds = START_SECONDS + 300
+    }
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+    expect(parts.steps).not.toContain('createSession')
+  })
+})
+
+describe('the single use of a challenge', () => {
+  it('gives one session for one signature, and used for the second try', async () => {
+    const parts = await flowParts()
+    await signedLogin(parts)
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+    await expect(signedLogin(parts, { useCount: 1 })).resolves.toHaveProperty('accessToken')
+  })
+
+  it('gives exactly one session for 50 copies at once', async () => {
+    const parts = await flowParts()
+    const sig = loginSig(parts, wallet)
+    const results = await Promise.allSettled(Array.from({ length: 50 }, () => logIn(parts, { did, sig })))
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(results.filter(({ status }) => status === 'rejected')).toEqual(
+      Array.from({ length: 49 }, () => ({ status: 'rejected', reason: refusal('ERR_CHALLENGE_USED') }))
+    )
+    expect(await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).toHaveLength(1)
+  })
+
+  it('counts one user, however the address is spelled', async () => {
+    const parts = await flowParts()
+    await signedLogin(parts)
+    const spelled = `did:ethr:rsk:${wallet.address}`
+    await expect(signedLogin(parts, { did: spelled })).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+    await expect(signedLogin(parts, { did: spelled, useCount: 1 })).resolves.toHaveProperty('accessToken')
+  })
+
+  it('counts each user alone', async () => {
+    const parts = await flowParts()
+    await signedLogin(parts)
+    const other = walletOf(2)
+    const login = logIn(parts, { did: other.did, sig: loginSig(parts, other) })
+    await expect(login).resolves.toHaveProperty('accessToken')
+  })
+
+  it('spends a login signature at sign up as well', async () => {
+    const parts = await flowParts()
+    await signedLogin(parts)
+    await expect(signedSignUp(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+  })
+
+  it('spends a sign up signature without third line at login as well', async () => {
+    const parts = await flowParts()
+    await signedSignUp(parts)
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+  })
+
+  it('leaves the first login challenge good after a sign up with third line', async () => {
+    const parts = await flowParts()
+    await signedSignUp(parts, { thirdLine: '\nMy credentials are: ' })
+    await expect(signedSignUp(parts, { thirdLine: '\nMy credentials are: ' })).rejects.toEqual(
+      refusal('ERR_CHALLENGE_USED')
+    )
+    await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
+  })
+
+  it('begins anew with the next window', async () => {
+    const parts = await flowParts()
+    await signedLogin(parts)
+    parts.clock.seconds = START_SECONDS + 300
+    await expect(signedLogin(parts, { window: 6_000_001 })).resolves.toHaveProperty('accessToken')
+  })
+
+  it('spends the challenge also when business logic then refuses', async () => {
+    const parts = await flowParts({ authenticationBusinessLogic: () => false })
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC'))
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+  })
+
+  it('answers busy for the whole seconds left of the window when no further use can be remembered', async () => {
+    const parts = await flowParts({ challengeExpirationTimeInSeconds: 300.5 })
+    // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left.
+    parts.store.useChallenge = async () => 'full'
+    await expect(signedLogin(parts, { window: 5_990_016 })).rejects.toMatchObject({
+      code: 'ERR_BUSY',
+      retryAfterSeconds: 109
+    })
+  })
+
+  it("is off with replayProtection 'window': any number of sessions until the window ends, and no state", async () => {
+    const parts = await flowParts({ replayProtection: 'window' })
+    await signedLogin(parts)
+    await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
+    expect(parts.steps).not.toContain('countChallengeUses')
+    expect(parts.steps).not.toContain('useChallenge')
+    parts.clock.seconds = START_SECONDS + 300
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
+  })
+})
+
+describe('authenticationBusinessLogic', () => {
+  it('receives the DID as received', async () => {
+    const received: string[] = []
+    const parts = await flowParts({ authenticationBusinessLogic: (userDid) => received.push(userDid) })
+    const spelled = `did:ethr:rsk:${wallet.address}`
+    await signedLogin(parts, { did: spelled })
+    expect(received).toEqual([spelled])
+  })
+
+  it('opens no session when it throws', async () => {
+    const parts = await flowParts({
+      authenticationBusinessLogic: () => {
+        throw new Error('not today')
+      }
+    })
+    await expect(signedLogin(parts)).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'not today' })
+    expect(parts.steps).not.toContain('sign')
+    expect(parts.steps).not.toContain('createSession')
+  })
+
+  it('adds claims, which are kept in the session', async () => {
+    const parts = await flowParts({ authenticationBusinessLogic: async () => ({ tokenClaims: { role: 'admin' } }) })
+    const { accessToken } = await signedLogin(parts)
+    expect(payloadOf(accessToken).role).toBe('admin')
+    const [session] = await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)
+    expect(session?.tokenClaims).toEqual({ role: 'admin' })
+  })
+
+  it('begins the tokens when it is done, not when it was asked', async () => {
+    const parts = await flowParts({
+      authenticationBusinessLogic: () => {
+        parts.clock.seconds = START_SECONDS + 7
+      }
+    })
+    const { accessToken } = await signedLogin(parts)
+    expect(payloadOf(accessToken)).toMatchObject({ iat: START_SECONDS + 7, exp: START_SECONDS + 607 })
+  })
+})

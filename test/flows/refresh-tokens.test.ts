@@ -1,0 +1,191 @@
+import { beforeEach, describe, expect, it } from '@jest/globals'
+import { DidAuthError } from '../../src/errors.js'
+import type { Tokens } from '../../src/flows/issue-tokens.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { logOut } from '../../src/flows/log-out.js'
+import { refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { flowParts, loginSig, payloadOf, SERVICE_URL, START_SECONDS, type FlowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+
+let parts: FlowParts
+let first: Tokens
+
+async function begin(config: Parameters<typeof flowParts>[0] = {}): Promise<void> {
+  parts = await flowParts(config)
+  first = await logIn(parts, { did, sig: loginSig(parts, wallet) })
+  parts.steps.length = 0
+}
+
+beforeEach(() => begin())
+
+describe('refreshTokens', () => {
+  it('gives new tokens of the same session and user, with new times', async () => {
+    parts.clock.seconds = START_SECONDS + 1_000
+    const second = await refreshTokens(parts, first.refreshToken)
+    const before = payloadOf(first.accessToken)
+    const after = payloadOf(second.accessToken)
+    expect(after).toEqual({
+      ...before,
+      iat: START_SECONDS + 1_000,
+      nbf: START_SECONDS + 1_000,
+      exp: START_SECONDS + 1_600,
+      jti: after.jti
+    })
+    expect(after.jti).not.toBe(before.jti)
+    expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{43}$/)
+    expect(second.refreshToken).not.toBe(first.refreshToken)
+  })
+
+  it('repeats the claims that business logic added at login', async () => {
+    await begin({ authenticationBusinessLogic: () => ({ tokenClaims: { role: 'admin' } }) })
+    const second = await refreshTokens(parts, first.refreshToken)
+    const third = await refreshTokens(parts, second.refreshToken)
+    expect(payloadOf(third.accessToken).role).toBe('admin')
+  })
+
+  it('signs before it changes the store', async () => {
+    await refreshTokens(parts, first.refreshToken)
+    expect(parts.steps).toEqual(['findSession', 'sign', 'rotateRefreshToken'])
+  })
+
+  it('leaves the old refresh token good when signing fails', async () => {
+    const { sign } = parts.serviceKey
+    parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_SIGNER'))
+    parts.serviceKey.sign = sign
+    await expect(refreshTokens(parts, first.refreshToken)).resolves.toHaveProperty('accessToken')
+  })
+
+  it.each(['findSession', 'rotateRefreshToken'] as const)('fails with the store when %s fails', async (verb) => {
+    Object.assign(parts.store, { [verb]: () => Promise.reject(new DidAuthError('ERR_STORE')) })
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_STORE'))
+  })
+
+  it.each([
+    ['nothing', undefined],
+    ['null', null],
+    ['a number', 5],
+    ['an array', ['A'.repeat(43)]],
+    ['an object', { refreshToken: 'A'.repeat(43) }],
+    ['the empty string', ''],
+    ['42 characters', 'A'.repeat(42)],
+    ['44 characters', 'A'.repeat(44)],
+    ['another alphabet', `${'A'.repeat(42)}+`],
+    ['a line feed at the end', `${'A'.repeat(43)}\n`]
+  ])('asks the store nothing for what is no refresh token: %s', async (_name, value) => {
+    await expect(refreshTokens(parts, value)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    expect(parts.steps).toEqual([])
+  })
+
+  it('signs nothing for an unknown token', async () => {
+    await expect(refreshTokens(parts, 'A'.repeat(43))).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    expect(parts.steps).toEqual(['findSession'])
+  })
+
+  it('refuses an access token', async () => {
+    await expect(refreshTokens(parts, first.accessToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+  })
+
+  it('refuses the refresh token of another service on the same store', async () => {
+    const other = await flowParts({ serviceUrl: 'https://other.example' })
+    const shared = { ...other, store: parts.store }
+    await expect(refreshTokens(shared, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+  })
+
+  it('refreshes in the last second of 168 hours, and not a second later', async () => {
+    parts.clock.seconds = START_SECONDS + 604_799
+    const second = await refreshTokens(parts, first.refreshToken)
+    parts.clock.seconds += 604_800
+    await expect(refreshTokens(parts, second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+  })
+})
+
+describe('a refresh token used many times at once', () => {
+  it('has exactly one winner of 50, whose tokens work', async () => {
+    const results = await Promise.allSettled(Array.from({ length: 50 }, () => refreshTokens(parts, first.refreshToken)))
+    const won = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    const lost = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
+    expect(won).toHaveLength(1)
+    expect(lost).toEqual(Array.from({ length: 49 }, () => refusal('ERR_REFRESH_TOKEN')))
+    await expect(refreshTokens(parts, won[0]!.refreshToken)).resolves.toHaveProperty('accessToken')
+  })
+})
+
+describe('a replaced refresh token that comes back', () => {
+  it('is only refused up to 10 s later, and the session lives on', async () => {
+    const second = await refreshTokens(parts, first.refreshToken)
+    parts.clock.seconds += 10
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refreshTokens(parts, second.refreshToken)).resolves.toHaveProperty('accessToken')
+    expect(parts.warnings).toEqual([])
+  })
+
+  it('revokes the session 11 s later, with a warning that names the session', async () => {
+    const second = await refreshTokens(parts, first.refreshToken)
+    parts.clock.seconds += 11
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+    await expect(refreshTokens(parts, second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    expect(parts.warnings).toEqual([{ event: 'refresh-token-reused', sessionId: payloadOf(first.accessToken).sid }])
+  })
+
+  it("leaves the user's other sessions alone", async () => {
+    const other = await logIn(parts, { did, sig: loginSig(parts, wallet, { useCount: 1 }) })
+    await refreshTokens(parts, first.refreshToken)
+    parts.clock.seconds += 11
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+    await expect(refreshTokens(parts, other.refreshToken)).resolves.toHaveProperty('accessToken')
+  })
+
+  it('revokes a second later with refreshReuseGraceSeconds 0', async () => {
+    await begin({ refreshReuseGraceSeconds: 0 })
+    await refreshTokens(parts, first.refreshToken)
+    parts.clock.seconds += 1
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+  })
+})
+
+describe('logOut', () => {
+  const sessionOf = ({ accessToken }: Tokens): string => payloadOf(accessToken).sid as string
+
+  it('ends the session: its refresh token is dead at once, before anything is signed', async () => {
+    await logOut(parts, sessionOf(first))
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    expect(parts.steps).not.toContain('sign')
+  })
+
+  it("leaves the user's other sessions alone", async () => {
+    const other = await logIn(parts, { did, sig: loginSig(parts, wallet, { useCount: 1 }) })
+    await logOut(parts, sessionOf(first))
+    expect((await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).map((s) => s.sessionId)).toEqual([
+      sessionOf(other)
+    ])
+  })
+
+  it('changes nothing the second time', async () => {
+    await logOut(parts, sessionOf(first))
+    await expect(logOut(parts, sessionOf(first))).resolves.toBeUndefined()
+  })
+
+  it('asks the store nothing for a token without sid', async () => {
+    await logOut(parts, undefined)
+    expect(parts.steps).toEqual([])
+  })
+
+  it('wins against a refresh that is under way', async () => {
+    const { sign } = parts.serviceKey
+    parts.serviceKey.sign = async (data) => {
+      await logOut(parts, sessionOf(first))
+      return sign(data)
+    }
+    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+  })
+
+  it('is no success when the store fails', async () => {
+    parts.store.endSession = () => Promise.reject(new DidAuthError('ERR_STORE'))
+    await expect(logOut(parts, sessionOf(first))).rejects.toEqual(refusal('ERR_STORE'))
+  })
+})

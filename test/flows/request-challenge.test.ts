@@ -1,0 +1,130 @@
+import { describe, expect, it } from '@jest/globals'
+import { Buffer } from 'node:buffer'
+import { SigningKey, hexlify, sha256 } from 'ethers'
+import { DidAuthError } from '../../src/errors.js'
+import { authenticate } from '../../src/flows/authenticate.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
+import { signUp } from '../../src/flows/sign-up.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+// test/vectors/challenge.json: the first and the second challenge of window 6,000,000.
+const FIRST = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
+
+describe('requestLoginChallenge', () => {
+  it('gives the challenge of the specification and the seconds that it stays valid', async () => {
+    const parts = await flowParts()
+    expect(await requestLoginChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
+  })
+
+  it('gives the same challenge to the last second of the window, and another in the next', async () => {
+    const parts = await flowParts()
+    parts.clock.seconds = START_SECONDS + 299
+    expect(await requestLoginChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 1 })
+    parts.clock.seconds = START_SECONDS + 300
+    const next = await requestLoginChallenge(parts, did)
+    expect(next.expiresInSeconds).toBe(300)
+    expect(next.challenge).not.toBe(FIRST)
+  })
+
+  it('stores nothing', async () => {
+    const parts = await flowParts()
+    await requestLoginChallenge(parts, did)
+    expect(parts.steps).toEqual(['countChallengeUses'])
+  })
+
+  it('gives another challenge after a login', async () => {
+    const parts = await flowParts()
+    await logIn(parts, { did, sig: loginSig(parts, wallet) })
+    const { challenge } = await requestLoginChallenge(parts, did)
+    expect(challenge).not.toBe(FIRST)
+    const sig = wallet.personalSign(`Login to service.example\nVerification code: ${challenge}`)
+    await expect(logIn(parts, { did, sig })).resolves.toHaveProperty('accessToken')
+  })
+
+  it("gives the same challenge after a login with replayProtection 'window', and asks the store nothing", async () => {
+    const parts = await flowParts({ replayProtection: 'window' })
+    await logIn(parts, { did, sig: loginSig(parts, wallet) })
+    parts.steps.length = 0
+    expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)
+    expect(parts.steps).toEqual([])
+  })
+
+  it('uses the DID exactly as received', async () => {
+    const parts = await flowParts()
+    const { challenge } = await requestLoginChallenge(parts, `did:ethr:rsk:${wallet.address}`)
+    expect(challenge).not.toBe(FIRST)
+  })
+
+  it('gives no challenge when the store fails', async () => {
+    const parts = await flowParts()
+    parts.store.countChallengeUses = () => Promise.reject(new DidAuthError('ERR_STORE'))
+    await expect(requestLoginChallenge(parts, did)).rejects.toEqual(refusal('ERR_STORE'))
+  })
+})
+
+describe('requestSignUpChallenge', () => {
+  it('gives no sdr and signs nothing when nothing is required', async () => {
+    const parts = await flowParts()
+    expect(await requestSignUpChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
+    expect(parts.steps).not.toContain('sign')
+  })
+
+  it.each([
+    ['credentials', { requiredCredentials: ['Email'] }],
+    ['claims', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }]
+  ])('gives an sdr when only %s are required', async (_name, config) => {
+    const parts = await flowParts(config)
+    expect(await requestSignUpChallenge(parts, did)).toHaveProperty('sdr')
+  })
+
+  it('gives an sdr signed by the service that ends with the challenge', async () => {
+    const parts = await flowParts({
+      requiredCredentials: ['Email'],
+      requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }]
+    })
+    parts.clock.seconds = START_SECONDS + 100
+    const { sdr = '' } = await requestSignUpChallenge(parts, did)
+    expect(payloadOf(sdr)).toEqual({
+      type: 'sdr',
+      issuer: service.did,
+      subject: did,
+      replyUrl: 'https://service.example/signup',
+      claims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }],
+      credentials: ['Email'],
+      iss: service.did,
+      aud: SERVICE_URL,
+      iat: START_SECONDS + 100,
+      exp: START_SECONDS + 300
+    })
+    const [header = '', payload = '', signature = ''] = sdr.split('.')
+    const rs = hexlify(Buffer.from(signature, 'base64url'))
+    const digest = sha256(Buffer.from(`${header}.${payload}`))
+    const keys = [27, 28].map((v) => SigningKey.recoverPublicKey(digest, `${rs}${v.toString(16)}`))
+    expect(keys).toContain(SigningKey.computePublicKey(service.privateKey, false))
+  })
+
+  it('gives an sdr that is never good as access token', async () => {
+    const parts = await flowParts({ requiredCredentials: ['Email'] })
+    const { sdr } = await requestSignUpChallenge(parts, did)
+    await expect(authenticate(parts, sdr)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('gives nothing when signing fails', async () => {
+    const parts = await flowParts({ requiredCredentials: ['Email'] })
+    parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    await expect(requestSignUpChallenge(parts, did)).rejects.toEqual(refusal('ERR_SIGNER'))
+  })
+
+  it('counts the uses of sign up, not those of login', async () => {
+    const parts = await flowParts()
+    const sig = loginSig(parts, wallet, { thirdLine: '\n' })
+    await signUp(parts, { did, sig, credentialJwts: [], claims: [] })
+    expect((await requestSignUpChallenge(parts, did)).challenge).not.toBe(FIRST)
+    expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)
+  })
+})

@@ -1,0 +1,134 @@
+import { describe, expect, it } from '@jest/globals'
+import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
+import { refusal } from '../support/refusal.js'
+import { flowParts } from './flow-parts.js'
+
+const parts = await flowParts()
+const run = (logic: () => unknown) => runBusinessLogic(parts, logic)
+const throwing = (thrown: unknown) => () => {
+  throw thrown
+}
+
+describe('business logic that lets the user in', () => {
+  it.each([
+    ['nothing', undefined],
+    ['null', null],
+    ['true', true],
+    ['0', 0],
+    ['the empty string', ''],
+    ['a record of its own', { id: 7 }],
+    ['an array', [1]]
+  ])('may return %s and adds no claims', async (_name, value) => {
+    expect(await run(() => value)).toBeUndefined()
+    expect(await run(async () => value)).toBeUndefined()
+  })
+})
+
+describe('business logic that refuses', () => {
+  it('returns exactly false, with the text Refused', async () => {
+    await expect(run(() => false)).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
+    await expect(run(async () => false)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC'))
+  })
+
+  it('throws or rejects with its own words', async () => {
+    const error = new Error('account is blocked')
+    const expected = { code: 'ERR_BUSINESS_LOGIC', message: 'account is blocked', cause: error }
+    await expect(run(throwing(error))).rejects.toMatchObject(expected)
+    await expect(run(() => Promise.reject(error))).rejects.toMatchObject(expected)
+  })
+
+  it.each([
+    ['a string', 'account is blocked', 'account is blocked'],
+    ['an object with a message', { message: 'blocked' }, 'blocked'],
+    ['an object without', {}, 'Refused'],
+    ['a message that is no string', { message: 5 }, 'Refused'],
+    ['an error without message', new Error(''), 'Refused'],
+    ['nothing', undefined, 'Refused'],
+    ['null', null, 'Refused'],
+    ['a number', 5, 'Refused'],
+    ['control characters', new Error('a\r\nSet-Cookie: b\0\x7f\u0085\u2028c'), 'a Set-Cookie: b c'],
+    ['200 characters', new Error('x'.repeat(200)), 'x'.repeat(200)],
+    ['201 characters', new Error('x'.repeat(201)), 'x'.repeat(200)]
+  ])('throws %s', async (_name, thrown, message) => {
+    await expect(run(throwing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message })
+  })
+
+  it('does so by an error of this package as well: what a client sees is 401 with its message', async () => {
+    const { DidAuthError } = await import('../../src/errors.js')
+    await expect(run(throwing(new DidAuthError('ERR_STORE')))).rejects.toMatchObject({
+      code: 'ERR_BUSINESS_LOGIC',
+      message: 'Store unavailable, try again'
+    })
+  })
+})
+
+describe('business logic that hangs', () => {
+  it('is waited for 10 s', async () => {
+    expect(BUSINESS_LOGIC_SECONDS).toBe(10)
+    const slow = await flowParts()
+    slow.expiredDeadlines.add(10)
+    const never = () => new Promise(() => undefined)
+    await expect(runBusinessLogic(slow, never)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC_TIMEOUT'))
+  })
+})
+
+describe('tokenClaims', () => {
+  it('are what JSON makes of them', async () => {
+    const tokenClaims = { role: 'admin', since: new Date(0), gone: undefined, levels: [1, null, { a: true }] }
+    expect(await run(() => ({ tokenClaims }))).toEqual({
+      role: 'admin',
+      since: '1970-01-01T00:00:00.000Z',
+      levels: [1, null, { a: true }]
+    })
+  })
+
+  it('are a copy: what business logic changes later changes nothing', async () => {
+    const tokenClaims = { roles: ['user'] }
+    const claims = await run(() => ({ tokenClaims }))
+    tokenClaims.roles.push('admin')
+    expect(claims).toEqual({ roles: ['user'] })
+  })
+
+  it('lose the claims that are reserved', async () => {
+    const reserved = { iss: 'x', aud: 'x', sub: 'x', exp: 1, nbf: 1, iat: 1, jti: 'x', sid: 'x', use: 'x' }
+    const kinds = { vc: {}, vp: {}, type: 'sdr' }
+    expect(await run(() => ({ tokenClaims: { ...reserved, ...kinds, role: 'a' } }))).toEqual({ role: 'a' })
+    expect(await run(() => ({ tokenClaims: reserved }))).toBeUndefined()
+    expect(await run(() => ({ tokenClaims: {} }))).toBeUndefined()
+  })
+
+  it('lose __proto__, own or not', async () => {
+    const tokenClaims: unknown = JSON.parse('{"__proto__":{"admin":true},"role":"a"}')
+    const claims = await run(() => ({ tokenClaims }))
+    expect(Object.keys(claims!)).toEqual(['role'])
+    expect(claims!.admin).toBeUndefined()
+  })
+
+  it('may take 1024 bytes of JSON and not 1025', async () => {
+    const claimsOf = (bytes: number) => ({ tokenClaims: { a: 'x'.repeat(bytes - '{"a":""}'.length) } })
+    expect(await run(() => claimsOf(1024))).toEqual({ a: 'x'.repeat(1016) })
+    await expect(run(() => claimsOf(1025))).rejects.toBeInstanceOf(TypeError)
+  })
+
+  it('are counted in bytes of UTF-8, not in characters', async () => {
+    await expect(run(() => ({ tokenClaims: { a: 'ü'.repeat(509) } }))).rejects.toBeInstanceOf(TypeError)
+    expect(await run(() => ({ tokenClaims: { a: 'ü'.repeat(508) } }))).toEqual({ a: 'ü'.repeat(508) })
+  })
+
+  const cyclic: Record<string, unknown> = {}
+  cyclic.self = cyclic
+  it.each([
+    ['null', null],
+    ['a string', 'role=admin'],
+    ['a number', 5],
+    ['an array', ['admin']],
+    ['a function', () => ({})],
+    ['a date, which JSON makes a string of', new Date(0)],
+    ['an object that JSON makes null of', { toJSON: () => null }],
+    ['an object that JSON makes nothing of', { toJSON: () => undefined }],
+    ['a bigint inside', { a: 1n }],
+    ['a cycle', cyclic]
+  ])('that are %s are a mistake of the application, not of the user', async (_name, tokenClaims) => {
+    await expect(run(() => ({ tokenClaims }))).rejects.toBeInstanceOf(TypeError)
+  })
+})

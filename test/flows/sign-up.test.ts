@@ -1,0 +1,187 @@
+import { describe, expect, it } from '@jest/globals'
+import { DidAuthError } from '../../src/errors.js'
+import { signUp } from '../../src/flows/sign-up.js'
+import type { VerifiedCredential } from '../../src/protocol/credential.js'
+import type { SelectiveDisclosureResponse } from '../../src/protocol/selective-disclosure.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { flowParts, loginSig, payloadOf, service, START_SECONDS, type FlowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+const credential: VerifiedCredential = {
+  jwt: 'a.b.c',
+  issuer: 'did:ethr:rsk:0x2b5ad5c4795c026514f8317c7a215e218dccd6cf',
+  subject: did,
+  type: ['VerifiableCredential', 'Email'],
+  credentialSubject: { email: 'a@b.example' },
+  expiresAtSeconds: undefined,
+  vc: {}
+}
+
+interface Given {
+  credentialJwts?: string[]
+  claims?: { claimType: string; claimValue: string }[]
+  thirdLine?: string
+}
+
+const signedSignUp = (parts: FlowParts, { credentialJwts = [], claims = [], thirdLine = '' }: Given = {}) =>
+  signUp(parts, { did, sig: loginSig(parts, wallet, { thirdLine }), credentialJwts, claims })
+
+describe('signUp', () => {
+  it('proves, verifies credentials, spends the challenge, asks the business logic, signs and stores, in this order', async () => {
+    const parts = await flowParts({
+      signupBusinessLogic: () => {
+        parts.steps.push('businessLogic')
+      }
+    })
+    await signedSignUp(parts)
+    expect(parts.steps).toEqual([
+      'countChallengeUses',
+      'takeTurn',
+      'recover',
+      'verifyCredentials',
+      'useChallenge',
+      'businessLogic',
+      'sign',
+      'createSession'
+    ])
+  })
+
+  it.each(['', '\n', '\nMy credentials are:', '\nMy credentials are: '])(
+    'accepts the third line %j when there are no credentials',
+    async (thirdLine) => {
+      const parts = await flowParts()
+      const { accessToken } = await signedSignUp(parts, { thirdLine })
+      expect(payloadOf(accessToken).sub).toBe(did)
+    }
+  )
+
+  it.each(['\n\n', '\nMy credentials are:  ', '\nmy credentials are: ', '\r\n', ' ', '\nMy credentials are: a.b.c'])(
+    'refuses the third line %j when there are no credentials',
+    async (thirdLine) => {
+      const parts = await flowParts()
+      await expect(signedSignUp(parts, { thirdLine })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    }
+  )
+
+  it('accepts the credentials that were signed, joined by commas', async () => {
+    const parts = await flowParts()
+    const given = { credentialJwts: ['a.b.c', 'd.e.f'], thirdLine: '\nMy credentials are: a.b.c,d.e.f' }
+    await expect(signedSignUp(parts, given)).resolves.toHaveProperty('accessToken')
+  })
+
+  it.each([
+    ['others', ['a.b.c'], '\nMy credentials are: d.e.f'],
+    ['another order', ['a.b.c', 'd.e.f'], '\nMy credentials are: d.e.f,a.b.c'],
+    ['one more', ['a.b.c', 'd.e.f'], '\nMy credentials are: a.b.c'],
+    ['one less', ['a.b.c'], '\nMy credentials are: a.b.c,d.e.f'],
+    ['none of them', ['a.b.c'], ''],
+    ['a blank after the comma', ['a.b.c', 'd.e.f'], '\nMy credentials are: a.b.c, d.e.f']
+  ])('refuses credentials when the signature is over %s', async (_name, credentialJwts, thirdLine) => {
+    const parts = await flowParts()
+    await expect(signedSignUp(parts, { credentialJwts, thirdLine })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(parts.steps).not.toContain('verifyCredentials')
+  })
+
+  it.each(['ERR_CREDENTIAL', 'ERR_RESOLVER'] as const)(
+    'spends nothing and asks no business logic when the credentials end in %s',
+    async (code) => {
+      const parts = await flowParts({
+        signupBusinessLogic: () => {
+          parts.steps.push('businessLogic')
+        }
+      })
+      parts.credentials = new DidAuthError(code)
+      await expect(signedSignUp(parts)).rejects.toEqual(refusal(code))
+      expect(parts.steps.at(-1)).toBe('verifyCredentials')
+      parts.credentials = []
+      await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
+    }
+  )
+
+  it('verifies the credentials received, for the user, now', async () => {
+    const parts = await flowParts()
+    const asked: unknown[] = []
+    parts.credentialVerifier.verify = async (...args) => {
+      asked.push(...args)
+      return []
+    }
+    await signedSignUp(parts, { credentialJwts: ['a.b.c'], thirdLine: '\nMy credentials are: a.b.c' })
+    expect(asked).toEqual([['a.b.c'], did, START_SECONDS])
+  })
+})
+
+describe('signupBusinessLogic', () => {
+  const required = {
+    requiredCredentials: ['Email', 'Phone'],
+    requiredClaims: [
+      { claimType: 'name', claimValue: '', essential: true },
+      { claimType: 'nickname', claimValue: '' }
+    ]
+  }
+
+  it('receives the user, the service, claims, credentials and what is missing', async () => {
+    const received: SelectiveDisclosureResponse[] = []
+    const parts = await flowParts({ ...required, signupBusinessLogic: (response) => received.push(response) })
+    parts.credentials = [credential]
+    await signedSignUp(parts, {
+      claims: [{ claimType: 'nickname', claimValue: 'Al' }],
+      credentialJwts: ['a.b.c'],
+      thirdLine: '\nMy credentials are: a.b.c'
+    })
+    expect(received).toEqual([
+      {
+        issuer: did,
+        subject: service.did,
+        claims: [{ claimType: 'nickname', claimValue: 'Al' }],
+        credentials: [credential],
+        missing: { credentials: ['Phone'], claims: ['name'] }
+      }
+    ])
+  })
+
+  it('decides about what is missing: without a refusal the user is in', async () => {
+    const parts = await flowParts({ ...required, signupBusinessLogic: () => undefined })
+    await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
+  })
+
+  it.each([
+    ['a credential', { requiredCredentials: ['Email'] }],
+    ['an essential claim', { requiredClaims: [{ claimType: 'name', claimValue: '', essential: true }] }]
+  ])('is not needed to refuse when %s is missing, and nothing is spent', async (_name, config) => {
+    const parts = await flowParts(config)
+    await expect(signedSignUp(parts)).rejects.toEqual(refusal('ERR_DISCLOSURE_MISSING'))
+    expect(parts.steps).not.toContain('useChallenge')
+  })
+
+  it('is not needed when nothing is missing, or only claims that are not essential', async () => {
+    const parts = await flowParts({
+      requiredCredentials: ['Email'],
+      requiredClaims: [{ claimType: 'nickname', claimValue: '' }]
+    })
+    parts.credentials = [credential]
+    await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
+  })
+
+  it('refuses by returning false', async () => {
+    const parts = await flowParts({ signupBusinessLogic: async () => false })
+    await expect(signedSignUp(parts)).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
+    expect(parts.steps).not.toContain('createSession')
+  })
+
+  it('adds claims to the access token', async () => {
+    const parts = await flowParts({ signupBusinessLogic: () => ({ tokenClaims: { plan: 'free' } }) })
+    const { accessToken } = await signedSignUp(parts)
+    expect(payloadOf(accessToken).plan).toBe('free')
+  })
+
+  it('is not asked at login, nor is that of login at sign up', async () => {
+    const parts = await flowParts({
+      authenticationBusinessLogic: () => {
+        throw new Error('login only')
+      }
+    })
+    await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
+  })
+})
