@@ -1,7 +1,7 @@
 import { isObject } from '../protocol/json.js'
 
 // Tokens, signatures, hashes and keys are long runs without a blank; words and paths are not.
-const SECRET = /[A-Za-z0-9+/_=-]*(?:[A-Za-z0-9_-]{20,}\.){2}[A-Za-z0-9_-]+|[A-Za-z0-9_-]{32,}/g
+const SECRET = /[A-Za-z0-9_-]{32,}/g
 const MAX_LENGTH = 2_000
 const MAX_DEPTH = 5
 
@@ -22,7 +22,8 @@ function withText(fields: Record<string, unknown>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(fields).flatMap(([name, value]) => {
       if (typeof value !== 'string' && typeof value !== 'number') return []
-      return [[name, String(value).slice(0, MAX_LENGTH).replace(SECRET, '[cut]')]]
+      // Secrets first: the piece of one that a shorter text ends with would be too short to be known for what it is.
+      return [[name, String(value).replace(SECRET, '[cut]').slice(0, MAX_LENGTH)]]
     })
   )
 }
