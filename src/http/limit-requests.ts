@@ -5,6 +5,9 @@ import { DidAuthError } from '../errors.js'
 import type { Clock, Logger, QuotaCharge, Store } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 
+/** The longest spelling of an IPv6 address. Behind a trusted proxy `req.ip` is whatever a header said. */
+const MAX_ADDRESS_LENGTH = 45
+
 /** How much larger the budget of those is who merely name a DID: it is counted per client address as well. */
 const NAMING_FACTOR = 10
 
@@ -70,7 +73,7 @@ function isProxyTrusted(req: Request): boolean {
  */
 export function clientNetwork(address: string): string {
   const ipv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (ipv4 !== undefined || isIP(address) !== 6) return ipv4 ?? address
+  if (ipv4 !== undefined || isIP(address) !== 6) return ipv4 ?? address.slice(0, MAX_ADDRESS_LENGTH)
   const [head = '', tail = ''] = (address.split('%')[0] ?? '').toLowerCase().split('::')
   const groups = (text: string): string[] => (text === '' ? [] : text.split(':'))
   const missing = address.includes('::') ? 8 - groups(head).length - groups(tail).length : 0
