@@ -193,8 +193,9 @@ interface Rule {
 
 const text: Rule = { holds: (value) => typeof value === 'string' && value !== '', remedy: 'give a non-empty string' }
 const path: Rule = {
-  holds: (value) => typeof value === 'string' && /^\/[^\s?#]*$/.test(value),
-  remedy: 'give a path that starts with "/"'
+  // Without what the two majors of Express read as two different patterns, or refuse.
+  holds: (value) => typeof value === 'string' && /^\/[^\s?#*+!(){}[\]\\]*$/.test(value),
+  remedy: 'give a path that starts with "/" and is no pattern'
 }
 const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
 const logic: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
@@ -215,7 +216,11 @@ const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHtt
 const isOrigin = (value: unknown): boolean =>
   typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value
 const isClaim = (value: unknown): boolean =>
-  isObject(value) && typeof value.claimType === 'string' && typeof value.claimValue === 'string'
+  isObject(value) &&
+  typeof value.claimType === 'string' &&
+  typeof value.claimValue === 'string' &&
+  (value.reason === undefined || typeof value.reason === 'string') &&
+  (value.essential === undefined || typeof value.essential === 'boolean')
 
 const storeVerbs = [
   'createSession',
@@ -291,7 +296,9 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
  * @throws DidAuthError ERR_CONFIG, naming every problem at once: field, value received (never a secret) and remedy
  */
 export function parseConfig(config: unknown): Settings {
-  const problems = isObject(config) ? findProblems(config) : ['config: received nothing; give an object']
+  const problems = isObject(config)
+    ? findProblems(config)
+    : [`config: received ${describe('config', config)}; give an object`]
   if (problems.length > 0) {
     const message = `express-did-auth: invalid configuration\n${problems.map((problem) => `  - ${problem}`).join('\n')}`
     throw new DidAuthError('ERR_CONFIG', { message })
@@ -300,41 +307,64 @@ export function parseConfig(config: unknown): Settings {
 }
 
 function findProblems(config: Record<string, unknown>): string[] {
-  const problems = Object.entries(rules).flatMap(([field, rule]) => {
+  const bad = Object.entries(rules).filter(([field, rule]) => {
     const value = config[field]
-    const good = value === undefined ? rule.required !== true : rule.holds(value)
-    return good ? [] : [`${field}: received ${describe(field, value)}; ${rule.remedy}`]
+    return value === undefined ? rule.required === true : !rule.holds(value)
   })
-  if (problems.length > 0) return problems
-  return relationProblems({ ...defaults, ...parseGiven(config) })
+  const problems = bad.map(([field, rule]) => `${field}: received ${describe(field, config[field])}; ${rule.remedy}`)
+  const good = { ...config, ...Object.fromEntries(bad.map(([field]) => [field, undefined])) }
+  return [...problems, ...relationProblems({ ...defaults, ...parseGiven(good) }, config.rpcUrl !== undefined)]
 }
 
-/** Problems that lie between fields which are good each for itself. */
-function relationProblems(config: CompleteConfig): string[] {
+/**
+ * Problems that lie between fields which are good each for itself.
+ *
+ * @param config - without the fields that are not: some that are required may be absent
+ */
+function relationProblems(config: Partial<CompleteConfig> & Defaults, hasRpcUrl: boolean): string[] {
   const problems: string[] = []
-  const domains = acceptedLoginDomains(config.serviceUrl, config.loginDomains)
+  const { serviceUrl, networkName } = config
+  const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)
   if (domains.length > MAX_LOGIN_DOMAINS) {
     const most = String(MAX_LOGIN_DOMAINS)
-    problems.push(`loginDomains: received ${domains.join(', ')}; give at most ${most} with those of serviceUrl`)
+    problems.push(
+      `loginDomains: received ${describe('loginDomains', domains)}; give at most ${most} with those of serviceUrl`
+    )
   }
   const { requestSignup, signup, requestAuth, auth, logout, refreshToken } = pathsOf(config)
-  const paths = [requestSignup, signup, requestAuth, auth, logout, refreshToken].map((route) => route.toLowerCase())
+  // As Express compares them: without case, and without a slash at the end.
+  const paths = [requestSignup, signup, requestAuth, auth, logout, refreshToken].map((route) =>
+    route.toLowerCase().replace(/(?<=.)\/$/, '')
+  )
   const repeated = paths.filter((route, index) => paths.indexOf(route) !== index)
   problems.push(...repeated.map((route) => `paths: received ${route} twice; give each route its own path`))
-  const { networkName } = config
   const isKnownNetwork = defaultNetworks.some(({ name }) => name === (networkName ?? name))
-  if (config.rpcUrl === undefined && config.resolver === undefined && !isKnownNetwork) {
-    problems.push(`networkName: received ${String(networkName)} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
+  if (!hasRpcUrl && config.resolver === undefined && !isKnownNetwork) {
+    const received = describe('networkName', networkName)
+    problems.push(`networkName: received ${received} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
   }
   return problems
 }
 
+// The address of an RPC node often carries its customer's key.
+const SECRET_FIELD = /secret|signer|rpcUrl|config/i
+// A private key that came into the wrong field.
+const KEY = /[0-9a-f]{64,}/gi
+const MAX_SHOWN_LENGTH = 100
+
 function describe(field: string, value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
-  if (/secret|signer/i.test(field)) return `a value of type ${typeof value} (not shown)`
-  if (typeof value === 'string') return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value)
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
-  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
+  if (Array.isArray(value)) return describeArray(field, value)
+  const isSecret = SECRET_FIELD.test(field)
+  if (!isSecret && (typeof value === 'number' || typeof value === 'boolean')) return String(value)
+  if (isSecret || typeof value !== 'string') return `a value of type ${typeof value} (not shown)`
+  const shown = value.replace(KEY, '(not shown)')
+  return JSON.stringify(shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown)
+}
+
+function describeArray(field: string, values: unknown[]): string {
+  const shown = values.map((value) => (Array.isArray(value) ? 'an array' : describe(field, value))).join(', ')
+  return `[${shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown}]`
 }
 
 function completed(given: DidAuthConfig): Settings {
@@ -351,7 +381,8 @@ function completed(given: DidAuthConfig): Settings {
     challengeWindowSeconds: config.challengeExpirationTimeInSeconds,
     maxRequestsPerTimeSlot: config.maxRequestsPerTimeSlot,
     timeSlotSeconds: Math.ceil(config.timeSlotInSeconds),
-    sessionSeconds: Math.ceil(config.userSessionDurationInHours * 3600),
+    // Rounded: 1.1 hours are 3960.0000000000005 seconds.
+    sessionSeconds: Math.max(1, Math.round(config.userSessionDurationInHours * 3600)),
     accessTokenSeconds: Math.floor(config.accessTokenExpirationTimeInSeconds),
     resolution: resolutionOf(config),
     authenticationBusinessLogic: config.authenticationBusinessLogic,
@@ -365,7 +396,7 @@ function completed(given: DidAuthConfig): Settings {
   }
 }
 
-function pathsOf(config: CompleteConfig): Paths {
+function pathsOf(config: Defaults): Paths {
   return {
     requestSignup: config.requestSignupPath,
     signup: config.signupPath,
