@@ -27,9 +27,9 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true })
  */
 export function parseJwt(jwt: unknown, maxBytes: number): ParsedJwt | undefined {
   if (typeof jwt !== 'string' || jwt.length > maxBytes) return undefined
-  const parts = jwt.split('.', 4)
-  const [headerPart = '', payloadPart = '', signaturePart = ''] = parts
-  if (parts.length !== 3) return undefined
+  const [headerPart, payloadPart, signaturePart, fourthPart] = jwt.split('.', 4)
+  if (headerPart === undefined || payloadPart === undefined || signaturePart === undefined) return undefined
+  if (fourthPart !== undefined) return undefined
   const header = parseJsonPart(headerPart)
   const payload = parseJsonPart(payloadPart)
   const signature = decodeBase64url(signaturePart)
