@@ -1,0 +1,107 @@
+/** What must compile of the configuration, and what must not. Checked by `npm run types`, run by nobody. */
+import {
+  es256kSigner,
+  MemoryStore,
+  type Claim,
+  type DidAuthConfig,
+  type Logger,
+  type Signer,
+  type Store
+} from 'express-did-auth'
+
+const least: DidAuthConfig = {
+  challengeSecret: 'a secret',
+  serviceUrl: 'https://service.example',
+  serviceDid: 'did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf',
+  serviceSigner: es256kSigner('0x01')
+}
+
+/** Every row of the table of the specification, and every one of the contract, section 6. */
+export const all: Required<DidAuthConfig> = {
+  ...least,
+  useCookies: true,
+  requestSignupPath: '/request-signup',
+  signupPath: '/signup',
+  requestAuthPath: '/request-auth',
+  authPath: '/auth',
+  logoutPath: '/logout',
+  refreshTokenPath: '/refresh-token',
+  challengeExpirationTimeInSeconds: 300,
+  maxRequestsPerTimeSlot: Infinity,
+  timeSlotInSeconds: 600,
+  userSessionDurationInHours: 0.5,
+  accessTokenExpirationTimeInSeconds: 600,
+  rpcUrl: 'https://rpc.example',
+  networkName: 'rsk:testnet',
+  registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+  authenticationBusinessLogic: (did) => did.startsWith('did:ethr:rsk:'),
+  requiredCredentials: ['Email'],
+  requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }],
+  signupBusinessLogic: async (response) => {
+    const missing: string[] = response.missing.credentials.concat(response.missing.claims)
+    const claims: Claim[] = response.claims
+    const subject: string | undefined = response.credentials[0]?.subject
+    return missing.length === 0 && { tokenClaims: { claims: claims.length, subject: subject ?? null } }
+  },
+  store: new MemoryStore({ maxSessions: 10 }),
+  replayProtection: 'window',
+  refreshReuseGraceSeconds: 0,
+  loginDomains: ['app.example'],
+  trustedOrigins: ['https://app.example'],
+  resolver: { resolve: async () => ({}) },
+  logger: console,
+  clock: { nowSeconds: () => Date.now() / 1000 }
+}
+
+/** Signers of did-jwt: 64 or 65 bytes as base64url, or r and s. */
+export const signers: Signer[] = [
+  async () => 'base64url',
+  async () => ({ r: 'aa', s: 'bb' }),
+  async () => ({ r: 'aa', s: 'bb', recoveryParam: 1 }),
+  async () => ({ r: 'aa', s: 'bb', recoveryParam: undefined })
+]
+
+/** Business logic that exists elsewhere returns what it likes, or throws. */
+export const logics: DidAuthConfig['authenticationBusinessLogic'][] = [
+  () => undefined,
+  () => false,
+  async () => ({ id: 7 }),
+  async (did: string) => ({ tokenClaims: { did } }),
+  () => {
+    throw new Error('no')
+  }
+]
+
+export const logger: Logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
+
+/** A store is the whole interface: no verb may be left out. */
+export const store: Store = new MemoryStore()
+
+// @ts-expect-error -- serviceSigner is required
+export const unsigned: DidAuthConfig = { challengeSecret: 'a', serviceUrl: 'b', serviceDid: 'c' }
+
+// @ts-expect-error -- a store lacks verbs
+export const partialStore: Store = { ping: async () => undefined, close: async () => undefined }
+
+// @ts-expect-error -- a signer is asynchronous
+export const synchronousSigner: Signer = () => 'base64url'
+
+export const wrong: Partial<DidAuthConfig> = {
+  // @ts-expect-error -- a boolean
+  useCookies: 'true',
+  // @ts-expect-error -- a number
+  timeSlotInSeconds: '600',
+  // @ts-expect-error -- one of two words
+  replayProtection: 'none',
+  // @ts-expect-error -- an array
+  loginDomains: 'app.example',
+  // @ts-expect-error -- a claim has a value
+  requiredClaims: [{ claimType: 'name' }],
+  // @ts-expect-error -- a function
+  authenticationBusinessLogic: true,
+  // @ts-expect-error -- its argument is the DID
+  signupBusinessLogic: (did: string) => did
+}
+
+// @ts-expect-error -- the name is userSessionDurationInHours
+export const misspelt: DidAuthConfig = { ...least, userSessionDurationInSeconds: 600 }
