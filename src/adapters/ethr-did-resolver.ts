@@ -152,6 +152,6 @@ async function askNode(
 /** fetch says "fetch failed", and why in its cause; of a JSON parser's message nothing is worth repeating. */
 function reasonOf(error: unknown): string {
   if (error instanceof SyntaxError || !isObject(error)) return 'no JSON'
-  const { cause, message } = error
-  return String((isObject(cause) && cause.code) || message)
+  const { code, message } = isObject(error.cause) ? error.cause : error
+  return String(code ?? message)
 }

@@ -1,0 +1,190 @@
+import { beforeAll, describe, expect, it } from '@jest/globals'
+import type { RequestListener } from 'node:http'
+import { authApp, type TestApp } from '../support/auth-app.js'
+import { credentialJwt, signUp } from '../support/credentials.js'
+import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../support/rpc-node.js'
+import { walletOf } from '../support/wallet.js'
+
+const user = walletOf(1)
+const issuer = walletOf(2001)
+
+interface Outcome {
+  status: number
+  text: string
+  retryAfter: string | undefined
+  seconds: number
+  log: TestApp['log']
+}
+
+/** What one sign up with a credential is answered while the RPC node behaves like this. */
+async function outcomeAt(rpcUrl: string): Promise<Outcome> {
+  const { app, requireDid, log } = await authApp({ rpcUrl })
+  const start = performance.now()
+  const { status, text, headers } = await signUp(app, user, { credentials: [credentialJwt(issuer, user.did)] })
+  const seconds = (performance.now() - start) / 1000
+  await requireDid.close()
+  return { status, text, retryAfter: headers['retry-after'], seconds, log }
+}
+
+async function outcomeWith(listener: RequestListener): Promise<Outcome> {
+  const node = await startRpcNode(listener)
+  try {
+    return await outcomeAt(node.rpcUrl)
+  } finally {
+    node.stop()
+  }
+}
+
+const toldChainId = (then: (method: string) => object | undefined): RequestListener =>
+  answeringResults((method) => (method === 'eth_chainId' ? { result: '0x1e' } : then(method)))
+
+const hang: RequestListener = () => undefined
+
+const faults: Record<string, RequestListener> = {
+  'never answers': hang,
+  'stops in the middle of its answer': (_req, res) => {
+    res.writeHead(200, { 'Content-Length': '1000' }).write('{"jsonrpc":')
+  },
+  'sends its answer drop by drop without end': (_req, res) => {
+    res.write('[')
+    const drops = setInterval(() => res.write(' '), 50)
+    res.on('close', () => {
+      clearInterval(drops)
+    })
+  },
+  'never answers more than its chain id': toldChainId(() => undefined),
+  'hangs up': (req) => {
+    req.socket.destroy()
+  },
+  'answers 500': answering(500, '{"jsonrpc":"2.0","id":1,"result":"0x1e"}'),
+  'answers 429': answering(429, 'slow down'),
+  'answers HTML': answering(200, '<html>welcome</html>'),
+  'answers nothing': answering(200, ''),
+  'answers null': answering(200, 'null'),
+  'answers a list of null': answering(200, '[null]'),
+  'answers an empty list': answering(200, '[]'),
+  'answers without a result': answering(200, '{"jsonrpc":"2.0","id":1}'),
+  'tells a chain id that is none': answeringResults(() => ({ result: 'thirty' })),
+  'tells a chain id beyond all numbers': answeringResults(() => ({ result: `0x${'f'.repeat(64)}` })),
+  'answers errors': answeringResults(() => ({ error: { code: -32000, message: 'go away' } })),
+  'answers errors after its chain id': toldChainId(() => ({ error: { code: -32000, message: 'go away' } })),
+  'answers results of another shape': toldChainId(() => ({ result: { no: 'hex' } })),
+  'answers results that are too short': toldChainId(() => ({ result: '0x01' })),
+  'lost the history that the registry points to': toldChainId((method) =>
+    method === 'eth_call' ? { result: `0x${'1'.padStart(64, '0')}` } : { result: [] }
+  ),
+  'sends the client elsewhere': (_req, res) => {
+    res.writeHead(301, { Location: 'http://127.0.0.1:1/' }).end()
+  }
+}
+
+describe('POST /signup while the RPC node', () => {
+  const outcomes = new Map<string, Outcome>()
+
+  // All at once: those that hang wait for the same three seconds.
+  beforeAll(async () => {
+    await Promise.all(
+      Object.entries(faults).map(async ([name, listener]) => outcomes.set(name, await outcomeWith(listener)))
+    )
+    outcomes.set('is not there', await outcomeAt(await deadRpcUrl()))
+    outcomes.set('has a name that nobody knows', await outcomeAt('http://nobody.invalid'))
+  }, 20_000)
+
+  it.each([...Object.keys(faults), 'is not there', 'has a name that nobody knows'])(
+    '%s is answered 503 with Retry-After, within 4 s',
+    (name) => {
+      const { status, text, retryAfter, seconds } = outcomes.get(name)!
+      expect({ status, text, retryAfter }).toEqual({
+        status: 503,
+        text: 'DID resolver unavailable, try again',
+        retryAfter: '5'
+      })
+      expect(seconds).toBeLessThan(4)
+    }
+  )
+
+  it('never answers is logged as such, once', () => {
+    const errors = outcomes.get('never answers')!.log.filter(({ level }) => level === 'error')
+    expect(errors).toHaveLength(1)
+    expect(JSON.stringify(errors)).toMatch(/no answer within 3 s|took longer than 3 s/)
+  })
+
+  it('is not there is logged with the code of the operating system', () => {
+    expect(JSON.stringify(outcomes.get('is not there')!.log)).toContain('ECONNREFUSED')
+  })
+})
+
+describe('an RPC URL that holds a key', () => {
+  it('reaches the node with it, as path and as basic authentication, and never the log', async () => {
+    const asked: unknown[] = []
+    const node = await startRpcNode((req, res) => {
+      asked.push([req.url, req.headers.authorization])
+      res.writeHead(403).end('wrong key: s3cret-path and s3cret-word')
+    })
+    const { status, log } = await outcomeAt(
+      node.rpcUrl.replace('http://', 'http://me:s3cret-word@') + '/v3/s3cret-path'
+    )
+    node.stop()
+    expect(status).toBe(503)
+    // Base64 of me:s3cret-word.
+    expect(asked).toEqual([['/v3/s3cret-path', 'Basic bWU6czNjcmV0LXdvcmQ=']])
+    expect(log.filter(({ level }) => level === 'error')).toHaveLength(1)
+    expect(JSON.stringify(log)).not.toContain('s3cret')
+  })
+})
+
+describe('an RPC node that comes back', () => {
+  it('is asked again at the next sign up: an outage is not kept', async () => {
+    let isAway = true
+    const node = await startRpcNode((req, res) => {
+      const listener = isAway ? answering(500, '') : toldChainId(() => ({ result: `0x${'0'.repeat(64)}` }))
+      listener(req, res)
+    })
+    const { app, requireDid } = await authApp({ rpcUrl: node.rpcUrl })
+    const credentials = [credentialJwt(issuer, user.did)]
+    expect((await signUp(app, user, { credentials })).status).toBe(503)
+    isAway = false
+    expect((await signUp(app, user, { credentials })).status).toBe(200)
+    await requireDid.close()
+    node.stop()
+  })
+})
+
+describe('an issuer whose history is longer than the deadline', () => {
+  it('is asked for no further once its sign up was answered', async () => {
+    // Each answer points to one change more, in an endless history of owner changes.
+    const topic = '0x38a5a6e68f30ed1ab45860a4afb34bcb2fc00f22ca462d249b8a8d40cda6f7a3'
+    const identity = `0x${issuer.address.slice(2).toLowerCase().padStart(64, '0')}`
+    let block = 1_000_000
+    const node = await startRpcNode((req, res) => {
+      const listener = toldChainId((method) => {
+        const word = (value: number): string => value.toString(16).padStart(64, '0')
+        if (method === 'eth_call') return { result: `0x${word(block)}` }
+        block -= 1
+        const log = {
+          address: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+          topics: [topic, identity],
+          data: `0x${identity.slice(2)}${word(block)}`,
+          blockNumber: `0x${(block + 1).toString(16)}`,
+          blockHash: `0x${word(1)}`,
+          transactionHash: `0x${word(2)}`,
+          transactionIndex: '0x0',
+          logIndex: '0x0',
+          removed: false
+        }
+        return { result: [log] }
+      })
+      setTimeout(() => {
+        listener(req, res)
+      }, 20)
+    })
+    const { status } = await outcomeAt(node.rpcUrl)
+    const countThen = node.count()
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    const countNow = node.count()
+    node.stop()
+    expect(status).toBe(503)
+    expect(countThen).toBeGreaterThan(20)
+    expect(countNow).toBe(countThen)
+  })
+})

@@ -1,0 +1,105 @@
+import { spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { Socket } from 'node:net'
+import { encodeBytes32String, hexlify, Interface } from 'ethers'
+import { EthereumDIDRegistry } from 'ethr-did-registry'
+
+const require = createRequire(import.meta.url)
+const registryInterface = new Interface(EthereumDIDRegistry.abi)
+
+/** The genesis of a test chain, before now: what ends within the hour has ended by the clock of a resolver. */
+const GENESIS_SECONDS_AGO = 3_600
+
+/** A real Ethereum chain with the did:ethr registry, where gas is free and any address may send. */
+export interface TestChain {
+  rpcUrl: string
+  /** Address of the registry contract. */
+  registry: string
+  changeOwner(identity: string, newOwner: string, sender?: string): Promise<void>
+  /** @param validitySeconds - from a moment an hour ago: less than 3600 has ended by now */
+  addDelegate(identity: string, type: 'veriKey' | 'sigAuth', delegate: string, validitySeconds?: number): Promise<void>
+  revokeDelegate(identity: string, type: 'veriKey' | 'sigAuth', delegate: string): Promise<void>
+  /** @param name - such as `did/pub/Ed25519/veriKey/base64` */
+  setAttribute(identity: string, name: string, value: Uint8Array, validitySeconds?: number): Promise<void>
+  revokeAttribute(identity: string, name: string, value: Uint8Array): Promise<void>
+  stop(): void
+}
+
+/** Starts anvil on a free port and deploys the registry. `stop` is the caller's to call, in `afterAll`. */
+export async function startChain(chainId = 31): Promise<TestChain> {
+  const timestamp = Math.floor(Date.now() / 1000) - GENESIS_SECONDS_AGO
+  const options = `--port 0 --chain-id ${String(chainId)} --timestamp ${String(timestamp)} --gas-price 0 --base-fee 0`
+  const anvil = spawn(anvilPath(), [...options.split(' '), '--auto-impersonate'], {
+    stdio: ['ignore', 'pipe', 'ignore']
+  })
+  const stop = (): void => {
+    anvil.kill('SIGKILL')
+    process.off('exit', stop)
+  }
+  process.once('exit', stop)
+  // A test that fails before it can stop its chain must not keep Jest waiting.
+  anvil.unref()
+  if (anvil.stdout instanceof Socket) anvil.stdout.unref()
+
+  const rpcUrl = await new Promise<string>((resolve, reject) => {
+    let output = ''
+    anvil.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString()
+      const address = /Listening on (\S+)/.exec(output)?.[1]
+      if (address === undefined) return
+      // Its later output is nobody's to read, and must not fill a pipe.
+      anvil.stdout.removeAllListeners('data').resume()
+      resolve(`http://${address}`)
+    })
+    anvil.once('error', reject)
+    anvil.once('exit', (code) => {
+      reject(new Error(`anvil ended with ${String(code)}`))
+    })
+  })
+
+  const send = async (from: string, data: string, to?: string): Promise<string> => {
+    // The gas is given, because what is estimated falls short of what a second change of one identity takes.
+    const transaction = { from, data, gas: '0x7a1200', gasPrice: '0x0', ...(to !== undefined && { to }) }
+    const hash = await askChain(rpcUrl, 'eth_sendTransaction', [transaction])
+    // A block a transaction, but the block may be a moment late.
+    let receipt: unknown = null
+    while (receipt === null) receipt = await askChain(rpcUrl, 'eth_getTransactionReceipt', [hash])
+    const { status, contractAddress } = receipt as { status: string; contractAddress: string }
+    if (status !== '0x1') throw new Error('the chain refused a transaction')
+    return contractAddress
+  }
+  const [deployer] = (await askChain(rpcUrl, 'eth_accounts', [])) as [string]
+  const registry = await send(deployer, EthereumDIDRegistry.bytecode)
+  const change = async (sender: string, verb: string, ...args: unknown[]): Promise<void> => {
+    await send(sender, registryInterface.encodeFunctionData(verb, args), registry)
+  }
+
+  return {
+    rpcUrl,
+    registry,
+    changeOwner: (identity, newOwner, sender = identity) => change(sender, 'changeOwner', identity, newOwner),
+    addDelegate: (identity, type, delegate, validitySeconds = 86_400) =>
+      change(identity, 'addDelegate', identity, encodeBytes32String(type), delegate, validitySeconds),
+    revokeDelegate: (identity, type, delegate) =>
+      change(identity, 'revokeDelegate', identity, encodeBytes32String(type), delegate),
+    setAttribute: (identity, name, value, validitySeconds = 86_400) =>
+      change(identity, 'setAttribute', identity, encodeBytes32String(name), hexlify(value), validitySeconds),
+    revokeAttribute: (identity, name, value) =>
+      change(identity, 'revokeAttribute', identity, encodeBytes32String(name), hexlify(value)),
+    stop
+  }
+}
+
+/** The binary itself: the wrapper would be killed in its place, and leave it running. */
+function anvilPath(): string {
+  const architecture = process.arch === 'x64' ? 'amd64' : process.arch
+  return require.resolve(`@foundry-rs/anvil-${process.platform}-${architecture}/bin/anvil`)
+}
+
+async function askChain(rpcUrl: string, method: string, params: unknown[]): Promise<unknown> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  const response = await fetch(rpcUrl, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
+  const { result, error } = (await response.json()) as { result?: unknown; error?: unknown }
+  if (error !== undefined) throw new Error(`${method}: ${JSON.stringify(error)}`)
+  return result
+}

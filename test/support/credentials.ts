@@ -1,0 +1,123 @@
+import { generateKeyPairSync, sign as signBytes, type KeyObject } from 'node:crypto'
+import { ES256KSigner, hexToBytes } from 'did-jwt'
+import { createVerifiableCredentialJwt } from 'did-jwt-vc'
+import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
+import type { Express } from 'express'
+import request, { type Response } from 'supertest'
+import { START_SECONDS } from './auth-app.js'
+import { loginText, type TestWallet } from './wallet.js'
+
+const day = 86_400
+
+/** A signature over the first two parts of a JWT. */
+export type SignPart = (signingInput: string) => Uint8Array
+
+/** ES256K by ethers: 64 bytes, low s. */
+export function es256kBy(privateKey: string): SignPart {
+  return (signingInput) => {
+    const { r, s } = new SigningKey(privateKey).sign(sha256(toUtf8Bytes(signingInput)))
+    return Buffer.from(r.slice(2) + s.slice(2), 'hex')
+  }
+}
+
+/** ES256K-R by ethers: 65 bytes, the last 0 or 1. */
+export function es256kRecoverableBy(privateKey: string): SignPart {
+  return (signingInput) => {
+    const { r, s, yParity } = new SigningKey(privateKey).sign(sha256(toUtf8Bytes(signingInput)))
+    return Buffer.from(r.slice(2) + s.slice(2) + (yParity === 0 ? '00' : '01'), 'hex')
+  }
+}
+
+/** A key pair of node:crypto, with the public key as a DID document shows it. */
+export interface TestKey {
+  publicKeyJwk: Record<string, unknown>
+  sign: SignPart
+}
+
+/** ES256 by node:crypto. */
+export function p256Key(): TestKey {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const sign: SignPart = (input) =>
+    signBytes('sha256', Buffer.from(input), { key: privateKey, dsaEncoding: 'ieee-p1363' })
+  return { publicKeyJwk: jwkOf(publicKey), sign }
+}
+
+/** EdDSA by node:crypto. */
+export function ed25519Key(): TestKey {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  return { publicKeyJwk: jwkOf(publicKey), sign: (input) => signBytes(null, Buffer.from(input), privateKey) }
+}
+
+function jwkOf(key: KeyObject): Record<string, unknown> {
+  return { ...key.export({ format: 'jwk' }) }
+}
+
+/** A JWT put together by hand: any header, any payload, any signature. */
+export function jwtByHand(header: unknown, payload: unknown, sign: SignPart): string {
+  const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const signingInput = `${part(header)}.${part(payload)}`
+  return `${signingInput}.${Buffer.from(sign(signingInput)).toString('base64url')}`
+}
+
+/** The payload of a good credential for a user, in force from a day before to a day after the start of the test. */
+export function credentialPayload(issuerDid: string, userDid: string): Record<string, unknown> & { vc: object } {
+  return {
+    iss: issuerDid,
+    sub: userDid,
+    nbf: START_SECONDS - day,
+    exp: START_SECONDS + day,
+    vc: {
+      '@context': ['https://www.w3.org/2018/credentials/v1'],
+      type: ['VerifiableCredential', 'Email'],
+      credentialSubject: { id: userDid, email: 'alice@example.org' }
+    }
+  }
+}
+
+/** A good ES256K credential by hand, with some of its payload changed. */
+export function credentialJwt(
+  issuer: Pick<TestWallet, 'did' | 'privateKey'>,
+  userDid: string,
+  changes: Record<string, unknown> = {}
+): string {
+  const payload = { ...credentialPayload(issuer.did, userDid), ...changes }
+  return jwtByHand({ alg: 'ES256K', typ: 'JWT' }, payload, es256kBy(issuer.privateKey))
+}
+
+/** A credential as the library of the trade makes it. */
+export async function didJwtVcCredential(
+  issuer: Pick<TestWallet, 'did' | 'privateKey'>,
+  userDid: string,
+  alg: 'ES256K' | 'ES256K-R' = 'ES256K'
+): Promise<string> {
+  const signer = ES256KSigner(hexToBytes(issuer.privateKey), alg === 'ES256K-R')
+  const credential = {
+    '@context': ['https://www.w3.org/2018/credentials/v1'],
+    type: ['VerifiableCredential', 'Email'],
+    issuer: { id: issuer.did },
+    issuanceDate: '2027-01-01T00:00:00Z',
+    expirationDate: '2028-01-01T00:00:00Z',
+    credentialSubject: { id: userDid, email: 'alice@example.org' }
+  }
+  return createVerifiableCredentialJwt(credential, { did: issuer.did, signer, alg })
+}
+
+/** What a sign up sends besides the DID and its signature. */
+export interface SignUpOptions {
+  credentials?: unknown
+  claims?: unknown
+  /** What is signed after the second line; by default what the specification says. */
+  thirdLine?: string
+  /** Another spelling of the wallet's DID. */
+  did?: string
+}
+
+/** Signs a wallet up over HTTP: asks for the challenge, signs, sends. */
+export async function signUp(app: Express, wallet: TestWallet, options: SignUpOptions = {}): Promise<Response> {
+  const { credentials, claims, did = wallet.did } = options
+  const asked = await request(app).post('/request-signup').send({ did }).expect(200)
+  const { challenge } = asked.body as { challenge: string }
+  const joined = Array.isArray(credentials) ? `\nMy credentials are: ${credentials.join(',')}` : ''
+  const sig = wallet.personalSign(loginText('service.example', challenge) + (options.thirdLine ?? joined))
+  return request(app).post('/signup').send({ did, sig, credentials, claims })
+}
