@@ -312,8 +312,8 @@ function findProblems(config: Record<string, unknown>): string[] {
     return value === undefined ? rule.required === true : !rule.holds(value)
   })
   const problems = bad.map(([field, rule]) => `${field}: received ${describe(field, config[field])}; ${rule.remedy}`)
-  const good = { ...config, ...Object.fromEntries(bad.map(([field]) => [field, undefined])) }
-  return [...problems, ...relationProblems({ ...defaults, ...parseGiven(good) }, config.rpcUrl !== undefined)]
+  const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field))) }
+  return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
 }
 
 /**
@@ -417,11 +417,11 @@ function resolutionOf(config: CompleteConfig): Resolution {
   return { kind: 'ethr', networks, registry, provesByAddress: rpcUrl === undefined }
 }
 
-/** An option given as undefined counts as not given. */
-function parseGiven(config: object): DidAuthConfig {
-  return Object.fromEntries(
-    Object.entries(config).filter(([, value]) => value !== undefined)
-  ) as unknown as DidAuthConfig
+/** The options that are given, own or inherited. One that is undefined counts as not given. */
+function parseGiven(config: object, bad: ReadonlySet<string> = new Set()): DidAuthConfig {
+  const options = Object.keys(rules).map((option) => [option, (config as Record<string, unknown>)[option]] as const)
+  const given = options.filter(([option, value]) => value !== undefined && !bad.has(option))
+  return Object.fromEntries(given) as unknown as DidAuthConfig
 }
 
 /**

@@ -125,6 +125,23 @@ describe('the settings', () => {
     expect(settingsOf({ userSessionDurationInHours }).sessionSeconds).toBe(seconds)
   })
 
+  it('are read from a class with getters as well', () => {
+    class Options {
+      readonly serviceSigner = serviceSigner
+      readonly serviceDid = least.serviceDid
+      readonly serviceUrl = least.serviceUrl
+      get challengeSecret(): string {
+        return least.challengeSecret
+      }
+      get authPath(): string {
+        return '/login'
+      }
+    }
+    const settings = parseConfig(new Options())
+    expect(settings.challengeSecret).toBe('a secret of the tests, longer than 32 bytes')
+    expect(settings.paths.auth).toBe('/login')
+  })
+
   it('give no access token a part of a second more', () => {
     expect(settingsOf({ accessTokenExpirationTimeInSeconds: 60.9 }).accessTokenSeconds).toBe(60)
   })
