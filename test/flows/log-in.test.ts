@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
@@ -50,6 +51,36 @@ describe('logIn', () => {
         expiresAtSeconds: START_SECONDS + 604_800
       }
     ])
+  })
+
+  it('keeps of the refresh token its SHA-256 alone, under the service and the random session id', async () => {
+    const parts = await flowParts()
+    const stored: unknown[] = []
+    parts.store.createSession = async (session) => {
+      stored.push(session)
+    }
+    const { accessToken, refreshToken } = await signedLogin(parts)
+    expect(stored).toEqual([
+      {
+        service: SERVICE_URL,
+        sessionId: payloadOf(accessToken).sid,
+        did,
+        refreshTokenHash: createHash('sha256').update(refreshToken).digest('base64url'),
+        tokenClaims: undefined,
+        nowSeconds: START_SECONDS,
+        expiresAtSeconds: START_SECONDS + 604_800
+      }
+    ])
+  })
+
+  it('draws new ids and tokens each time', async () => {
+    const parts = await flowParts({ replayProtection: 'window' })
+    const tokens = await Promise.all(Array.from({ length: 20 }, () => signedLogin(parts)))
+    const drawn = tokens.flatMap(({ accessToken, refreshToken }) => {
+      const { jti, sid } = payloadOf(accessToken)
+      return [refreshToken, jti, sid]
+    })
+    expect(new Set(drawn).size).toBe(60)
   })
 
   it('proves, spends the challenge, asks the business logic, signs and stores, in this order', async () => {
@@ -221,6 +252,31 @@ describe('the single use of a challenge', () => {
     const spelled = `did:ethr:rsk:${wallet.address}`
     await expect(signedLogin(parts, { did: spelled })).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
     await expect(signedLogin(parts, { did: spelled, useCount: 1 })).resolves.toHaveProperty('accessToken')
+  })
+
+  it('counts for each service alone, also on one store', async () => {
+    const parts = await flowParts()
+    await signedLogin(parts)
+    const other = { ...(await flowParts({ serviceUrl: 'https://other.example' })), store: parts.store }
+    await expect(signedLogin(other, { domain: 'other.example' })).resolves.toHaveProperty('accessToken')
+  })
+
+  it('tells the store the window, the flow and the end of the window, by the DID in lower case', async () => {
+    const parts = await flowParts()
+    const uses: unknown[] = []
+    parts.store.useChallenge = async (use) => {
+      uses.push(use)
+      return 'used'
+    }
+    parts.clock.seconds = START_SECONDS + 17
+    await signedLogin(parts, { did: `did:ethr:rsk:${wallet.address}` })
+    await signedSignUp(parts, { thirdLine: '\n' })
+    const use = { service: SERVICE_URL, did, window: 6_000_000, useCount: 0 }
+    const times = { nowSeconds: START_SECONDS + 17, expiresAtSeconds: START_SECONDS + 300 }
+    expect(uses).toEqual([
+      { ...use, ...times, flow: 'logIn', spendsBoth: true },
+      { ...use, ...times, flow: 'signUp', spendsBoth: false }
+    ])
   })
 
   it('counts each user alone', async () => {
