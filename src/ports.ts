@@ -161,9 +161,15 @@ export interface QuotaState {
  * `express-did-auth/testing` is the suite that every store has to pass.
  */
 export interface Store {
-  /** Adds a session, and drops the user's oldest ones beyond `MAX_SESSIONS_PER_DID`. */
+  /**
+   * Adds a session. Beyond `MAX_SESSIONS_PER_DID` of a user, one is dropped: an expired one, else one that ended, else
+   * the oldest.
+   */
   createSession(session: NewSession): Promise<void>
-  /** The session that a refresh token belongs to, current or replaced, in whatever state. Changes nothing. */
+  /**
+   * The session that a refresh token belongs to, current or replaced, in whatever state. An expired
+   * one may be forgotten. Changes nothing.
+   */
   findSession(service: string, refreshTokenHash: string): Promise<Session | undefined>
   /**
    * Uses a refresh token as `judgeRefresh` says: `rotate` replaces it by the next, `reused` revokes its session, the

@@ -33,7 +33,7 @@ const LAYERS: readonly Layer[] = [
   },
   // The other doors. Besides setup, they alone name adapters.
   { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports', 'adapters'], aloof: true },
-  { name: 'testing', files: /^src\/testing\.ts$/, uses: ['errors', 'protocol', 'ports', 'adapters'] },
+  { name: 'testing', files: /^src\/testing(\.ts$|\/)/, uses: ['errors', 'protocol', 'ports', 'adapters'] },
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.

@@ -1,0 +1,14 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A folder of its own for the files of one test. */
+export function temporaryFolder(): { path: string; remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'did-auth-store-'))
+  return {
+    path,
+    remove: () => {
+      rmSync(path, { recursive: true, force: true })
+    }
+  }
+}
