@@ -88,6 +88,17 @@ describe('verifyChallengeResponse', () => {
     expect(verifyChallengeResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)
   })
 
+  it.each([
+    [0, 4],
+    [1, 6],
+    [2, 6]
+  ])('looks at two messages over each challenge in question: after %d uses %d recoveries', (useCount, recoveries) => {
+    const spy = spyCurve()
+    const response = responseOver('something else', twoForms)
+    expect(() => verifyChallengeResponse(spy, response, { ...expected, useCount })).toThrow(refusal('ERR_CHALLENGE'))
+    expect(spy.recoveries).toBe(recoveries)
+  })
+
   it('costs 24 recoveries at most, with 4 forms for 6 domains: none is left for the reasons', () => {
     const spy = spyCurve()
     const messagesOver = (challenge: string): string[] => Array.from({ length: 24 }, (_, i) => `${i} ${challenge}`)

@@ -1,0 +1,51 @@
+import { describe, expect, it } from '@jest/globals'
+import fc from 'fast-check'
+import { logIn } from '../../src/flows/log-in.js'
+import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
+import { signUp } from '../../src/flows/sign-up.js'
+import { loginText, walletOf } from '../support/wallet.js'
+import { flowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+
+/** A signature, over a challenge asked for now or captured before, goes to one of the two flows. */
+const attempt = fc.record({
+  challengeOf: fc.constantFrom('logIn', 'signUp'),
+  thirdLine: fc.constantFrom('', '', '\n', '\nMy credentials are: '),
+  captured: fc.option(fc.nat(20), { nil: undefined }),
+  flow: fc.constantFrom('logIn', 'signUp'),
+  copies: fc.integer({ min: 1, max: 3 }),
+  secondsLater: fc.constantFrom(0, 0, 0, 120)
+})
+
+describe('one signature', () => {
+  it('opens at most one session, in whatever order logins and sign ups come, alone or at once', async () => {
+    let sessions = 0
+    await fc.assert(
+      fc.asyncProperty(fc.array(attempt, { minLength: 2, maxLength: 12 }), async (attempts) => {
+        const parts = await flowParts()
+        const signatures: string[] = []
+        const opened = new Map<string, number>()
+        for (const { challengeOf, thirdLine, captured, flow, copies, secondsLater } of attempts) {
+          parts.clock.seconds += secondsLater
+          const request = challengeOf === 'logIn' ? requestLoginChallenge : requestSignUpChallenge
+          const { challenge } = await request(parts, did)
+          const fresh = wallet.personalSign(loginText('service.example', challenge) + thirdLine)
+          const sig = (captured === undefined ? undefined : signatures[captured]) ?? fresh
+          signatures.push(sig)
+          const send = () =>
+            flow === 'logIn' ? logIn(parts, { did, sig }) : signUp(parts, { did, sig, credentialJwts: [], claims: [] })
+          const results = await Promise.allSettled(Array.from({ length: copies }, send))
+          const good = results.filter(({ status }) => status === 'fulfilled').length
+          opened.set(sig, (opened.get(sig) ?? 0) + good)
+          sessions += good
+        }
+        expect(Math.max(...opened.values())).toBeLessThanOrEqual(1)
+      }),
+      { numRuns: 150 }
+    )
+    // Else nothing was tried.
+    expect(sessions).toBeGreaterThan(150)
+  })
+})
