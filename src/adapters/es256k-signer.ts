@@ -16,9 +16,9 @@ const es256kSigners = new WeakSet<Signer>()
  * @param privateKey - 32 bytes, or 64 hexadecimal digits with or without `0x`
  * @throws TypeError when it is neither, or no private key of secp256k1; the message does not show it
  */
-export function es256kSigner(privateKey: string | Uint8Array): Signer {
+export function es256kSigner(privateKey: string | Uint8Array): (data: string | Uint8Array) => Promise<string> {
   const key = parsePrivateKey(privateKey)
-  const signer: Signer = async (data) => {
+  const signer = async (data: string | Uint8Array): Promise<string> => {
     const curve = await loadCurve()
     return encodeBase64url(curve.sign(curve.sha256(data), key).signature)
   }

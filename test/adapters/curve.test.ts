@@ -1,0 +1,218 @@
+import { beforeAll, describe, expect, it } from '@jest/globals'
+import { createHash, randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import { keccak256, SigningKey, toUtf8Bytes } from 'ethers'
+import { loadCurve, loadNative, loadWasm, withHashes } from '../../src/adapters/curve.js'
+import type { Curve } from '../../src/protocol/curve.js'
+
+const ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
+const hex = (text: string): Buffer => Buffer.from(text, 'hex')
+const zero = Buffer.alloc(32)
+const one = hex('1'.padStart(64, '0'))
+const order = hex(ORDER)
+const orderLess1 = hex(`${ORDER.slice(0, -1)}0`)
+const orderPlus1 = hex(`${ORDER.slice(0, -1)}2`)
+const halfOrder = hex('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0')
+const halfOrderPlus1 = hex('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a1')
+const ones = Buffer.alloc(32, 0xff)
+
+let native: Curve
+let wasm: Curve
+
+beforeAll(async () => {
+  native = withHashes(await loadNative())
+  wasm = withHashes(await loadWasm())
+})
+
+/** What a call does, comparable between two builds: its result, or that it throws. */
+function outcome(call: () => unknown): unknown {
+  try {
+    const result = call()
+    return result instanceof Uint8Array ? Buffer.from(result).toString('hex') : result
+  } catch {
+    return 'throws'
+  }
+}
+
+const bytes32 = fc.uint8Array({ minLength: 32, maxLength: 32 })
+const scalar = fc.oneof(
+  { weight: 3, arbitrary: bytes32 },
+  fc.constantFrom<Uint8Array>(zero, one, order, orderLess1, orderPlus1, halfOrder, halfOrderPlus1, ones)
+)
+/** Good private keys but for one in 2^128. */
+const privateKey = bytes32.filter((key) => Buffer.compare(key, order) < 0 && key.some((byte) => byte !== 0))
+const ofAnyLength = fc.oneof(
+  fc.uint8Array({ maxLength: 130 }),
+  fc.constantFrom(0, 1, 31, 32, 33, 63, 64, 65, 66, 1000).map((length) => new Uint8Array(length).fill(3))
+)
+
+describe('the native and the WASM build of the curve', () => {
+  it('say which they are', () => {
+    expect([native.kind, wasm.kind]).toEqual(['native', 'wasm'])
+  })
+
+  it('make the same signature, which is that of ethers', () => {
+    fc.assert(
+      fc.property(bytes32, privateKey, (hash, key) => {
+        const { r, s, yParity } = new SigningKey(key).sign(hash)
+        const expected = [r.slice(2) + s.slice(2), yParity]
+        for (const curve of [native, wasm]) {
+          const { signature, recovery } = curve.sign(hash, key)
+          expect([Buffer.from(signature).toString('hex'), recovery]).toEqual(expected)
+        }
+      }),
+      { numRuns: 60 }
+    )
+  })
+
+  it('know the same public key, which is that of ethers', () => {
+    fc.assert(
+      fc.property(privateKey, (key) => {
+        const expected = SigningKey.computePublicKey(key).slice(2)
+        expect(outcome(() => native.publicKeyOf(key))).toBe(expected)
+        expect(outcome(() => wasm.publicKeyOf(key))).toBe(expected)
+      }),
+      { numRuns: 60 }
+    )
+  })
+
+  it('recover the key that signed, verify its signature, and nothing that differs in one bit', () => {
+    fc.assert(
+      fc.property(bytes32, privateKey, fc.nat(511), fc.nat(255), (hash, key, signatureBit, hashBit) => {
+        const { signature, recovery } = native.sign(hash, key)
+        const publicKey = native.publicKeyOf(key)!
+        const wrongSignature = flip(signature, signatureBit)
+        const wrongHash = flip(hash, hashBit)
+        for (const curve of [native, wasm]) {
+          expect(curve.verify(hash, signature, publicKey)).toBe(true)
+          expect(outcome(() => curve.recover(hash, signature, recovery))).toBe(Buffer.from(publicKey).toString('hex'))
+          expect(curve.verify(hash, wrongSignature, publicKey)).toBe(false)
+          expect(curve.verify(wrongHash, signature, publicKey)).toBe(false)
+          expect(outcome(() => curve.recover(wrongHash, signature, recovery))).not.toBe(
+            Buffer.from(publicKey).toString('hex')
+          )
+        }
+      }),
+      { numRuns: 60 }
+    )
+  })
+
+  it('agree on every r, s, hash and recovery, good or not', () => {
+    fc.assert(
+      fc.property(scalar, scalar, scalar, fc.integer({ min: -1, max: 4 }), privateKey, (r, s, hash, recovery, key) => {
+        const signature = Buffer.concat([r, s])
+        const publicKey = native.publicKeyOf(key)!
+        expect(outcome(() => wasm.recover(hash, signature, recovery))).toEqual(
+          outcome(() => native.recover(hash, signature, recovery))
+        )
+        expect(wasm.verify(hash, signature, publicKey)).toBe(native.verify(hash, signature, publicKey))
+        expect(outcome(() => wasm.publicKeyOf(r))).toEqual(outcome(() => native.publicKeyOf(r)))
+        expect(outcome(() => wasm.sign(hash, r).signature)).toEqual(outcome(() => native.sign(hash, r).signature))
+      }),
+      { numRuns: 300 }
+    )
+  })
+
+  it('refuse bytes of any other length without throwing, in verify, recover and publicKeyOf', () => {
+    fc.assert(
+      fc.property(ofAnyLength, ofAnyLength, ofAnyLength, fc.integer(), (hash, signature, publicKey, recovery) => {
+        for (const curve of [native, wasm]) {
+          expect(curve.verify(hash, signature, publicKey)).toBe(false)
+          if (hash.length !== 32 || signature.length !== 64) {
+            expect(curve.recover(hash, signature, recovery)).toBeUndefined()
+          }
+          if (hash.length !== 32) expect(curve.publicKeyOf(hash)).toBeUndefined()
+        }
+      }),
+      { numRuns: 300 }
+    )
+  })
+})
+
+describe.each(['native', 'wasm'] as const)('the %s build of the curve', (kind) => {
+  const curve = (): Curve => (kind === 'native' ? native : wasm)
+  const hash = createHash('sha256').update('hello').digest()
+  const key = Buffer.alloc(32, 7)
+
+  it.each([
+    ['r of 0', zero, one],
+    ['s of 0', one, zero],
+    ['r of n', order, one],
+    ['s of n', one, order],
+    ['r above n', orderPlus1, one],
+    ['s above n', one, orderPlus1],
+    ['all bits set', ones, ones]
+  ])('recovers nothing and verifies nothing with %s', (_name, r, s) => {
+    const signature = Buffer.concat([r, s])
+    const publicKey = curve().publicKeyOf(key)!
+    expect([0, 1].map((recovery) => curve().recover(hash, signature, recovery))).toEqual([undefined, undefined])
+    expect(curve().verify(hash, signature, publicKey)).toBe(false)
+  })
+
+  it.each([-1, 2, 3, 27, 28, 0.5, Number.NaN, Number.POSITIVE_INFINITY])(
+    'recovers nothing with recovery %d',
+    (recovery) => {
+      expect(curve().recover(hash, curve().sign(hash, key).signature, recovery)).toBeUndefined()
+    }
+  )
+
+  it('verifies low s only, and recovers from both', () => {
+    const { signature, recovery } = curve().sign(hash, key)
+    const s = BigInt(`0x${ORDER}`) - BigInt(`0x${Buffer.from(signature.subarray(32)).toString('hex')}`)
+    const high = Buffer.concat([signature.subarray(0, 32), hex(s.toString(16).padStart(64, '0'))])
+    const publicKey = curve().publicKeyOf(key)!
+    expect(curve().verify(hash, high, publicKey)).toBe(false)
+    expect(curve().recover(hash, high, 1 - recovery)).toEqual(new Uint8Array(publicKey))
+  })
+
+  it.each([
+    ['compressed', (publicKey: Uint8Array) => hex(`02${Buffer.from(publicKey.subarray(1, 33)).toString('hex')}`)],
+    ['hybrid', (publicKey: Uint8Array) => hex(`06${Buffer.from(publicKey.subarray(1)).toString('hex')}`)],
+    ['off the curve', (publicKey: Uint8Array) => flip(publicKey, 519)],
+    ['zero', () => Buffer.alloc(65)]
+  ])('verifies nothing with a public key that is %s', (_name, spoiled) => {
+    const { signature } = curve().sign(hash, key)
+    expect(curve().verify(hash, signature, spoiled(curve().publicKeyOf(key)!))).toBe(false)
+  })
+
+  it.each([
+    ['zero', zero],
+    ['n', order],
+    ['above n', ones],
+    ['too short', Buffer.alloc(31, 1)],
+    ['too long', Buffer.alloc(33, 1)]
+  ])('has no public key for a private key that is %s, and does not sign with it', (_name, bad) => {
+    expect(curve().publicKeyOf(bad)).toBeUndefined()
+    expect(() => curve().sign(hash, bad)).toThrow()
+  })
+
+  it('does not complete a short hash by what an earlier call left behind', () => {
+    const { signature } = curve().sign(hash, key)
+    const publicKey = curve().publicKeyOf(key)!
+    expect(curve().verify(hash, signature, publicKey)).toBe(true)
+    expect(curve().verify(hash.subarray(0, 31), signature, publicKey)).toBe(false)
+    expect(curve().verify(Buffer.alloc(0), signature, publicKey)).toBe(false)
+  })
+
+  it('hashes text as UTF-8, as node:crypto and ethers do', () => {
+    const text = 'Grüße, 世界 🦀'
+    expect(Buffer.from(curve().sha256(text)).toString('hex')).toBe(createHash('sha256').update(text).digest('hex'))
+    expect(curve().keccak256Hex(text)).toBe(keccak256(toUtf8Bytes(text)).slice(2))
+    const random = randomBytes(100)
+    expect(Buffer.from(curve().keccak256(random)).toString('hex')).toBe(keccak256(random).slice(2))
+  })
+})
+
+describe('loadCurve', () => {
+  it('takes the native build where there is one, and loads once', async () => {
+    const [first, second] = await Promise.all([loadCurve(), loadCurve()])
+    expect(first.kind).toBe('native')
+    expect(second).toBe(first)
+  })
+})
+
+function flip(bytes: Uint8Array, bit: number): Uint8Array {
+  const copy = Uint8Array.from(bytes)
+  copy[bit >> 3]! ^= 1 << (bit & 7)
+  return copy
+}

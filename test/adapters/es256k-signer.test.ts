@@ -1,0 +1,82 @@
+import { describe, expect, it } from '@jest/globals'
+import { createJWT, ES256KSigner, hexToBytes, verifyJWS } from 'did-jwt'
+import { SigningKey } from 'ethers'
+import { didOfPrivateKey, es256kSigner } from 'express-did-auth'
+
+// The private key 1, whose address every tool knows.
+const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
+const address = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
+const order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
+
+describe('es256kSigner', () => {
+  it.each([
+    ['hexadecimal', privateKey],
+    ['hexadecimal with 0x', `0x${privateKey}`],
+    ['bytes', Uint8Array.from(Buffer.from(privateKey, 'hex'))],
+    ['a Buffer', Buffer.from(privateKey, 'hex')]
+  ])('takes a key as %s, and signs as did-jwt does', async (_name, key) => {
+    const theirs = await ES256KSigner(hexToBytes(privateKey))('some data')
+    expect(await es256kSigner(key)('some data')).toBe(theirs)
+  })
+
+  it('signs bytes as well as text', async () => {
+    const signer = es256kSigner(privateKey)
+    expect(await signer(new TextEncoder().encode('some data'))).toBe(await signer('some data'))
+  })
+
+  it('signs for createJWT of did-jwt', async () => {
+    const did = `did:ethr:rsk:${address}`
+    const jwt = await createJWT(
+      { hello: 'world' },
+      { issuer: did, signer: es256kSigner(privateKey) },
+      { alg: 'ES256K' }
+    )
+    const publicKeyHex = SigningKey.computePublicKey(`0x${privateKey}`, true).slice(2)
+    const method = { id: `${did}#key`, type: 'EcdsaSecp256k1VerificationKey2019', controller: did, publicKeyHex }
+    expect(verifyJWS(jwt, method)).toEqual(method)
+  })
+
+  it('keeps its key when the caller wipes the bytes', async () => {
+    const bytes = Buffer.from(privateKey, 'hex')
+    const signer = es256kSigner(bytes)
+    bytes.fill(0)
+    expect(await signer('some data')).toBe(await es256kSigner(privateKey)('some data'))
+  })
+
+  it.each([
+    ['too short', privateKey.slice(1)],
+    ['too long', `${privateKey}0`],
+    ['no hexadecimal', 'g'.repeat(64)],
+    ['with a line feed', `${privateKey}\n`],
+    ['31 bytes', new Uint8Array(31).fill(1)],
+    ['33 bytes', new Uint8Array(33).fill(1)],
+    ['a list', [1, 2, 3]],
+    ['undefined', undefined],
+    ['a number', 1]
+  ])('refuses a key that is %s', (_name, key) => {
+    expect(() => es256kSigner(key as string)).toThrow(
+      new TypeError('give a private key of 32 bytes, or its 64 hexadecimal digits')
+    )
+  })
+
+  it.each([
+    ['0', '0'.repeat(64)],
+    ['n', order],
+    ['above n', 'f'.repeat(64)]
+  ])('refuses the key %s, which is none of secp256k1, without showing it', (_name, key) => {
+    expect(() => es256kSigner(key)).toThrow(new TypeError('the private key is not in the range of secp256k1'))
+  })
+})
+
+describe('didOfPrivateKey', () => {
+  it('is did:ethr on Rootstock, or on the network given', async () => {
+    expect(await didOfPrivateKey(privateKey)).toBe(`did:ethr:rsk:${address}`)
+    expect(await didOfPrivateKey(privateKey, 'rsk:testnet')).toBe(`did:ethr:rsk:testnet:${address}`)
+    expect(await didOfPrivateKey(privateKey, '')).toBe(`did:ethr:${address}`)
+  })
+
+  it('rejects what is no private key', async () => {
+    await expect(didOfPrivateKey('0'.repeat(64))).rejects.toThrow('the private key is not in the range of secp256k1')
+    await expect(didOfPrivateKey('key')).rejects.toThrow('give a private key of 32 bytes')
+  })
+})

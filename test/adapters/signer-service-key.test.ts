@@ -1,0 +1,195 @@
+import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { ES256KSigner, hexToBytes } from 'did-jwt'
+import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
+import { es256kSigner, type Signer } from 'express-did-auth'
+import { loadCurve } from '../../src/adapters/curve.js'
+import { signerServiceKey } from '../../src/adapters/signer-service-key.js'
+import { timerDeadline } from '../../src/adapters/system.js'
+import type { Curve, ServiceKey } from '../../src/ports.js'
+import { walletOf } from '../support/wallet.js'
+
+const wallet = walletOf(9001)
+const other = walletOf(9002)
+const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+
+let curve: Curve
+let warnings: Record<string, unknown>[]
+
+beforeAll(async () => {
+  curve = await loadCurve()
+})
+
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
+  warnings = []
+  const silent = (): undefined => undefined
+  const logger = { info: silent, error: silent, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
+  return signerServiceKey({ curve, deadline: timerDeadline, logger }, signer as Signer, serviceDid)
+}
+
+function publicKeyHexOf(privateKey: string): string {
+  return SigningKey.computePublicKey(privateKey).slice(2)
+}
+
+async function publicKeyHex(key: ServiceKey): Promise<string> {
+  return Buffer.from(await key.publicKey()).toString('hex')
+}
+
+/** r and s of ethers, without 0x. */
+function rs(data: unknown, privateKey: string): { r: string; s: string; yParity: number } {
+  const bytes = typeof data === 'string' ? toUtf8Bytes(data) : (data as Uint8Array)
+  const { r, s, yParity } = new SigningKey(privateKey).sign(sha256(bytes))
+  return { r: r.slice(2), s: s.slice(2), yParity }
+}
+
+const highS = (s: string): string => (order - BigInt(`0x${s}`)).toString(16).padStart(64, '0')
+const base64url = (hex: string): string => Buffer.from(hex, 'hex').toString('base64url')
+
+const signers: Record<string, (data: unknown, key: string) => unknown> = {
+  'es256kSigner of this package': (data, key) => es256kSigner(key)(data as string),
+  'ES256KSigner of did-jwt': (data, key) => ES256KSigner(hexToBytes(key))(data as string),
+  'a recoverable ES256KSigner of did-jwt (65 bytes)': (data, key) =>
+    ES256KSigner(hexToBytes(key), true)(data as string),
+  '{ r, s, recoveryParam }': (data, key) => {
+    const { r, s, yParity } = rs(data, key)
+    return { r, s, recoveryParam: yParity }
+  },
+  '{ r, s } with 0x': (data, key) => {
+    const { r, s } = rs(data, key)
+    return { r: `0x${r}`, s: `0x${s}` }
+  },
+  '{ r, s } without leading zeros': (data, key) => {
+    const { r, s } = rs(data, key)
+    return { r: r.replace(/^0+/, ''), s: s.replace(/^0+/, '') }
+  },
+  'high s in 64 bytes': (data, key) => {
+    const { r, s } = rs(data, key)
+    return base64url(r + highS(s))
+  },
+  'high s in { r, s }': (data, key) => {
+    const { r, s } = rs(data, key)
+    return { r, s: highS(s) }
+  },
+  'padded base64': (data, key) => {
+    const { r, s } = rs(data, key)
+    return Buffer.from(r + s, 'hex').toString('base64')
+  },
+  'a value instead of a promise': (data, key) => {
+    const { r, s } = rs(data, key)
+    return base64url(r + s)
+  }
+}
+
+describe('the service key behind a signer', () => {
+  it.each(Object.entries(signers))(
+    'that answers as %s is learnt, and signs 64 bytes with low s',
+    async (_name, sign) => {
+      const key = keyOf((data: unknown) => sign(data, wallet.privateKey))
+      expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+      const { r, s } = rs('some data', wallet.privateKey)
+      expect(Buffer.from(await key.sign('some data')).toString('hex')).toBe(r + s)
+      expect(warnings).toEqual([])
+    }
+  )
+
+  it('is asked once for any number of callers', async () => {
+    const signer = jest.fn(ES256KSigner(hexToBytes(wallet.privateKey)))
+    const key = keyOf(signer)
+    await Promise.all([key.publicKey(), key.publicKey(), key.publicKey()])
+    expect(signer).toHaveBeenCalledTimes(1)
+  })
+
+  it('is never asked to sign what could be a token', async () => {
+    const signer = jest.fn(ES256KSigner(hexToBytes(other.privateKey)))
+    await keyOf(signer).publicKey()
+    expect(signer.mock.calls.map(([data]) => String(data)).filter((data) => !data.includes(' '))).toEqual([])
+  })
+
+  it('that is not the one of serviceDid is learnt as well, with one warning', async () => {
+    const key = keyOf(ES256KSigner(hexToBytes(other.privateKey)))
+    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
+    await key.publicKey()
+    await key.sign('some data')
+    expect(warnings).toEqual([
+      { event: 'signer-address', address: other.address.toLowerCase(), serviceDid: wallet.did }
+    ])
+  })
+
+  it('of a serviceDid without an address is learnt without a warning', async () => {
+    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), 'did:web:service.example')
+    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    expect(warnings).toEqual([])
+  })
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no key')
+      }
+    ],
+    ['rejects', () => Promise.reject(new Error('no key'))],
+    ['returns nothing', () => undefined],
+    ['returns null', () => null],
+    ['returns an empty string', () => ''],
+    ['returns words', () => 'not a signature at all'],
+    ['returns 63 bytes', () => Buffer.alloc(63, 1).toString('base64url')],
+    ['returns 66 bytes', () => Buffer.alloc(66, 1).toString('base64url')],
+    ['returns bytes', () => new Uint8Array(64).fill(1)],
+    ['returns zeros', () => Buffer.alloc(64).toString('base64url')],
+    ['returns ones', () => Buffer.alloc(64, 0xff).toString('base64url')],
+    ['returns { r } alone', () => ({ r: '01' })],
+    ['returns r and s as numbers', () => ({ r: 1, s: 1 })],
+    ['returns r and s that are no hexadecimal', () => ({ r: 'zz', s: 'zz' })],
+    ['returns r of 65 digits', () => ({ r: '1'.repeat(65), s: '1' })],
+    ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
+  ])('that %s is ERR_SIGNER, with a time to retry after', async (_name, signer) => {
+    const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }
+    await expect(keyOf(signer).publicKey()).rejects.toMatchObject(failure)
+    await expect(keyOf(signer).sign('some data')).rejects.toMatchObject(failure)
+  })
+
+  it('that hangs is ERR_SIGNER after 10 s, and leaves no timer behind', async () => {
+    jest.useFakeTimers()
+    const asked = keyOf(() => new Promise(() => undefined)).publicKey()
+    const failure = expect(asked).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    await jest.advanceTimersByTimeAsync(9_999)
+    expect(jest.getTimerCount()).toBe(1)
+    await jest.advanceTimersByTimeAsync(1)
+    await failure
+    expect(jest.getTimerCount()).toBe(0)
+  })
+
+  it('that failed is asked again', async () => {
+    let isAway = true
+    const good = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = keyOf((data: string) => (isAway ? Promise.reject(new Error('away')) : good(data)))
+    await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    isAway = false
+    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+  })
+
+  it('that answers nonsense later is ERR_SIGNER then, and no bad signature leaves', async () => {
+    let isMad = false
+    const good = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = keyOf((data: string) => good(isMad ? `${data}!` : data))
+    await key.publicKey()
+    isMad = true
+    await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+  })
+
+  it('that changes is learnt anew with the request after', async () => {
+    let privateKey = wallet.privateKey
+    const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
+    await key.publicKey()
+    privateKey = other.privateKey
+    await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    const { r, s } = rs('some data', other.privateKey)
+    expect(Buffer.from(await key.sign('some data')).toString('hex')).toBe(r + s)
+    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
+    expect(warnings).toHaveLength(1)
+  })
+})
