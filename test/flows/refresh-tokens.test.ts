@@ -47,6 +47,15 @@ describe('refreshTokens', () => {
     expect(payloadOf(third.accessToken).role).toBe('admin')
   })
 
+  it('keeps the DID as received at login in the token', async () => {
+    const spelled = `did:ethr:rsk:${wallet.address}`
+    const { refreshToken } = await logIn(parts, {
+      did: spelled,
+      sig: loginSig(parts, wallet, { did: spelled, useCount: 1 })
+    })
+    expect(payloadOf((await refreshTokens(parts, refreshToken)).accessToken).sub).toBe(spelled)
+  })
+
   it('signs before it changes the store', async () => {
     await refreshTokens(parts, first.refreshToken)
     expect(parts.steps).toEqual(['findSession', 'sign', 'rotateRefreshToken'])
