@@ -1,0 +1,152 @@
+/**
+ * The figures of the stores: F1 to F4 on two processes with one SQLite file, P9 and F12 on the memory store, and what a
+ * verb costs. Each prints one line; one that misses its goal sets the exit code.
+ *
+ * Alone: `npx tsx test/bench/figures-stores.ts`
+ */
+import { randomBytes } from 'node:crypto'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { MemoryStore } from '../../src/adapters/memory-store.js'
+import type { Store } from '../../src/ports.js'
+import { sqliteStore } from '../../src/stores/sqlite.js'
+import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { forkStore, killWhileWriting, type StoreProcess } from '../support/store-processes.js'
+import { findLosses, raceLogout, raceRotations, raceUses } from '../support/store-races.js'
+
+function report(figure: string, text: string, isGood = true): void {
+  console.log(`${figure.padEnd(4)} ${isGood ? 'ok  ' : 'MISS'} ${text}`)
+  if (!isGood) process.exitCode = 1
+}
+
+/** F1 to F3: races between two processes, 200, 1,000 and 100 rounds. */
+export async function raceFigures(): Promise<void> {
+  const folder = temporaryFolder()
+  const file = `${folder.path}/auth.db`
+  const processes = await Promise.all([forkStore(file), forkStore(file)])
+  const store = sqliteStore(file)
+  const race = async (figure: string, what: string, rounds: number, run: (name: string) => Promise<string[]>) => {
+    const faults: string[] = []
+    for (let round = 0; round < rounds; round += 1) faults.push(...(await run(`${figure} ${round}`)))
+    report(figure, `SQLite, two processes: ${what}, ${rounds} rounds: ${describe(faults)}`, faults.length === 0)
+  }
+  await race('F1', 'one refresh token 50 times at once', 200, (name) => raceRotations(store, processes, name))
+  await race('F2', 'refresh racing logout', 1000, (name) => raceLogout(store, processes, name))
+  await race('F3', 'one challenge 50 times at once', 100, (name) => raceUses(processes, name))
+  await Promise.all(processes.map((child: StoreProcess) => child.stop()))
+  await store.close()
+  folder.remove()
+}
+
+/** F4: kill -9 while sessions are written, 100 rounds on one file. */
+export async function killFigure(rounds = 100): Promise<void> {
+  const folder = temporaryFolder()
+  const file = `${folder.path}/auth.db`
+  const faults: string[] = []
+  let slowestOpening = 0
+  let fewestWrites = Infinity
+  let acknowledged = 0
+  for (let round = 0; round < rounds; round += 1) {
+    const { notes, writesPerSecond } = await killWhileWriting(file, 50 + 5 * round)
+    const startedAt = performance.now()
+    const store = sqliteStore(file)
+    await store.ping()
+    slowestOpening = Math.max(slowestOpening, performance.now() - startedAt)
+    fewestWrites = Math.min(fewestWrites, writesPerSecond)
+    acknowledged += notes.filter((note) => /^(created|rotated)/.test(note)).length
+    faults.push(...(await findLosses(store, notes)))
+    await store.close()
+  }
+  folder.remove()
+  const isGood = faults.length === 0 && slowestOpening <= 5000 && fewestWrites >= 50
+  const speed = `at least ${fewestWrites.toFixed(0)} writes/s, open again in at most ${slowestOpening.toFixed(0)} ms`
+  report('F4', `SQLite: kill -9, ${rounds} rounds, ${acknowledged} acknowledged, ${speed}: ${describe(faults)}`, isGood)
+}
+
+/** P9 and F12: heap that 200,000 sessions, and 200,000 strangers' quotas, take. */
+export async function memoryFigures(): Promise<void> {
+  const count = 200_000
+  const store = new MemoryStore({ maxQuotas: count })
+  // As the JSON of a request gives it: one flat text.
+  const newDid = (): string => Buffer.from(`did:ethr:rsk:0x${randomBytes(20).toString('hex')}`).toString()
+  const perSession = await heapFor(count, () =>
+    store.createSession(
+      sessionOf('', {
+        did: newDid(),
+        sessionId: randomBytes(16).toString('base64url'),
+        refreshTokenHash: randomBytes(32).toString('base64url')
+      })
+    )
+  )
+  report('P9', `memory store: ${perSession.toFixed(0)} B a session (goal 400)`, perSession <= 400)
+  const perQuota = await heapFor(count, (index) =>
+    store.chargeQuota(chargeOf({ kind: 'naming', key: `${newDid()} 203.0.${index % 256}.${index % 251}` }))
+  )
+  const mebibytes = (perQuota * count) / 2 ** 20
+  report('F12', `memory store: ${mebibytes.toFixed(0)} MiB for 200,000 naming quotas (goal 50)`, mebibytes <= 50)
+  await store.ping()
+}
+
+/** What a verb costs, one after the other. */
+export async function speedFigures(): Promise<void> {
+  const folder = temporaryFolder()
+  for (const [name, store] of [
+    ['SQLite', sqliteStore(`${folder.path}/auth.db`)],
+    ['memory', new MemoryStore()]
+  ] as const) {
+    const times = await verbTimes(store)
+    const text = Object.entries(times).map(([verb, microseconds]) => `${verb} ${microseconds.toFixed(1)}`)
+    report('', `${name}, µs: ${text.join(', ')}`)
+    await store.close()
+  }
+  folder.remove()
+}
+
+async function verbTimes(store: Store): Promise<Record<string, number>> {
+  const count = 2_000
+  const did = (index: number): string => `did:ethr:0x${index}`
+  const time = async (call: (index: number) => Promise<unknown>): Promise<number> => {
+    const startedAt = performance.now()
+    for (let index = 0; index < count; index += 1) await call(index)
+    return ((performance.now() - startedAt) * 1000) / count
+  }
+  return {
+    createSession: await time((index) => store.createSession(sessionOf(String(index), { did: did(index) }))),
+    findSession: await time((index) => store.findSession(service, sessionOf(String(index)).refreshTokenHash)),
+    rotateRefreshToken: await time((index) => store.rotateRefreshToken(rotationOf(String(index), `${index} next`))),
+    endSession: await time((index) => store.endSession(service, `session-${index}`, 'loggedOut', START_SECONDS)),
+    countChallengeUses: await time((index) => store.countChallengeUses(useOf({ did: did(index) }))),
+    useChallenge: await time((index) => store.useChallenge(useOf({ did: did(index) }))),
+    'chargeQuota (new)': await time((index) => store.chargeQuota(chargeOf({ key: did(index) }))),
+    'chargeQuota (same)': await time(() => store.chargeQuota(chargeOf()))
+  }
+}
+
+async function heapFor(count: number, add: (index: number) => Promise<unknown>): Promise<number> {
+  const before = heapUsed()
+  for (let index = 0; index < count; index += 1) await add(index)
+  return (heapUsed() - before) / count
+}
+
+function heapUsed(): number {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  collect()
+  collect()
+  return process.memoryUsage().heapUsed
+}
+
+function describe(faults: string[]): string {
+  return faults.length === 0 ? 'no fault' : `${faults.length} faults, the first: ${faults[0]}`
+}
+
+/** All of them. */
+export async function storeFigures(): Promise<void> {
+  await memoryFigures()
+  await speedFigures()
+  await raceFigures()
+  await killFigure()
+}
+
+if (process.argv[1]?.endsWith('figures-stores.ts')) await storeFigures()

@@ -1,0 +1,95 @@
+import type { Store } from '../../src/ports.js'
+import { hashOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import type { Call, StoreProcess } from './store-processes.js'
+
+/** How many calls race each other; half of them in each process. */
+const CALLS = 50
+
+/** Milliseconds that both processes get to receive their orders before they begin together. */
+const LEAD_MILLISECONDS = 15
+
+/** Uses one refresh token 50 times at once in two processes. @returns what went wrong */
+export async function raceRotations(store: Store, processes: StoreProcess[], name: string): Promise<string[]> {
+  await store.createSession(sessionOf(name, { did: `did:ethr:${hashOf(name)}` }))
+  const verdicts = await inBoth(processes, (index) => ['rotateRefreshToken', rotationOf(name, `${name} ${index}`)])
+  const winners = verdicts.flatMap((verdict, index) => (verdict === 'rotate' ? [index] : []))
+  const faults = verdicts.filter((verdict) => verdict !== 'rotate' && verdict !== 'replaced').map(String)
+  if (winners.length !== 1) faults.push(`${winners.length} winners`)
+  const next = await store.rotateRefreshToken(rotationOf(`${name} ${winners[0]}`, `${name} next`))
+  if (next !== 'rotate') faults.push(`the winner's token is ${next}`)
+  return faults
+}
+
+/** Refreshes in one process while the other logs out. @returns what went wrong */
+export async function raceLogout(store: Store, processes: StoreProcess[], name: string): Promise<string[]> {
+  await store.createSession(sessionOf(name, { did: `did:ethr:${hashOf(name)}` }))
+  const startAt = Date.now() + 3
+  const refreshes: Call[] = [1, 2, 3].map((index) => [
+    'rotateRefreshToken',
+    rotationOf(index === 1 ? name : `${name} ${index - 1}`, `${name} ${index}`)
+  ])
+  const [, ended] = await Promise.all([
+    processes[0]!.callAll(refreshes, startAt),
+    processes[1]!.callAll([['endSession', service, `session-${name}`, 'loggedOut', START_SECONDS]], startAt)
+  ])
+  const faults = ended[0] === true ? [] : [`the logout answered ${String(ended[0])}`]
+  for (const token of [name, `${name} 1`, `${name} 2`, `${name} 3`]) {
+    const verdict = await store.rotateRefreshToken(rotationOf(token, `${name} after`))
+    if (verdict === 'rotate') faults.push('a token was refreshed after the logout')
+  }
+  return faults
+}
+
+/** Uses one challenge 50 times at once in two processes. @returns what went wrong */
+export async function raceUses(processes: StoreProcess[], name: string): Promise<string[]> {
+  const outcomes = await inBoth(processes, () => ['useChallenge', useOf({ did: name })])
+  const faults = outcomes.filter((outcome) => outcome !== 'used' && outcome !== 'taken').map(String)
+  const used = outcomes.filter((outcome) => outcome === 'used').length
+  return used === 1 ? faults : [...faults, `${used} were used`]
+}
+
+async function inBoth(processes: StoreProcess[], call: (index: number) => Call): Promise<unknown[]> {
+  const startAt = Date.now() + LEAD_MILLISECONDS
+  const share = CALLS / processes.length
+  const results = await Promise.all(
+    processes.map((process, number) =>
+      process.callAll(
+        Array.from({ length: share }, (_, index) => call(number * share + index)),
+        startAt
+      )
+    )
+  )
+  return results.flat()
+}
+
+/**
+ * Compares a store with the notes of a process that was killed while it wrote.
+ *
+ * @returns each acknowledged write that is missing, and each session without exactly one good token
+ */
+export async function findLosses(store: Store, notes: string[]): Promise<string[]> {
+  const last = new Map<string, { verb: string; rotation: number }>()
+  for (const note of notes) {
+    const [verb = '', pid = '', number = '', rotation = ''] = note.split(' ')
+    last.set(`${pid} ${number}`, { verb, rotation: Number(rotation) })
+  }
+  const losses: string[] = []
+  for (const [name, { verb, rotation }] of last) {
+    const goodTokens: number[] = []
+    // The newest first: were it asked after an older one, that one's replacement could be what made it good.
+    for (let token = rotation; token >= 0; token -= 1) {
+      const verdict = await store.rotateRefreshToken(rotationOf(`${name} ${token}`, `${name} ${token} after`))
+      if (verdict === 'rotate') goodTokens.push(token)
+    }
+    const allowed = {
+      created: [[rotation]],
+      rotated: [[rotation]],
+      create: [[], [0]],
+      rotate: [[rotation - 1], [rotation]]
+    }
+    const expected: number[][] = allowed[verb as keyof typeof allowed]
+    const isFine = expected.some((tokens) => tokens.join() === goodTokens.join())
+    if (!isFine) losses.push(`session ${name} after ${verb} ${rotation}: good tokens ${goodTokens.join() || 'none'}`)
+  }
+  return losses
+}
