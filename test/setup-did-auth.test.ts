@@ -1,0 +1,216 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import express from 'express'
+import request from 'supertest'
+import { es256kSigner, MemoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { authApp, challengeSecret, logIn, serviceUrl, serviceWallet, START_SECONDS } from './support/auth-app.js'
+import { walletOf } from './support/wallet.js'
+
+const wallet = walletOf(1)
+const config: DidAuthConfig = {
+  challengeSecret,
+  serviceUrl,
+  serviceDid: serviceWallet.did,
+  serviceSigner: es256kSigner(serviceWallet.privateKey)
+}
+
+describe('setupDidAuth', () => {
+  afterEach(() => {
+    jest.restoreAllMocks()
+  })
+
+  it('returns the middleware at once, with ready, close and sessions', () => {
+    const requireDid = setupDidAuth(express(), config)
+    expect(requireDid).toBeInstanceOf(Function)
+    expect(requireDid.ready).toBeInstanceOf(Promise)
+    expect(Object.keys(requireDid.sessions)).toEqual(['list', 'revoke', 'revokeAll'])
+    expect(requireDid.close).toBeInstanceOf(Function)
+  })
+
+  it('answers requests that come before it is ready', async () => {
+    const app = express()
+    const requireDid = setupDidAuth(app, config)
+    app.get('/me', requireDid, (req, res) => {
+      res.json(req.user)
+    })
+    const { accessToken } = await logIn(app, wallet)
+    await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200, { did: wallet.did })
+  })
+
+  it('changes nothing on the application but one router', () => {
+    const app = express()
+    const before = { settings: { ...(app.settings as object) }, locals: { ...app.locals } }
+    const uses = jest.spyOn(app, 'use')
+    setupDidAuth(app, config)
+    expect(uses).toHaveBeenCalledTimes(1)
+    expect({ settings: { ...(app.settings as object) }, locals: { ...app.locals } }).toEqual(before)
+  })
+
+  it('throws one error that names every problem, and installs nothing', () => {
+    const app = express()
+    const uses = jest.spyOn(app, 'use')
+    const wrong = { challengeSecret: '', serviceUrl: 'not a url', serviceDid: 7, serviceSigner: 'key', useCookies: 1 }
+    let message = ''
+    try {
+      setupDidAuth(app, wrong as unknown as DidAuthConfig)
+    } catch (error) {
+      message = (error as Error).message
+      expect(error).toMatchObject({ name: 'DidAuthError', code: 'ERR_CONFIG' })
+    }
+    for (const field of Object.keys(wrong)) expect(message).toContain(`- ${field}: received `)
+    expect(uses).not.toHaveBeenCalled()
+  })
+
+  it('says nothing when all is well', async () => {
+    const spies = (['log', 'info', 'warn', 'error'] as const).map((method) =>
+      jest.spyOn(console, method).mockImplementation(() => undefined)
+    )
+    await setupDidAuth(express(), config).ready
+    for (const spy of spies) expect(spy).not.toHaveBeenCalled()
+  })
+
+  it.each<[string, Partial<DidAuthConfig>, string]>([
+    ['a secret of 31 bytes', { challengeSecret: 'x'.repeat(31) }, 'challengeSecret is shorter than 32 bytes'],
+    [
+      'access tokens over 900 s',
+      { accessTokenExpirationTimeInSeconds: 901 },
+      'access tokens live longer than 900 s: logout leaves them good until then'
+    ],
+    [
+      'http outside loopback',
+      { serviceUrl: 'http://service.example' },
+      'serviceUrl is http: tokens travel readable to anybody on the way'
+    ]
+  ])('warns once of %s', (_name, more, text) => {
+    const warn = jest.fn()
+    setupDidAuth(express(), { ...config, logger: { info: jest.fn(), warn, error: jest.fn() }, ...more })
+    expect(warn.mock.calls).toEqual([[{ event: 'configuration' }, text]])
+  })
+
+  it('warns when serviceSigner is not the key of serviceDid, and works', async () => {
+    const { app, log } = await authApp({ serviceDid: walletOf(99).did })
+    expect(log.map(({ message }) => message)).toEqual(['serviceSigner is not the key of serviceDid'])
+    const { accessToken } = await logIn(app, wallet)
+    await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+  })
+
+  it('reads the configuration once: a later change of the object does nothing', async () => {
+    const app = express()
+    const mine = { ...config, clock: { nowSeconds: () => START_SECONDS } }
+    setupDidAuth(app, mine)
+    mine.challengeSecret = 'another secret, which is long enough as well'
+    const { body } = await request(app).get(`/request-auth/${wallet.did}`).expect(200)
+    const { app: other } = await authApp()
+    expect((await request(other).get(`/request-auth/${wallet.did}`).expect(200)).body).toEqual(body)
+  })
+})
+
+describe('ready', () => {
+  it.each<[string, Partial<DidAuthConfig>, string]>([
+    ['the signer fails', { serviceSigner: () => Promise.reject(new Error('away')) }, 'ERR_SIGNER'],
+    [
+      'the store is away',
+      { store: Object.assign(new MemoryStore(), { ping: () => Promise.reject(new Error('away')) }) },
+      'ERR_STORE'
+    ]
+  ])('rejects when %s, with one line in the log, and nothing unhandled when nobody asks', async (_name, more, code) => {
+    const error = jest.fn()
+    const logger = { info: jest.fn(), warn: jest.fn(), error }
+    const { ready } = setupDidAuth(express(), { ...config, logger, ...more })
+    await expect(ready).rejects.toMatchObject({ code })
+    expect(error.mock.calls).toEqual([
+      [{ event: 'not-ready', cause: expect.objectContaining({ code }) }, 'not ready yet']
+    ])
+  })
+})
+
+describe('close', () => {
+  it('leaves a store that was given open', async () => {
+    const store = new MemoryStore()
+    const close = jest.spyOn(store, 'close')
+    const { requireDid } = await authApp({ store })
+    await requireDid.close()
+    expect(close).not.toHaveBeenCalled()
+  })
+
+  it('resolves for its own store, also twice', async () => {
+    const { requireDid } = await authApp()
+    await requireDid.close()
+    await requireDid.close()
+  })
+})
+
+describe('sessions, when the store is away', () => {
+  it('reject with ERR_STORE', async () => {
+    const fail = () => Promise.reject(new Error('away'))
+    const store = Object.assign(new MemoryStore(), { listSessions: fail, endSession: fail, revokeSessions: fail })
+    const { requireDid } = await authApp({ store })
+    const { list, revoke, revokeAll } = requireDid.sessions
+    for (const answer of [list(wallet.did), revoke('a'), revokeAll(wallet.did)]) {
+      await expect(answer).rejects.toMatchObject({ code: 'ERR_STORE' })
+    }
+  })
+})
+
+describe('a log', () => {
+  it('holds none of 40 planted secrets, whatever fails and quotes them', async () => {
+    const printed: unknown[] = []
+    for (const method of ['log', 'info', 'warn', 'error', 'debug'] as const) {
+      jest.spyOn(console, method).mockImplementation((...line: unknown[]) => void printed.push(...line.map(printable)))
+    }
+    const secrets = new Set<string>([challengeSecret, serviceWallet.privateKey, serviceWallet.privateKey.slice(2)])
+    const plant = (value: unknown): void => {
+      for (const [text] of JSON.stringify(value).matchAll(/[\w-]{40,}/g)) secrets.add(text)
+    }
+    const quoting = new MemoryStore()
+    let isBroken = false
+    for (const verb of ['createSession', 'findSession', 'rotateRefreshToken', 'useChallenge', 'chargeQuota'] as const) {
+      const works = quoting[verb].bind(quoting) as (argument: unknown, more?: unknown) => Promise<unknown>
+      Object.assign(quoting, {
+        [verb]: async (argument: unknown, more: unknown) => {
+          plant([argument, more].map((value) => (typeof value === 'string' ? value : fieldsOf(value))))
+          if (isBroken) throw new Error(`cannot store ${JSON.stringify([argument, more])}`, { cause: argument })
+          return works(argument, more)
+        }
+      })
+    }
+    for (const logged of [{}, { logger: undefined }]) {
+      const { app, log } = await authApp({ store: quoting, ...(logged as Partial<DidAuthConfig>) })
+      for (const number of [1, 2, 3, 4]) {
+        isBroken = false
+        const tokens = await logIn(app, walletOf(number))
+        plant(tokens)
+        const { body } = await request(app).get(`/request-auth/${walletOf(number).did}`)
+        plant(body)
+        const { challenge } = body as { challenge: string }
+        const sig = walletOf(number).personalSign(`Login to service.example\nVerification code: ${challenge}`)
+        plant(sig)
+        isBroken = true
+        const { accessToken, refreshToken } = tokens
+        await request(app)
+          .post('/auth')
+          .send({ did: walletOf(number).did, sig })
+          .expect(503)
+        await request(app).post('/refresh-token').send({ refreshToken }).expect(503)
+        await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(503)
+        await request(app).post('/auth').type('json').send(`{"sig":"${sig}`).expect(400)
+      }
+      printed.push(...log)
+    }
+    expect(secrets.size).toBeGreaterThanOrEqual(40)
+    expect(printed.length).toBeGreaterThan(20)
+    const text = JSON.stringify(printed)
+    expect([...secrets].filter((secret) => text.includes(secret))).toEqual([])
+    jest.restoreAllMocks()
+  })
+})
+
+/** What a console would print of an argument, errors included. */
+function printable(value: unknown): unknown {
+  return value instanceof Error ? { message: value.message, stack: value.stack } : value
+}
+
+/** The hashes among the arguments of a store verb; DIDs and service names are no secrets. */
+function fieldsOf(value: unknown): unknown {
+  const { refreshTokenHash, presentedHash, nextHash } = (value ?? {}) as Record<string, unknown>
+  return { refreshTokenHash, presentedHash, nextHash }
+}
