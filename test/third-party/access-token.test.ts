@@ -1,0 +1,168 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { createPublicKey, verify } from 'node:crypto'
+import { createJWT, ES256KSigner, hexToBytes, verifyJWT } from 'did-jwt'
+import { Resolver } from 'did-resolver'
+import { SigningKey } from 'ethers'
+import { getResolver } from 'ethr-did-resolver'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
+import request from 'supertest'
+import { authApp, logIn, serviceUrl, serviceWallet, START_SECONDS, type TestApp } from '../support/auth-app.js'
+import { startChain, type TestChain } from '../support/chain.js'
+import { walletOf } from '../support/wallet.js'
+
+const user = walletOf(1)
+
+let app: TestApp
+
+beforeEach(async () => {
+  app = await authApp()
+})
+
+afterEach(async () => {
+  await app.requireDid.close()
+})
+
+/** The service's public key as a JWK (RFC 8812). */
+function serviceJwk(): Record<string, string> {
+  const point = Buffer.from(SigningKey.computePublicKey(serviceWallet.privateKey).slice(2), 'hex')
+  const coordinate = (from: number): string => point.subarray(from, from + 32).toString('base64url')
+  return { kty: 'EC', crv: 'secp256k1', x: coordinate(1), y: coordinate(33) }
+}
+
+// jose 6 works by WebCrypto, which has no secp256k1: it reads ES256K tokens, and cannot verify them. OpenSSL can.
+describe('our access token', () => {
+  it('is verified by OpenSSL with the JWK of the service', async () => {
+    const { accessToken } = await logIn(app.app, user)
+    const [header = '', payload = '', signature = ''] = accessToken.split('.')
+    const key = createPublicKey({ key: serviceJwk(), format: 'jwk' })
+    const isSigned = (text: string): boolean =>
+      verify('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }, Buffer.from(signature, 'base64url'))
+    expect(isSigned(`${header}.${payload}`)).toBe(true)
+    expect(isSigned(`${header}.${payload}x`)).toBe(false)
+  })
+
+  it('is read by jose as the specification says', async () => {
+    const { accessToken } = await logIn(app.app, user)
+    expect(decodeProtectedHeader(accessToken)).toEqual({ alg: 'ES256K', typ: 'JWT' })
+    expect(decodeJwt(accessToken)).toEqual({
+      iss: serviceWallet.did,
+      aud: 'https://service.example',
+      sub: user.did,
+      exp: 1_800_000_600,
+      nbf: 1_800_000_000,
+      iat: 1_800_000_000,
+      jti: expect.any(String),
+      sid: expect.any(String),
+      use: 'access'
+    })
+  })
+
+  describe('at did-jwt, with the issuer resolved on a chain', () => {
+    let chain: TestChain
+
+    beforeAll(async () => {
+      chain = await startChain()
+    })
+
+    afterAll(() => {
+      chain.stop()
+    })
+
+    const verifyThere = async (token: string, audience: string, now: number): Promise<unknown> => {
+      const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]
+      // Two versions of did-resolver: one class to JavaScript.
+      const resolver = new Resolver(getResolver({ networks }) as never)
+      const { payload } = await verifyJWT(token, { resolver, audience, policies: { now }, skewTime: 0 })
+      return payload.sub
+    }
+
+    it('is good for our audience, until its exp', async () => {
+      const { accessToken } = await logIn(app.app, user)
+      expect(await verifyThere(accessToken, serviceUrl, START_SECONDS)).toBe(user.did)
+      expect(await verifyThere(accessToken, serviceUrl, START_SECONDS + 599)).toBe(user.did)
+      await expect(verifyThere(accessToken, serviceUrl, START_SECONDS + 601)).rejects.toThrow('expired')
+    })
+
+    it('is not good for another audience', async () => {
+      const { accessToken } = await logIn(app.app, user)
+      await expect(verifyThere(accessToken, 'https://other.example', START_SECONDS)).rejects.toThrow('audience')
+    })
+
+    it('is not good with another payload', async () => {
+      const [header, , signature] = (await logIn(app.app, user)).accessToken.split('.')
+      const [, payload] = (await logIn(app.app, walletOf(2))).accessToken.split('.')
+      const mixed = `${header!}.${payload!}.${signature!}`
+      await expect(verifyThere(mixed, serviceUrl, START_SECONDS)).rejects.toThrow('invalid_signature')
+    })
+  })
+})
+
+describe('a token made elsewhere by did-jwt with the key of the service', () => {
+  const required = {
+    aud: serviceUrl,
+    sub: user.did,
+    exp: START_SECONDS + 60,
+    nbf: START_SECONDS,
+    iat: START_SECONDS
+  }
+
+  const made = (payload: object, privateKey = serviceWallet.privateKey, alg = 'ES256K'): Promise<string> =>
+    createJWT(
+      payload,
+      { issuer: serviceWallet.did, signer: ES256KSigner(hexToBytes(privateKey), alg === 'ES256K-R') },
+      { alg }
+    )
+
+  const me = (token: string) => request(app.app).get('/me').set('Authorization', `DIDAuth ${token}`)
+  const logOut = (token: string) => request(app.app).post('/logout').set('Authorization', `DIDAuth ${token}`)
+
+  it('with all required claims opens a guarded route, without a session', async () => {
+    const { status, body } = await me(await made({ ...required, role: 'admin' }))
+    expect([status, body]).toEqual([
+      200,
+      {
+        user: { did: user.did },
+        auth: { claims: { iss: serviceWallet.did, ...required, role: 'admin' } }
+      }
+    ])
+  })
+
+  it('logs out with 200 and ends no session of the user', async () => {
+    const { refreshToken } = await logIn(app.app, user)
+    const token = await made(required)
+    const { status, text } = await logOut(token)
+    expect([status, text]).toEqual([200, ''])
+    await request(app.app).post('/refresh-token').send({ refreshToken }).expect(200)
+    await me(token).expect(200)
+  })
+
+  it.each(['aud', 'sub', 'exp', 'nbf', 'iat'])('without %s is refused', async (claim) => {
+    const { status, text } = await me(await made({ ...required, [claim]: undefined }))
+    expect([status, text]).toEqual([401, 'Invalid access token'])
+  })
+
+  it.each([
+    ['another audience', { aud: 'https://other.example' }],
+    ['a list of audiences', { aud: [serviceUrl] }],
+    ['a subject that is no DID', { sub: 'alice' }],
+    ['exp as text', { exp: '1900000000' }],
+    ['exp with a fraction', { exp: START_SECONDS + 60.5 }],
+    ['nbf 6 s ahead', { nbf: START_SECONDS + 6 }],
+    ['vc', { vc: {} }],
+    ['type', { type: 'sdr' }],
+    ['another use', { use: 'relay' }]
+  ])('with %s is refused', async (_name, claims) => {
+    const { status, text } = await me(await made({ ...required, ...claims }))
+    expect([status, text]).toEqual([401, 'Invalid access token'])
+  })
+
+  it('that is expired is told so', async () => {
+    const { status, text } = await me(await made({ ...required, exp: START_SECONDS }))
+    expect([status, text]).toEqual([401, 'Expired access token'])
+  })
+
+  it('by another key, or as ES256K-R, is refused', async () => {
+    expect((await me(await made(required, walletOf(2).privateKey))).status).toBe(401)
+    expect((await me(await made(required, serviceWallet.privateKey, 'ES256K-R'))).status).toBe(401)
+  })
+})

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { getAddress, Wallet } from 'ethers'
+import { decodeJwt } from 'jose'
+import request from 'supertest'
+import { checksumAddress as viemChecksumAddress } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { authApp, loginChallenge, type TestApp } from '../support/auth-app.js'
+import { checksumAddress } from '../support/checksum.js'
+import { walletOf } from '../support/wallet.js'
+
+const { privateKey, address } = walletOf(4242)
+const bare = address.slice(2)
+
+let app: TestApp
+
+beforeAll(async () => {
+  app = await authApp({ maxRequestsPerTimeSlot: 1_000 })
+})
+
+afterAll(async () => {
+  await app.requireDid.close()
+})
+
+type PersonalSign = (message: string) => Promise<string>
+
+const wallets: Record<string, PersonalSign> = {
+  ethers: (message) => new Wallet(privateKey).signMessage(message),
+  viem: (message) => privateKeyToAccount(privateKey as `0x${string}`).signMessage({ message })
+}
+
+const spellings: [string, string][] = [
+  ['lower case', `0x${bare.toLowerCase()}`],
+  ['upper case', `0x${bare.toUpperCase()}`],
+  ['upper case, the x as well', `0X${bare.toUpperCase()}`],
+  ['EIP-55', checksumAddress(address)],
+  ['EIP-1191 for chain 30', checksumAddress(address, 30)],
+  ['EIP-1191 for chain 31', checksumAddress(address, 31)]
+]
+
+const prefixes = ['did:ethr', 'did:ethr:rsk', 'did:ethr:rsk:testnet', 'did:ethr:sepolia', 'did:ethr:0x1e']
+
+/** Logs in and answers status and, for 200, the `sub` of the access token and the user of a guarded route. */
+async function enter(did: string, personalSign: PersonalSign): Promise<unknown[]> {
+  const challenge = await loginChallenge(app.app, did)
+  const sig = await personalSign(`Login to service.example\nVerification code: ${challenge}`)
+  const response = await request(app.app).post('/auth').send({ did, sig })
+  if (response.status !== 200) return [response.status, response.text]
+  const { accessToken } = response.body as { accessToken: string }
+  const me = await request(app.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`)
+  return [200, decodeJwt(accessToken).sub, (me.body as { user: { did: string } }).user.did]
+}
+
+describe('the spellings of these tests', () => {
+  it('are those of ethers and viem', () => {
+    expect(checksumAddress(address)).toBe(getAddress(address))
+    expect(checksumAddress(address, 30)).toBe(viemChecksumAddress(address as `0x${string}`, 30))
+    expect(checksumAddress(address, 31)).toBe(viemChecksumAddress(address as `0x${string}`, 31))
+    expect(new Set(spellings.map(([, spelled]) => spelled)).size).toBe(6)
+  })
+
+  it('are those of the examples in EIP-1191', () => {
+    const example = '0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed'
+    expect(checksumAddress(example)).toBe('0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed')
+    expect(checksumAddress(example, 30)).toBe('0x5aaEB6053f3e94c9b9a09f33669435E7ef1bEAeD')
+    expect(checksumAddress(example, 31)).toBe('0x5aAeb6053F3e94c9b9A09F33669435E7EF1BEaEd')
+  })
+})
+
+describe.each(Object.entries(wallets))('a message signed by %s', (_name, personalSign) => {
+  it.each(spellings)('logs in a DID in %s, and its spelling stays as received', async (_spelling, spelled) => {
+    for (const prefix of prefixes) {
+      const did = `${prefix}:${spelled}`
+      expect(await enter(did, personalSign)).toEqual([200, did, did])
+    }
+  })
+
+  it('does not log in another address', async () => {
+    expect(await enter(walletOf(4243).did, personalSign)).toEqual([401, 'Invalid challenge response'])
+  })
+})
+
+describe('the v of a signature', () => {
+  const withV =
+    (vOf: (recovery: number) => number): PersonalSign =>
+    async (message) => {
+      const signature = await new Wallet(privateKey).signMessage(message)
+      const v = vOf(Number.parseInt(signature.slice(-2), 16) - 27)
+      return signature.slice(0, -2) + v.toString(16).padStart(2, '0')
+    }
+
+  const did = `did:ethr:rsk:${address}`
+  // Both recoveries occur among this many challenges but for one case in 2^16.
+  const rounds = 16
+
+  const outcomes = async (name: string, vOf: (recovery: number) => number): Promise<unknown> => {
+    const statuses = new Set<unknown>()
+    for (let round = 0; round < rounds; round += 1) statuses.add((await enter(name, withV(vOf)))[0])
+    return [...statuses]
+  }
+
+  it.each([
+    ['0 or 1', (recovery: number) => recovery],
+    ['27 or 28', (recovery: number) => recovery + 27],
+    ['37 or 38 (EIP-155, Ethereum)', (recovery: number) => recovery + 1 * 2 + 35],
+    ['95 or 96 (EIP-155, Rootstock)', (recovery: number) => recovery + 30 * 2 + 35],
+    ['97 or 98 (EIP-155, Rootstock test net)', (recovery: number) => recovery + 31 * 2 + 35]
+  ])('may be %s', async (_name, vOf) => {
+    expect(await outcomes(did, vOf)).toEqual([200])
+  })
+
+  it('may be that of the chain which the DID names', async () => {
+    const own = (recovery: number): number => recovery + 61 * 2 + 35
+    expect(await outcomes(`did:ethr:0x3d:${address}`, own)).toEqual([200])
+    expect(await outcomes(did, own)).toEqual([401])
+  })
+
+  it.each([
+    ['turned around', (recovery: number) => 28 - recovery],
+    ['2 or 3', (recovery: number) => recovery + 2],
+    ['29 or 30', (recovery: number) => recovery + 29],
+    ['35 or 36, a chain 0', (recovery: number) => recovery + 35],
+    ['of a chain that nobody named', (recovery: number) => recovery + 56 * 2 + 35],
+    ['254 or 255', (recovery: number) => recovery + 254]
+  ])('must not be %s', async (_name, vOf) => {
+    expect(await outcomes(did, vOf)).toEqual([401])
+  })
+})
