@@ -1,0 +1,44 @@
+// Run by test/resolution/close.test.ts in a process of its own, with the URL of an RPC node that never answers.
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import express from 'express'
+import { es256kSigner, setupDidAuth } from '../../src/index.js'
+import { credentialJwt } from './credentials.js'
+import { loginText, walletOf } from './wallet.js'
+
+const service = walletOf(7777)
+const user = walletOf(1)
+const silent = (): undefined => undefined
+
+const app = express()
+const requireDid = setupDidAuth(app, {
+  challengeSecret: 'a secret of the tests, longer than 32 bytes',
+  serviceUrl: 'https://service.example',
+  serviceDid: service.did,
+  serviceSigner: es256kSigner(service.privateKey),
+  rpcUrl: process.argv[2]!,
+  logger: { info: silent, warn: silent, error: silent },
+  clock: { nowSeconds: () => 1_800_000_000 }
+})
+await requireDid.ready
+const server = app.listen(0, '127.0.0.1')
+await once(server, 'listening')
+const url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`
+
+const post = (path: string, body: object): Promise<Response> =>
+  fetch(url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
+
+const { challenge } = (await (await post('/request-signup', { did: user.did })).json()) as { challenge: string }
+const credential = credentialJwt(walletOf(2), user.did)
+const sig = user.personalSign(`${loginText('service.example', challenge)}\nMy credentials are: ${credential}`)
+const answer = post('/signup', { did: user.did, sig, credentials: [credential] })
+
+process.once('message', () => {
+  void requireDid.close().then(async () => {
+    const { status } = await answer
+    process.send!(status)
+    process.disconnect()
+    server.close()
+    server.closeAllConnections()
+  })
+})
