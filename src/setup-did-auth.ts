@@ -16,7 +16,7 @@ import { describeCause } from './http/describe-cause.js'
 import './http/express-types.js'
 import { requestLimits } from './http/limit-requests.js'
 import { requireDidHandler, type HttpParts } from './http/require-did.js'
-import { didAuthRouter } from './http/routes.js'
+import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { bodyTransport, cookieTransport } from './http/token-transport.js'
 import type { Clock } from './ports.js'
@@ -107,7 +107,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     useCookies: settings.useCookies,
     trustedOrigins: settings.trustedOrigins
   }
-  app.use(didAuthRouter(http, settings.paths))
+  app.use(didAuthRoutes(http, settings.paths))
 
   const ready = parts().then(async ({ serviceKey }) => {
     await Promise.all([serviceKey.publicKey(), store.ping()])
@@ -118,7 +118,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 
   const { serviceUrl } = settings
-  return Object.assign(requireDidHandler(http, true), {
+  return Object.assign(requireDidHandler(http), {
     ready,
     sessions: {
       list: (did: string) => store.listSessions(serviceUrl, canonicalDid(did), clock.nowSeconds()),

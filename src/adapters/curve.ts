@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import sha3 from 'js-sha3'
 import type { Curve } from '../protocol/curve.js'
 
@@ -41,7 +41,7 @@ export function withHashes({ kind, sign, verify, recover, publicKeyOf }: Arithme
         ? recover(hash, signature, recovery)
         : undefined,
     publicKeyOf: (privateKey) => (privateKey.length === 32 ? publicKeyOf(privateKey) : undefined),
-    sha256: (data) => createHash('sha256').update(data).digest(),
+    sha256: (data) => hash('sha256', data, 'buffer'),
     keccak256: (data) => new Uint8Array(sha3.keccak256.arrayBuffer(data)),
     keccak256Hex: (data) => sha3.keccak256(data)
   }

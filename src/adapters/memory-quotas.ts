@@ -17,19 +17,19 @@ export class MemoryQuotas {
   }
 
   charge({ service, key, cost, nowSeconds, timeSlotSeconds }: QuotaCharge): QuotaState {
-    // A text pieced together is a tree of its pieces until somebody copies it: three times the memory in a Map of texts.
-    const id = Buffer.from(`${service} ${key}`).toString()
+    const id = `${service} ${key}`
     const known = this.#quotas.get(id)
     if (known !== undefined && nowSeconds < known.resetsAtSeconds) {
       known.count += cost
-      return { ...known }
+      return { count: known.count, resetsAtSeconds: known.resetsAtSeconds }
     }
     const begun = { count: cost, resetsAtSeconds: nowSeconds + timeSlotSeconds }
     if (cost === 0) return begun
     // Deleted first, so that a slot begun anew goes to the end.
     this.#quotas.delete(id)
     this.#makeRoom(nowSeconds)
-    this.#quotas.set(id, begun)
+    // A text pieced together is a tree of its pieces until somebody copies it: three times the memory in a Map of texts.
+    this.#quotas.set(Buffer.from(id).toString(), begun)
     return { ...begun }
   }
 

@@ -4,7 +4,7 @@ import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/jwt.js'
-import { isEs256kSigner } from './es256k-signer.js'
+import { localSignerOf } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
@@ -25,7 +25,7 @@ interface SignerParts {
  * changed its key must not hand out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
-  const isOurs = isEs256kSigner(signer)
+  const local = localSignerOf(signer)
   let learning: Promise<Uint8Array> | undefined
   let warnedOf: string | undefined
 
@@ -79,7 +79,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   return {
     publicKey,
     async sign(data) {
-      if (isOurs) return askSigner(data)
+      if (local !== undefined) return local(parts.curve, data)
       const known = publicKey()
       const key = await known
       const signature = await askSigner(data)

@@ -4,8 +4,21 @@ import type { Clock, Deadline, Random } from '../ports.js'
 /** The machine's clock. */
 export const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1000) }
 
-/** The operating system's random numbers. */
-export const systemRandom: Random = { id: (byteCount) => randomBytes(byteCount).toString('base64url') }
+const POOL_BYTES = 4096
+let pool = Buffer.alloc(0)
+
+/** The operating system's random numbers, fetched 4 KiB at a time: a call a token is what a login would wait for. */
+export const systemRandom: Random = {
+  id(byteCount) {
+    if (pool.length < byteCount) pool = randomBytes(Math.max(POOL_BYTES, byteCount))
+    const bytes = pool.subarray(0, byteCount)
+    pool = pool.subarray(byteCount)
+    const id = bytes.toString('base64url')
+    // A token must not lie about in memory longer than whoever asked for it keeps it.
+    bytes.fill(0)
+    return id
+  }
+}
 
 /** Deadlines by timers, which never keep the process alive. */
 export const timerDeadline: Deadline = {

@@ -36,10 +36,10 @@ export function requestLimits({ settings, store, clock, logger }: LimitParts): R
   const { serviceUrl, maxRequestsPerTimeSlot, timeSlotSeconds } = settings
   let warnedOfProxy = false
 
-  const charge = async (what: Pick<QuotaCharge, 'kind' | 'key' | 'cost'>, limit: number): Promise<void> => {
+  const charge = async (kind: QuotaCharge['kind'], key: string, cost: 0 | 1, limit: number): Promise<void> => {
     const nowSeconds = clock.nowSeconds()
-    const state = await store.chargeQuota({ ...what, service: serviceUrl, nowSeconds, timeSlotSeconds })
-    if (state.count + 1 - what.cost <= limit) return
+    const state = await store.chargeQuota({ service: serviceUrl, kind, key, cost, nowSeconds, timeSlotSeconds })
+    if (state.count + 1 - cost <= limit) return
     throw new DidAuthError('ERR_TOO_MANY_REQUESTS', {
       retryAfterSeconds: Math.max(1, state.resetsAtSeconds - nowSeconds)
     })
@@ -52,11 +52,11 @@ export function requestLimits({ settings, store, clock, logger }: LimitParts): R
       logger.warn({ event: 'trust-proxy-off' }, message)
     }
     const key = `${canonicalDid(did)} ${clientNetwork(req.ip ?? '')}`
-    return charge({ kind: 'naming', key, cost }, maxRequestsPerTimeSlot * NAMING_FACTOR)
+    return charge('naming', key, cost, maxRequestsPerTimeSlot * NAMING_FACTOR)
   }
 
   return {
-    chargeUser: (did) => charge({ kind: 'request', key: canonicalDid(did), cost: 1 }, maxRequestsPerTimeSlot),
+    chargeUser: (did) => charge('request', canonicalDid(did), 1, maxRequestsPerTimeSlot),
     chargeNaming: (req, did) => charged(req, did, 1),
     assertNaming: (req, did) => charged(req, did, 0)
   }

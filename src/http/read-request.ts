@@ -70,16 +70,11 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
     })
     // A client that went away in the middle is no failure of ours; nobody reads this answer.
     const onBroken = (): void => {
-      reject(new DidAuthError('ERR_JSON'))
+      if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))
     }
     req.on('error', onBroken)
     req.on('close', onBroken)
   })
-}
-
-/** The DID of a path `/:did` or of a body. @throws DidAuthError ERR_DID */
-export function readDid(source: unknown): string {
-  return parseDid(fieldOf(source, 'did'))
 }
 
 /**
@@ -89,7 +84,7 @@ export function readDid(source: unknown): string {
  */
 export function readLogin(body: Body): LoginRequest {
   const fields = responseFields(body)
-  return { did: readDid(fields), sig: fieldOf(fields, 'sig') }
+  return { did: parseDid(fieldOf(fields, 'did')), sig: fieldOf(fields, 'sig') }
 }
 
 /**

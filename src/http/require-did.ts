@@ -1,4 +1,4 @@
-import type { RequestHandler } from 'express'
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { authenticate } from '../flows/authenticate.js'
 import type { Parts } from '../flows/parts.js'
 import { guardCsrf } from './guard-csrf.js'
@@ -17,32 +17,36 @@ export interface HttpParts {
 }
 
 /**
- * Makes the middleware that lets a request pass with a good access token only: cross-site forgery, then the token, then
- * the user's quota. It sets `req.user` and `req.auth`, and answers every refusal by itself.
+ * Lets a request pass with a good access token only: cross-site forgery first, then the token, then the user's quota.
+ * It sets `req.user` and `req.auth`.
  *
- * @param countsRequests - whether passing requests count against the user's quota
+ * @param countsRequest - whether a passing request counts against the user's quota
+ * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_TOO_MANY_REQUESTS, ERR_SIGNER, ERR_STORE
  */
-export function requireDidHandler(http: HttpParts, countsRequests: boolean): RequestHandler {
-  return (req, res, next) => {
-    const pass = async (): Promise<void> => {
-      // A request that carries a header and no cookie is one that a foreign page cannot make.
-      if (http.useCookies && (hasTokenCookie(req) || req.headers.authorization === undefined)) {
-        guardCsrf(req, http.trustedOrigins)
-      }
-      const claims = await authenticate(await http.parts(), http.transport.readAccessToken(req))
-      if (countsRequests) await http.limits.chargeUser(claims.sub)
-      req.user = { did: claims.sub }
-      req.auth = { sessionId: claims.sid, claims }
+export async function passWithDid(http: HttpParts, req: Request, countsRequest: boolean): Promise<void> {
+  // A request that carries a header and no cookie is one that a foreign page cannot make.
+  if (http.useCookies && (hasTokenCookie(req) || req.headers.authorization === undefined)) {
+    guardCsrf(req, http.trustedOrigins)
+  }
+  const claims = await authenticate(await http.parts(), http.transport.readAccessToken(req))
+  if (countsRequest) await http.limits.chargeUser(claims.sub)
+  req.user = { did: claims.sub }
+  req.auth = { sessionId: claims.sid, claims }
+}
+
+/** Makes the middleware for protected routes, which answers every refusal by itself. */
+export function requireDidHandler(http: HttpParts): RequestHandler {
+  const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
+    try {
+      await passWithDid(http, req, true)
+    } catch (error) {
+      http.sendError(req, res, error)
+      return
     }
-    pass()
-      .then(
-        () => {
-          next()
-        },
-        (error: unknown) => {
-          http.sendError(req, res, error)
-        }
-      )
-      .catch(next)
+    next()
+  }
+  return (req, res, next) => {
+    // What fails now is the application's own: its logger, or what it hung on the response.
+    passOrAnswer(req, res, next).catch(next)
   }
 }

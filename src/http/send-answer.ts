@@ -1,15 +1,18 @@
 import type { Response } from 'express'
 
-/** Answers 200 with JSON. Express's own `res.json` takes longer than the rest of a challenge. */
+/**
+ * Answers 200 with JSON. Express's own `res.json` takes longer than the rest of a challenge; and a text leaves together
+ * with the headers, where bytes would be a write of their own.
+ */
 export function sendJson(res: Response, body: object, headers: Record<string, string> = {}): void {
-  const bytes = Buffer.from(JSON.stringify(body))
+  const json = JSON.stringify(body)
   res.writeHead(200, {
     'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': bytes.length,
+    'Content-Length': Buffer.byteLength(json),
     'Cache-Control': 'no-store',
     ...headers
   })
-  res.end(bytes)
+  res.end(json)
 }
 
 /** Answers 200 without content. */

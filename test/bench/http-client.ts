@@ -1,0 +1,75 @@
+import { connect, type Socket } from 'node:net'
+
+export interface Answer {
+  status: number
+  headers: string
+  body: string
+}
+
+/**
+ * One keep-alive connection that costs next to nothing: the load generator shares two cores with what it measures.
+ * Answers must carry Content-Length.
+ */
+export class Connection {
+  readonly #socket: Socket
+  #received = ''
+  #settle: { resolve: (answer: Answer) => void; reject: (error: Error) => void } | undefined
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setNoDelay(true)
+    socket.setEncoding('latin1')
+    socket.on('data', (chunk: string) => {
+      this.#received += chunk
+      this.#parse()
+    })
+    socket.on('error', (error) => this.#settle?.reject(error))
+    socket.on('close', () => this.#settle?.reject(new Error('connection closed')))
+  }
+
+  static open(port: number): Promise<Connection> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: '127.0.0.1' }, () => {
+        resolve(new Connection(socket))
+      })
+      socket.once('error', reject)
+    })
+  }
+
+  get(path: string, headers = ''): Promise<Answer> {
+    return this.#send(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`)
+  }
+
+  post(path: string, body: object, headers = ''): Promise<Answer> {
+    const json = JSON.stringify(body)
+    const length = Buffer.byteLength(json)
+    return this.#send(
+      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n${headers}\r\n${json}`
+    )
+  }
+
+  close(): void {
+    this.#settle = undefined
+    this.#socket.destroy()
+  }
+
+  #send(text: string): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+      this.#socket.write(text, 'latin1')
+    })
+  }
+
+  #parse(): void {
+    const end = this.#received.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const headers = this.#received.slice(0, end)
+    const length = Number(/content-length: (\d+)/i.exec(headers)?.[1] ?? 0)
+    if (this.#received.length < end + 4 + length) return
+    const body = this.#received.slice(end + 4, end + 4 + length)
+    this.#received = this.#received.slice(end + 4 + length)
+    const settle = this.#settle
+    this.#settle = undefined
+    settle?.resolve({ status: Number(headers.slice(9, 12)), headers, body })
+  }
+}
