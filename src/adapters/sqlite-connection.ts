@@ -37,20 +37,26 @@ export class SqliteConnection {
 
   /** As `write`, for once. @throws SqliteError SQLITE_BUSY when the busy timeout was too short */
   transact<T>(verb: SqlVerb<T>): T {
-    this.#execute(['BEGIN IMMEDIATE'])
+    // Possible only where the application uses its own database meanwhile; what it has begun is not ours to end.
+    if (this.#isInTransaction()) throw new Error('express-did-auth: the database is in a transaction already')
     try {
+      this.#execute(['BEGIN IMMEDIATE'])
       const result = this.#drive(verb)
       this.#execute(['COMMIT'])
       return result
     } catch (error) {
       // Some failures, a full disk among them, have rolled back already.
-      if (this.#database.inTransaction) this.#execute(['ROLLBACK'])
+      if (this.#isInTransaction()) this.#execute(['ROLLBACK'])
       throw error
     }
   }
 
   close(): void {
     this.#database.close()
+  }
+
+  #isInTransaction(): boolean {
+    return this.#database.inTransaction
   }
 
   #drive<T>(verb: SqlVerb<T>): T {

@@ -1,5 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { isObject } from '../protocol/json.js'
 
 /** What is used of a better-sqlite3 `Database`. Written out, so that nobody needs its types to use ours. */
 export interface SqliteDatabase {
@@ -59,7 +60,7 @@ export function setBusyTimeout(database: SqliteDatabase, milliseconds: number): 
 
 /** Whether an error means that another connection was writing for too long. */
 export function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^SQLITE_BUSY/.test(String(error.code))
+  return /^SQLITE_BUSY/.test(codeOf(error))
 }
 
 function loadConstructor(): DatabaseConstructor {
@@ -67,10 +68,10 @@ function loadConstructor(): DatabaseConstructor {
   try {
     return require('better-sqlite3') as DatabaseConstructor
   } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'MODULE_NOT_FOUND'
-    const message = isMissing
-      ? 'express-did-auth/stores/sqlite needs the package better-sqlite3: npm install better-sqlite3'
-      : 'express-did-auth/stores/sqlite cannot load the package better-sqlite3: npm rebuild better-sqlite3'
+    const message =
+      codeOf(cause) === 'MODULE_NOT_FOUND'
+        ? 'express-did-auth/stores/sqlite needs the package better-sqlite3: npm install better-sqlite3'
+        : 'express-did-auth/stores/sqlite cannot load the package better-sqlite3: npm rebuild better-sqlite3'
     throw new Error(message, { cause })
   }
 }
@@ -83,8 +84,13 @@ function createPrivately(file: string): void {
   try {
     closeSync(openSync(file, 'wx', 0o600))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    if (codeOf(error) !== 'EEXIST') throw error
   }
+}
+
+/** The `code` that Node and SQLite give their errors. */
+function codeOf(error: unknown): string {
+  return isObject(error) ? String(error.code) : ''
 }
 
 /** Turning on WAL is refused at once, without waiting, while another process does the same. */

@@ -13,6 +13,7 @@ import {
   START_SECONDS,
   useOf
 } from '../../src/testing/store-case.js'
+import { openSqliteDatabase } from '../../src/adapters/sqlite-database.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
 describe('sqliteStore', () => {
@@ -69,7 +70,18 @@ describe('sqliteStore', () => {
     expect(statSync(given).mode & 0o777).toBe(0o640)
   })
 
-  it('writes sessions so that they survive the loss of power, in strict tables', () => {
+  it('waits for the disk where it is asked to, which keeps commits over the loss of power', () => {
+    for (const [synchronous, level] of [
+      ['FULL', 2],
+      ['NORMAL', 1]
+    ] as const) {
+      const connection = openSqliteDatabase(file, synchronous)
+      open.push(connection)
+      expect(connection.prepare('PRAGMA synchronous').all()).toEqual([{ synchronous: level }])
+    }
+  })
+
+  it('keeps a log of writes beside strict tables', () => {
     opened(file)
     const inspected = database()
     expect(inspected.pragma('journal_mode', { simple: true })).toBe('wal')
@@ -87,6 +99,16 @@ describe('sqliteStore', () => {
     await store.close()
     expect(own.open).toBe(true)
     expect(own.pragma('user_version', { simple: true })).toBe(7)
+  })
+
+  it('neither joins nor ends a transaction that the application has begun', async () => {
+    const own = database()
+    const store = sqliteStore(own)
+    own.exec('BEGIN')
+    await expect(store.createSession(sessionOf('a'))).rejects.toThrow('in a transaction already')
+    expect(own.inTransaction).toBe(true)
+    own.exec('COMMIT')
+    await store.createSession(sessionOf('a'))
   })
 
   it('refuses an empty name, which SQLite would take for a temporary file', () => {
