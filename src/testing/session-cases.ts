@@ -142,6 +142,7 @@ export const sessionCases: StoreCase[] = [
     await store.createSession(sessionOf('other service', { service: anotherService }))
     for (let index = 0; index <= MAX_SESSIONS_PER_DID; index += 1) {
       await store.createSession(sessionOf(String(index)))
+      if (index === 0) await store.rotateRefreshToken(rotationOf('0', '0 rotated'))
     }
     const listed = await store.listSessions(service, did, START_SECONDS)
     deepEqual(
@@ -150,17 +151,23 @@ export const sessionCases: StoreCase[] = [
     )
     equal(await store.findSession(service, hashOf('0')), undefined)
     equal(await store.rotateRefreshToken(rotationOf('0', 'next')), 'unknown')
+    equal(await store.rotateRefreshToken(rotationOf('0 rotated', 'next')), 'unknown')
     equal((await store.listSessions(service, anotherDid, START_SECONDS)).length, 1)
     equal((await store.listSessions(anotherService, did, START_SECONDS)).length, 1)
   }),
   storeCase('drops no active session of a user while there are expired or ended ones to drop', async ({ store }) => {
+    // What others left behind, and a store may tidy up first.
+    for (let index = 0; index < 2 * MAX_SESSIONS_PER_DID; index += 1) {
+      const brief = { did: `did:example:${index}`, expiresAtSeconds: START_SECONDS + 1 }
+      await store.createSession(sessionOf(`brief ${index}`, brief))
+    }
     await store.createSession(sessionOf('oldest'))
     for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) {
-      const expiresAtSeconds = index % 2 === 0 ? START_SECONDS + 1 : END_SECONDS
+      const expiresAtSeconds = index % 2 === 0 ? START_SECONDS + 2 : END_SECONDS
       await store.createSession(sessionOf(String(index), { expiresAtSeconds }))
       if (index % 2 === 1) await store.endSession(service, `session-${index}`, 'loggedOut', START_SECONDS)
     }
-    const nowSeconds = START_SECONDS + 1
+    const nowSeconds = START_SECONDS + 2
     for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) {
       await store.createSession(sessionOf(`later ${index}`, { nowSeconds }))
     }
