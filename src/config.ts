@@ -193,8 +193,8 @@ interface Rule {
 
 const text: Rule = { holds: (value) => typeof value === 'string' && value !== '', remedy: 'give a non-empty string' }
 const path: Rule = {
-  // Without what the two majors of Express read as two different patterns, or refuse.
-  holds: (value) => typeof value === 'string' && /^\/[^\s?#*+!(){}[\]\\]*$/.test(value),
+  // Without what would be a pattern to Express: a path is taken letter by letter, and a parameter would never match.
+  holds: (value) => typeof value === 'string' && /^\/[^\s?#:*+!(){}[\]\\]*$/.test(value),
   remedy: 'give a path that starts with "/" and is no pattern'
 }
 const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }

@@ -317,7 +317,7 @@ describe('parseConfig', () => {
       userSessionDurationInHours: 0.25,
       maxRequestsPerTimeSlot: 1,
       refreshReuseGraceSeconds: 0,
-      authPath: '/api/v1/:tenant/auth',
+      authPath: '/api/v1.0/~tenant/auth',
       registry: '0xDCA7EF03E98E0DC2B855BE647C39ABE984FCF21B',
       requiredClaims: [{ claimType: 'a', claimValue: '', reason: 'b', essential: true }],
       store: new MemoryStore(),

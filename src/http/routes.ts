@@ -9,6 +9,7 @@ import { refreshTokens } from '../flows/refresh-tokens.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
 import { signUp } from '../flows/sign-up.js'
 import { parseDid } from '../protocol/did.js'
+import { fieldOf } from '../protocol/json.js'
 import { routeFinder, type Answer, type AnswerForDid } from './find-route.js'
 import { guardCsrf } from './guard-csrf.js'
 import { MAX_BODY_BYTES, MAX_SIGN_UP_BODY_BYTES, readBody, readLogin, readSignUp } from './read-request.js'
@@ -44,8 +45,7 @@ export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): RequestH
   const didFromBody =
     (answer: AnswerForDid): Answer =>
     async (req, res) => {
-      const { did } = await readBody(req, MAX_BODY_BYTES)
-      await answer(req, res, did)
+      await answer(req, res, fieldOf(await readBody(req, MAX_BODY_BYTES), 'did'))
     }
 
   /** A proof costs its sender nothing of the naming budget when it is good. */

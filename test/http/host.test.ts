@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import cookieParser from 'cookie-parser'
 import express, { type ErrorRequestHandler, type Express } from 'express'
+import session from 'express-session'
+import helmet from 'helmet'
 import request from 'supertest'
-import { authApp, logIn, loginChallenge, serviceUrl, signedLogin } from '../support/auth-app.js'
+import { authApp, logIn, loginChallenge, serviceUrl, setCookies, signedLogin } from '../support/auth-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -254,6 +256,26 @@ describe('an application with our routes', () => {
     await request(app).post('/auth').send({ did: wallet.did, sig }).expect(404)
   })
 
+  it.each([[false], [true]])('lives behind express-session and helmet, with useCookies: %j', async (useCookies) => {
+    const { app } = await authApp(
+      { useCookies },
+      {
+        before: (host) =>
+          host.use(helmet(), session({ secret: 'secret of the host', resave: true, saveUninitialized: true }))
+      }
+    )
+    const response = await request(app)
+      .post('/auth')
+      .send(await signedLogin(app, wallet))
+      .expect(200)
+    expect(setCookies(response).map((cookie) => cookie.split('=')[0])).toEqual(
+      useCookies ? ['authorization', 'refresh-token', 'connect.sid'] : ['connect.sid']
+    )
+    expect(response.headers['x-frame-options']).toBe('SAMEORIGIN')
+    const refusal = await request(app).get('/me').expect(401, 'Missing access token')
+    expect(setCookies(refusal)).toHaveLength(1)
+  })
+
   it('gives each of two configurations on one application its own users', async () => {
     const { app } = await authApp()
     const second = await authApp({
@@ -295,6 +317,23 @@ describe('the paths', () => {
     for (const path of ['/request-signup', '/signup', '/request-auth', '/auth', '/logout', '/refresh-token']) {
       await request(app).post(path).expect(404)
     }
+  })
+
+  it.each(['/:tenant/auth', '/auth*', '/auth(x)?', '/{auth}', 'auth', '/au th', '/auth?x', ''])(
+    'are no patterns: %j is refused at setup',
+    async (authPath) => {
+      await expect(authApp({ authPath })).rejects.toMatchObject({
+        code: 'ERR_CONFIG',
+        message: expect.stringContaining('authPath: received')
+      })
+    }
+  )
+
+  it.each(['/logout', '/LogOut', '/logout/'])('are apart: %s is refused for login beside /logout', async (authPath) => {
+    await expect(authApp({ authPath })).rejects.toMatchObject({
+      code: 'ERR_CONFIG',
+      message: expect.stringContaining('paths: received /logout twice')
+    })
   })
 
   it.each(['/AUTH', '/Auth/', '/auth/'])('serves %s as /auth, as Express does', async (path) => {
