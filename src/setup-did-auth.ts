@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { RequestHandler } from 'express'
 import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
 import { consoleLogger } from './adapters/console-logger.js'
@@ -39,7 +40,9 @@ export interface Sessions {
 }
 
 /** The middleware that protects a route, and what belongs to it. */
-export interface RequireDid extends RequestHandler {
+export interface RequireDid {
+  // As a RequestHandler it would take the typed path parameters from the handlers behind it.
+  (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void): void
   /** Resolves when curve, signer and store can work; rejects when one cannot. Requests wait and retry by themselves. */
   readonly ready: Promise<void>
   readonly sessions: Sessions
@@ -118,7 +121,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 
   const { serviceUrl } = settings
-  return Object.assign(requireDidHandler(http), {
+  return Object.assign(parseAnyRequest(requireDidHandler(http)), {
     ready,
     sessions: {
       list: (did: string) => store.listSessions(serviceUrl, canonicalDid(did), clock.nowSeconds()),
@@ -130,6 +133,11 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       if (config.store === undefined) await store.close()
     }
   })
+}
+
+/** Express hands its own requests to whatever takes a request of Node. */
+function parseAnyRequest(handler: RequestHandler): (...args: Parameters<RequireDid>) => void {
+  return handler as unknown as (...args: Parameters<RequireDid>) => void
 }
 
 function resolverOf({ resolution }: Settings): ClosableDidResolver {

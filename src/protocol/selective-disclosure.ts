@@ -43,7 +43,8 @@ export interface SelectiveDisclosureRequestInput {
   serviceDid: string
   serviceUrl: string
   userDid: string
-  replyUrl: string
+  /** The sign up endpoint, where it is known. */
+  replyUrl: string | undefined
   required: RequiredDisclosure
   nowSeconds: number
   /** Seconds since the Unix epoch: the end of the challenge that it comes with. */
@@ -60,7 +61,7 @@ export function selectiveDisclosureRequest(input: SelectiveDisclosureRequestInpu
     type: 'sdr',
     issuer: input.serviceDid,
     subject: input.userDid,
-    replyUrl: input.replyUrl,
+    ...(input.replyUrl !== undefined && { replyUrl: input.replyUrl }),
     claims: input.required.claims.map((claim) => ({ ...claim })),
     credentials: [...input.required.credentials],
     iss: input.serviceDid,

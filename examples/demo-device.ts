@@ -1,0 +1,62 @@
+import type { BaseWallet } from 'ethers'
+
+/** What a service answered. */
+export interface Answer {
+  status: number
+  text: string
+}
+
+/** A user's device: holds the wallet and the tokens, and speaks to the service as any client would. */
+export class Device {
+  accessToken = ''
+  refreshToken = ''
+  readonly did: string
+
+  constructor(
+    readonly serviceUrl: string,
+    readonly wallet: BaseWallet
+  ) {
+    this.did = `did:ethr:rsk:${wallet.address.toLowerCase()}`
+  }
+
+  async signUp(credentials: string[]): Promise<Answer> {
+    const message = `${await this.#loginMessage('/request-signup')}\nMy credentials are: ${credentials.join(',')}`
+    return this.#keep('/signup', { did: this.did, sig: await this.wallet.signMessage(message), credentials })
+  }
+
+  async logIn(): Promise<Answer> {
+    const message = await this.#loginMessage('/request-auth')
+    return this.#keep('/auth', { did: this.did, sig: await this.wallet.signMessage(message) })
+  }
+
+  refresh(refreshToken = this.refreshToken): Promise<Answer> {
+    return this.#keep('/refresh-token', { refreshToken })
+  }
+
+  logOut(): Promise<Answer> {
+    return this.#send('/logout', 'POST')
+  }
+
+  profile(): Promise<Answer> {
+    return this.#send('/profile', 'GET')
+  }
+
+  async #loginMessage(path: string): Promise<string> {
+    const { text } = await this.#send(path, 'POST', { did: this.did })
+    const { challenge } = JSON.parse(text) as { challenge: string }
+    return `Login to ${new URL(this.serviceUrl).host}\nVerification code: ${challenge}`
+  }
+
+  async #keep(path: string, body: object): Promise<Answer> {
+    const answer = await this.#send(path, 'POST', body)
+    if (answer.status === 200) Object.assign(this, JSON.parse(answer.text))
+    return answer
+  }
+
+  async #send(path: string, method: string, body?: object): Promise<Answer> {
+    const headers = { 'Content-Type': 'application/json', Authorization: `DIDAuth ${this.accessToken}` }
+    const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
+    const response = await fetch(`${this.serviceUrl}${path}`, init)
+    return { status: response.status, text: await response.text() }
+  }
+}

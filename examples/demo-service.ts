@@ -1,0 +1,52 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { Wallet } from 'ethers'
+import express from 'express'
+import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+
+/** The service of the demo: an Express application with DID login and one protected route. */
+export interface DemoService {
+  url: string
+  /** Lets the service's clock run ahead, so that nobody has to wait. */
+  pass(seconds: number): void
+  stop(): Promise<void>
+}
+
+export async function startService(): Promise<DemoService> {
+  const app = express()
+  const server = app.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://localhost:${(server.address() as AddressInfo).port}`
+  const privateKey = Wallet.createRandom().privateKey
+  let passedSeconds = 0
+
+  const requireDid = setupDidAuth(app, {
+    challengeSecret: 'a secret of this demo alone, of 32 bytes or more',
+    serviceUrl: url,
+    serviceDid: await didOfPrivateKey(privateKey),
+    serviceSigner: es256kSigner(privateKey),
+    requiredCredentials: ['EmailCredential'],
+    signupBusinessLogic: ({ credentials, missing }) => {
+      if (missing.credentials.length > 0) throw new Error('An e-mail credential is needed')
+      return { tokenClaims: { email: String(credentials[0]?.credentialSubject.email) } }
+    },
+    clock: { nowSeconds: () => Date.now() / 1000 + passedSeconds },
+    logger: { info: () => undefined, warn: () => undefined, error: console.error }
+  })
+  app.get('/profile', requireDid, (req, res) => {
+    res.json({ did: req.user?.did, email: req.auth?.claims.email })
+  })
+  await requireDid.ready
+
+  return {
+    url,
+    pass: (seconds) => {
+      passedSeconds += seconds
+    },
+    stop: async () => {
+      await requireDid.close()
+      server.closeAllConnections()
+      server.close()
+    }
+  }
+}
