@@ -4,10 +4,25 @@ export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptio
 export { didOfPrivateKey, es256kSigner } from './adapters/es256k-signer.js'
 export { MemoryStore, type MemoryStoreOptions } from './adapters/memory-store.js'
 export type { DidAuthInfo } from './http/express-types.js'
-export type * from './ports.js'
+export type {
+  AuthenticationBusinessLogic,
+  ChallengeFlow,
+  ChallengeUse,
+  ChallengeUseKey,
+  Clock,
+  DidResolver,
+  Logger,
+  NewSession,
+  QuotaCharge,
+  QuotaState,
+  Rotation,
+  Signer,
+  SignupBusinessLogic,
+  Store
+} from './ports.js'
 export type { AccessTokenClaims } from './protocol/access-token.js'
 export type { VerifiedCredential } from './protocol/credential.js'
 export { canonicalDid } from './protocol/did.js'
 export type { JsonObject, JsonValue } from './protocol/json.js'
 export type { Claim, SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
-export type { Session } from './protocol/session.js'
+export type { RefreshVerdict, Session } from './protocol/session.js'

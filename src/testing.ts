@@ -45,4 +45,15 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
 }
 
 export type { StoreBounds, StoreUnderTest } from './testing/store-case.js'
-export type { Store } from './ports.js'
+export type {
+  ChallengeFlow,
+  ChallengeUse,
+  ChallengeUseKey,
+  NewSession,
+  QuotaCharge,
+  QuotaState,
+  Rotation,
+  Store
+} from './ports.js'
+export type { JsonObject, JsonValue } from './protocol/json.js'
+export type { RefreshVerdict, Session } from './protocol/session.js'

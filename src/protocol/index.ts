@@ -1,17 +1,39 @@
-/** The protocol alone: pure functions, without clock, network, or Express. For wallets, tests and other servers. */
-export * from './access-token.js'
-export * from './base64url.js'
+/**
+ * The protocol alone: pure functions, without clock, network, or Express. For wallets, tests, stores and other servers.
+ *
+ * What only our own flows are made of stays inside.
+ */
+export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
+export {
+  assertInForce,
+  MAX_ACCESS_TOKEN_BYTES,
+  NOT_BEFORE_TOLERANCE_SECONDS,
+  verifyAccessToken,
+  type AccessTokenClaims,
+  type AccessTokenExpectation
+} from './access-token.js'
 export * from './challenge.js'
 export * from './challenge-response.js'
-export * from './credential.js'
-export type * from './curve.js'
-export { addressOfPublicKey } from './curve.js'
+export {
+  isSignedByAddress,
+  MAX_CREDENTIAL_BYTES,
+  MAX_CREDENTIALS,
+  parseCredential,
+  type UnprovedCredential,
+  type VerifiedCredential
+} from './credential.js'
+export * from './curve.js'
 export * from './did.js'
-export { isInRange, isLowS, toLowS } from './ecdsa-signature.js'
 export type { JsonObject, JsonValue } from './json.js'
-export * from './jwt.js'
-export * from './login-message.js'
+export { isSignedBy, parseJwt, signJwt, type ParsedJwt } from './jwt.js'
+export { acceptedLoginDomains, loginMessage, signUpMessages } from './login-message.js'
 export * from './personal-sign.js'
-export * from './selective-disclosure.js'
-export * from './session.js'
-export { DidAuthError, errorTexts, type DidAuthErrorCode } from '../errors.js'
+export type { Claim, RequiredDisclosure, SelectiveDisclosureResponse } from './selective-disclosure.js'
+export {
+  judgeRefresh,
+  MAX_REPLACED_TOKENS,
+  MAX_SESSIONS_PER_DID,
+  type PresentedRefreshToken,
+  type RefreshVerdict,
+  type Session
+} from './session.js'

@@ -24,4 +24,15 @@ export function sqliteStore(file: string | SqliteDatabase, options?: SqliteStore
 
 export type { SqliteDatabase, SqliteStatement } from '../adapters/sqlite-database.js'
 export type { SqliteStoreOptions } from '../adapters/sqlite-store.js'
-export type { Store } from '../ports.js'
+export type {
+  ChallengeFlow,
+  ChallengeUse,
+  ChallengeUseKey,
+  NewSession,
+  QuotaCharge,
+  QuotaState,
+  Rotation,
+  Store
+} from '../ports.js'
+export type { JsonObject, JsonValue } from '../protocol/json.js'
+export type { RefreshVerdict, Session } from '../protocol/session.js'
