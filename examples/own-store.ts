@@ -1,0 +1,31 @@
+/** A store of your own is an object with the verbs of `Store`. This one measures another one, verb by verb. */
+import { MemoryStore, type Store } from 'express-did-auth'
+import { storeContract } from 'express-did-auth/testing'
+
+/** Passes everything on to `store`, and tells `onVerb` how many milliseconds each verb took. */
+export function measuredStore(store: Store, onVerb: (verb: keyof Store, milliseconds: number) => void): Store {
+  const measured = async <T>(verb: keyof Store, run: () => Promise<T>): Promise<T> => {
+    const startedAt = performance.now()
+    try {
+      return await run()
+    } finally {
+      onVerb(verb, performance.now() - startedAt)
+    }
+  }
+  return {
+    createSession: (session) => measured('createSession', () => store.createSession(session)),
+    findSession: (...key) => measured('findSession', () => store.findSession(...key)),
+    rotateRefreshToken: (rotation) => measured('rotateRefreshToken', () => store.rotateRefreshToken(rotation)),
+    endSession: (...end) => measured('endSession', () => store.endSession(...end)),
+    revokeSessions: (...whose) => measured('revokeSessions', () => store.revokeSessions(...whose)),
+    listSessions: (...whose) => measured('listSessions', () => store.listSessions(...whose)),
+    countChallengeUses: (key) => measured('countChallengeUses', () => store.countChallengeUses(key)),
+    useChallenge: (use) => measured('useChallenge', () => store.useChallenge(use)),
+    chargeQuota: (charge) => measured('chargeQuota', () => store.chargeQuota(charge)),
+    ping: () => measured('ping', () => store.ping()),
+    close: () => measured('close', () => store.close())
+  }
+}
+
+/** The suite that every store has to pass. In a test file: `for (const { name, run } of contract) it(name, run)`. */
+export const contract = storeContract((bounds) => measuredStore(new MemoryStore(bounds), () => undefined))

@@ -1,0 +1,195 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import type { Server } from 'node:http'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { verifyMessage } from 'ethers'
+import { MemoryStore } from 'express-did-auth'
+import request from 'supertest'
+import { credentialJwt } from './support/credentials.js'
+import { runExample, setEnvironment } from './support/run-example.js'
+import { temporaryFolder } from './support/store-folder.js'
+import { loginText, walletOf, type TestWallet } from './support/wallet.js'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const alice = walletOf(1)
+const issuer = walletOf(5)
+/** The host of the `serviceUrl` that all examples have. */
+const DOMAIN = 'localhost:3000'
+const day = 86_400
+
+let undo: (() => void)[] = []
+
+afterEach(() => {
+  for (const step of undo.reverse()) step()
+  undo = []
+  jest.restoreAllMocks()
+})
+
+/** Runs an example as its README or a user would, on a free port. */
+async function serve(load: () => Promise<unknown>, environment: Record<string, string> = {}): Promise<Server> {
+  undo.push(setEnvironment(environment))
+  const example = await runExample(load)
+  undo.push(() => {
+    example.stop()
+  })
+  return example.server
+}
+
+async function sign(server: Server, wallet: TestWallet, path: string, thirdLine = ''): Promise<object> {
+  const asked = await request(server).post(path).send({ did: wallet.did }).expect(200)
+  const { challenge } = asked.body as { challenge: string }
+  return { did: wallet.did, sig: wallet.personalSign(loginText(DOMAIN, challenge) + thirdLine) }
+}
+
+async function logIn(server: Server, wallet: TestWallet): Promise<string> {
+  const login = await sign(server, wallet, '/request-auth')
+  const { body } = await request(server).post('/auth').send(login).expect(200)
+  return `DIDAuth ${(body as { accessToken: string }).accessToken}`
+}
+
+describe('examples/', () => {
+  const files = readdirSync(join(root, 'examples'))
+
+  // The demo is a program in three files, and no example of how to use one thing.
+  it.each(files.filter((file) => !file.startsWith('demo')))('%s has less than 60 lines', (file) => {
+    const lines = readFileSync(join(root, 'examples', file), 'utf8')
+      .trimEnd()
+      .split('\n')
+    expect(lines.length).toBeLessThan(60)
+  })
+
+  it.each(files)('%s imports the package by its name', (file) => {
+    const text = readFileSync(join(root, 'examples', file), 'utf8')
+    expect(text).not.toMatch(/\.\.\/(?:src|dist)/)
+  })
+
+  it.each(files)('%s names no other machine than localhost and .example', (file) => {
+    const text = readFileSync(join(root, 'examples', file), 'utf8')
+    const hosts = [...text.matchAll(/https?:\/\/([\w.-]+)/g)].map(([, host]) => host)
+    expect(hosts.filter((host) => !/^(?:localhost|127\.0\.0\.1|www\.w3\.org|.*\.example)$/.test(host!))).toEqual([])
+  })
+})
+
+describe('examples/quickstart.ts', () => {
+  it('has at most 15 lines', () => {
+    const lines = readFileSync(join(root, 'examples/quickstart.ts'), 'utf8').trimEnd().split('\n')
+    expect(lines.length).toBeLessThanOrEqual(15)
+  })
+
+  it('tells a wallet that logged in its DID', async () => {
+    const server = await serve(() => import('../examples/quickstart.js'))
+    const answer = await request(server)
+      .get('/profile')
+      .set('Authorization', await logIn(server, alice))
+    expect(answer.body).toEqual({ did: alice.did })
+    await request(server).get('/profile').expect(401, 'Missing access token')
+  })
+})
+
+describe('examples/sign-up-with-credentials.ts', () => {
+  const nowSeconds = Math.floor(Date.now() / 1000)
+  const emailCredential = (by: TestWallet): string =>
+    credentialJwt(by, alice.did, {
+      nbf: nowSeconds - day,
+      exp: nowSeconds + day,
+      vc: {
+        '@context': ['https://www.w3.org/2018/credentials/v1'],
+        type: ['VerifiableCredential', 'EmailCredential'],
+        credentialSubject: { email: 'alice@example.org' }
+      }
+    })
+  const claims = [{ claimType: 'name', claimValue: 'Alice' }]
+
+  it('signs up who shows a credential of a trusted issuer and a name, and lets in nobody else', async () => {
+    // It asks for credentials and names no RPC: setup says what that means.
+    jest.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const server = await serve(() => import('../examples/sign-up-with-credentials.js'), {
+      TRUSTED_ISSUERS: issuer.did
+    })
+    const signUp = async (credentials: string[]): Promise<{ status: number; text: string }> => {
+      const thirdLine = credentials.length === 0 ? '' : `\nMy credentials are: ${credentials.join(',')}`
+      const signed = await sign(server, alice, '/request-signup', thirdLine)
+      const { status, text } = await request(server)
+        .post('/signup')
+        .send({ ...signed, credentials, claims })
+      return { status, text }
+    }
+    expect(await signUp([])).toMatchObject({ status: 401, text: 'An e-mail credential and a name please' })
+    const stranger = await signUp([emailCredential(walletOf(6))])
+    expect(stranger).toMatchObject({ status: 401, text: 'That issuer is not trusted here' })
+    const early = await request(server)
+      .post('/auth')
+      .send(await sign(server, alice, '/request-auth'))
+    expect(early).toMatchObject({ status: 401, text: 'Sign up first' })
+
+    expect(await signUp([emailCredential(issuer)])).toMatchObject({ status: 200 })
+    const answer = await request(server)
+      .get('/profile')
+      .set('Authorization', await logIn(server, alice))
+    expect(answer.body).toEqual({ did: alice.did, email: 'alice@example.org' })
+  })
+})
+
+describe('examples/cookies-and-csrf.ts', () => {
+  it('takes a note from its own page and from a trusted origin, and refuses another site', async () => {
+    const server = await serve(() => import('../examples/cookies-and-csrf.js'))
+    const login = await sign(server, alice, '/request-auth')
+    const answer = await request(server).post('/auth').send(login).expect(200)
+    expect(answer.text).toBe('')
+    const cookies = (answer.headers['set-cookie'] as unknown as string[]).map((cookie) => cookie.split(';')[0]!)
+    const post = async (headers: Record<string, string>): Promise<number> =>
+      (await request(server).post('/notes').set('Cookie', cookies).set(headers).send({ note: 'Hello' })).status
+
+    expect(await post({ Origin: 'http://localhost:3000', 'Sec-Fetch-Site': 'same-origin' })).toBe(201)
+    expect(await post({ Origin: 'https://app.example', 'Sec-Fetch-Site': 'cross-site' })).toBe(201)
+    expect(await post({ Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' })).toBe(403)
+    const notes = await request(server).get('/notes').set('Cookie', cookies)
+    expect(notes.body).toEqual(['Hello', 'Hello'])
+  })
+})
+
+describe('examples/sqlite-store.ts', () => {
+  it('keeps sessions in a file, lists them and ends them', async () => {
+    const folder = temporaryFolder()
+    undo.push(folder.remove)
+    const server = await serve(() => import('../examples/sqlite-store.js'), { DATA_DIR: folder.path })
+    const authorization = await logIn(server, alice)
+    await logIn(server, alice)
+    const listed = await request(server).get('/sessions').set('Authorization', authorization).expect(200)
+    expect(listed.body).toHaveLength(2)
+    const ended = await request(server).delete('/sessions').set('Authorization', authorization).expect(200)
+    expect(ended.body).toEqual({ ended: 2 })
+    expect(existsSync(join(folder.path, 'sessions.db'))).toBe(true)
+  })
+})
+
+describe('examples/own-store.ts', () => {
+  it('keeps the contract of every store', async () => {
+    const { contract } = await import('../examples/own-store.js')
+    expect(contract.length).toBeGreaterThan(20)
+    for (const { run } of contract) await run()
+  })
+
+  it('tells of every verb', async () => {
+    const { measuredStore } = await import('../examples/own-store.js')
+    const verbs: string[] = []
+    const store = measuredStore(new MemoryStore(), (verb) => verbs.push(verb))
+    await store.ping()
+    await store.close()
+    expect(verbs).toEqual(['ping', 'close'])
+  })
+})
+
+describe('examples/wallet.mjs', () => {
+  const run = (...args: string[]): string =>
+    execFileSync(process.execPath, ['examples/wallet.mjs', ...args], { cwd: root, encoding: 'utf8' }).trim()
+
+  it('prints a DID, and signatures by its key', () => {
+    const did = run()
+    expect(did).toMatch(/^did:ethr:rsk:0x[0-9a-f]{40}$/)
+    const signer = verifyMessage('Login to a\nVerification code: b', run('Login to a\nVerification code: b'))
+    expect(`did:ethr:rsk:${signer.toLowerCase()}`).toBe(did)
+  })
+})

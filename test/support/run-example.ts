@@ -1,0 +1,52 @@
+import type { Server } from 'node:http'
+import net from 'node:net'
+
+/** An example that listens, and what it left behind. */
+export interface RunningExample {
+  server: Server
+  stop(): void
+}
+
+/**
+ * Imports a file that calls `app.listen(3000)`, verbatim, but lets it have any free port instead.
+ *
+ * @param load - imports the file
+ */
+export async function runExample(load: () => Promise<unknown>): Promise<RunningExample> {
+  const { listen } = net.Server.prototype
+  const signals = new Set(process.listeners('SIGTERM'))
+  const started: Server[] = []
+  net.Server.prototype.listen = function (this: Server) {
+    started.push(this)
+    return Reflect.apply(listen, this, [0, '127.0.0.1']) as Server
+  } as typeof listen
+  try {
+    await load()
+  } finally {
+    net.Server.prototype.listen = listen
+  }
+  const [server] = started
+  if (server === undefined || started.length > 1) throw new Error(`${started.length} servers instead of one`)
+  return {
+    server,
+    stop: () => {
+      server.closeAllConnections()
+      server.close()
+      for (const listener of process.listeners('SIGTERM')) {
+        if (!signals.has(listener)) process.removeListener('SIGTERM', listener)
+      }
+    }
+  }
+}
+
+/** Sets environment variables, and answers how to put back what was there. */
+export function setEnvironment(values: Readonly<Record<string, string>>): () => void {
+  const before = Object.keys(values).map((name) => [name, process.env[name]] as const)
+  Object.assign(process.env, values)
+  return () => {
+    for (const [name, value] of before) {
+      if (value === undefined) Reflect.deleteProperty(process.env, name)
+      else process.env[name] = value
+    }
+  }
+}
