@@ -200,3 +200,17 @@ export interface Store {
   ping(): Promise<void>
   close(): Promise<void>
 }
+
+/** The verbs of a store that can fail: what a store is checked for, and guarded in. */
+export const storeVerbs = [
+  'createSession',
+  'findSession',
+  'rotateRefreshToken',
+  'endSession',
+  'revokeSessions',
+  'listSessions',
+  'countChallengeUses',
+  'useChallenge',
+  'chargeQuota',
+  'ping'
+] as const satisfies readonly (keyof Store)[]

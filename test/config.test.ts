@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { configWarnings, defaultNetworks, defaults, parseConfig, type DidAuthConfig } from '../src/config.js'
+import { defaultNetworks, defaults, type DidAuthConfig } from '../src/config-options.js'
+import { configWarnings, parseConfig } from '../src/config.js'
 import { MemoryStore } from '../src/adapters/memory-store.js'
 import { refusal } from './support/refusal.js'
 

@@ -14,7 +14,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/errors\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/ports\.ts$/, uses: ['errors', 'protocol'] },
-  { name: 'config', files: /^src\/config\.ts$/, uses: ['errors', 'protocol', 'ports'] },
+  { name: 'config', files: /^src\/config(-options|-rules)?\.ts$/, uses: ['errors', 'protocol', 'ports'] },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
   { name: 'http', files: /^src\/http\//, uses: ['errors', 'protocol', 'ports', 'config', 'flows'], packages: ANY },
   { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports'] },

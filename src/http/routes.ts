@@ -1,5 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express'
-import type { Paths } from '../config.js'
+import type { Paths } from '../config-options.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Tokens } from '../flows/issue-tokens.js'
 import { logIn } from '../flows/log-in.js'

@@ -1,0 +1,157 @@
+import type {
+  AuthenticationBusinessLogic,
+  Clock,
+  DidResolver,
+  EthrNetwork,
+  Logger,
+  Signer,
+  SignupBusinessLogic,
+  Store
+} from './ports.js'
+import type { Claim } from './protocol/selective-disclosure.js'
+
+/** The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. */
+export interface DidAuthConfig {
+  /** Secret that challenges are computed from; 32 bytes or more. Instances of one service share it. */
+  challengeSecret: string
+  /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
+  serviceUrl: string
+  /** DID whose key signs the tokens. */
+  serviceDid: string
+  /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
+  serviceSigner: Signer
+  /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */
+  useCookies?: boolean
+  /** Default `/request-signup`. Each challenge is served at POST `path` and GET `path/:did`. */
+  requestSignupPath?: string
+  /** Default `/signup`. */
+  signupPath?: string
+  /** Default `/request-auth`. */
+  requestAuthPath?: string
+  /** Default `/auth`. */
+  authPath?: string
+  /** Default `/logout`. */
+  logoutPath?: string
+  /** Default `/refresh-token`. */
+  refreshTokenPath?: string
+  /** Longest validity of a challenge, in seconds. Default 300. */
+  challengeExpirationTimeInSeconds?: number
+  /** Requests that one DID may make to protected routes per time slot. Default 20. */
+  maxRequestsPerTimeSlot?: number
+  /** Length of a time slot, in seconds. Default 600. */
+  timeSlotInSeconds?: number
+  /** Validity of each refresh token, in hours, fractions allowed. Default 168. */
+  userSessionDurationInHours?: number
+  /** Validity of each access token, in seconds. Default 600; more than 900 gives a warning. */
+  accessTokenExpirationTimeInSeconds?: number
+  /** RPC address for resolving did:ethr issuers of credentials. Default: both Rootstock networks. */
+  rpcUrl?: string
+  /** Network that `rpcUrl` serves (default `rsk`), or which of the default networks to keep. */
+  networkName?: string
+  /** Address of the DID registry contract. */
+  registry?: string
+  /** Runs at each login with a valid signature. */
+  authenticationBusinessLogic?: AuthenticationBusinessLogic
+  /** Names of credential schemas requested at sign up. */
+  requiredCredentials?: string[]
+  /** Claims requested at sign up. */
+  requiredClaims?: Claim[]
+  /** Runs at each sign up with a valid signature; decides about what was disclosed. */
+  signupBusinessLogic?: SignupBusinessLogic
+
+  /** Sessions, uses and quotas. Default: memory, which is bounded and forgets at restart. */
+  store?: Store
+  /** `single-use` (default): one signature opens one session. `window`: any number until its window ends. */
+  replayProtection?: 'single-use' | 'window'
+  /** Seconds in which a replaced refresh token is only refused, not taken for stolen. Default 10. */
+  refreshReuseGraceSeconds?: number
+  /** Further texts accepted after `Login to `. At most 6 with those of `serviceUrl`. */
+  loginDomains?: string[]
+  /** Further origins that may make unsafe requests with cookies. */
+  trustedOrigins?: string[]
+  /** Any did-resolver `Resolvable`; replaces `rpcUrl`, `networkName` and `registry`. */
+  resolver?: DidResolver
+  /** Default: warnings and errors go to the console. */
+  logger?: Logger
+  /** For tests. */
+  clock?: Clock
+}
+
+/** Options that have a default. */
+export type Defaults = Required<
+  Pick<
+    DidAuthConfig,
+    | 'useCookies'
+    | 'requestSignupPath'
+    | 'signupPath'
+    | 'requestAuthPath'
+    | 'authPath'
+    | 'logoutPath'
+    | 'refreshTokenPath'
+    | 'challengeExpirationTimeInSeconds'
+    | 'maxRequestsPerTimeSlot'
+    | 'timeSlotInSeconds'
+    | 'userSessionDurationInHours'
+    | 'accessTokenExpirationTimeInSeconds'
+    | 'registry'
+    | 'replayProtection'
+    | 'refreshReuseGraceSeconds'
+    | 'loginDomains'
+    | 'trustedOrigins'
+    | 'requiredCredentials'
+    | 'requiredClaims'
+  >
+>
+
+/** Default of every option that has one. */
+export const defaults: Readonly<Defaults> = {
+  useCookies: false,
+  requestSignupPath: '/request-signup',
+  signupPath: '/signup',
+  requestAuthPath: '/request-auth',
+  authPath: '/auth',
+  logoutPath: '/logout',
+  refreshTokenPath: '/refresh-token',
+  challengeExpirationTimeInSeconds: 300,
+  maxRequestsPerTimeSlot: 20,
+  timeSlotInSeconds: 600,
+  userSessionDurationInHours: 168,
+  accessTokenExpirationTimeInSeconds: 600,
+  registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+  replayProtection: 'single-use',
+  refreshReuseGraceSeconds: 10,
+  loginDomains: [],
+  trustedOrigins: [],
+  requiredCredentials: [],
+  requiredClaims: []
+}
+
+/** Networks that issuers are resolved on when no `rpcUrl` is given. */
+export const defaultNetworks: readonly EthrNetwork[] = [
+  { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
+  { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
+]
+
+/** A configuration with every default applied. */
+export type CompleteConfig = DidAuthConfig & Defaults
+
+/** The six configurable routes. */
+export interface Paths {
+  requestSignup: string
+  signup: string
+  requestAuth: string
+  auth: string
+  logout: string
+  refreshToken: string
+}
+/** The routes of a configuration. */
+export function pathsOf(config: Defaults): Paths {
+  return {
+    requestSignup: config.requestSignupPath,
+    signup: config.signupPath,
+    requestAuth: config.requestAuthPath,
+    auth: config.authPath,
+    logout: config.logoutPath,
+    refreshToken: config.refreshTokenPath
+  }
+}

@@ -1,0 +1,176 @@
+import {
+  defaultNetworks,
+  defaults,
+  pathsOf,
+  type CompleteConfig,
+  type Defaults,
+  type DidAuthConfig
+} from './config-options.js'
+import { storeVerbs } from './ports.js'
+import { isDid } from './protocol/did.js'
+import { isObject } from './protocol/json.js'
+import { acceptedLoginDomains, MAX_LOGIN_DOMAINS, parseHttpUrl } from './protocol/login-message.js'
+
+interface Rule {
+  holds: (value: unknown) => boolean
+  remedy: string
+  required?: true
+}
+
+const text: Rule = { holds: (value) => typeof value === 'string' && value !== '', remedy: 'give a non-empty string' }
+const path: Rule = {
+  // Without what would be a pattern to Express: a path is taken letter by letter, and a parameter would never match.
+  holds: (value) => typeof value === 'string' && /^\/[^\s?#:*+!(){}[\]\\]*$/.test(value),
+  remedy: 'give a path that starts with "/" and is no pattern'
+}
+const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
+const logic: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
+const object = (...methods: string[]): Rule => ({
+  holds: (value) => isObject(value) && methods.every((method) => typeof value[method] === 'function'),
+  remedy: `give an object with ${methods.join(', ')}`
+})
+const numberFrom = (least: number, unit: string): Rule => ({
+  holds: (value) => typeof value === 'number' && value >= least && value <= Number.MAX_SAFE_INTEGER,
+  remedy: `give a number of ${unit}, at least ${String(least)}`
+})
+const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
+  holds: (value) => Array.isArray(value) && value.every(holds),
+  remedy
+})
+const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
+const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
+const isOrigin = (value: unknown): boolean =>
+  typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value
+const isClaim = (value: unknown): boolean =>
+  isObject(value) &&
+  typeof value.claimType === 'string' &&
+  typeof value.claimValue === 'string' &&
+  (value.reason === undefined || typeof value.reason === 'string') &&
+  (value.essential === undefined || typeof value.essential === 'boolean')
+
+const rules: Record<keyof DidAuthConfig, Rule> = {
+  challengeSecret: { ...text, required: true },
+  serviceUrl: {
+    holds: isPrintable,
+    remedy: 'give a URI of printable ASCII without space, double quote or backslash',
+    required: true
+  },
+  serviceDid: { holds: isDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
+  serviceSigner: {
+    ...logic,
+    remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer',
+    required: true
+  },
+  useCookies: truth,
+  requestSignupPath: path,
+  signupPath: path,
+  requestAuthPath: path,
+  authPath: path,
+  logoutPath: path,
+  refreshTokenPath: path,
+  challengeExpirationTimeInSeconds: numberFrom(1, 'seconds'),
+  maxRequestsPerTimeSlot: {
+    holds: (value) => typeof value === 'number' && value >= 1,
+    remedy: 'give a number of requests, at least 1 (Infinity for no limit)'
+  },
+  timeSlotInSeconds: numberFrom(1, 'seconds'),
+  userSessionDurationInHours: {
+    holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
+    remedy: 'give a number of hours above 0'
+  },
+  accessTokenExpirationTimeInSeconds: numberFrom(1, 'seconds'),
+  rpcUrl: { holds: isUrl, remedy: 'give an http(s) URL' },
+  networkName: text,
+  registry: {
+    holds: (value) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value),
+    remedy: 'give a contract address, 0x and 40 hex digits'
+  },
+  authenticationBusinessLogic: logic,
+  requiredCredentials: listOf((value) => text.holds(value), 'give an array of schema names'),
+  requiredClaims: listOf(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
+  signupBusinessLogic: logic,
+  store: object(...storeVerbs, 'close'),
+  replayProtection: {
+    holds: (value) => value === 'single-use' || value === 'window',
+    remedy: 'give "single-use" or "window"'
+  },
+  refreshReuseGraceSeconds: numberFrom(0, 'seconds'),
+  loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
+  trustedOrigins: listOf(isOrigin, 'give an array of origins such as "https://app.example", without a path'),
+  resolver: object('resolve'),
+  logger: object('info', 'warn', 'error'),
+  clock: object('nowSeconds')
+}
+
+/** Names of all options. */
+export const optionNames: readonly string[] = Object.keys(rules)
+
+/** Everything that is wrong with a configuration, each with the value received (never a secret) and the remedy. */
+export function findProblems(config: Record<string, unknown>): string[] {
+  const bad = Object.entries(rules).filter(([field, rule]) => {
+    const value = config[field]
+    return value === undefined ? rule.required === true : !rule.holds(value)
+  })
+  const problems = bad.map(([field, rule]) => `${field}: received ${describe(field, config[field])}; ${rule.remedy}`)
+  const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field))) }
+  return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
+}
+
+/**
+ * Problems that lie between fields which are good each for itself.
+ *
+ * @param config - without the fields that are not: some that are required may be absent
+ */
+function relationProblems(config: Partial<CompleteConfig> & Defaults, hasRpcUrl: boolean): string[] {
+  const problems: string[] = []
+  const { serviceUrl, networkName } = config
+  const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)
+  if (domains.length > MAX_LOGIN_DOMAINS) {
+    const most = String(MAX_LOGIN_DOMAINS)
+    problems.push(
+      `loginDomains: received ${describe('loginDomains', domains)}; give at most ${most} with those of serviceUrl`
+    )
+  }
+  const { requestSignup, signup, requestAuth, auth, logout, refreshToken } = pathsOf(config)
+  // As Express compares them: without case, and without a slash at the end.
+  const paths = [requestSignup, signup, requestAuth, auth, logout, refreshToken].map((route) =>
+    route.toLowerCase().replace(/(?<=.)\/$/, '')
+  )
+  const repeated = paths.filter((route, index) => paths.indexOf(route) !== index)
+  problems.push(...repeated.map((route) => `paths: received ${route} twice; give each route its own path`))
+  const isKnownNetwork = defaultNetworks.some(({ name }) => name === (networkName ?? name))
+  if (!hasRpcUrl && config.resolver === undefined && !isKnownNetwork) {
+    const received = describe('networkName', networkName)
+    problems.push(`networkName: received ${received} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
+  }
+  return problems
+}
+
+// The address of an RPC node often carries its customer's key.
+const SECRET_FIELD = /secret|signer|rpcUrl|config/i
+// A private key that came into the wrong field.
+const KEY = /[0-9a-f]{64,}/gi
+const MAX_SHOWN_LENGTH = 100
+
+/** What a message may show of a value. */
+export function describe(field: string, value: unknown): string {
+  if (value === undefined || value === null) return 'nothing'
+  if (Array.isArray(value)) return describeArray(field, value)
+  const isSecret = SECRET_FIELD.test(field)
+  if (!isSecret && (typeof value === 'number' || typeof value === 'boolean')) return String(value)
+  if (isSecret || typeof value !== 'string') return `a value of type ${typeof value} (not shown)`
+  const shown = value.replace(KEY, '(not shown)')
+  return JSON.stringify(shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown)
+}
+
+function describeArray(field: string, values: unknown[]): string {
+  const shown = values.map((value) => (Array.isArray(value) ? 'an array' : describe(field, value))).join(', ')
+  return `[${shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown}]`
+}
+
+/** The options that are given, own or inherited. One that is undefined counts as not given. */
+export function parseGiven(config: object, bad: ReadonlySet<string> = new Set()): DidAuthConfig {
+  const options = Object.keys(rules).map((option) => [option, (config as Record<string, unknown>)[option]] as const)
+  const given = options.filter(([option, value]) => value !== undefined && !bad.has(option))
+  return Object.fromEntries(given) as unknown as DidAuthConfig
+}
