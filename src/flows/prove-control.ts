@@ -59,7 +59,8 @@ export async function proveControl(
 /**
  * Spends the challenge that was answered, so that one signature opens one session.
  *
- * @throws DidAuthError ERR_CHALLENGE_USED when another request with it was faster, ERR_BUSY, ERR_STORE
+ * @throws DidAuthError ERR_CHALLENGE_USED when another request with it was faster, ERR_CHALLENGE_EXPIRED, ERR_BUSY,
+ * ERR_STORE
  */
 export async function spendChallenge(
   parts: Pick<Parts, 'settings' | 'clock' | 'store'>,
@@ -69,6 +70,8 @@ export async function spendChallenge(
   if (!settings.singleUse) return
   const nowSeconds = parts.clock.nowSeconds()
   const expiresAtSeconds = Math.ceil((proved.window + 1) * settings.challengeWindowSeconds)
+  // Its window may have ended since it was looked at: nobody used it.
+  if (nowSeconds >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
   const outcome = await store.useChallenge({
     ...proved,
     service: settings.serviceUrl,

@@ -315,6 +315,16 @@ describe('the single use of a challenge', () => {
     await expect(signedLogin(parts, { window: 6_000_001 })).resolves.toHaveProperty('accessToken')
   })
 
+  // Cause: the store said `taken` of a window that was over, and the client heard of a use that never was.
+  it('says expired, not used, when the window ends between the proof and its use', async () => {
+    const parts = await flowParts()
+    parts.clock.seconds = START_SECONDS + 299
+    parts.turns.take = async () => {
+      parts.clock.seconds = START_SECONDS + 300
+    }
+    await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
+  })
+
   it('spends the challenge also when business logic then refuses', async () => {
     const parts = await flowParts({ authenticationBusinessLogic: () => false })
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC'))

@@ -1,0 +1,14 @@
+/** `npm run figures`: the reliability figures at their full size, one script after the other. Takes some minutes. */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const scripts = ['figures-protocol.ts', 'figures-stores.ts', 'figures-http.ts', 'figures-servers.ts']
+
+for (const script of scripts) {
+  const file = fileURLToPath(new URL(script, import.meta.url))
+  if (!existsSync(file)) throw new Error(`${script} is missing`)
+  console.log(`\n${script}`)
+  const { status } = spawnSync(process.execPath, ['--import', 'tsx', file], { stdio: 'inherit' })
+  if (status !== 0) process.exitCode = 1
+}
