@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import sha3 from 'js-sha3'
 import type { Curve } from '../protocol/curve.js'
 
 type Arithmetic = Pick<Curve, 'kind' | 'sign' | 'verify' | 'recover' | 'publicKeyOf'>
@@ -21,9 +20,12 @@ export function loadCurve(): Promise<Curve> {
  * Makes a curve of a build: asserts the shapes of all bytes, and adds the two hashes.
  *
  * The WASM build copies what it is given into its memory unmeasured: a hash that is too short would be completed by
- * what the last caller left there. js-sha3 takes half the time of the alternatives for the short texts of this protocol.
+ * what the last caller left there. A login takes four Keccak hashes of short texts, for which WASM needs a third of the
+ * time of JavaScript.
  */
-export function withHashes({ kind, sign, verify, recover, publicKeyOf }: Arithmetic): Curve {
+export async function withHashes({ kind, sign, verify, recover, publicKeyOf }: Arithmetic): Promise<Curve> {
+  const { createKeccak } = await import('hash-wasm')
+  const keccak = await createKeccak(256)
   return {
     kind,
     sign: (hash, privateKey) => {
@@ -42,8 +44,8 @@ export function withHashes({ kind, sign, verify, recover, publicKeyOf }: Arithme
         : undefined,
     publicKeyOf: (privateKey) => (privateKey.length === 32 ? publicKeyOf(privateKey) : undefined),
     sha256: (data) => hash('sha256', data, 'buffer'),
-    keccak256: (data) => new Uint8Array(sha3.keccak256.arrayBuffer(data)),
-    keccak256Hex: (data) => sha3.keccak256(data)
+    keccak256: (data) => keccak.init().update(data).digest('binary'),
+    keccak256Hex: (data) => keccak.init().update(data).digest('hex')
   }
 }
 

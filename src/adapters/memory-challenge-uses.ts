@@ -19,25 +19,33 @@ export class MemoryChallengeUses {
   }
 
   count(key: ChallengeUseKey): UseCounts {
-    return { ...(this.#windows.get(windowId(key))?.countsByUser.get(key.did) ?? NO_USES) }
+    return { ...(this.#windows.get(windowId(key.service, key.window))?.countsByUser.get(key.did) ?? NO_USES) }
   }
 
   use(use: ChallengeUse): 'used' | 'taken' | 'full' {
-    const counts = this.count(use)
-    if (counts[use.flow] !== use.useCount || use.nowSeconds >= use.expiresAtSeconds) return 'taken'
-    this.#dropEndedWindows(use.nowSeconds)
-    const window = this.#windows.get(windowId(use)) ?? {
-      expiresAtSeconds: use.expiresAtSeconds,
-      countsByUser: new Map<string, UseCounts>()
+    if (use.nowSeconds >= use.expiresAtSeconds) return 'taken'
+    const window = this.#windowOf(use)
+    const counts = window.countsByUser.get(use.did) ?? { ...NO_USES }
+    if (counts[use.flow] !== use.useCount) return 'taken'
+    if (!window.countsByUser.has(use.did)) {
+      this.#dropEndedWindows(use.nowSeconds)
+      if (this.#size() >= this.#maxUses) return 'full'
+      window.countsByUser.set(use.did, counts)
     }
-    if (!window.countsByUser.has(use.did) && this.#size() >= this.#maxUses) return 'full'
     const next = use.useCount + 1
     const other = use.flow === 'logIn' ? 'signUp' : 'logIn'
     counts[use.flow] = next
     if (use.spendsBoth) counts[other] = Math.max(counts[other], next)
-    window.countsByUser.set(use.did, counts)
-    this.#windows.set(windowId(use), window)
     return 'used'
+  }
+
+  #windowOf({ service, window, expiresAtSeconds }: ChallengeUse): Window {
+    const id = windowId(service, window)
+    const known = this.#windows.get(id)
+    if (known !== undefined) return known
+    const begun = { expiresAtSeconds, countsByUser: new Map<string, UseCounts>() }
+    this.#windows.set(id, begun)
+    return begun
   }
 
   #dropEndedWindows(nowSeconds: number): void {
@@ -49,6 +57,6 @@ export class MemoryChallengeUses {
   }
 }
 
-function windowId({ service, window }: ChallengeUseKey): string {
-  return `${String(window)} ${service}`
+function windowId(service: string, window: number): string {
+  return `${window} ${service}`
 }

@@ -20,8 +20,8 @@ let native: Curve
 let wasm: Curve
 
 beforeAll(async () => {
-  native = withHashes(await loadNative())
-  wasm = withHashes(await loadWasm())
+  native = await withHashes(await loadNative())
+  wasm = await withHashes(await loadWasm())
 })
 
 /** What a call does, comparable between two builds: its result, or that it throws. */

@@ -40,7 +40,7 @@ describe('recoverPersonalSigner', () => {
   it.each(['native or WASM', 'WASM'])('is undefined when r is on no point of the curve (%s)', async (kind) => {
     // 5 is the smallest x without a point on y² = x³ + 7.
     const bytes = Buffer.from('5'.padStart(64, '0') + '1'.padStart(64, '0'), 'hex')
-    const arithmetic = kind === 'WASM' ? withHashes(await loadWasm()) : curve
+    const arithmetic = kind === 'WASM' ? await withHashes(await loadWasm()) : curve
     expect(recoverPersonalSigner(arithmetic, 'a', { bytes, recovery: 0 })).toBeUndefined()
   })
 })
