@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pack, root, runIn, treeOf, whileRunning } from './support/packed-package.js'
+import { loginText, walletOf } from './support/wallet.js'
+
+const wallet = walletOf(1)
+const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  exports: Record<string, string | Record<string, string>>
+  bin: Record<string, string>
+}
+
+const CONSUMER = `import express from 'express'
+import { DidAuthError, es256kSigner, MemoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { loginMessage, type Curve } from 'express-did-auth/protocol'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { storeContract } from 'express-did-auth/testing'
+
+const config: DidAuthConfig = {
+  challengeSecret: 'secret',
+  serviceUrl: 'https://service.example',
+  serviceDid: 'did:ethr:rsk:0x0000000000000000000000000000000000000001',
+  serviceSigner: es256kSigner('01'.repeat(32)),
+  signupBusinessLogic: ({ credentials }) => ({ tokenClaims: { count: credentials.length } })
+}
+const app = express()
+const requireDid = setupDidAuth(app, config)
+app.get('/profile/:id', requireDid, (req, res) => {
+  const did: string | undefined = req.user?.did
+  const id: string = req.params.id
+  res.json({ did, id, expires: req.auth?.claims.exp, isOurs: new Error() instanceof DidAuthError })
+})
+// @ts-expect-error -- the middleware need not have run
+export const did: string = (undefined as unknown as express.Request).user.did
+export const message: string = loginMessage('service.example', 'challenge')
+export const kind = (curve: Curve): 'native' | 'wasm' => curve.kind
+export const contract = storeContract(() => new MemoryStore())
+export const open = sqliteStore
+`
+
+/** Logs in at an example as a wallet would, and opens its protected route. */
+async function visit(url: string): Promise<void> {
+  const post = async (path: string, body: object): Promise<unknown> => {
+    const headers = { 'Content-Type': 'application/json' }
+    const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    return response.json()
+  }
+  const { challenge } = (await post('/request-auth', { did: wallet.did })) as { challenge: string }
+  const sig = wallet.personalSign(loginText('localhost:3000', challenge))
+  const { accessToken } = (await post('/auth', { did: wallet.did, sig })) as { accessToken: string }
+  const answer = await fetch(`${url}/profile`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
+  expect(await answer.json()).toEqual({ did: wallet.did })
+}
+
+describe('the package as a user gets it', () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-package-')))
+  const project = join(folder, 'project')
+  let packed = { tarball: '', files: [''] }
+
+  beforeAll(async () => {
+    mkdirSync(join(folder, 'checkout'))
+    mkdirSync(project)
+    packed = await pack(join(folder, 'checkout'))
+    writeFileSync(join(project, 'package.json'), '{ "private": true }\n')
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
+    try {
+      await runIn(project, 'npm', 'install', ...options, packed.tarball, 'express@5', '@types/express@5')
+    } catch (cause) {
+      throw new Error('npm cannot install packages here: this test needs the registry', { cause })
+    }
+  }, 120_000)
+
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('holds the build and four documents, and nothing else', () => {
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']
+    const isBuild = (path: string): boolean => /^dist\/(?:src|servers)\/.+\.(?:js|d\.ts)$/.test(path)
+    expect(packed.files.filter((path) => !isBuild(path)).sort()).toEqual(documents)
+    expect(packed.files.filter((path) => path.includes('.test.'))).toEqual([])
+  })
+
+  it('holds every file that package.json names', () => {
+    const targets = Object.values(packageJson.exports).flatMap((target) =>
+      typeof target === 'string' ? [target] : Object.values(target)
+    )
+    const named = [...targets, ...Object.values(packageJson.bin)].map((path) => path.replace(/^\.\//, ''))
+    expect(named.filter((path) => !packed.files.includes(path))).toEqual([])
+  })
+
+  it('passes publint and are-the-types-wrong', async () => {
+    const bin = (name: string): string => join(root, 'node_modules/.bin', name)
+    await runIn(folder, bin('publint'), 'run', packed.tarball, '--strict')
+    await runIn(folder, bin('attw'), packed.tarball, '--profile', 'esm-only')
+  }, 60_000)
+
+  it('brings along 30 packages at most, besides Express', () => {
+    const express = treeOf(project, 'express')
+    const ours = [...treeOf(project, 'express-did-auth')].filter((path) => !express.has(path))
+    process.stdout.write(`P8: ${ours.length} packages besides Express, ours included\n`)
+    expect(ours).toContain('node_modules/ethers')
+    expect(ours.length).toBeLessThanOrEqual(30)
+  })
+
+  it('runs the quickstart as an ES module', async () => {
+    cpSync(join(root, 'examples/quickstart.ts'), join(project, 'quickstart.mjs'))
+    await whileRunning(project, 'quickstart.mjs', visit)
+  }, 30_000)
+
+  it('runs by require() on Express 5', async () => {
+    cpSync(join(root, 'examples/require.cjs'), join(project, 'require.cjs'))
+    await whileRunning(project, 'require.cjs', visit)
+  }, 30_000)
+
+  it('runs by require() on Express 4', async () => {
+    const inside = join(project, 'express-4')
+    mkdirSync(join(inside, 'node_modules'), { recursive: true })
+    symlinkSync(join(root, 'node_modules/express4'), join(inside, 'node_modules/express'))
+    cpSync(join(root, 'examples/require.cjs'), join(inside, 'require.cjs'))
+    await whileRunning(inside, 'require.cjs', visit)
+  }, 30_000)
+
+  it('has types for a strict consumer under nodenext, whose libraries are checked too', async () => {
+    const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: false }
+    const settings = { compilerOptions: { ...compilerOptions, noEmit: true }, files: ['consumer.mts'] }
+    writeFileSync(join(project, 'consumer.mts'), CONSUMER)
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(settings))
+    await runIn(project, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+  }, 60_000)
+})
