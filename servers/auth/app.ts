@@ -1,9 +1,9 @@
+import type { RequestListener } from 'node:http'
 import { es256kSigner, setupDidAuth, type DidAuthConfig, type Store } from 'express-did-auth'
-import type { Express } from 'express'
 import type { Logger } from 'pino'
-import { lastErrors, notFound, serverApp } from '../shared/http-defaults.js'
+import { lastErrors, notFound, requestListener, serverApp } from '../shared/http-defaults.js'
 import type { Identity } from '../shared/identity.js'
-import { logRequests, type RouteName } from '../shared/json-log.js'
+import { logRequest, watchRequests } from '../shared/json-log.js'
 import type { Metrics } from '../shared/metrics.js'
 import { checkRpc, health, readiness, type Dependency } from '../shared/readiness.js'
 import type { ServerEnv } from '../shared/read-env.js'
@@ -18,13 +18,39 @@ export interface AuthServerParts {
   metrics?: Metrics | undefined
 }
 
-/** The reference auth server without its socket. `close` lets go of what it opened itself, not of the store. */
-export function authApp(parts: AuthServerParts): { app: Express; close: () => Promise<void> } {
+/** The reference auth server without its socket. */
+export interface AuthServer {
+  listener: RequestListener
+  /** As that of the middleware. */
+  ready: Promise<void>
+  /** Lets go of what it opened itself, not of the store. */
+  close(): Promise<void>
+}
+
+/** Routes by the name that log and metrics give them. */
+const ROUTES = [
+  '/health',
+  '/ready',
+  '/me',
+  '/request-signup',
+  '/signup',
+  '/request-auth',
+  '/auth',
+  '/refresh-token',
+  '/logout'
+]
+
+/** Builds the reference auth server. */
+export function authApp(parts: AuthServerParts): AuthServer {
   const { env, log, store, metrics } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const app = serverApp(env)
-  app.use(logRequests(log, routeName))
-  if (metrics !== undefined) app.use(metrics.measure(env.name, routeName))
+  app.use(
+    watchRequests(ROUTES, (ended) => {
+      logRequest(log, ended)
+      metrics?.count(env.name, ended)
+    })
+  )
 
   const { RPC_URL: rpcUrl } = env
   const dependencies: Dependency[] = [
@@ -44,16 +70,7 @@ export function authApp(parts: AuthServerParts): { app: Express; close: () => Pr
 
   app.use(notFound)
   app.use(lastErrors(log))
-  return { app, close: () => requireDid.close() }
-}
-
-const ROUTES: ReadonlySet<string> = new Set(
-  '/health /ready /me /request-signup /signup /request-auth /auth /refresh-token /logout'.split(' ')
-)
-
-const routeName: RouteName = (path) => {
-  const first = `/${path.split('/')[1]?.toLowerCase() ?? ''}`
-  return ROUTES.has(first) ? first : 'other'
+  return { listener: requestListener(app), ready: requireDid.ready, close: () => requireDid.close() }
 }
 
 /** The environment's words in the configuration's. What is absent stays absent, so that the library's defaults hold. */

@@ -10,16 +10,7 @@ export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination?
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     // A second lock: no line of ours has these.
-    redact: [
-      'authorization',
-      'cookie',
-      'sig',
-      'accessToken',
-      'refreshToken',
-      'challenge',
-      'privateKey',
-      '*.authorization'
-    ]
+    redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
   }
   return destination === undefined ? pino(options) : pino(options, destination)
 }
@@ -30,18 +21,32 @@ export function logReady(log: Logger, ready: { url: string; serviceUrl: string; 
   log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
 }
 
-/** Names a request by one of a closed list of routes: a path may hold a DID, or anything a stranger writes. */
-export type RouteName = (path: string) => string
+/** One request that is over. */
+export interface EndedRequest {
+  method: string
+  /** One of a closed list: a path may hold a DID, or anything a stranger writes. */
+  route: string
+  /** 0: the client was gone before there was an answer. */
+  status: number
+  seconds: number
+}
 
-/** One line a request: method, route, status, duration. Never a path, header, body or address. */
-export function logRequests(log: Logger, routeName: RouteName): RequestHandler {
+/** Tells of each request when it is over. Never of its path, headers, body or address. */
+export function watchRequests(routes: readonly string[], tell: (ended: EndedRequest) => void): RequestHandler {
+  const known = new Set(routes)
   return (req, res, next) => {
     const startedAt = performance.now()
+    const first = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
+    const route = known.has(first) ? first : 'other'
     res.once('close', () => {
-      const durationMilliseconds = Math.round((performance.now() - startedAt) * 1000) / 1000
-      const fields = { event: 'request', method: req.method, route: routeName(req.path), status: res.statusCode }
-      log.info({ ...fields, durationMilliseconds, isComplete: res.writableFinished }, 'request')
+      const status = res.headersSent ? res.statusCode : 0
+      tell({ method: req.method, route, status, seconds: (performance.now() - startedAt) / 1000 })
     })
     next()
   }
+}
+
+/** One line a request. */
+export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): void {
+  log.info({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }

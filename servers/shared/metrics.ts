@@ -1,23 +1,24 @@
-import { createServer, type Server } from 'node:http'
-import type { RequestHandler } from 'express'
+import type { RequestListener } from 'node:http'
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
-import type { RouteName } from './json-log.js'
+import type { EndedRequest } from './json-log.js'
+import { serve, type ListenAddress, type Running } from './serve.js'
 
 /** Prometheus metrics of one process. */
 export interface Metrics {
-  /** Counts requests of one server by route, method and status, and their duration in seconds. */
-  measure(server: string, routeName: RouteName): RequestHandler
+  /** Counts a request of one server, by route, method and status. */
+  count(server: string, ended: EndedRequest): void
   /** Serves `GET /metrics` on a port of its own, which no proxy has to hide. */
-  listen(port: number, host: string): Promise<Server>
+  serve(where: ListenAddress): Promise<Running>
 }
 
+/** Counters of requests beside those that every Node process has. */
 export function prometheusMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const labelNames = ['server', 'route', 'method', 'status'] as const
   const requests = new Counter({
     name: 'did_auth_http_requests_total',
-    help: 'Requests answered',
+    help: 'Requests that are over; status 0: the client was gone before there was an answer',
     labelNames,
     registers: [registry]
   })
@@ -29,31 +30,22 @@ export function prometheusMetrics(): Metrics {
     registers: [registry]
   })
 
+  const listener: RequestListener = (req, res) => {
+    if (req.method !== 'GET' || req.url !== '/metrics') {
+      res.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' }).end('Not found')
+      return
+    }
+    void registry.metrics().then((text) => {
+      res.writeHead(200, { 'Content-Type': registry.contentType, 'Cache-Control': 'no-store' }).end(text)
+    })
+  }
+
   return {
-    measure: (server, routeName) => (req, res, next) => {
-      const startedAt = performance.now()
-      res.once('close', () => {
-        const labels = { server, route: routeName(req.path), method: req.method, status: String(res.statusCode) }
-        requests.inc(labels)
-        durations.observe(labels, (performance.now() - startedAt) / 1000)
-      })
-      next()
+    count(server, { route, method, status, seconds }) {
+      const labels = { server, route, method, status: String(status) }
+      requests.inc(labels)
+      durations.observe(labels, seconds)
     },
-    listen: (port, host) =>
-      new Promise((resolve, reject) => {
-        const server = createServer((req, res) => {
-          if (req.url !== '/metrics') {
-            res.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' }).end('Not found')
-            return
-          }
-          void registry.metrics().then((text) => {
-            res.writeHead(200, { 'Content-Type': registry.contentType }).end(text)
-          })
-        })
-        server.once('error', reject)
-        server.listen(port, host, () => {
-          resolve(server)
-        })
-      })
+    serve: (where) => serve(where, () => ({ listener, release: () => Promise.resolve() }))
   }
 }

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
+import { StartError } from './start-error.js'
+import { forms } from './variable-forms.js'
 
 /** The three servers, and the port that each listens on when nothing else is said. */
 export const serverPorts = { auth: 3000, relay: 3001, vault: 3002 } as const
@@ -7,93 +9,62 @@ export type ServerName = keyof typeof serverPorts
 
 type Env = Readonly<Record<string, string | undefined>>
 
-const wholeNumber = (least: number, remedy: string): z.ZodType<number, string> =>
-  z
-    .string()
-    .regex(/^\d{1,15}$/, remedy)
-    .transform(Number)
-    .refine((value) => value >= least, remedy)
-
-const positiveNumber = (remedy: string): z.ZodType<number, string> =>
-  z
-    .string()
-    .regex(/^\d{1,12}(?:\.\d{1,12})?$/, remedy)
-    .transform(Number)
-    .refine((value) => value > 0, remedy)
-
-const port = wholeNumber(0, 'give a port, 0 to 65535').refine((value) => value <= 65_535, 'give a port, 0 to 65535')
-const httpUrl = z.url({ protocol: /^https?$/, error: 'give an http(s) URL' })
-const truth = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
-const list = z.string().transform((text) => text.split(',').flatMap((entry) => entry.trim() || []))
-const origins = list.refine(
-  (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
-  'give origins separated by commas, such as https://app.example'
-)
-const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits')
-const trustProxy = z
-  .string()
-  .transform((text) => (text === 'off' || text === 'false' ? false : /^\d+$/.test(text) ? Number(text) : text))
-  .refine(
-    (value) => typeof value !== 'string' || /^[\w.:/, ]+$/.test(value),
-    'give off, a number of proxies, or addresses separated by commas'
-  )
-
 /** Every variable of the auth server, with how it is read. What is absent stays undefined here. */
 const variables = z.object({
-  PORT: port.optional(),
-  HOST: z.string().min(1).optional(),
-  SERVICE_URL: httpUrl.optional(),
-  PRIVATE_KEY: z
-    .string()
-    .regex(/^(?:0x)?[0-9a-fA-F]{64}$/, 'give 64 hex digits')
-    .optional(),
-  CHALLENGE_SECRET: z
-    .string()
-    .refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more')
-    .optional(),
-  SERVICE_DID: z
-    .string()
-    .regex(/^did:[a-z0-9]+:[\w.:%-]{1,110}$/, 'give a DID')
-    .optional(),
-  NETWORK_NAME: z
-    .string()
-    .regex(/^[A-Za-z][\w-]*(?::[A-Za-z][\w-]*)?$|^0x[0-9a-fA-F]{1,16}$/, 'give a network, such as rsk or rsk:testnet')
-    .optional(),
-  RPC_URL: httpUrl.optional(),
-  REGISTRY: address.optional(),
-  DATA_DIR: z.string().min(1).default('./data'),
-  USE_COOKIES: truth.optional(),
-  TRUSTED_ORIGINS: origins.default([]),
-  CORS_ORIGINS: origins.default([]),
-  TRUST_PROXY: trustProxy.default(false),
-  LOG_LEVEL: z
-    .enum(['debug', 'info', 'warn', 'error', 'silent'], { error: 'give debug, info, warn, error or silent' })
-    .default('info'),
-  METRICS_PORT: port.optional(),
-  REPLAY_PROTECTION: z.enum(['single-use', 'window'], { error: 'give single-use or window' }).optional(),
-  REFRESH_REUSE_GRACE_SECONDS: wholeNumber(0, 'give a number of seconds').optional(),
-  MAX_REQUESTS_PER_TIME_SLOT: wholeNumber(1, 'give a number of requests, at least 1').optional(),
-  TIME_SLOT_IN_SECONDS: wholeNumber(1, 'give a number of seconds, at least 1').optional(),
-  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: wholeNumber(1, 'give a number of seconds, at least 1').optional(),
-  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: wholeNumber(1, 'give a number of seconds, at least 1').optional(),
-  USER_SESSION_DURATION_IN_HOURS: positiveNumber('give a number of hours above 0').optional()
+  PORT: forms.port.optional(),
+  HOST: forms.text.default('127.0.0.1'),
+  SERVICE_URL: forms.serviceUrl.optional(),
+  PRIVATE_KEY: forms.privateKey.optional(),
+  CHALLENGE_SECRET: forms.secret.optional(),
+  SERVICE_DID: forms.did.optional(),
+  NETWORK_NAME: forms.network.optional(),
+  RPC_URL: forms.httpUrl.optional(),
+  REGISTRY: forms.address.optional(),
+  DATA_DIR: forms.text.default('./data'),
+  USE_COOKIES: forms.truth.optional(),
+  TRUSTED_ORIGINS: forms.origins.default([]),
+  CORS_ORIGINS: forms.origins.default([]),
+  TRUST_PROXY: forms.trustProxy.default(false),
+  LOG_LEVEL: forms.logLevel.default('info'),
+  METRICS_PORT: forms.port.optional(),
+  REPLAY_PROTECTION: forms.replayProtection.optional(),
+  REFRESH_REUSE_GRACE_SECONDS: forms.secondsOrNone.optional(),
+  MAX_REQUESTS_PER_TIME_SLOT: forms.requests.optional(),
+  TIME_SLOT_IN_SECONDS: forms.seconds.optional(),
+  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
+  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
+  USER_SESSION_DURATION_IN_HOURS: forms.hours.optional()
 })
 
 /** Names of all variables, for the test that holds the README against them. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
 
-/** Variables that are secrets: never shown, and also read from the file that `<NAME>_FILE` names. */
-const SECRETS = ['PRIVATE_KEY', 'CHALLENGE_SECRET'] as const
+/** Never shown, and also read from the file that `<NAME>_FILE` names. The address of a node often carries a key. */
+export const secretVariables: readonly string[] = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'RPC_URL']
+
+/** Those that each server has for itself under `all`, as `AUTH_PORT`. */
+const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
+
+// A private key that came into the wrong variable.
+const KEY = /[0-9a-f]{64,}/gi
+const MAX_SHOWN_LENGTH = 100
 
 /** What a server is told by its environment. */
-export type ServerEnv = z.output<typeof variables> & { name: ServerName; port: number; host: string }
+export type ServerEnv = z.output<typeof variables> & { name: ServerName; address: ServerAddress }
+
+/** Where a server listens, and the variable that says so. */
+export interface ServerAddress {
+  port: number
+  host: string
+  variable: string
+}
 
 /** Everything that is wrong with the environment, in one message. */
-export class EnvError extends Error {
+export class EnvError extends StartError {
   override readonly name = 'EnvError'
 
   constructor(problems: readonly string[]) {
-    super(`wrong environment:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`)
+    super(`Wrong environment:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`)
   }
 }
 
@@ -104,37 +75,51 @@ export class EnvError extends Error {
  * @throws EnvError naming every wrong variable at once; secrets are not shown
  */
 export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): ServerEnv {
-  const problems: string[] = []
-  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
   const spelling = (variable: string): string =>
-    isOneOfAll && (variable === 'PORT' || variable === 'SERVICE_URL') ? `${name.toUpperCase()}_${variable}` : variable
-  const values = Object.fromEntries(variableNames.map((variable) => [variable, given[spelling(variable)]]))
-  for (const secret of SECRETS) {
+    isOneOfAll && OWN_VARIABLES.includes(variable) ? `${name.toUpperCase()}_${variable}` : variable
+  const problems: string[] = []
+  const values: Record<string, string | undefined> = {}
+  for (const variable of variableNames) {
     try {
-      values[secret] = readSecret(given, secret)
+      values[variable] = secretVariables.includes(variable) ? readSecret(env, variable) : env[spelling(variable)]
     } catch (error) {
-      problems.push(error instanceof Error ? error.message : secret)
+      problems.push(error instanceof StartError ? error.message : variable)
     }
+    if (values[variable] === '') values[variable] = undefined
   }
   const parsed = variables.safeParse(values)
-  for (const issue of parsed.error?.issues ?? []) {
-    const variable = String(issue.path[0])
-    const isSecret = SECRETS.some((secret) => secret === variable)
-    const received = isSecret ? '(not shown)' : JSON.stringify(values[variable])
-    problems.push(`${spelling(variable)}: received ${received}; ${issue.message}`)
+  const wrong = new Map(parsed.error?.issues.map(({ path: [variable], message }) => [String(variable), message]))
+  for (const [variable, remedy] of wrong) {
+    problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
   if (parsed.data === undefined || problems.length > 0) throw new EnvError(problems)
-  const { PORT, HOST } = parsed.data
-  return { ...parsed.data, name, port: PORT ?? serverPorts[name], host: HOST ?? '127.0.0.1' }
+  const { PORT: port = serverPorts[name], HOST: host } = parsed.data
+  return { ...parsed.data, name, address: { port, host, variable: spelling('PORT') } }
 }
 
-function readSecret(env: Env, name: (typeof SECRETS)[number]): string | undefined {
-  const file = env[`${name}_FILE`]
-  if (file === undefined) return env[name]
-  if (env[name] !== undefined) throw new Error(`${name}: received together with ${name}_FILE; give one of the two`)
+/** Variables that are set and mean nothing under `all`, which deserves a word. */
+export function readUnusedVariables(env: Env, isAll: boolean): string[] {
+  return isAll ? OWN_VARIABLES.filter((variable) => (env[variable] ?? '') !== '') : []
+}
+
+function shown(variable: string, value: string): string {
+  if (secretVariables.includes(variable)) return '(not shown)'
+  const text = value.replace(KEY, '(not shown)')
+  return JSON.stringify(text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)
+}
+
+function readSecret(env: Env, name: string): string | undefined {
+  const file = env[`${name}_FILE`] ?? ''
+  const value = env[name] ?? ''
+  if (file === '') return value
+  if (value !== '') throw new StartError(`${name}: received together with ${name}_FILE; give one of the two`)
+  let content: string
   try {
-    return readFileSync(file, 'utf8').trim()
+    content = readFileSync(file, 'utf8').trim()
   } catch {
-    throw new Error(`${name}_FILE: received ${JSON.stringify(file)}; give a file that can be read`)
+    // The name is not shown: where a name is expected, a secret itself may have been given.
+    throw new StartError(`${name}_FILE: names no file that can be read`)
   }
+  if (content === '') throw new StartError(`${name}_FILE: names an empty file`)
+  return content
 }

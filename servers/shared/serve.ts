@@ -1,11 +1,30 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Express } from 'express'
-import type { Logger } from 'pino'
+import type { Duplex } from 'node:stream'
+import { answerClientErrors } from './answer-client-errors.js'
+import { reasonOf, StartError } from './start-error.js'
 
-const HEADERS_MILLISECONDS = 10_000
-const REQUEST_MILLISECONDS = 15_000
-const STOP_MILLISECONDS = 8_000
+/** How long a client may take, in milliseconds. */
+export interface Patience {
+  headers: number
+  /** Headers and body. */
+  request: number
+  /** Between two looks at who is late. */
+  check: number
+  /** For what is under way when the server stops. */
+  stop: number
+}
+
+const PATIENCE: Patience = { headers: 10_000, request: 14_000, check: 1_000, stop: 8_000 }
+const SWEEP_MILLISECONDS = 50
+
+/** Where to listen, and the variable that says so. */
+export interface ListenAddress {
+  /** 0: any that is free. */
+  port: number
+  host: string
+  variable: string
+}
 
 /** A server that listens. */
 export interface Running {
@@ -15,60 +34,67 @@ export interface Running {
   stop(): Promise<void>
 }
 
-/** An application for the port that was really taken, and how to let go of what it holds after its last answer. */
-export type Build = (port: number) => { app: Express; release: () => Promise<void> }
+/** What answers on the port that was really taken, and how to let go of what it holds after its last answer. */
+export type Build = (port: number) => { listener: RequestListener; release: () => Promise<void> }
 
 /**
  * Listens. A client that is slow with its headers or its body is let go, so that half-open connections hold nothing.
+ *
+ * @throws StartError when it cannot listen
  */
-export async function serve(where: { port: number; host: string }, build: Build): Promise<Running> {
-  const server = createServer({ connectionsCheckingInterval: 1_000 })
-  server.headersTimeout = HEADERS_MILLISECONDS
-  server.requestTimeout = REQUEST_MILLISECONDS
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(where.port, where.host, resolve)
+export async function serve(where: ListenAddress, build: Build, patience = PATIENCE): Promise<Running> {
+  const server = createServer({
+    connectionsCheckingInterval: patience.check,
+    headersTimeout: patience.headers,
+    requestTimeout: patience.request
   })
-  const { port, address, family } = server.address() as AddressInfo
-  const { app, release } = build(port)
-  server.on('request', app)
+  const { port, address, family } = await listening(server, where)
+  const { listener, release } = build(port)
+  const answers = new WeakMap<Duplex, ServerResponse>()
+  answerClientErrors(server, answers)
+  server.on('request', (req, res) => {
+    answers.set(req.socket, res)
+    // Nothing that a client does after this answer would be heard.
+    if (!server.listening) res.setHeader('Connection', 'close')
+    listener(req, res)
+  })
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     stop: async () => {
-      await closed(server)
+      await closed(server, patience.stop)
       await release()
     }
   }
 }
 
-/** Resolves when the last answer is out, at the latest after 8 s. */
-function closed(server: Server): Promise<void> {
+function listening(server: Server, { port, host, variable }: ListenAddress): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => {
+      const sentence = `Cannot listen on ${host}:${port} (HOST, ${variable}): ${reasonOf(error)}`
+      reject(new StartError(sentence, { cause: error }))
+    })
+    server.listen(port, host, () => {
+      server.removeAllListeners('error')
+      resolve(server.address() as AddressInfo)
+    })
+  })
+}
+
+/** Resolves when the last answer is out, at the latest when the time is up. */
+function closed(server: Server, milliseconds: number): Promise<void> {
   return new Promise((resolve) => {
+    // A connection that is kept alive becomes idle only after the answer that is under way.
+    const sweep = setInterval(() => {
+      server.closeIdleConnections()
+    }, SWEEP_MILLISECONDS)
     const tooLate = setTimeout(() => {
       server.closeAllConnections()
-    }, STOP_MILLISECONDS)
+    }, milliseconds)
     server.close(() => {
+      clearInterval(sweep)
       clearTimeout(tooLate)
       resolve()
     })
     server.closeIdleConnections()
   })
-}
-
-/** Stops everything at SIGTERM or SIGINT, and leaves with exit code 0; a second signal leaves at once. */
-export function stopAtSignal(running: readonly Running[], log: Logger): void {
-  let isStopping = false
-  const stop = (signal: NodeJS.Signals): void => {
-    if (isStopping) process.exit(1)
-    isStopping = true
-    log.info({ event: 'stopping', signal }, 'stopping')
-    void Promise.allSettled(running.map((server) => server.stop())).then((results) => {
-      const failures = results.filter((result) => result.status === 'rejected').length
-      log.info({ event: 'stopped', failures }, 'stopped')
-      log.flush()
-      process.exit(failures === 0 ? 0 : 1)
-    })
-  }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
 }

@@ -1,0 +1,52 @@
+/** Why a server cannot start, in one sentence for the operator. */
+export class StartError extends Error {
+  override readonly name: string = 'StartError'
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EADDRINUSE: 'the port is in use',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EEXIST: 'a file is in its place',
+  EISDIR: 'a folder is in its place',
+  ENOENT: 'it does not exist',
+  ENOSPC: 'the disk is full',
+  ENOTDIR: 'a part of its path is a file',
+  ENOTFOUND: 'no such host',
+  EPERM: 'the operation is not permitted',
+  EROFS: 'the disk is read-only',
+  SQLITE_CANTOPEN: 'it cannot be opened',
+  SQLITE_CORRUPT: 'the file is damaged',
+  SQLITE_FULL: 'the disk is full',
+  SQLITE_NOTADB: 'the file is no SQLite database',
+  SQLITE_READONLY: 'it can only be read'
+}
+
+/** The `code` that Node and SQLite give their errors. */
+export function codeOf(error: unknown): string | undefined {
+  // Not `instanceof`: an error may be of another realm.
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** Why something of the operating system failed, for people. */
+export function reasonOf(error: unknown): string {
+  const code = codeOf(error)
+  const known = code === undefined ? undefined : REASONS[code]
+  return known ?? code ?? (error instanceof Error ? error.message : String(error))
+}
+
+/** Runs a step of the start; what the operating system has against it becomes a sentence that begins with `what`. */
+export function startStep<T>(what: string, step: () => T): T {
+  try {
+    return step()
+  } catch (error) {
+    throw error instanceof StartError ? error : new StartError(`${what}: ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+/** What the operator reads of a failed start: never a stack. */
+export function sentenceOf(error: unknown): string {
+  if (error instanceof StartError) return error.message
+  return `The server cannot start: ${error instanceof Error ? error.message : String(error)}`
+}

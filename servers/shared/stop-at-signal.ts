@@ -1,0 +1,31 @@
+import type { Logger } from 'pino'
+import { describeError } from './describe-error.js'
+import type { Running } from './serve.js'
+
+/** A little less than the 10 s after which many supervisors kill. */
+const STOP_MILLISECONDS = 9_500
+
+/**
+ * Stops what runs by then at SIGTERM or SIGINT, and leaves with exit code 0; a second signal leaves at once.
+ *
+ * @param running - may still grow: a signal may come while servers start
+ */
+export function stopAtSignal(running: readonly Running[], log: Logger): void {
+  let isStopping = false
+  const stop = async (signal: NodeJS.Signals): Promise<void> => {
+    if (isStopping) process.exit(1)
+    isStopping = true
+    log.info({ event: 'stopping', signal }, 'stopping')
+    setTimeout(() => {
+      log.error({ event: 'stopped-late' }, 'what was under way did not end in time')
+      process.exit(1)
+    }, STOP_MILLISECONDS)
+    const results = await Promise.allSettled(running.map((server) => server.stop()))
+    const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
+    for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
+    log.info({ event: 'stopped' }, 'stopped')
+    process.exit(failures.length === 0 ? 0 : 1)
+  }
+  process.on('SIGTERM', (signal) => void stop(signal))
+  process.on('SIGINT', (signal) => void stop(signal))
+}

@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { runCli, ServerProcesses, spawnCli, type Ended } from '../support/server-process.js'
+import { ask } from '../support/server-client.js'
+import { temporaryFolder } from '../support/store-folder.js'
+
+describe('express-did-auth', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    servers = new ServerProcesses({ DATA_DIR: folder.path })
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  /** Expects one sentence on standard error, exit code 1, and nothing else. */
+  const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void => {
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
+  }
+
+  it('--help prints the usage', async () => {
+    const { code, stdout, stderr } = await runCli(['--help'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toMatch(/^usage: express-did-auth <command>\n/)
+  })
+
+  it('any other command, and none, exits with 2', async () => {
+    for (const args of [['relax'], ['constructor'], []]) {
+      const { code, stdout, stderr } = await runCli(args)
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/^usage: /)
+    }
+  })
+
+  it('names every wrong variable at once', async () => {
+    const PRIVATE_KEY = 'ab'.repeat(33)
+    const { code, stdout, stderr } = await runCli(['auth'], { PORT: 'x', PRIVATE_KEY, RPC_URL: 'node/customer-key' })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr.split('\n')).toEqual([
+      'Wrong environment:',
+      '  - PORT: received "x"; give a port, 0 to 65535',
+      '  - PRIVATE_KEY: received (not shown); give a private key of secp256k1, 64 hex digits',
+      '  - RPC_URL: received (not shown); give an http(s) URL',
+      ''
+    ])
+  })
+
+  it('names optional packages that are not installed', async () => {
+    const ended = await runCli(['all'], { TEST_MISSING: 'pino,better-sqlite3' })
+    expectSentence(ended, 'The servers need the packages better-sqlite3, pino: npm install better-sqlite3 pino')
+  })
+
+  it('says that the port is in use', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const address = other.address()
+    const PORT = typeof address === 'object' ? String(address?.port) : ''
+    const reason = 'the port is in use'
+    const env = { DATA_DIR: folder.path }
+    expectSentence(
+      await runCli(['auth'], { ...env, PORT }),
+      `Cannot listen on 127.0.0.1:${PORT} (HOST, PORT): ${reason}`
+    )
+    expectSentence(
+      await runCli(['auth'], { ...env, PORT: '0', METRICS_PORT: PORT }),
+      `Cannot listen on 127.0.0.1:${PORT} (HOST, METRICS_PORT): ${reason}`
+    )
+    other.close()
+  })
+
+  it('says that DATA_DIR cannot be used', async () => {
+    const DATA_DIR = `${folder.path}/file`
+    writeFileSync(DATA_DIR, '')
+    const sentence = `Cannot use the folder ${DATA_DIR} (DATA_DIR): a file is in its place`
+    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR }), sentence)
+  })
+
+  it('says that the database is none', async () => {
+    mkdirSync(`${folder.path}/auth`)
+    const file = `${folder.path}/auth/auth.db`
+    writeFileSync(file, 'words '.repeat(1000))
+    const sentence = `Cannot use ${file} (DATA_DIR): the file is no SQLite database`
+    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: folder.path }), sentence)
+  })
+
+  it('all starts every server, each by its own port, and metrics on theirs', async () => {
+    const env = { DATA_DIR: folder.path, PORT: '1', AUTH_PORT: '0', METRICS_PORT: '0' }
+    const { child, output, ended } = spawnCli(['all'], env)
+    while (!output().includes('"event":"ready"')) await new Promise((resolve) => setTimeout(resolve, 20))
+    const lines = output().trim().split('\n')
+    const events = lines.map((line) => JSON.parse(line) as Record<string, string>)
+    expect(events.map(({ event }) => event)).toEqual(['configuration', 'metrics', 'ready'])
+    expect(events[0]).toMatchObject({ level: 'warn', variable: 'PORT' })
+    expect((await ask(`${events[2]!.url!}/health`)).status).toBe(200)
+    expect((await ask(events[1]!.url!)).text).toContain('route="/health",method="GET",status="200"} 1')
+    child.kill('SIGINT')
+    expect((await ended).code).toBe(0)
+  })
+
+  it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {
+    const server = await servers.start({ LOG_LEVEL })
+    const lines = server.output().trim().split('\n')
+    expect(lines).toHaveLength(1)
+    expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'info', server: 'auth', event: 'ready', url: server.url })
+    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(server.serviceUrl).toBe(server.url.replace('127.0.0.1', 'localhost'))
+    expect(server.serviceDid).toMatch(/^did:ethr:rsk:0x[0-9a-f]{40}$/)
+  })
+
+  it('logs one line about what nobody foresaw, and exits with 1', async () => {
+    const secret = '0x1234567890abcdef'
+    for (const failure of [
+      'throw new Error(process.env.TEST_SECRET)',
+      'Promise.reject(new Error(process.env.TEST_SECRET))'
+    ]) {
+      const hook = `data:text/javascript,process.once('SIGUSR2', () => { ${failure} })`
+      const server = await servers.start({ TEST_SECRET: secret }, [hook])
+      server.signal('SIGUSR2')
+      const { code, stdout, stderr } = await server.ended
+      expect([code, stderr]).toEqual([1, ''])
+      const last = stdout.trim().split('\n').at(-1)!
+      expect(JSON.parse(last)).toMatchObject({ level: 'fatal', event: 'crashed', type: 'Error' })
+      expect(stdout).not.toContain(secret)
+    }
+  })
+})

@@ -1,0 +1,197 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { EnvError, readEnv, readUnusedVariables } from '../../servers/shared/read-env.js'
+import { temporaryFolder } from '../support/store-folder.js'
+
+/** The message that a wrong environment is refused with. */
+function refusal(env: Record<string, string>, isOneOfAll = false): string {
+  try {
+    readEnv(env, 'auth', isOneOfAll)
+  } catch (error) {
+    expect(error).toBeInstanceOf(EnvError)
+    return (error as EnvError).message
+  }
+  throw new Error('accepted')
+}
+
+describe('readEnv', () => {
+  it('completes an empty environment, and leaves to the library what the library knows', () => {
+    expect(readEnv({}, 'auth', false)).toEqual({
+      name: 'auth',
+      address: { port: 3000, host: '127.0.0.1', variable: 'PORT' },
+      HOST: '127.0.0.1',
+      DATA_DIR: './data',
+      TRUSTED_ORIGINS: [],
+      CORS_ORIGINS: [],
+      TRUST_PROXY: false,
+      LOG_LEVEL: 'info'
+    })
+  })
+
+  it('takes an empty variable for an absent one', () => {
+    expect(
+      readEnv({ PORT: '', RPC_URL: '', USE_COOKIES: '', PRIVATE_KEY: '', PRIVATE_KEY_FILE: '' }, 'auth', false)
+    ).toEqual(readEnv({}, 'auth', false))
+  })
+
+  it('reads every variable', () => {
+    const env = {
+      PORT: '0',
+      HOST: '::1',
+      SERVICE_URL: 'https://auth.example',
+      PRIVATE_KEY: `0x${'ab'.repeat(32)}`,
+      CHALLENGE_SECRET: 'a'.repeat(32),
+      SERVICE_DID: 'did:web:auth.example',
+      NETWORK_NAME: 'rsk:testnet',
+      RPC_URL: 'http://localhost:4444',
+      REGISTRY: `0x${'a'.repeat(40)}`,
+      DATA_DIR: '/data',
+      USE_COOKIES: 'true',
+      TRUSTED_ORIGINS: 'https://a.example, https://b.example:8443',
+      CORS_ORIGINS: 'https://a.example',
+      TRUST_PROXY: '1',
+      LOG_LEVEL: 'silent',
+      METRICS_PORT: '9464',
+      REPLAY_PROTECTION: 'window',
+      REFRESH_REUSE_GRACE_SECONDS: '0',
+      MAX_REQUESTS_PER_TIME_SLOT: '1000',
+      TIME_SLOT_IN_SECONDS: '1',
+      CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '60',
+      ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '900',
+      USER_SESSION_DURATION_IN_HOURS: '0.5'
+    }
+    expect(readEnv(env, 'auth', false)).toEqual({
+      ...env,
+      name: 'auth',
+      address: { port: 0, host: '::1', variable: 'PORT' },
+      PORT: 0,
+      USE_COOKIES: true,
+      TRUSTED_ORIGINS: ['https://a.example', 'https://b.example:8443'],
+      CORS_ORIGINS: ['https://a.example'],
+      TRUST_PROXY: 1,
+      METRICS_PORT: 9464,
+      REFRESH_REUSE_GRACE_SECONDS: 0,
+      MAX_REQUESTS_PER_TIME_SLOT: 1000,
+      TIME_SLOT_IN_SECONDS: 1,
+      CHALLENGE_EXPIRATION_TIME_IN_SECONDS: 60,
+      ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: 900,
+      USER_SESSION_DURATION_IN_HOURS: 0.5
+    })
+  })
+
+  it.each([
+    ['off', false],
+    ['false', false],
+    ['true', true],
+    ['0', 0],
+    ['2', 2],
+    ['loopback', ['loopback']],
+    ['10.0.0.0/8, ::1, uniquelocal', ['10.0.0.0/8', '::1', 'uniquelocal']]
+  ])('reads TRUST_PROXY=%s as %j', (text, value) => {
+    expect(readEnv({ TRUST_PROXY: text }, 'auth', false).TRUST_PROXY).toEqual(value)
+  })
+
+  it.each(['yes', '-1', '10.0.0.0/33', '10.0.0.0/8/8', '::1/129', 'proxy.example', '10.0.0'])(
+    'refuses TRUST_PROXY=%s',
+    (text) => {
+      expect(refusal({ TRUST_PROXY: text })).toContain('TRUST_PROXY: received')
+    }
+  )
+
+  it('names everything that is wrong in one message', () => {
+    const message = refusal({
+      PORT: '65536',
+      SERVICE_URL: 'a b',
+      SERVICE_DID: 'did:',
+      USE_COOKIES: 'yes',
+      CORS_ORIGINS: 'https://a.example/path',
+      LOG_LEVEL: 'loud',
+      MAX_REQUESTS_PER_TIME_SLOT: '0',
+      USER_SESSION_DURATION_IN_HOURS: '1e3'
+    })
+    expect(message.split('\n')).toEqual([
+      'Wrong environment:',
+      '  - PORT: received "65536"; give a port, 0 to 65535',
+      '  - SERVICE_URL: received "a b"; give a URL of printable ASCII without space',
+      '  - SERVICE_DID: received "did:"; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
+      '  - USE_COOKIES: received "yes"; give true or false',
+      '  - CORS_ORIGINS: received "https://a.example/path"; give origins separated by commas, such as https://app.example',
+      '  - LOG_LEVEL: received "loud"; give debug, info, warn, error or silent',
+      '  - MAX_REQUESTS_PER_TIME_SLOT: received "0"; give a number of requests, at least 1',
+      '  - USER_SESSION_DURATION_IN_HOURS: received "1e3"; give a number of hours above 0'
+    ])
+  })
+
+  it.each([
+    ['PRIVATE_KEY', 'ab'.repeat(31)],
+    ['PRIVATE_KEY', '0'.repeat(64)],
+    ['PRIVATE_KEY', 'f'.repeat(64)],
+    ['CHALLENGE_SECRET', 'thirty-one bytes are not enough'],
+    ['RPC_URL', 'node.example/key-of-a-customer']
+  ])('does not show a %s that is wrong', (name, value) => {
+    const message = refusal({ [name]: value })
+    expect(message).toContain(`${name}: received (not shown); `)
+    expect(message).not.toContain(value)
+  })
+
+  it('does not show a private key in the wrong place', () => {
+    const key = 'ab'.repeat(32)
+    const message = refusal({ SERVICE_DID: key, PORT: `0x${key}`, PRIVATE_KEY_FILE: key, CHALLENGE_SECRET_FILE: key })
+    expect(message.split('\n')).toHaveLength(5)
+    expect(message).not.toContain(key)
+  })
+
+  it('reads port and URL of one server of all by their own names', () => {
+    const env = {
+      AUTH_PORT: '8000',
+      AUTH_SERVICE_URL: 'https://auth.example',
+      PORT: '1',
+      SERVICE_URL: 'https://x.example'
+    }
+    expect(readEnv(env, 'auth', true)).toMatchObject({
+      address: { port: 8000, variable: 'AUTH_PORT' },
+      SERVICE_URL: 'https://auth.example'
+    })
+    expect(refusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
+  })
+})
+
+describe('readUnusedVariables', () => {
+  it('names what `all` does not read', () => {
+    expect(readUnusedVariables({ PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }, true)).toEqual(['PORT'])
+    expect(readUnusedVariables({ PORT: '1' }, false)).toEqual([])
+  })
+})
+
+describe('a secret in a file', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+  })
+  afterEach(() => {
+    folder.remove()
+  })
+
+  it('is read from the file that <NAME>_FILE names, without the line feed at its end', () => {
+    const file = `${folder.path}/secret`
+    writeFileSync(file, `${'s'.repeat(40)}\n`)
+    expect(readEnv({ CHALLENGE_SECRET_FILE: file }, 'auth', false).CHALLENGE_SECRET).toBe('s'.repeat(40))
+  })
+
+  it('is refused together with the variable itself, when it cannot be read, and when it is empty', () => {
+    const file = `${folder.path}/empty`
+    writeFileSync(file, '\n')
+    const message = refusal({
+      PRIVATE_KEY: 'ab'.repeat(32),
+      PRIVATE_KEY_FILE: file,
+      CHALLENGE_SECRET_FILE: file,
+      RPC_URL_FILE: folder.path
+    })
+    expect(message.split('\n')).toEqual([
+      'Wrong environment:',
+      '  - PRIVATE_KEY: received together with PRIVATE_KEY_FILE; give one of the two',
+      '  - CHALLENGE_SECRET_FILE: names an empty file',
+      '  - RPC_URL_FILE: names no file that can be read'
+    ])
+  })
+})

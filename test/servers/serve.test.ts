@@ -1,0 +1,181 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { once } from 'node:events'
+import { Agent, get, type IncomingMessage, type RequestListener } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { serve, type Running } from '../../servers/shared/serve.js'
+import { exchange } from '../support/malformed-run.js'
+
+const patience = { headers: 200, request: 300, check: 50, stop: 300 }
+const running: (Running & { released: boolean })[] = []
+
+async function start(listener: RequestListener): Promise<Running & { released: boolean; port: number }> {
+  let port = 0
+  const state = { released: false }
+  const build = (taken: number) => {
+    port = taken
+    return { listener, release: async () => void (state.released = true) }
+  }
+  const server = Object.assign(state, await serve({ port: 0, host: '127.0.0.1', variable: 'PORT' }, build, patience), {
+    port
+  })
+  running.push(server)
+  return server
+}
+
+const answer: RequestListener = (req, res) => {
+  req.resume().on('end', () => res.end('answer'))
+}
+
+/** An answer that is held back until the test lets it go. */
+function heldBack(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
+  let release = (): void => undefined
+  let arrive = (): void => undefined
+  const arrived = new Promise<void>((resolve) => (arrive = resolve))
+  const listener: RequestListener = (_req, res) => {
+    release = () => res.end('answer')
+    arrive()
+  }
+  return {
+    listener,
+    arrived,
+    release: () => {
+      release()
+    }
+  }
+}
+
+const ask = (port: number, agent?: Agent): Promise<{ text: string; headers: IncomingMessage['headers'] }> =>
+  new Promise((resolve, reject) => {
+    get({ port, host: '127.0.0.1', agent }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      response.on('end', () => {
+        resolve({ text, headers: response.headers })
+      })
+    }).on('error', reject)
+  })
+
+async function open(port: number, text: string): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' }).resume()
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  if (text !== '') socket.write(text)
+  return socket
+}
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((server) => server.stop()))
+})
+
+describe('serve', () => {
+  it('says in one sentence that a port is in use, and which variable names it', async () => {
+    const { port } = await start(answer)
+    await expect(
+      serve({ port, host: '127.0.0.1', variable: 'AUTH_PORT' }, () => ({
+        listener: answer,
+        release: async () => undefined
+      }))
+    ).rejects.toThrow(`Cannot listen on 127.0.0.1:${port} (HOST, AUTH_PORT): the port is in use`)
+  })
+
+  it.each([
+    ['no HTTP', 'hello\r\n\r\n', 400, 'Bad Request'],
+    ['a header without a name', 'GET / HTTP/1.1\r\n: a\r\n\r\n', 400, 'Bad Request'],
+    ['a NUL in a header', 'GET / HTTP/1.1\r\nHost: a\u0000\r\n\r\n', 400, 'Bad Request'],
+    [
+      'headers of 20,000 bytes',
+      `GET / HTTP/1.1\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`,
+      431,
+      'Request Header Fields Too Large'
+    ],
+    ['half a request line', 'GET /', 400, 'Bad Request'],
+    [
+      'a chunk without a size',
+      'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+      400,
+      'Bad Request'
+    ]
+  ])('answers %s in plain text', async (_what, bytes, status, reason) => {
+    const { port } = await start(answer)
+    const { text, hung } = await exchange(port, Buffer.from(bytes), 2_000)
+    expect(hung).toBe(false)
+    expect(text.split('\r\n')).toEqual([
+      `HTTP/1.1 ${status} ${reason}`,
+      'Content-Type: text/plain; charset=utf-8',
+      'X-Content-Type-Options: nosniff',
+      `Content-Length: ${reason.length}`,
+      'Connection: close',
+      '',
+      reason
+    ])
+  })
+
+  it('writes nothing into an answer that is under way', async () => {
+    const { port } = await start((_req, res) => {
+      res.write('begun')
+    })
+    const socket = await open(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await pause(50)
+    socket.write('nonsense\r\n\r\n')
+    await once(socket, 'close')
+    expect(text).toContain('begun')
+    expect(text).not.toContain('400')
+  })
+
+  it.each([
+    ['says nothing', ''],
+    ['sends half its headers', 'GET / HTTP/1.1\r\nHo'],
+    ['sends half its body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{']
+  ])('lets go of 50 clients of whom each %s', async (_what, text) => {
+    const { port } = await start(answer)
+    const sockets = await Promise.all(Array.from({ length: 50 }, () => open(port, text)))
+    const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
+    expect((await ask(port)).text).toBe('answer')
+    await closed
+  })
+})
+
+describe('stop', () => {
+  it('finishes what is under way, and then releases', async () => {
+    const { listener, arrived, release } = heldBack()
+    const server = await start(listener)
+    const asked = ask(server.port, new Agent({ keepAlive: true }))
+    await arrived
+    const stopped = server.stop()
+    await pause(60)
+    expect(server.released).toBe(false)
+    release()
+    expect((await asked).text).toBe('answer')
+    await stopped
+    expect(server.released).toBe(true)
+  })
+
+  it('does not wait for connections that are kept alive', async () => {
+    const server = await start(answer)
+    const agent = new Agent({ keepAlive: true })
+    await ask(server.port, agent)
+    const startedAt = performance.now()
+    await server.stop()
+    expect(performance.now() - startedAt).toBeLessThan(200)
+  })
+
+  it('accepts no new connection', async () => {
+    const server = await start(answer)
+    await server.stop()
+    await expect(ask(server.port)).rejects.toThrow('ECONNREFUSED')
+  })
+
+  it('cuts off what does not end in time', async () => {
+    const { listener, arrived } = heldBack()
+    const server = await start(listener)
+    const asked = ask(server.port)
+    const refused = expect(asked).rejects.toThrow('socket hang up')
+    await arrived
+    await server.stop()
+    await refused
+    expect(server.released).toBe(true)
+  })
+})

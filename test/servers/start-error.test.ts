@@ -1,0 +1,57 @@
+import { describe, expect, it } from '@jest/globals'
+import { assertPackagesInstalled } from '../../servers/shared/required-packages.js'
+import { sentenceOf, StartError, startStep } from '../../servers/shared/start-error.js'
+
+describe('assertPackagesInstalled', () => {
+  it('is silent when all are there', () => {
+    const asked: string[] = []
+    assertPackagesInstalled((name) => asked.push(name))
+    expect(asked).toEqual(['better-sqlite3', 'cors', 'express', 'helmet', 'pino', 'prom-client', 'zod'])
+  })
+
+  it('names what is missing and the command that installs it', () => {
+    const without =
+      (...missing: string[]) =>
+      (): void => {
+        assertPackagesInstalled((name) => {
+          if (missing.includes(name)) throw new Error('not found')
+        })
+      }
+    expect(without('pino')).toThrow('The servers need the package pino: npm install pino')
+    expect(without('cors', 'zod')).toThrow('The servers need the packages cors, zod: npm install cors zod')
+  })
+})
+
+describe('startStep', () => {
+  it.each([
+    ['EACCES', 'permission denied'],
+    ['EROFS', 'the disk is read-only'],
+    ['ENOSPC', 'the disk is full'],
+    ['SQLITE_NOTADB', 'the file is no SQLite database'],
+    ['ESTRANGE', 'ESTRANGE']
+  ])('says of %s: %s', (code, reason) => {
+    const step = (): void => {
+      startStep('Cannot use it', () => {
+        throw Object.assign(new Error('open /somewhere'), { code })
+      })
+    }
+    expect(step).toThrow(`Cannot use it: ${reason}`)
+  })
+
+  it('leaves a sentence as it is', () => {
+    const sentence = new StartError('The file is empty')
+    expect(() =>
+      startStep('Cannot use it', () => {
+        throw sentence
+      })
+    ).toThrow(sentence)
+  })
+})
+
+describe('sentenceOf', () => {
+  it('never shows a stack', () => {
+    expect(sentenceOf(new StartError('No.'))).toBe('No.')
+    expect(sentenceOf(new TypeError('nothing works'))).toBe('The server cannot start: nothing works')
+    expect(sentenceOf('nothing')).toBe('The server cannot start: nothing')
+  })
+})

@@ -1,0 +1,26 @@
+/**
+ * Loaded into a process by `--import`, as Jest's moduleNameMapper is in a test: the package by its own name means the
+ * sources, so that no build is needed and none can be old.
+ *
+ * `TEST_EXPRESS=4` lets `express` mean Express 4; a package named in `TEST_MISSING` is not installed.
+ */
+import { register } from 'node:module'
+
+const { TEST_EXPRESS, TEST_MISSING = '' } = process.env
+const src = new URL('../../src/', import.meta.url).href
+const names: Record<string, string> = {
+  'express-did-auth': `${src}index.ts`,
+  'express-did-auth/protocol': `${src}protocol/index.ts`,
+  'express-did-auth/stores/sqlite': `${src}stores/sqlite.ts`,
+  ...(TEST_EXPRESS === '4' && { express: 'express4' })
+}
+
+const hook = `
+  const names = new Map(Object.entries(${JSON.stringify(names)}))
+  const missing = new Set(${JSON.stringify(TEST_MISSING.split(','))})
+  export function resolve(name, context, next) {
+    if (missing.has(name)) throw Object.assign(new Error('hidden'), { code: 'ERR_MODULE_NOT_FOUND' })
+    return next(names.get(name) ?? name, context)
+  }`
+
+register(`data:text/javascript,${encodeURIComponent(hook)}`)
