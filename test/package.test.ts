@@ -122,10 +122,10 @@ describe('the package as a user gets it', () => {
     await whileRunning(inside, 'require.cjs', visit)
   }, 30_000)
 
-  it('has types for a strict consumer under nodenext, whose libraries are checked too', async () => {
+  it('has types for strict consumers of both module kinds under nodenext, whose libraries are checked too', async () => {
     const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: false }
-    const settings = { compilerOptions: { ...compilerOptions, noEmit: true }, files: ['consumer.mts'] }
-    writeFileSync(join(project, 'consumer.mts'), CONSUMER)
+    const settings = { compilerOptions: { ...compilerOptions, noEmit: true }, files: ['consumer.mts', 'consumer.cts'] }
+    for (const name of settings.files) writeFileSync(join(project, name), CONSUMER)
     writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(project, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
   }, 60_000)
