@@ -1,0 +1,249 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { didOfPrivateKey, errorTexts, MemoryStore } from 'express-did-auth'
+import ts from 'typescript'
+import { authApp } from '../servers/auth/app.js'
+import { jsonLog } from '../servers/shared/json-log.js'
+import { readEnv, secretVariables, variableNames } from '../servers/shared/read-env.js'
+import { defaults } from '../src/config-options.js'
+import { errorStatuses } from '../src/http/send-error.js'
+import { anchorsOf, linksOf, readMarkdown, tableUnder } from './support/readme.js'
+import { runExample } from './support/run-example.js'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const readme = readMarkdown(join(root, 'README.md'))
+const documents = ['README.md', 'SECURITY.md', 'CHANGELOG.md']
+const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  scripts: Record<string, string>
+  exports: Record<string, unknown>
+  bin: Record<string, string>
+}
+
+const inCode = (name: string): string => `\`${name}\``
+
+interface Member {
+  isRequired: boolean
+  type: string
+}
+
+/** The members of an interface, wherever in src it stands. */
+function membersOf(interfaceName: string): Record<string, Member> {
+  for (const file of readdirSync(join(root, 'src')).filter((name) => name.endsWith('.ts'))) {
+    const source = ts.createSourceFile(file, readFileSync(join(root, 'src', file), 'utf8'), ts.ScriptTarget.ES2023)
+    for (const node of source.statements) {
+      if (!ts.isInterfaceDeclaration(node) || node.name.text !== interfaceName) continue
+      const members = node.members.filter(ts.isPropertySignature)
+      return Object.fromEntries(
+        members.map((member) => [
+          member.name.getText(source),
+          { isRequired: member.questionToken === undefined, type: member.type?.getText(source) ?? '' }
+        ])
+      )
+    }
+  }
+  throw new Error(`no interface ${interfaceName}`)
+}
+
+describe("README's table of options", () => {
+  const rows = tableUnder(readme, 'Options')
+  const members = membersOf('DidAuthConfig')
+
+  it('names every option once, in the order of the configuration', () => {
+    expect(rows.map(([name]) => name)).toEqual(Object.keys(members).map(inCode))
+  })
+
+  it.each(rows)('tells type and necessity of %s', (name, type, required) => {
+    const member = members[name.slice(1, -1)]
+    expect(type).toBe(inCode(member!.type))
+    expect(required).toBe(member!.isRequired ? 'yes' : 'no')
+  })
+
+  it.each(rows)('tells the default of %s', (name, _type, required, shown) => {
+    const option = name.slice(1, -1)
+    if (required === 'yes') expect(shown).toBe('')
+    else if (Object.hasOwn(defaults, option)) expect(shown).toBe(inCode(textOf((defaults as never)[option])))
+    // One that depends on something, or is nothing, is told in words.
+    else expect(shown).toMatch(/^\w/)
+  })
+})
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+describe("README's table of variables", () => {
+  const rows = tableUnder(readme, 'Environment variables')
+  const shownDefaults = Object.fromEntries(rows.map(([name, shown]) => [name!.slice(1, -1), shown!]))
+
+  it('names every variable of the auth server once', () => {
+    expect(rows.map(([name]) => name)).toEqual(variableNames.map(inCode))
+  })
+
+  it('tells the defaults that the server has', () => {
+    const env = readEnv({}, 'auth', false)
+    expect(shownDefaults).toMatchObject({
+      PORT: inCode(String(env.address.port)),
+      HOST: inCode(env.HOST),
+      DATA_DIR: inCode(env.DATA_DIR),
+      LOG_LEVEL: inCode(env.LOG_LEVEL)
+    })
+    expect(env).toMatchObject({ TRUSTED_ORIGINS: [], CORS_ORIGINS: [], TRUST_PROXY: false })
+  })
+
+  it('tells the defaults that the options have', () => {
+    const optionOf = (variable: string): string =>
+      variable.toLowerCase().replaceAll(/_(\w)/g, (_match, letter: string) => letter.toUpperCase())
+    const ofOptions = variableNames.filter(
+      (name) => name !== 'TRUSTED_ORIGINS' && Object.hasOwn(defaults, optionOf(name))
+    )
+    expect(ofOptions).toHaveLength(9)
+    const expected = ofOptions.map((name) => [name, inCode(textOf((defaults as never)[optionOf(name)]))])
+    expect(ofOptions.map((name) => [name, shownDefaults[name]])).toEqual(expected)
+  })
+
+  it.each(secretVariables)('is followed by %s from a file, which the server reads', (name) => {
+    expect(readme.prose).toContain(`${name}_FILE`)
+    const missing = join(root, 'no-such-file')
+    expect(() => readEnv({ [`${name}_FILE`]: missing }, 'auth', false)).toThrow(`${name}_FILE`)
+  })
+})
+
+describe("README's table of errors", () => {
+  it('tells code, status and text of every error', () => {
+    const rows = tableUnder(readme, 'Errors').map(([code, status, text]) => [code, status, text])
+    expect(rows).toEqual(
+      Object.entries(errorTexts).map(([code, text]) => [
+        inCode(code),
+        String(errorStatuses[code as keyof typeof errorStatuses]),
+        text
+      ])
+    )
+  })
+})
+
+describe.each(documents)('%s', (file) => {
+  const document = readMarkdown(join(root, file))
+
+  it('links to files and headings that exist', () => {
+    const broken = linksOf(document).filter((target) => {
+      if (/^https?:/.test(target)) return false
+      const [path = '', anchor] = target.split('#')
+      const linked = path === '' ? document : undefined
+      if (path !== '' && !existsSync(join(root, path))) return true
+      return anchor !== undefined && !anchorsOf(linked ?? readMarkdown(join(root, path))).includes(anchor)
+    })
+    expect(broken).toEqual([])
+  })
+
+  it('names scripts, subpaths and files that exist', () => {
+    const scripts = [...document.text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
+    expect(scripts.filter((name) => !(name in packageJson.scripts))).toEqual([])
+    const subpaths = [...document.text.matchAll(/express-did-auth(\/[\w/-]+)/g)].map(([, path]) => `.${path!}`)
+    expect(subpaths.filter((path) => !(path in packageJson.exports))).toEqual([])
+    const files = [...document.text.matchAll(/\b(?:examples|src|servers|test)\/[\w./-]+\.\w+/g)].map(([path]) => path)
+    expect(files.filter((path) => !existsSync(join(root, path)))).toEqual([])
+  })
+
+  it('names no path of any one machine', () => {
+    expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var|usr)\//)
+  })
+})
+
+describe("README's code", () => {
+  const folder = join(root, '.cache/readme')
+  const typescript = readme.blocks.filter(({ language }) => language === 'ts').map(({ code }) => code)
+  const [quickstart, ...fragments] = typescript
+  const names = ['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url']
+  const stubs = `const describe = (_name: string, cases: () => void): void => cases()
+const it = (_name: string, _run: () => Promise<void>): void => undefined
+`
+  // What has no types of its own is declared beside the code that uses it.
+  const declarations = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.d.ts'))
+    .map((name) => join(root, 'src', name))
+  const files = fragments.map((code, index) => ({ path: join(folder, `fragment-${index}.ts`), code }))
+
+  beforeAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true })
+    for (const { path, code } of files) {
+      const used = names.filter((name) => new RegExp(`\\b${name}\\b`).test(code))
+      const given = `import { ${used.join(', ')} } from '../../test/support/readme-names.js'\n`
+      writeFileSync(path, `${given}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
+    }
+  })
+
+  afterAll(async () => {
+    jest.restoreAllMocks()
+    const { server } = await import('./support/readme-names.js')
+    server.closeAllConnections()
+    server.close()
+  })
+
+  it('starts with the quickstart, which is examples/quickstart.ts word for word', () => {
+    expect(quickstart).toBe(readFileSync(join(root, 'examples/quickstart.ts'), 'utf8'))
+  })
+
+  it('has the wallet of examples/wallet.mjs', () => {
+    const [wallet] = readme.blocks.filter(({ language }) => language === 'js')
+    const withoutComments = readFileSync(join(root, 'examples/wallet.mjs'), 'utf8').replaceAll(/^\/\/.*\n/gm, '')
+    expect(wallet!.code).toBe(withoutComments)
+  })
+
+  it('compiles under the strict settings of this project', () => {
+    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
+      config: object
+    }
+    const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+    const sources = [...files.map(({ path }) => path), ...declarations]
+    const program = ts.createProgram(sources, options)
+    const faults = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
+      return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+    })
+    expect(faults).toEqual([])
+  }, 60_000)
+
+  it.each(files.map(({ code, path }) => [code.split('\n')[0]!, path]))('runs: %s', async (_line, path) => {
+    jest.spyOn(console, 'log').mockImplementation(() => undefined)
+    await import(path)
+  })
+
+  it('has steps for the shell that log in, refresh and log out at the auth server', async () => {
+    const [steps] = readme.blocks.filter(({ language, code }) => language === 'sh' && code.includes('curl'))
+    const privateKey = '09'.repeat(32)
+    const { listener, close } = authApp({
+      env: readEnv({ LOG_LEVEL: 'silent' }, 'auth', false),
+      identity: { privateKey, challengeSecret: 's'.repeat(32), serviceDid: await didOfPrivateKey(privateKey) },
+      serviceUrl: 'http://localhost:3000',
+      store: new MemoryStore(),
+      log: jsonLog({ LOG_LEVEL: 'silent', name: 'auth' }),
+      metrics: undefined
+    })
+    const server: Server = createServer(listener)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const script = steps!.code.replace('URL=http://localhost:3000', `URL=http://127.0.0.1:${port}`)
+    try {
+      const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root })
+      expect(stdout).toMatch(
+        /^\{"did":"did:ethr:rsk:0x[0-9a-f]{40}"\}\{"accessToken":"[^"]+","refreshToken":"[^"]+"\}$/
+      )
+    } finally {
+      server.closeAllConnections()
+      server.close()
+      await close()
+    }
+  }, 30_000)
+})
+
+describe('runExample', () => {
+  it('says so when nothing listens', async () => {
+    await expect(runExample(async () => undefined)).rejects.toThrow('0 servers instead of one')
+  })
+})
