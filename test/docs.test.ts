@@ -13,6 +13,7 @@ import { jsonLog } from '../servers/shared/json-log.js'
 import { readEnv, secretVariables, variableNames } from '../servers/shared/read-env.js'
 import { defaults } from '../src/config-options.js'
 import { errorStatuses } from '../src/http/send-error.js'
+import { listSourceFiles } from './support/read-imports.js'
 import { anchorsOf, linksOf, readMarkdown, tableUnder } from './support/readme.js'
 import { runExample } from './support/run-example.js'
 
@@ -152,6 +153,27 @@ describe.each(documents)('%s', (file) => {
 
   it('names no path of any one machine', () => {
     expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var|usr)\//)
+  })
+})
+
+describe("README's chapter on operating", () => {
+  const chapter = readme.prose.split(/^## /m).find((part) => part.startsWith('Operating\n'))!
+  const sources = ['src', 'servers']
+    .flatMap((folder) => listSourceFiles(root, [folder]))
+    .map((file) => readFileSync(join(root, file), 'utf8'))
+    .join('\n')
+
+  it('names events that are logged', () => {
+    const [, listed = ''] = /Events worth a\s+look:([^]*?)\./.exec(chapter)!
+    const events = [...listed.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!)
+    expect(events.length).toBeGreaterThan(3)
+    expect(events.filter((name) => !sources.includes(`event: '${name}'`))).toEqual([])
+  })
+
+  it('names metrics that are served', () => {
+    const metrics = [...chapter.matchAll(/`(did_auth_\w+)`/g)].map(([, name]) => name!)
+    expect(metrics).toHaveLength(2)
+    expect(metrics.filter((name) => !sources.includes(`name: '${name}'`))).toEqual([])
   })
 })
 
