@@ -8,6 +8,8 @@ export interface MalformedRun {
   statuses: Record<string, number>
   /** Requests answered 5xx, not answered in time, or with a stack or HTML in the answer: none is what we want. */
   faults: string[]
+  /** Answers that were a page of Express's own: a host's affair, and for a server of ours a fault. */
+  pages: number
 }
 
 const PARALLEL = 16
@@ -20,7 +22,7 @@ export async function runMalformed(
   requests: readonly MalformedRequest[],
   hangMilliseconds = 5_000
 ): Promise<MalformedRun> {
-  const run: MalformedRun = { sent: 0, statuses: {}, faults: [] }
+  const run: MalformedRun = { sent: 0, statuses: {}, faults: [], pages: 0 }
   const queue = [...requests]
   const work = async (): Promise<void> => {
     for (let request = queue.pop(); request !== undefined; request = queue.pop()) {
@@ -32,6 +34,7 @@ export async function runMalformed(
       if (status.startsWith('5')) run.faults.push(`${status}: ${request.name}`)
       // A URL that Express cannot parse gets its own 404, and reaches no route.
       const isOfExpress = status === '404' && text.includes('<pre>Cannot ')
+      if (isOfExpress) run.pages += 1
       if (LEAK.test(text) && !isOfExpress) run.faults.push(`leaks: ${request.name}: ${text.slice(0, 300)}`)
     }
   }
