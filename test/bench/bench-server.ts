@@ -53,16 +53,17 @@ if (variant === 'siwe') {
 app.get('/bare', (_req, res) => {
   res.json({ hello: 'world' })
 })
-const drained =
-  (body: object): express.RequestHandler =>
-  (req, res) => {
-    req.on('end', () => {
-      res.json(body)
-    })
-    req.resume()
-  }
-app.post('/bare-challenge', drained(challenge))
-app.post('/bare-tokens', drained(tokens))
+// A route as an Express developer writes it, which reads its JSON, and one that only drains the body.
+const answers: express.RequestHandler[] = [challenge, tokens].map((body) => (_req, res) => {
+  res.json(body)
+})
+const drain: express.RequestHandler = (req, _res, next) => {
+  req.on('end', next).resume()
+}
+app.post('/bare-challenge', express.json(), answers[0]!)
+app.post('/bare-tokens', express.json(), answers[1]!)
+app.post('/drained-challenge', drain, answers[0]!)
+app.post('/drained-tokens', drain, answers[1]!)
 
 const server = app.listen(0, '127.0.0.1', () => {
   process.send?.({ port: (server.address() as { port: number }).port })
