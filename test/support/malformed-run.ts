@@ -43,7 +43,11 @@ export async function runMalformed(
 }
 
 /** Sends bytes, half-closes, and reads until the other side ends or the time is up. */
-export function exchange(port: number, bytes: Buffer, hangMilliseconds: number): Promise<{ text: string; hung: boolean }> {
+export function exchange(
+  port: number,
+  bytes: Buffer,
+  hangMilliseconds: number
+): Promise<{ text: string; hung: boolean }> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
     const socket = connect({ port, host: '127.0.0.1' })
