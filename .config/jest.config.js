@@ -44,6 +44,8 @@ export default {
         '<rootDir>/test/setup-did-auth*.test.ts',
         '<rootDir>/test/servers/**/*.test.ts'
       ],
+      // Without Express, and not worth the time of their processes twice.
+      testPathIgnorePatterns: ['/test/servers/(?:cli|identity|read-env|serve|start-error)[.]test[.]ts$'],
       // Code and tests alike get Express 4, whoever imports it.
       moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
     }

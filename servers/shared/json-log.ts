@@ -2,8 +2,16 @@ import type { RequestHandler } from 'express'
 import { pino, type DestinationStream, type Logger } from 'pino'
 import type { ServerEnv } from './read-env.js'
 
-/** JSON lines on standard output. Fields are chosen by whoever writes a line; nothing of a request gets in by itself. */
-export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination?: DestinationStream): Logger {
+/**
+ * JSON lines on standard output, each written before the next thing happens: pino's own way loses the order of the last
+ * lines, or writes one twice, when the process ends.
+ *
+ * Fields are chosen by whoever writes a line; nothing of a request gets in by itself.
+ */
+export function jsonLog(
+  env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>,
+  destination: DestinationStream = pino.destination({ dest: 1, sync: true })
+): Logger {
   const options = {
     level: env.LOG_LEVEL,
     base: { server: env.name },
@@ -12,7 +20,7 @@ export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination?
     // A second lock: no line of ours has these.
     redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
   }
-  return destination === undefined ? pino(options) : pino(options, destination)
+  return pino(options, destination)
 }
 
 /** The one line that says that a server can be used; it is written at every log level. */

@@ -75,6 +75,8 @@ function listening(server: Server, { port, host, variable }: ListenAddress): Pro
     })
     server.listen(port, host, () => {
       server.removeAllListeners('error')
+      // A connection that could not be accepted, because files ran out, is lost; the server is not.
+      server.on('error', () => undefined)
       resolve(server.address() as AddressInfo)
     })
   })

@@ -3,6 +3,8 @@ export class StartError extends Error {
   override readonly name: string = 'StartError'
 }
 
+const NO_NATIVE_PART = 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
+
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EADDRINUSE: 'the port is in use',
@@ -15,6 +17,7 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'no such host',
   EPERM: 'the operation is not permitted',
   EROFS: 'the disk is read-only',
+  ERR_DLOPEN_FAILED: NO_NATIVE_PART,
   SQLITE_CANTOPEN: 'it cannot be opened',
   SQLITE_CORRUPT: 'the file is damaged',
   SQLITE_FULL: 'the disk is full',
@@ -33,7 +36,8 @@ export function codeOf(error: unknown): string | undefined {
 export function reasonOf(error: unknown): string {
   const code = codeOf(error)
   const known = code === undefined ? undefined : REASONS[code]
-  return known ?? code ?? (error instanceof Error ? error.message : String(error))
+  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+  return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
 /** Runs a step of the start; what the operating system has against it becomes a sentence that begins with `what`. */

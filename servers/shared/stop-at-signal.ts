@@ -6,14 +6,15 @@ import type { Running } from './serve.js'
 const STOP_MILLISECONDS = 9_500
 
 /**
- * Stops what runs by then at SIGTERM or SIGINT, and leaves with exit code 0; a second signal leaves at once.
+ * Stops what runs by then at SIGTERM or SIGINT, and leaves with exit code 0. Further signals change nothing: at Ctrl-C
+ * the terminal sends one and npm passes on another.
  *
  * @param running - may still grow: a signal may come while servers start
  */
 export function stopAtSignal(running: readonly Running[], log: Logger): void {
   let isStopping = false
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
-    if (isStopping) process.exit(1)
+    if (isStopping) return
     isStopping = true
     log.info({ event: 'stopping', signal }, 'stopping')
     setTimeout(() => {

@@ -1,9 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { runCli, ServerProcesses, spawnCli, type Ended } from '../support/server-process.js'
 import { ask } from '../support/server-client.js'
 import { temporaryFolder } from '../support/store-folder.js'
+
+// Processes that start beside each other on a slow machine.
+jest.setTimeout(30_000)
 
 describe('express-did-auth', () => {
   const folder = { path: '', remove: (): void => undefined }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import { serve } from '../../servers/shared/serve.js'
 import { malformedRequests, sampleOf } from '../support/malformed-requests.js'
 import { runMalformed } from '../support/malformed-run.js'
@@ -7,6 +7,8 @@ import { ask, logIn, me } from '../support/server-client.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
+
+jest.setTimeout(30_000)
 
 describe('malformed requests to a server', () => {
   it.each([{}, { USE_COOKIES: 'true' }, { CORS_ORIGINS: 'https://app.example', TRUST_PROXY: 'true' }])(

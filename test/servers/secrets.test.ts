@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { expressMajor } from '../support/express-major.js'
 import { plantSecrets } from '../support/planted-secrets.js'
@@ -6,6 +6,9 @@ import { ask, post, refresh } from '../support/server-client.js'
 import { ServerProcesses } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
+
+// Processes that start beside each other on a slow machine.
+jest.setTimeout(30_000)
 
 describe('the log of a server', () => {
   const folder = { path: '', remove: (): void => undefined }

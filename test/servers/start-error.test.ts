@@ -26,6 +26,7 @@ describe('startStep', () => {
   it.each([
     ['EACCES', 'permission denied'],
     ['EROFS', 'the disk is read-only'],
+    ['ERR_DLOPEN_FAILED', 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'],
     ['ENOSPC', 'the disk is full'],
     ['SQLITE_NOTADB', 'the file is no SQLite database'],
     ['ESTRANGE', 'ESTRANGE']
@@ -36,6 +37,18 @@ describe('startStep', () => {
       })
     }
     expect(step).toThrow(`Cannot use it: ${reason}`)
+  })
+
+  it('says one line of what has no code, and a command where better-sqlite3 was not built', () => {
+    const failing = (message: string) => () => {
+      startStep('Cannot use it', () => {
+        throw new Error(message)
+      })
+    }
+    expect(failing('one line\nand more')).toThrow(/^Cannot use it: one line$/)
+    expect(failing('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
+      'Cannot use it: better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
+    )
   })
 
   it('leaves a sentence as it is', () => {
