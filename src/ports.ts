@@ -129,7 +129,7 @@ export interface ChallengeUse extends ChallengeUseKey {
   /** Whether the same signature would be good in the other flow as well. */
   spendsBoth: boolean
   nowSeconds: number
-  /** End of the window: the count is forgotten then, never earlier. */
+  /** End of the window: the count is forgotten `USES_OUTLIVE_WINDOW_SECONDS` later, never earlier. */
   expiresAtSeconds: number
 }
 

@@ -1,4 +1,5 @@
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../ports.js'
+import { USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 
 type UseCounts = Record<ChallengeFlow, number>
 
@@ -9,7 +10,7 @@ interface Window {
 
 const NO_USES: Readonly<UseCounts> = Object.freeze({ logIn: 0, signUp: 0 })
 
-/** Counts of used challenges, one map a window, dropped whole when the window ends and never earlier. */
+/** Counts of used challenges, one map a window, dropped whole a minute after the window's end and never earlier. */
 export class MemoryChallengeUses {
   readonly #maxUses: number
   readonly #windows = new Map<string, Window>()
@@ -49,7 +50,8 @@ export class MemoryChallengeUses {
   }
 
   #dropEndedWindows(nowSeconds: number): void {
-    for (const [id, window] of this.#windows) if (window.expiresAtSeconds <= nowSeconds) this.#windows.delete(id)
+    const forgottenSeconds = nowSeconds - USES_OUTLIVE_WINDOW_SECONDS
+    for (const [id, window] of this.#windows) if (window.expiresAtSeconds <= forgottenSeconds) this.#windows.delete(id)
   }
 
   #size(): number {

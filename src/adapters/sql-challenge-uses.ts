@@ -1,4 +1,5 @@
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../ports.js'
+import { USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 import { sqlText } from './sql-text.js'
 import type { SqlVerb } from './sql-verb.js'
 
@@ -27,7 +28,7 @@ export function* useChallenge(
     yield [sqlText.updateChallengeUses, did, window, service, counts.logIn, counts.signUp]
     return 'used'
   }
-  const ended = yield [sqlText.deleteEndedChallengeUses, nowSeconds]
+  const ended = yield [sqlText.deleteEndedChallengeUses, nowSeconds - USES_OUTLIVE_WINDOW_SECONDS]
   const [total] = yield [sqlText.addRows, 1 - ended.length, 'challengeUses']
   if (Number(total?.number) > maxUses) {
     yield [sqlText.addRows, -1, 'challengeUses']

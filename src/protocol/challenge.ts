@@ -25,6 +25,12 @@ export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: Chal
 }
 
 /**
+ * Seconds for which the uses of a window are remembered after its end. Clocks of instances differ and are set back: to
+ * one that is behind, the window goes on, and a used signature must not be good again.
+ */
+export const USES_OUTLIVE_WINDOW_SECONDS = 60
+
+/**
  * Number of the window that a moment lies in.
  *
  * @param nowSeconds - whole seconds since the Unix epoch

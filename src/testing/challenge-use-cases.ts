@@ -35,6 +35,20 @@ export const challengeUseCases: StoreCase[] = [
     equal(await store.useChallenge(useOf({ nowSeconds: START_SECONDS + 299 })), 'used')
     equal(await store.useChallenge(useOf({ nowSeconds: START_SECONDS + 300, useCount: 1 })), 'taken')
   }),
+  storeCase(
+    'remembers a use for an instance whose clock is behind, when the window is over for others',
+    async (stores) => {
+      const { store, other } = stores
+      equal(await store.useChallenge(useOf()), 'used')
+      const nextWindow = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }
+      for (const seconds of [300, 301, 359]) {
+        const did = `did:ethr:0x${seconds}`
+        equal(await store.useChallenge(useOf({ ...nextWindow, did, nowSeconds: START_SECONDS + seconds })), 'used')
+      }
+      equal(await other.useChallenge(useOf({ nowSeconds: START_SECONDS + 299 })), 'taken')
+      deepEqual(await other.countChallengeUses(useOf()), { logIn: 1, signUp: 0 })
+    }
+  ),
   storeCase('counts for each user, window and service apart', async ({ store }) => {
     await store.useChallenge(useOf())
     for (const key of [{ did: anotherDid }, { window: 6_000_001 }, { service: anotherService }]) {
@@ -57,9 +71,9 @@ export const challengeUseCases: StoreCase[] = [
     deepEqual(await stores.store.countChallengeUses(useOf()), { logIn: 1, signUp: 1 })
   }),
   storeCase(
-    'forgets no use before its window ends, and takes new ones in after',
+    'forgets no use before its window has been over for 60 s, and takes new ones in after',
     async ({ store }) => {
-      const nextWindow = { window: 6_000_001, nowSeconds: START_SECONDS + 300, expiresAtSeconds: START_SECONDS + 600 }
+      const nextWindow = { window: 6_000_001, nowSeconds: START_SECONDS + 360, expiresAtSeconds: START_SECONDS + 600 }
       const user = (index: number): { did: string } => ({ did: `did:ethr:0x${index}` })
       for (const index of [1, 2, 3]) equal(await store.useChallenge(useOf(user(index))), 'used')
       // A store that knows a bound says full; one that has room for all says used. None forgets another's use.

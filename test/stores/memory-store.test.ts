@@ -43,14 +43,15 @@ describe('MemoryStore', () => {
     expect(await isKnown('c')).toBe(false)
   })
 
-  it('refuses a new use of a challenge beyond its bound until a window ends, and never forgets one', async () => {
+  it('refuses a new use of a challenge beyond its bound until a window is over for 60 s, and never forgets one', async () => {
     const store = new MemoryStore({ maxChallengeUses: 2 })
     const next = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }
     expect(await store.useChallenge(useOf({ did: 'a' }))).toBe('used')
     expect(await store.useChallenge(useOf({ did: 'b', ...next }))).toBe('used')
     expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 299 }))).toBe('full')
     expect(await store.useChallenge(useOf({ did: 'a', useCount: 1 }))).toBe('used')
-    expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 300, ...next }))).toBe('used')
+    expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 359, ...next }))).toBe('full')
+    expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 360, ...next }))).toBe('used')
     expect(await store.useChallenge(useOf({ did: 'b', nowSeconds: START_SECONDS + 300, ...next }))).toBe('taken')
   })
 

@@ -216,7 +216,8 @@ describe('sqliteStore', () => {
       await store.useChallenge(useOf({ did: user }))
       await store.chargeQuota(chargeOf({ key: user }))
     }
-    const nowSeconds = START_SECONDS + 300
+    // Uses are kept for a minute longer than their window.
+    const nowSeconds = START_SECONDS + 360
     await store.useChallenge(useOf({ window: 6_000_001, nowSeconds, expiresAtSeconds: START_SECONDS + 600 }))
     await store.chargeQuota(chargeOf({ nowSeconds }))
     expect([rowsIn('challenge_uses'), rowsIn('quotas')]).toEqual([2, 2])
