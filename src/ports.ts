@@ -50,7 +50,7 @@ export interface EthrNetwork {
 
 /** Proves that the issuer which a credential names signed it. */
 export interface CredentialVerifier {
-  /** @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER */
+  /** @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY */
   verify(jwts: readonly string[], userDid: string, nowSeconds: number): Promise<VerifiedCredential[]>
 }
 

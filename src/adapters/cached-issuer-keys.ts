@@ -5,6 +5,8 @@ import { fieldOf, isObject } from '../protocol/json.js'
 const RESOLUTION_SECONDS = 3
 const CACHE_SECONDS = 60
 const MAX_CACHED = 1_000
+/** Questions under way at once. One sign up may name twenty issuers, and each question is several calls to a node. */
+const MAX_UNDER_WAY = 50
 
 /** Says which keys may sign credentials of an issuer. */
 export interface IssuerKeys {
@@ -12,7 +14,8 @@ export interface IssuerKeys {
    * The verification methods that the issuer's DID document lists for assertions, as the document gives them; none for
    * a DID that is deactivated.
    *
-   * @throws DidAuthError ERR_RESOLVER when there is no answer to be had, ERR_CREDENTIAL_ISSUER when there is no such DID
+   * @throws DidAuthError ERR_RESOLVER when there is no answer to be had, ERR_CREDENTIAL_ISSUER when there is no such
+   * DID, ERR_BUSY when too many others are being asked for
    */
   keysOf(did: string): Promise<Record<string, unknown>[]>
 }
@@ -34,22 +37,27 @@ const HOPELESS: ReadonlySet<unknown> = new Set([
 
 /**
  * Issuers' keys through a resolver, with a deadline of 3 s, and good answers kept for 60 s: an issuer that revokes a key
- * is believed up to a minute late.
+ * is believed up to a minute late. At most 50 questions are under way at once.
  */
 export function cachedIssuerKeys(
   parts: { clock: Clock; deadline: Deadline },
   resolver: LoadableDidResolver
 ): IssuerKeys {
   const cache = new Map<string, { keys: Promise<Record<string, unknown>[]>; untilSeconds: number }>()
+  let underWay = 0
 
   const ask = async (did: string): Promise<Record<string, unknown>[]> => {
     const expired = (): Error => new Error(`no answer within ${String(RESOLUTION_SECONDS)} s`)
+    if (underWay >= MAX_UNDER_WAY) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
     let answer: unknown
+    underWay += 1
     try {
       await resolver.load?.()
       answer = await parts.deadline.within(RESOLUTION_SECONDS, () => resolver.resolve(did), expired)
     } catch (cause) {
       throw new DidAuthError('ERR_RESOLVER', { cause })
+    } finally {
+      underWay -= 1
     }
     return parseResolution(did, answer)
   }

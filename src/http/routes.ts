@@ -16,8 +16,15 @@ import { MAX_BODY_BYTES, MAX_SIGN_UP_BODY_BYTES, readBody, readLogin, readSignUp
 import { passWithDid, type HttpParts } from './require-did.js'
 import { sendJson } from './send-answer.js'
 
-/** Refusals of somebody who named a DID and proved nothing. */
-const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set(['ERR_SIGNATURE', 'ERR_CHALLENGE'])
+/** Refusals that cost us work and their sender nothing: the challenge is unspent, and the same body can come again. */
+const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
+  'ERR_SIGNATURE',
+  'ERR_CHALLENGE',
+  'ERR_CREDENTIAL',
+  'ERR_CREDENTIAL_EXPIRED',
+  'ERR_CREDENTIAL_ISSUER',
+  'ERR_RESOLVER'
+])
 
 /**
  * Makes the one middleware that holds all our routes, with their body reader and error handler. A request that is not

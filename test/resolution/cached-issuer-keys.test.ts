@@ -21,6 +21,38 @@ describe('cachedIssuerKeys', () => {
     expect(await keys.keysOf('did:web:issuer-0.example')).toEqual([{ id: 'did:web:issuer-0.example#key' }])
     expect(asked).toEqual(['did:web:issuer-0.example'])
   })
+
+  it('asks for 50 issuers at once, refuses the 51st as busy, and goes on when one is answered', async () => {
+    const answers: ((answer: unknown) => void)[] = []
+    const resolver = { resolve: () => new Promise<unknown>((resolve) => answers.push(resolve)) }
+    const keys = cachedIssuerKeys({ clock: { nowSeconds: () => 1_800_000_000 }, deadline: timerDeadline }, resolver)
+    const ask = (number: number): Promise<unknown> => keys.keysOf(`did:web:issuer-${String(number)}.example`)
+    const first = Array.from({ length: 50 }, (_, number) => ask(number))
+    await expect(ask(50)).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    const again = ask(0)
+    await new Promise(setImmediate)
+    expect(answers).toHaveLength(50)
+
+    answers[0]?.({ didDocument: {} })
+    expect(await Promise.all([first[0], again])).toEqual([[], []])
+    const late = ask(50)
+    await new Promise(setImmediate)
+    expect(answers).toHaveLength(51)
+    for (const answer of answers) answer({ didDocument: {} })
+    await Promise.all([...first, late])
+  })
+
+  it('asks again when the 50 under way have failed', async () => {
+    const resolver = { resolve: () => Promise.reject(new Error('away')) }
+    const keys = cachedIssuerKeys({ clock: { nowSeconds: () => 1_800_000_000 }, deadline: timerDeadline }, resolver)
+    const ask = (number: number): Promise<unknown> => keys.keysOf(`did:web:issuer-${String(number)}.example`)
+    for (let round = 0; round < 2; round += 1) {
+      const outcomes = await Promise.allSettled(Array.from({ length: 50 }, (_, number) => ask(number)))
+      expect(outcomes.map((outcome) => outcome.status === 'rejected' && outcome.reason)).toEqual(
+        Array(50).fill(expect.objectContaining({ code: 'ERR_RESOLVER' }))
+      )
+    }
+  })
 })
 
 describe('ethrDidResolver', () => {
