@@ -9,6 +9,9 @@ const wallet = walletOf(1)
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   exports: Record<string, string | Record<string, string>>
   bin: Record<string, string>
+  main: string
+  types: string
+  typesVersions: { '*': Record<string, [string]> }
 }
 
 const CONSUMER = `import express from 'express'
@@ -39,6 +42,9 @@ export const contract = storeContract(() => new MemoryStore())
 export const open = sqliteStore
 `
 
+/** What others use in versions that the servers of this package do not. npm has to put up with it. */
+const NEIGHBOURS = ['zod@3', 'pino@9', 'helmet@7', 'prom-client@14']
+
 /** Logs in at an example as a wallet would, and opens its protected route. */
 async function visit(url: string): Promise<void> {
   const post = async (path: string, body: object): Promise<unknown> => {
@@ -65,7 +71,7 @@ describe('the package as a user gets it', () => {
     writeFileSync(join(project, 'package.json'), '{ "private": true }\n')
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
     try {
-      await runIn(project, 'npm', 'install', ...options, packed.tarball, 'express@5', '@types/express@5')
+      await runIn(project, 'npm', 'install', ...options, packed.tarball, 'express@5', '@types/express@5', ...NEIGHBOURS)
     } catch (cause) {
       throw new Error('npm cannot install packages here: this test needs the registry', { cause })
     }
@@ -86,15 +92,25 @@ describe('the package as a user gets it', () => {
     const targets = Object.values(packageJson.exports).flatMap((target) =>
       typeof target === 'string' ? [target] : Object.values(target)
     )
-    const named = [...targets, ...Object.values(packageJson.bin)].map((path) => path.replace(/^\.\//, ''))
+    const old = [packageJson.main, packageJson.types, ...Object.values(packageJson.typesVersions['*']).flat()]
+    const named = [...targets, ...old, ...Object.values(packageJson.bin)].map((path) => path.replace(/^\.\//, ''))
     expect(named.filter((path) => !packed.files.includes(path))).toEqual([])
   })
 
   it('passes publint and are-the-types-wrong', async () => {
     const bin = (name: string): string => join(root, 'node_modules/.bin', name)
     await runIn(folder, bin('publint'), 'run', packed.tarball, '--strict')
-    await runIn(folder, bin('attw'), packed.tarball, '--profile', 'esm-only')
+    // Node 20.19 and newer load ES modules with require().
+    await runIn(folder, bin('attw'), packed.tarball, '--ignore-rules', 'cjs-resolves-to-esm')
   }, 60_000)
+
+  it('stands beside other versions of what its servers use', () => {
+    const versionOf = (name: string): string => {
+      const text = readFileSync(join(project, 'node_modules', name, 'package.json'), 'utf8')
+      return `${name}@${(JSON.parse(text) as { version: string }).version.split('.')[0]!}`
+    }
+    expect(NEIGHBOURS.map((neighbour) => versionOf(neighbour.split('@')[0]!))).toEqual(NEIGHBOURS)
+  })
 
   it('brings along 30 packages at most, besides Express', () => {
     const express = treeOf(project, 'express')
@@ -121,6 +137,28 @@ describe('the package as a user gets it', () => {
     cpSync(join(root, 'examples/require.cjs'), join(inside, 'require.cjs'))
     await whileRunning(inside, 'require.cjs', visit)
   }, 30_000)
+
+  it('goes into a bundle of esbuild, whose curve is the WebAssembly build', async () => {
+    const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
+Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, did]) => console.log(kind, did))
+`
+    writeFileSync(join(project, 'bundled.mjs'), source)
+    const options = ['--bundle', '--platform=node', '--external:@bitauth/libauth', '--outfile=bundle.cjs']
+    await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled.mjs', ...options)
+    const printed = await runIn(project, process.execPath, '--disable-warning=ExperimentalWarning', 'bundle.cjs')
+    expect(printed).toBe('wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n')
+  }, 60_000)
+
+  it('has types for consumers of module commonjs, which reads no exports', async () => {
+    const compilerOptions = { strict: true, module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' }
+    const target = { target: 'es2022', types: ['node'], esModuleInterop: true, noEmit: true, skipLibCheck: false }
+    const inside = join(project, 'commonjs')
+    mkdirSync(inside)
+    writeFileSync(join(inside, 'consumer.ts'), CONSUMER)
+    const settings = { compilerOptions: { ...compilerOptions, ...target }, files: ['consumer.ts'] }
+    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
+    await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+  }, 60_000)
 
   it('has types for strict consumers of both module kinds under nodenext, whose libraries are checked too', async () => {
     const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: false }

@@ -12,7 +12,14 @@ let loading: Promise<Curve> | undefined
  * On first use, not on import: libauth has a top-level await, which would keep `require()` of this package from working.
  */
 export function loadCurve(): Promise<Curve> {
-  loading ??= loadNative().catch(loadWasm).then(withHashes)
+  loading ??= loadNative()
+    .catch(loadWasm)
+    .then(withHashes)
+    .catch((error: unknown) => {
+      // Not for ever: the next caller tries again.
+      loading = undefined
+      throw error
+    })
   return loading
 }
 
@@ -54,9 +61,16 @@ export async function withHashes({ kind, sign, verify, recover, publicKeyOf }: A
  *
  * Its bindings are imported by their own name, because the package's main file falls back silently to JavaScript that is
  * forty times slower.
+ *
+ * @throws Error when it is not installed, does not load here, or is older than version 4
  */
 export async function loadNative(): Promise<Arithmetic> {
-  const { default: native } = await import('secp256k1/bindings.js')
+  // Bundlers take an import for optional only when `catch` stands directly on it.
+  const { default: native } = await import('secp256k1/bindings.js').catch((cause: unknown) => {
+    throw new Error('there is no native build of secp256k1', { cause })
+  })
+  // Version 3, which other packages may have brought along, has other functions under the same path.
+  if (typeof native.ecdsaRecover !== 'function') throw new Error('secp256k1 is older than version 4')
   return {
     kind: 'native',
     sign: (hash, privateKey) => {
