@@ -10,7 +10,10 @@ import type {
 } from './ports.js'
 import type { Claim } from './protocol/selective-disclosure.js'
 
-/** The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. */
+/**
+ * The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. An option that is
+ * undefined counts as absent, so that it may come straight from `process.env`.
+ */
 export interface DidAuthConfig {
   /** Secret that challenges are computed from; 32 bytes or more. Instances of one service share it. */
   challengeSecret: string
@@ -21,66 +24,69 @@ export interface DidAuthConfig {
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
   /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */
-  useCookies?: boolean
+  useCookies?: boolean | undefined
   /** Default `/request-signup`. Each challenge is served at POST `path` and GET `path/:did`. */
-  requestSignupPath?: string
+  requestSignupPath?: string | undefined
   /** Default `/signup`. */
-  signupPath?: string
+  signupPath?: string | undefined
   /** Default `/request-auth`. */
-  requestAuthPath?: string
+  requestAuthPath?: string | undefined
   /** Default `/auth`. */
-  authPath?: string
+  authPath?: string | undefined
   /** Default `/logout`. */
-  logoutPath?: string
+  logoutPath?: string | undefined
   /** Default `/refresh-token`. */
-  refreshTokenPath?: string
+  refreshTokenPath?: string | undefined
   /** Longest validity of a challenge, in seconds. Default 300. */
-  challengeExpirationTimeInSeconds?: number
+  challengeExpirationTimeInSeconds?: number | undefined
   /** Requests that one DID may make to protected routes per time slot. Default 20. */
-  maxRequestsPerTimeSlot?: number
+  maxRequestsPerTimeSlot?: number | undefined
   /** Length of a time slot, in seconds. Default 600. */
-  timeSlotInSeconds?: number
+  timeSlotInSeconds?: number | undefined
   /** Validity of each refresh token, in hours, fractions allowed. Default 168. */
-  userSessionDurationInHours?: number
+  userSessionDurationInHours?: number | undefined
   /** Validity of each access token, in seconds. Default 600; more than 900 gives a warning. */
-  accessTokenExpirationTimeInSeconds?: number
+  accessTokenExpirationTimeInSeconds?: number | undefined
   /** RPC address for resolving did:ethr issuers of credentials. Default: both Rootstock networks. */
-  rpcUrl?: string
+  rpcUrl?: string | undefined
   /** Network that `rpcUrl` serves (default `rsk`), or which of the default networks to keep. */
-  networkName?: string
+  networkName?: string | undefined
   /** Address of the DID registry contract. */
-  registry?: string
+  registry?: string | undefined
   /** Runs at each login with a valid signature. */
-  authenticationBusinessLogic?: AuthenticationBusinessLogic
+  authenticationBusinessLogic?: AuthenticationBusinessLogic | undefined
   /** Names of credential schemas requested at sign up. */
-  requiredCredentials?: string[]
+  requiredCredentials?: readonly string[] | undefined
   /** Claims requested at sign up. */
-  requiredClaims?: Claim[]
+  requiredClaims?: readonly Claim[] | undefined
   /** Runs at each sign up with a valid signature; decides about what was disclosed. */
-  signupBusinessLogic?: SignupBusinessLogic
+  signupBusinessLogic?: SignupBusinessLogic | undefined
 
   /** Sessions, uses and quotas. Default: memory, which is bounded and forgets at restart. */
-  store?: Store
+  store?: Store | undefined
   /** `single-use` (default): one signature opens one session. `window`: any number until its window ends. */
-  replayProtection?: 'single-use' | 'window'
+  replayProtection?: 'single-use' | 'window' | undefined
   /** Seconds in which a replaced refresh token is only refused, not taken for stolen. Default 10. */
-  refreshReuseGraceSeconds?: number
+  refreshReuseGraceSeconds?: number | undefined
   /** Further texts accepted after `Login to `. At most 6 with those of `serviceUrl`. */
-  loginDomains?: string[]
+  loginDomains?: readonly string[] | undefined
   /** Further origins that may make unsafe requests with cookies. */
-  trustedOrigins?: string[]
+  trustedOrigins?: readonly string[] | undefined
   /** Any did-resolver `Resolvable`; replaces `rpcUrl`, `networkName` and `registry`. */
-  resolver?: DidResolver
+  resolver?: DidResolver | undefined
   /** Default: warnings and errors go to the console. */
-  logger?: Logger
+  logger?: Logger | undefined
   /** For tests. */
-  clock?: Clock
+  clock?: Clock | undefined
 }
+
+/** What is left of a configuration when options that are undefined are taken out. */
+export type GivenConfig = { [Option in keyof DidAuthConfig]: Exclude<DidAuthConfig[Option], undefined> }
 
 /** Options that have a default. */
 export type Defaults = Required<
   Pick<
-    DidAuthConfig,
+    GivenConfig,
     | 'useCookies'
     | 'requestSignupPath'
     | 'signupPath'
@@ -133,7 +139,7 @@ export const defaultNetworks: readonly EthrNetwork[] = [
 ]
 
 /** A configuration with every default applied. */
-export type CompleteConfig = DidAuthConfig & Defaults
+export type CompleteConfig = GivenConfig & Defaults
 
 /** The six configurable routes. */
 export interface Paths {

@@ -4,7 +4,8 @@ import {
   pathsOf,
   type CompleteConfig,
   type Defaults,
-  type DidAuthConfig
+  type DidAuthConfig,
+  type GivenConfig
 } from './config-options.js'
 import { storeVerbs } from './ports.js'
 import { isDid } from './protocol/did.js'
@@ -13,7 +14,7 @@ import { acceptedLoginDomains, MAX_LOGIN_DOMAINS, parseHttpUrl } from './protoco
 
 interface Rule {
   holds: (value: unknown) => boolean
-  remedy: string
+  remedy: string | ((value: unknown) => string)
   required?: true
 }
 
@@ -29,9 +30,11 @@ const object = (...methods: string[]): Rule => ({
   holds: (value) => isObject(value) && methods.every((method) => typeof value[method] === 'function'),
   remedy: `give an object with ${methods.join(', ')}`
 })
-const numberFrom = (least: number, unit: string): Rule => ({
-  holds: (value) => typeof value === 'number' && value >= least && value <= Number.MAX_SAFE_INTEGER,
-  remedy: `give a number of ${unit}, at least ${String(least)}`
+// At most 32 years: a date that far from now is still a safe integer, whatever is added to it.
+const MAX_SECONDS = 1e9
+const secondsFrom = (least: number): Rule => ({
+  holds: (value) => typeof value === 'number' && value >= least && value <= MAX_SECONDS,
+  remedy: `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
 })
 const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
   holds: (value) => Array.isArray(value) && value.every(holds),
@@ -39,8 +42,9 @@ const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
 const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
-const isOrigin = (value: unknown): boolean =>
-  typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value
+const originOf = (value: unknown): string | undefined =>
+  typeof value === 'string' && URL.canParse(value) ? new URL(value).origin : undefined
+const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
 const isClaim = (value: unknown): boolean =>
   isObject(value) &&
   typeof value.claimType === 'string' &&
@@ -68,17 +72,17 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   authPath: path,
   logoutPath: path,
   refreshTokenPath: path,
-  challengeExpirationTimeInSeconds: numberFrom(1, 'seconds'),
+  challengeExpirationTimeInSeconds: secondsFrom(1),
   maxRequestsPerTimeSlot: {
     holds: (value) => typeof value === 'number' && value >= 1,
     remedy: 'give a number of requests, at least 1 (Infinity for no limit)'
   },
-  timeSlotInSeconds: numberFrom(1, 'seconds'),
+  timeSlotInSeconds: secondsFrom(1),
   userSessionDurationInHours: {
     holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
     remedy: 'give a number of hours above 0'
   },
-  accessTokenExpirationTimeInSeconds: numberFrom(1, 'seconds'),
+  accessTokenExpirationTimeInSeconds: secondsFrom(1),
   rpcUrl: { holds: isUrl, remedy: 'give an http(s) URL' },
   networkName: text,
   registry: {
@@ -94,9 +98,18 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     holds: (value) => value === 'single-use' || value === 'window',
     remedy: 'give "single-use" or "window"'
   },
-  refreshReuseGraceSeconds: numberFrom(0, 'seconds'),
+  refreshReuseGraceSeconds: secondsFrom(0),
   loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
-  trustedOrigins: listOf(isOrigin, 'give an array of origins such as "https://app.example", without a path'),
+  trustedOrigins: {
+    holds: (values) => Array.isArray(values) && values.every(isOrigin),
+    remedy: (values) => {
+      const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(originOf)
+      const spelled = meant.filter((origin) => origin !== undefined && origin !== 'null')
+      return spelled.length === 0
+        ? 'give an array of origins such as "https://app.example"'
+        : `give an array of origins as browsers spell them: ${describe('trustedOrigins', spelled)}`
+    }
+  },
   resolver: object('resolve'),
   logger: object('info', 'warn', 'error'),
   clock: object('nowSeconds')
@@ -111,7 +124,10 @@ export function findProblems(config: Record<string, unknown>): string[] {
     const value = config[field]
     return value === undefined ? rule.required === true : !rule.holds(value)
   })
-  const problems = bad.map(([field, rule]) => `${field}: received ${describe(field, config[field])}; ${rule.remedy}`)
+  const problems = bad.map(([field, { remedy }]) => {
+    const value = config[field]
+    return `${field}: received ${describe(field, value)}; ${typeof remedy === 'string' ? remedy : remedy(value)}`
+  })
   const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field))) }
   return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
 }
@@ -169,8 +185,8 @@ function describeArray(field: string, values: unknown[]): string {
 }
 
 /** The options that are given, own or inherited. One that is undefined counts as not given. */
-export function parseGiven(config: object, bad: ReadonlySet<string> = new Set()): DidAuthConfig {
+export function parseGiven(config: object, bad: ReadonlySet<string> = new Set()): GivenConfig {
   const options = Object.keys(rules).map((option) => [option, (config as Record<string, unknown>)[option]] as const)
   const given = options.filter(([option, value]) => value !== undefined && !bad.has(option))
-  return Object.fromEntries(given) as unknown as DidAuthConfig
+  return Object.fromEntries(given) as unknown as GivenConfig
 }

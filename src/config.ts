@@ -127,7 +127,17 @@ export function configWarnings(
     [
       asksCredentials && settings.resolution.kind === 'ethr' && settings.resolution.provesByAddress,
       'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a rotated key keeps signing'
+    ],
+    [
+      asksCredentials && isChosenInVain(settings.resolution),
+      'registry and networkName are of no use without rpcUrl: no network is asked about a did:ethr issuer'
     ]
   ]
   return [...warnings.flatMap(([applies, message]) => (applies ? [message] : [])), ...unknownOptions]
+}
+
+/** A registry or one of the default networks was chosen, and nothing that would be asked there. */
+function isChosenInVain(resolution: Resolution): boolean {
+  if (resolution.kind !== 'ethr' || !resolution.provesByAddress) return false
+  return resolution.registry !== defaults.registry || resolution.networks.length < defaultNetworks.length
 }

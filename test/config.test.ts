@@ -256,6 +256,14 @@ describe('parseConfig', () => {
     ['challengeExpirationTimeInSeconds', Infinity, 'Infinity; give a number of seconds'],
     ['maxRequestsPerTimeSlot', 0, '0; give a number of requests, at least 1 (Infinity for no limit)'],
     ['maxRequestsPerTimeSlot', Number.NaN, 'NaN; give a number of requests'],
+    [
+      'challengeExpirationTimeInSeconds',
+      1e9 + 1,
+      '1000000001; give a number of seconds, at least 1 and at most 1000000000'
+    ],
+    ['accessTokenExpirationTimeInSeconds', 9e15, '9000000000000000; give a number of seconds'],
+    ['timeSlotInSeconds', 1e9 + 1, '1000000001; give a number of seconds'],
+    ['refreshReuseGraceSeconds', 1e9 + 1, '1000000001; give a number of seconds'],
     ['timeSlotInSeconds', 0.9, '0.9; give a number of seconds, at least 1'],
     ['userSessionDurationInHours', 0, '0; give a number of hours above 0'],
     ['userSessionDurationInHours', -1, '-1; give a number of hours above 0'],
@@ -309,6 +317,37 @@ describe('parseConfig', () => {
       "!#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
     )
   })
+
+  it('accepts times of 1000000000 seconds: what ends then is still a safe integer', () => {
+    const times = {
+      challengeExpirationTimeInSeconds: 1e9,
+      accessTokenExpirationTimeInSeconds: 1e9,
+      timeSlotInSeconds: 1e9,
+      refreshReuseGraceSeconds: 1e9
+    }
+    expect(problemsWith(times)).toEqual([])
+  })
+
+  it.each([
+    ['https://a.example:443', '["https://a.example"]'],
+    ['https://A.example', '["https://a.example"]'],
+    ['https://a.example/', '["https://a.example"]'],
+    ['http://b.example:80/app?x#y', '["http://b.example"]'],
+    ['https://münchen.example', '["https://xn--mnchen-3ya.example"]']
+  ])('shows how browsers spell the trusted origin %s', (origin, spelled) => {
+    expect(problemsWith({ trustedOrigins: ['https://good.example', origin] })).toEqual([
+      `trustedOrigins: received ["https://good.example", "${origin}"]; give an array of origins as browsers spell them: ${spelled}`
+    ])
+  })
+
+  it.each([[['app.example']], [['null']], [['urn:a:b']], ['https://a.example/'], [[5]]])(
+    'shows an example for trustedOrigins %j, which is no list of URLs with an origin',
+    (trustedOrigins) => {
+      expect(problemsWith({ trustedOrigins })).toEqual([
+        expect.stringMatching(/; give an array of origins such as "https:\/\/app\.example"$/)
+      ])
+    }
+  )
 
   it('accepts what is unusual and allowed', () => {
     const config = {
@@ -458,9 +497,21 @@ describe('configWarnings', () => {
       'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a rotated key keeps signing'
     const requiredCredentials = ['Email']
     expect(warningsOf({ requiredCredentials })).toEqual([warning])
-    expect(warningsOf({ requiredCredentials, networkName: 'rsk' })).toEqual([warning])
     expect(warningsOf({ requiredCredentials, rpcUrl: 'https://rpc.example' })).toEqual([])
     expect(warningsOf({ requiredCredentials, resolver: { resolve: async () => ({}) } })).toEqual([])
+  })
+
+  it('are given when a registry or network was chosen and is never asked, because rpcUrl is missing', () => {
+    const warning = 'registry and networkName are of no use without rpcUrl: no network is asked about a did:ethr issuer'
+    const requiredCredentials = ['Email']
+    const registry = '0x0000000000000000000000000000000000000001'
+    const resolver = { resolve: async () => ({}) }
+    expect(warningsOf({ requiredCredentials, registry })).toContain(warning)
+    expect(warningsOf({ requiredCredentials, networkName: 'rsk' })).toContain(warning)
+    expect(warningsOf({ requiredCredentials })).not.toContain(warning)
+    expect(warningsOf({ registry, networkName: 'rsk' })).toEqual([])
+    expect(warningsOf({ requiredCredentials, registry, rpcUrl: 'https://rpc.example' })).toEqual([])
+    expect(warningsOf({ requiredCredentials, registry, resolver })).toEqual([])
   })
 
   it('are given for options that do not exist, by name and never by value', () => {

@@ -53,6 +53,27 @@ export const all: Required<DidAuthConfig> = {
   clock: { nowSeconds: () => Date.now() / 1000 }
 }
 
+declare const variable: string | undefined
+declare const names: readonly string[]
+declare const claimed: readonly Claim[]
+
+/** An option that is undefined counts as absent, and a list is only read. */
+export const fromEnvironment: DidAuthConfig = {
+  ...least,
+  useCookies: undefined,
+  rpcUrl: variable,
+  networkName: process.env.NETWORK_NAME,
+  store: undefined,
+  signupBusinessLogic: undefined,
+  requiredCredentials: names,
+  requiredClaims: claimed,
+  loginDomains: names,
+  trustedOrigins: ['https://app.example'] as const
+}
+
+// @ts-expect-error -- required is required
+export const undefinedSecret: DidAuthConfig = { ...least, challengeSecret: variable }
+
 /** Signers of did-jwt: 64 or 65 bytes as base64url, or r and s. */
 export const signers: Signer[] = [
   async () => 'base64url',
