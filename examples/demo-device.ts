@@ -1,22 +1,20 @@
 import type { BaseWallet } from 'ethers'
 
 /** What a service answered. */
-export interface Answer {
-  status: number
-  text: string
-}
+export type Answer = Readonly<{ status: number; text: string }>
 
 /** A user's device: holds the wallet and the tokens, and speaks to the service as any client would. */
 export class Device {
   accessToken = ''
   refreshToken = ''
-  readonly did: string
 
   constructor(
     readonly serviceUrl: string,
     readonly wallet: BaseWallet
-  ) {
-    this.did = `did:ethr:rsk:${wallet.address.toLowerCase()}`
+  ) {}
+
+  get did(): string {
+    return `did:ethr:rsk:${this.wallet.address.toLowerCase()}`
   }
 
   async signUp(credentials: string[]): Promise<Answer> {
@@ -42,8 +40,7 @@ export class Device {
   }
 
   async #loginMessage(path: string): Promise<string> {
-    const { text } = await this.#send(path, 'POST', { did: this.did })
-    const { challenge } = JSON.parse(text) as { challenge: string }
+    const { challenge } = JSON.parse((await this.#send(path, 'POST', { did: this.did })).text) as { challenge: string }
     return `Login to ${new URL(this.serviceUrl).host}\nVerification code: ${challenge}`
   }
 
@@ -55,8 +52,7 @@ export class Device {
 
   async #send(path: string, method: string, body?: object): Promise<Answer> {
     const headers = { 'Content-Type': 'application/json', Authorization: `DIDAuth ${this.accessToken}` }
-    const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
-    const response = await fetch(`${this.serviceUrl}${path}`, init)
+    const response = await fetch(this.serviceUrl + path, { method, headers, body: body ? JSON.stringify(body) : null })
     return { status: response.status, text: await response.text() }
   }
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Wallet } from 'ethers'
 import express from 'express'
-import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
 
 /** The service of the demo: an Express application with DID login and one protected route. */
 export interface DemoService {
@@ -12,7 +12,8 @@ export interface DemoService {
   stop(): Promise<void>
 }
 
-export async function startService(): Promise<DemoService> {
+/** @param trustedIssuer - DID of whom the service believes about e-mail addresses */
+export async function startService(trustedIssuer: string): Promise<DemoService> {
   const app = express()
   const server = app.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -26,9 +27,11 @@ export async function startService(): Promise<DemoService> {
     serviceDid: await didOfPrivateKey(privateKey),
     serviceSigner: es256kSigner(privateKey),
     requiredCredentials: ['EmailCredential'],
-    signupBusinessLogic: ({ credentials, missing }) => {
-      if (missing.credentials.length > 0) throw new Error('An e-mail credential is needed')
-      return { tokenClaims: { email: String(credentials[0]?.credentialSubject.email) } }
+    signupBusinessLogic: ({ credentials }) => {
+      const credential = credentials.find(({ type }) => type.includes('EmailCredential'))
+      if (credential === undefined) throw new Error('An e-mail credential is needed')
+      if (canonicalDid(credential.issuer) !== canonicalDid(trustedIssuer)) throw new Error('That issuer is not trusted')
+      return { tokenClaims: { email: String(credential.credentialSubject.email) } }
     },
     clock: { nowSeconds: () => Date.now() / 1000 + passedSeconds },
     logger: { info: () => undefined, warn: () => undefined, error: console.error }

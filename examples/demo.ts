@@ -1,8 +1,7 @@
 /** `npm run demo`: a scripted wallet goes through everything, against a service of its own. Nothing is left behind. */
-import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { Wallet } from 'ethers'
-import { didOfPrivateKey, es256kSigner } from 'express-did-auth'
 import { Device, type Answer } from './demo-device.js'
+import { createIssuer } from './demo-issuer.js'
 import { startService } from './demo-service.js'
 
 /** Runs a step, says in plain words what came of it, and stops the demo when it is not what it should be. */
@@ -15,44 +14,31 @@ async function step(words: string, run: () => Promise<Answer>, expectedStatus = 
   if (status !== expectedStatus) throw new Error(`expected ${expectedStatus}`)
 }
 
-const service = await startService()
+const issuer = await createIssuer()
+const service = await startService(issuer.did)
 console.log(`A service asks for DIDs at ${service.url}`)
 const wallet = Wallet.createRandom()
 const phone = new Device(service.url, wallet)
 const laptop = new Device(service.url, wallet)
 const thief = new Device(service.url, Wallet.createRandom())
 console.log(`A wallet is ${phone.did}\n`)
-
-const issuerKey = Wallet.createRandom().privateKey
-const issuer = { did: await didOfPrivateKey(issuerKey), signer: es256kSigner(issuerKey), alg: 'ES256K' }
-const emailCredential = await createVerifiableCredentialJwt(
-  {
-    sub: phone.did,
-    nbf: Math.floor(Date.now() / 1000) - 60,
-    vc: {
-      '@context': ['https://www.w3.org/2018/credentials/v1'],
-      type: ['VerifiableCredential', 'EmailCredential'],
-      credentialSubject: { email: 'ada@example.org' }
-    }
-  },
-  issuer
-)
+const credential = await issuer.emailCredential(phone.did, 'ada@example.org')
+const selfMade = await (await createIssuer()).emailCredential(thief.did, 'ada@example.org')
 
 await step('The phone signs up and shows nothing: the service wants an e-mail credential', () => phone.signUp([]), 401)
-await step('It signs up again, with a credential that an issuer signed', () => phone.signUp([emailCredential]))
+await step('It signs up again, with a credential of an issuer that the service trusts', () =>
+  phone.signUp([credential])
+)
 await step('The phone opens its profile; the e-mail came with the token', () => phone.profile())
 await step('The laptop logs in with the same wallet: a session of its own', () => laptop.logIn())
-await step(
-  'Somebody else signs up with that credential, which names another subject',
-  () => thief.signUp([emailCredential]),
-  401
-)
+await step('A thief shows that credential, which names another subject', () => thief.signUp([credential]), 401)
+await step('The thief makes a credential: its issuer is nobody here', () => thief.signUp([selfMade]), 401)
 
 const stolen = phone.refreshToken
 await step('The phone refreshes: the old refresh token is used up', () => phone.refresh())
 service.pass(60)
 console.log('            (a minute passes)')
-await step('A thief uses the old refresh token: that session is revoked', () => thief.refresh(stolen), 401)
+await step('The thief uses the old refresh token: that session is revoked', () => thief.refresh(stolen), 401)
 await step("The phone's new refresh token is dead as well: two held the same session", () => phone.refresh(), 401)
 await step('The laptop goes on, undisturbed', () => laptop.refresh())
 await step('The phone logs in again', () => phone.logIn())

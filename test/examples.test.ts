@@ -52,8 +52,7 @@ async function logIn(server: Server, wallet: TestWallet): Promise<string> {
 describe('examples/', () => {
   const files = readdirSync(join(root, 'examples'))
 
-  // The demo is a program in three files, and no example of how to use one thing.
-  it.each(files.filter((file) => !file.startsWith('demo')))('%s has less than 60 lines', (file) => {
+  it.each(files)('%s has less than 60 lines', (file) => {
     const lines = readFileSync(join(root, 'examples', file), 'utf8')
       .trimEnd()
       .split('\n')
@@ -179,6 +178,20 @@ describe('examples/own-store.ts', () => {
     await store.ping()
     await store.close()
     expect(verbs).toEqual(['ping', 'close'])
+  })
+})
+
+describe('examples/demo.ts', () => {
+  it('tells of each step, and goes as it says', async () => {
+    const told = jest.spyOn(console, 'log').mockImplementation(() => undefined)
+    await import('../examples/demo.js')
+    const lines = told.mock.calls.map(([line]) => String(line)).join('\n')
+    expect(lines).toContain('-> 401: An e-mail credential is needed\n')
+    expect(lines).toMatch(/names another subject\n +-> 401: Invalid credential\n/)
+    expect(lines).toMatch(/its issuer is nobody here\n +-> 401: That issuer is not trusted\n/)
+    expect(lines).toMatch(/that session is revoked\n +-> 401: Refresh token used twice: session revoked\n/)
+    expect(lines).toContain('"email":"ada@example.org"')
+    expect(lines).toContain('That was all.')
   })
 })
 

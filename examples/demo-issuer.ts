@@ -1,0 +1,30 @@
+import { createVerifiableCredentialJwt } from 'did-jwt-vc'
+import { Wallet } from 'ethers'
+import { didOfPrivateKey, es256kSigner } from 'express-did-auth'
+
+/** Whoever signs that an e-mail address is a user's. Anybody can: services choose whom they believe. */
+export interface DemoIssuer {
+  did: string
+  emailCredential(userDid: string, email: string): Promise<string>
+}
+
+export async function createIssuer(): Promise<DemoIssuer> {
+  const { privateKey } = Wallet.createRandom()
+  const issuer = { did: await didOfPrivateKey(privateKey), signer: es256kSigner(privateKey), alg: 'ES256K' }
+  return {
+    did: issuer.did,
+    emailCredential: (userDid, email) =>
+      createVerifiableCredentialJwt(
+        {
+          sub: userDid,
+          nbf: Math.floor(Date.now() / 1000) - 60,
+          vc: {
+            '@context': ['https://www.w3.org/2018/credentials/v1'],
+            type: ['VerifiableCredential', 'EmailCredential'],
+            credentialSubject: { email }
+          }
+        },
+        issuer
+      )
+  }
+}
