@@ -82,9 +82,15 @@ export interface Deadline {
 /**
  * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
  * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
+ *
+ * Look users up by `canonicalDid(did)`: one DID has many spellings. And one key has many DIDs, because any network name is
+ * accepted: to ban a key, compare `addressOfDid(did)` of `express-did-auth/protocol`.
  */
 export type AuthenticationBusinessLogic = (did: string) => unknown
-/** Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. */
+/**
+ * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. Which issuers of
+ * credentials are trusted is for it to say: compare `canonicalDid(credential.issuer)`.
+ */
 export type SignupBusinessLogic = (response: SelectiveDisclosureResponse) => unknown
 
 export type { Curve }

@@ -43,7 +43,10 @@ function membersOf(interfaceName: string): Record<string, Member> {
       return Object.fromEntries(
         members.map((member) => [
           member.name.getText(source),
-          { isRequired: member.questionToken === undefined, type: member.type?.getText(source) ?? '' }
+          {
+            isRequired: member.questionToken === undefined,
+            type: member.type?.getText(source).replace(/ \| undefined$/, '') ?? ''
+          }
         ])
       )
     }

@@ -13,7 +13,12 @@ declare global {
 
   namespace Express {
     interface User {
-      /** The DID that the user proved control of, as received at login. */
+      /**
+       * The DID that the user proved control of, as received at login.
+       *
+       * Keep accounts, bans and allow lists by `canonicalDid(did)`: one DID has many spellings. And one key has many DIDs,
+       * one for each network name: to ban a key, compare `addressOfDid(did)` of `express-did-auth/protocol`.
+       */
       did: string
     }
     interface Request {
