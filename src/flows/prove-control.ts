@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import type { ChallengeFlow } from '../ports.js'
-import { challengeWindow } from '../protocol/challenge.js'
+import { challengeWindow, USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 import { verifyChallengeResponse } from '../protocol/challenge-response.js'
 import { addressOfDid, canonicalDid, chainIdOfDid } from '../protocol/did.js'
 import { parseSignature } from '../protocol/personal-sign.js'
@@ -14,7 +14,7 @@ export interface ControlClaim {
   /** What was received as `sig`; nothing is known of it yet. */
   sig: unknown
   flow: ChallengeFlow
-  /** The messages that would be good for one domain, the likeliest first. */
+  /** The messages that would be good for one domain, the likeliest first; as many for each domain. */
   messagesFor: (domain: string, challenge: string) => string[]
 }
 
@@ -46,7 +46,7 @@ export async function proveControl(
   const useCount = await countUses(parts, did, window, flow)
   await parts.turns.take()
   const messagesOver = (challenge: string): string[] =>
-    settings.loginDomains.flatMap((domain) => claim.messagesFor(domain, challenge))
+    byForm(settings.loginDomains.map((domain) => claim.messagesFor(domain, challenge)))
   const message = verifyChallengeResponse(
     curve,
     { address, signature, messagesOver },
@@ -54,6 +54,12 @@ export async function proveControl(
   )
   // Two lines are a login message, and a sign up message without credentials as well.
   return { did, flow, window, useCount, spendsBoth: message.split('\n').length === 2 }
+}
+
+/** The first form for every domain, then the second: a usual form for an unusual domain is likelier than the reverse. */
+function byForm(messagesByDomain: string[][]): string[] {
+  const [forms = []] = messagesByDomain
+  return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))
 }
 
 /**
@@ -80,5 +86,8 @@ export async function spendChallenge(
     expiresAtSeconds
   })
   if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
-  if (outcome === 'full') throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: expiresAtSeconds - nowSeconds })
+  if (outcome === 'full') {
+    const retryAfterSeconds = expiresAtSeconds + USES_OUTLIVE_WINDOW_SECONDS - nowSeconds
+    throw new DidAuthError('ERR_BUSY', { retryAfterSeconds })
+  }
 }

@@ -18,7 +18,8 @@ export interface ChallengeResponse {
  * Verifies that the controller of a DID signed the challenge that is expected now.
  *
  * Only the current window and the current use count are accepted. One challenge used before and the first of the window
- * just ended are looked at to tell a client why it was refused, so that it can retry by itself.
+ * just ended are looked at to tell a client why it was refused, so that it can retry by itself. What is left of the
+ * recoveries is shared equally between the two, so that neither takes the other's.
  *
  * @param expected - what the expected challenge is computed from
  * @returns the message that was signed
@@ -30,14 +31,11 @@ export function verifyChallengeResponse(
   response: ChallengeResponse,
   expected: ChallengeInput
 ): string {
-  let recoveriesLeft = MAX_RECOVERIES
-  const signedMessage = (input: ChallengeInput): string | undefined => {
-    const messages = response.messagesOver(computeChallenge(curve, input)).slice(0, recoveriesLeft)
-    recoveriesLeft -= messages.length
-    return messages.find((message) => recoverPersonalSigner(curve, message, response.signature) === response.address)
-  }
+  const signedOf = (messages: string[]): string | undefined =>
+    messages.find((message) => recoverPersonalSigner(curve, message, response.signature) === response.address)
 
-  const message = signedMessage(expected)
+  const messages = response.messagesOver(computeChallenge(curve, expected)).slice(0, MAX_RECOVERIES)
+  const message = signedOf(messages)
   if (message !== undefined) return message
 
   const { useCount, window } = expected
@@ -45,6 +43,10 @@ export function verifyChallengeResponse(
     [{ ...expected, window: window - 1, useCount: 0 }, 'ERR_CHALLENGE_EXPIRED']
   ]
   if (useCount > 0) refusals.unshift([{ ...expected, useCount: useCount - 1 }, 'ERR_CHALLENGE_USED'])
-  const reason = refusals.find(([input]) => signedMessage(input) !== undefined)
+  const share = Math.floor((MAX_RECOVERIES - messages.length) / refusals.length)
+  const reason = refusals.find(([input]) => {
+    const candidates = response.messagesOver(computeChallenge(curve, input))
+    return signedOf(candidates.slice(0, share)) !== undefined
+  })
   throw new DidAuthError(reason?.[1] ?? 'ERR_CHALLENGE')
 }

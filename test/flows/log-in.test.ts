@@ -322,13 +322,13 @@ describe('the single use of a challenge', () => {
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
   })
 
-  it('answers busy for the whole seconds left of the window when no further use can be remembered', async () => {
+  it('answers busy until a minute after the window, in whole seconds, when no further use can be remembered', async () => {
     const parts = await flowParts({ challengeExpirationTimeInSeconds: 300.5 })
-    // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left.
+    // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left, and 60 more.
     parts.store.useChallenge = async () => 'full'
     await expect(signedLogin(parts, { window: 5_990_016 })).rejects.toMatchObject({
       code: 'ERR_BUSY',
-      retryAfterSeconds: 109
+      retryAfterSeconds: 169
     })
   })
 

@@ -107,8 +107,10 @@ describe('verifyChallengeResponse', () => {
     expect(spy.recoveries).toBe(24)
   })
 
-  it('costs 24 recoveries at most, the looks for the reason included, and finds the 24th', () => {
-    const messagesOver = (challenge: string): string[] => Array.from({ length: 10 }, (_, i) => `${i} ${challenge}`)
+  // A sign up without credentials has 3 domains with 4 forms each: `used` once took all of the other 12.
+  it('shares what is left of 24 recoveries equally between the reasons: 6 each when 12 are spent', () => {
+    const messagesOver = (challenge: string): string[] => Array.from({ length: 12 }, (_, i) => `${i} ${challenge}`)
+    const used = challengeOf(6_000_000, 0)
     const previous = challengeOf(5_999_999, 0)
     const verdictOn = (signed: string): [number, unknown] => {
       const spy = spyCurve()
@@ -120,8 +122,10 @@ describe('verifyChallengeResponse', () => {
       }
       return [spy.recoveries, thrown]
     }
-    expect(verdictOn(`3 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE_EXPIRED')])
-    expect(verdictOn(`4 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE')])
+    expect(verdictOn(`5 ${used}`)).toEqual([18, refusal('ERR_CHALLENGE_USED')])
+    expect(verdictOn(`6 ${used}`)).toEqual([24, refusal('ERR_CHALLENGE')])
+    expect(verdictOn(`5 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE_EXPIRED')])
+    expect(verdictOn(`6 ${previous}`)).toEqual([24, refusal('ERR_CHALLENGE')])
   })
 
   it('accepts the 24th message and not the 25th', () => {
