@@ -40,15 +40,23 @@ async function refusalsMarked(logic: () => unknown): Promise<unknown> {
 
 /** The application's own words, fit for one line of plain text. */
 function refusalText(thrown: unknown): string {
-  const message = isObject(thrown) ? thrown.message : thrown
-
+  const message = messageOf(thrown)
   return typeof message === 'string'
     ? message.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, MAX_REFUSAL_LENGTH)
     : ''
 }
 
+function messageOf(thrown: unknown): unknown {
+  try {
+    return isObject(thrown) ? thrown.message : thrown
+  } catch {
+    // A getter that throws is still a refusal, of few words.
+    return undefined
+  }
+}
+
 function parseTokenClaims(value: unknown): JsonObject | undefined {
-  if (value === undefined) return undefined
+  if (value === undefined || value === null) return undefined
   // As the token would carry them: a Date is an object here, and a string there.
   const json = JSON.stringify(value) as string | undefined
   const claims: unknown =
