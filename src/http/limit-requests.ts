@@ -8,13 +8,20 @@ import { canonicalDid } from '../protocol/did.js'
 /** The longest spelling of an IPv6 address. Behind a trusted proxy `req.ip` is whatever a header said. */
 const MAX_ADDRESS_LENGTH = 45
 
+const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
+const MAPPED_IPV4 = /^ffff:([0-9a-f]+):([0-9a-f]+)$/
+
 /** How much larger the budget of those is who merely name a DID: it is counted per client address as well. */
 const NAMING_FACTOR = 10
 
 /** The two limits of requests. */
 export interface RequestLimits {
-  /** Counts a request of a user who is authenticated. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
-  chargeUser(did: string): Promise<void>
+  /**
+   * Counts a request of a user who is authenticated, once, however many guards it passes.
+   *
+   * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
+   */
+  chargeUser(req: Request, did: string): Promise<void>
   /** Counts a request that names a DID without proof. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   chargeNaming(req: Request, did: string): Promise<void>
   /** Asserts that such a request would be in budget, counting nothing. @throws as `chargeNaming` */
@@ -34,6 +41,7 @@ interface LimitParts {
  */
 export function requestLimits({ settings, store, clock, logger }: LimitParts): RequestLimits {
   const { serviceUrl, maxRequestsPerTimeSlot, timeSlotSeconds } = settings
+  const chargedRequests = new WeakSet<Request>()
   let warnedOfProxy = false
 
   const charge = async (kind: QuotaCharge['kind'], key: string, cost: 0 | 1, limit: number): Promise<void> => {
@@ -56,7 +64,11 @@ export function requestLimits({ settings, store, clock, logger }: LimitParts): R
   }
 
   return {
-    chargeUser: (did) => charge('request', canonicalDid(did), 1, maxRequestsPerTimeSlot),
+    chargeUser: async (req, did) => {
+      if (chargedRequests.has(req)) return
+      chargedRequests.add(req)
+      await charge('request', canonicalDid(did), 1, maxRequestsPerTimeSlot)
+    },
     chargeNaming: (req, did) => charged(req, did, 1),
     assertNaming: (req, did) => charged(req, did, 0)
   }
@@ -69,17 +81,27 @@ function isProxyTrusted(req: Request): boolean {
 
 /**
  * The network that a client address stands for: an IPv4 address itself, an IPv6 address its /64, of which one customer
- * has all.
+ * has all. A port behind it, as some proxies write into X-Forwarded-For, does not count.
  */
-export function clientNetwork(address: string): string {
-  const ipv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (ipv4 !== undefined || isIP(address) !== 6) return ipv4 ?? address.slice(0, MAX_ADDRESS_LENGTH)
-  const [head = '', tail = ''] = (address.split('%')[0] ?? '').toLowerCase().split('::')
-  const groups = (text: string): string[] => (text === '' ? [] : text.split(':'))
-  const missing = address.includes('::') ? 8 - groups(head).length - groups(tail).length : 0
-  const all = [...groups(head), ...Array<string>(Math.max(0, missing)).fill('0'), ...groups(tail)]
-  return `${all
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`
+export function clientNetwork(received: string): string {
+  const address = withoutPort(received)
+  if (isIP(address) !== 6) return address.slice(0, MAX_ADDRESS_LENGTH)
+  // One spelling of the many: lower case, no zeros in front, IPv4 at the end in hexadecimal. It knows no zones.
+  const [head = '', tail = ''] = new URL(`http://[${address.replace(/%.*/, '')}]`).hostname.slice(1, -1).split('::')
+  const ipv4 = head === '' ? MAPPED_IPV4.exec(tail) : null
+  if (ipv4 !== null) return ipv4.slice(1).flatMap(bytesOf).join('.')
+  const groups = head === '' ? [] : head.split(':')
+  const behind = tail === '' ? [] : tail.split(':')
+  while (groups.length + behind.length < 8) groups.push('0')
+  return `${[...groups, ...behind].slice(0, 4).join(':')}::/64`
+}
+
+function withoutPort(address: string): string {
+  const [, ipv6, ipv4] = WITH_PORT.exec(address) ?? []
+  return ipv6 ?? ipv4 ?? address
+}
+
+function bytesOf(group: string): number[] {
+  const value = parseInt(group, 16)
+  return [value >> 8, value & 0xff]
 }

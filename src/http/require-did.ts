@@ -29,7 +29,7 @@ export async function passWithDid(http: HttpParts, req: Request, countsRequest: 
     guardCsrf(req, http.trustedOrigins)
   }
   const claims = await authenticate(await http.parts(), http.transport.readAccessToken(req))
-  if (countsRequest) await http.limits.chargeUser(claims.sub)
+  if (countsRequest) await http.limits.chargeUser(req, claims.sub)
   req.user = { did: claims.sub }
   req.auth = { sessionId: claims.sid, claims }
 }

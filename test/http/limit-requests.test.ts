@@ -60,6 +60,42 @@ describe('the quota of a user', () => {
     await me(test, accessToken).expect(200)
   })
 
+  it('is charged once for a request that passes two guards', async () => {
+    const test = await authApp(
+      { maxRequestsPerTimeSlot: 2 },
+      {
+        after: (host, requireDid) => {
+          host.use('/api', requireDid)
+          host.get('/api/thing', requireDid, requireDid, (req, res) => {
+            res.json(req.user)
+          })
+        }
+      }
+    )
+    const { accessToken } = await logIn(test.app, wallet)
+    const thing = () => request(test.app).get('/api/thing').set('Authorization', `DIDAuth ${accessToken}`)
+    await thing().expect(200)
+    await thing().expect(200)
+    await thing().expect(429)
+  })
+
+  it('is charged by each of two instances for itself', async () => {
+    const second = await authApp({ maxRequestsPerTimeSlot: 1 })
+    const test = await authApp(
+      {},
+      {
+        after: (host, requireDid) =>
+          host.get('/both', requireDid, second.requireDid, (req, res) => {
+            res.json(req.user)
+          })
+      }
+    )
+    const { accessToken } = await logIn(test.app, wallet)
+    const both = () => request(test.app).get('/both').set('Authorization', `DIDAuth ${accessToken}`)
+    await both().expect(200)
+    await both().expect(429)
+  })
+
   it('can be switched off with Infinity', async () => {
     const test = await authApp({ maxRequestsPerTimeSlot: Infinity })
     const { accessToken } = await logIn(test.app, wallet)
@@ -151,10 +187,24 @@ describe('the budget of those who name a DID', () => {
     ])
   })
 
+  it.each([[0], [false]])('warns with trust proxy %p as well', async (setting) => {
+    const test = await authApp(config, { before: (app) => app.set('trust proxy', setting) })
+    await name(test, '192.0.2.1').expect(200)
+    expect(test.log).toMatchObject([{ level: 'warn', fields: { event: 'trust-proxy-off' } }])
+  })
+
   it.each([[true], [1], ['loopback'], [() => true]])('does not warn with trust proxy %p', async (setting) => {
     const test = await authApp(config, { before: (app) => app.set('trust proxy', setting) })
     await name(test, '192.0.2.1').expect(200)
     expect(test.log).toEqual([])
+  })
+
+  it('is one for all ports that a proxy writes behind an address', async () => {
+    const test = await authApp(config, trusting)
+    for (let number = 0; number < 10; number += 1) await name(test, `192.0.2.1:${String(40_000 + number)}`).expect(200)
+    await name(test, '192.0.2.1:50000').expect(429)
+    await name(test, '192.0.2.1').expect(429)
+    await name(test, '192.0.2.2:40000').expect(200)
   })
 
   it('stands what a trusted proxy passes on unchecked', async () => {
@@ -165,6 +215,10 @@ describe('the budget of those who name a DID', () => {
       '::',
       '1.2.3.4:567',
       '[2001:db8::1]:80',
+      '[]:80',
+      '[::1%eth0]:80',
+      '[nonsense]:80',
+      '999.2.3.4:80',
       'a'.repeat(5000),
       '::ffff:1.2.3.4'
     ]) {
@@ -183,6 +237,21 @@ describe('clientNetwork', () => {
     ['2001:db8::1', '2001:db8:0:0::/64'],
     ['::1', '0:0:0:0::/64'],
     ['::', '0:0:0:0::/64'],
+    ['::ffff:0909:0910', '9.9.9.16'],
+    ['::FFFF:C000:201', '192.0.2.1'],
+    ['0:0:0:0:0:ffff:c000:0201', '192.0.2.1'],
+    ['0:0:0:0:0:FFFF:192.0.2.1', '192.0.2.1'],
+    ['::fffe:c000:201', '0:0:0:0::/64'],
+    ['1::ffff:c000:201', '1:0:0:0::/64'],
+    ['64:ff9b::192.0.2.1', '64:ff9b:0:0::/64'],
+    ['1:2:3:4:5:6:7::', '1:2:3:4::/64'],
+    ['::2:3:4:5:6:7:8', '0:2:3:4::/64'],
+    ['9.9.9.9:1234', '9.9.9.9'],
+    ['[2001:db8:1:2::1]:443', '2001:db8:1:2::/64'],
+    ['[2001:db8:1:2::1]', '2001:db8:1:2::/64'],
+    ['[::ffff:9.9.9.9]:443', '9.9.9.9'],
+    ['999.9.9.9:1234', '999.9.9.9'],
+    ['unknown:80', 'unknown:80'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['', '']
   ])('of %s is %s', (address, network) => {
