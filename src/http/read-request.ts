@@ -12,6 +12,7 @@ export const MAX_BODY_BYTES = 16 * 1024
 export const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
+const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/)/i
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
 /** The fields of a body, which nobody has looked at yet. */
@@ -20,13 +21,16 @@ export type Body = Record<string, unknown>
 /**
  * Reads a JSON body, or takes the one that a parser of the application has read, as object, text or bytes.
  *
- * An absent or empty body, one of another type, and JSON that is no object count as `{}`.
+ * An absent or empty body, one of another type, and JSON that is no object count as `{}`. So does a form: it is the body
+ * that every page of another site can send.
  *
  * @throws DidAuthError ERR_JSON when it does not parse, ERR_TOO_LARGE
  */
 export async function readBody(req: Request, maxBytes: number): Promise<Body> {
   const given: unknown = req.body
-  const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
+  const type = req.headers['content-type'] ?? ''
+  if (FORM_TYPE.test(type)) return {}
+  const isJson = JSON_TYPE.test(type)
   if (typeof given === 'string' || given instanceof Uint8Array) return isJson ? parseBody(given, maxBytes) : {}
   if (given !== undefined && !isPlaceholder(req, given)) return isObject(given) ? given : {}
   if (!isJson || req.readableEnded) return {}
@@ -74,6 +78,8 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
     }
     req.on('error', onBroken)
     req.on('close', onBroken)
+    // The application may have paused it, for a look into its database before.
+    req.resume()
   })
 }
 

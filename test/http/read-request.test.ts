@@ -165,6 +165,20 @@ describe('a body', () => {
     await logIn(app, wallet)
   })
 
+  it('that the host has paused, to look something up first, is read', async () => {
+    const { app } = await authApp(
+      {},
+      {
+        before: (host) =>
+          host.use((req, _res, next) => {
+            req.pause()
+            setImmediate(next)
+          })
+      }
+    )
+    expect(await post(app, JSON_TYPE, GOOD)).toEqual(OK)
+  })
+
   it('that is 413 leaves the connection good for the next request', async () => {
     const { app } = await authApp()
     await serving(app, async (server) => {
