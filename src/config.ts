@@ -32,8 +32,6 @@ export interface Settings {
   readonly serviceSigner: Signer
   readonly useCookies: boolean
   readonly paths: Readonly<Paths>
-  /** Where a sign up is sent; undefined when `serviceUrl` is no URL. */
-  readonly replyUrl: string | undefined
   readonly challengeWindowSeconds: number
   readonly maxRequestsPerTimeSlot: number
   readonly timeSlotSeconds: number
@@ -76,7 +74,6 @@ function completed(given: DidAuthConfig): Settings {
     serviceSigner: config.serviceSigner,
     useCookies: config.useCookies,
     paths: Object.freeze(pathsOf(config)),
-    replyUrl: url === undefined ? undefined : config.serviceUrl.replace(/\/+$/, '') + config.signupPath,
     challengeWindowSeconds: config.challengeExpirationTimeInSeconds,
     maxRequestsPerTimeSlot: config.maxRequestsPerTimeSlot,
     timeSlotSeconds: Math.ceil(config.timeSlotInSeconds),

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { RequestHandler } from 'express'
+import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
 import { consoleLogger } from './adapters/console-logger.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
@@ -27,14 +27,20 @@ import type { Session } from './protocol/session.js'
 
 /** Any Express 4.18+ or 5 application or router. */
 export interface ExpressApp {
-  use(handler: RequestHandler): unknown
+  use(...handlers: (RequestHandler | ErrorRequestHandler)[]): unknown
 }
 
 /** Looks after the sessions of users, for account pages and operators. */
 export interface Sessions {
   /** A user's active sessions, the newest first. @throws DidAuthError ERR_STORE */
   list(did: string): Promise<Session[]>
-  /** Ends one session; true when it was active. Its access token stays good until its `exp`. @throws DidAuthError ERR_STORE */
+  /**
+   * Ends one session; true when it was active. Its access token stays good until its `exp`.
+   *
+   * It does not look at whose session it is: where a user names the session, look for it in `list(did)` first.
+   *
+   * @throws DidAuthError ERR_STORE
+   */
   revoke(sessionId: string): Promise<boolean>
   /** Ends all sessions of a user and answers how many there were. @throws DidAuthError ERR_STORE */
   revokeAll(did: string): Promise<number>
@@ -70,7 +76,8 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const logger = config.logger ?? consoleLogger
   const clock = wholeSeconds(config.clock ?? systemClock)
   const store = config.store === undefined ? new MemoryStore() : guardedStore(config.store, timerDeadline)
-  const environment = { hasOwnStore: config.store !== undefined, isProduction: process.env.NODE_ENV === 'production' }
+  const hasOwnStore = config.store !== undefined && !(config.store instanceof MemoryStore)
+  const environment = { hasOwnStore, isProduction: process.env.NODE_ENV === 'production' }
   for (const warning of configWarnings(settings, environment)) logger.warn({ event: 'configuration' }, warning)
 
   const resolver = resolverOf(settings)
@@ -101,7 +108,12 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       logger
     }
   }
-  const parts = (): Promise<Parts> => (loading ??= load())
+  const parts = (): Promise<Parts> =>
+    (loading ??= load().catch((error: unknown) => {
+      // The next request tries again.
+      loading = undefined
+      throw error
+    }))
 
   const http: HttpParts = {
     parts,
@@ -111,7 +123,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     useCookies: settings.useCookies,
     trustedOrigins: settings.trustedOrigins
   }
-  app.use(didAuthRoutes(http, settings.paths))
+  app.use(...didAuthRoutes(http, settings.paths))
 
   const ready = parts().then(async ({ serviceKey }) => {
     await Promise.all([serviceKey.publicKey(), store.ping()])

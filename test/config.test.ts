@@ -75,7 +75,6 @@ describe('the defaults', () => {
         logout: '/logout',
         refreshToken: '/refresh-token'
       },
-      replyUrl: 'https://service.example/signup',
       challengeWindowSeconds: 300,
       maxRequestsPerTimeSlot: 20,
       timeSlotSeconds: 600,
@@ -154,13 +153,6 @@ describe('the settings', () => {
   it('know no limit of requests with Infinity', () => {
     expect(settingsOf({ maxRequestsPerTimeSlot: Infinity }).maxRequestsPerTimeSlot).toBe(Infinity)
   })
-
-  it.each(['https://service.example', 'https://service.example/', 'https://service.example//'])(
-    'make the reply URL of %s',
-    (serviceUrl) => {
-      expect(settingsOf({ serviceUrl, signupPath: '/api/signup' }).replyUrl).toBe('https://service.example/api/signup')
-    }
-  )
 
   it('keep serviceUrl byte for byte, and trust the origin of an http(s) URL', () => {
     const settings = settingsOf({

@@ -2,6 +2,8 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { es256kSigner, MemoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { guardedStore } from '../src/adapters/guarded-store.js'
+import { timerDeadline } from '../src/adapters/system.js'
 import { authApp, challengeSecret, logIn, serviceUrl, serviceWallet, START_SECONDS } from './support/auth-app.js'
 import { walletOf } from './support/wallet.js'
 
@@ -84,6 +86,22 @@ describe('setupDidAuth', () => {
     const warn = jest.fn()
     setupDidAuth(express(), { ...config, logger: { info: jest.fn(), warn, error: jest.fn() }, ...more })
     expect(warn.mock.calls).toEqual([[{ event: 'configuration' }, text]])
+  })
+
+  it.each<[string, Partial<DidAuthConfig>, string[]]>([
+    ['no store', {}, ['sessions are in memory: a restart logs everybody out']],
+    ['a MemoryStore', { store: new MemoryStore() }, ['sessions are in memory: a restart logs everybody out']],
+    ['another store', { store: guardedStore(new MemoryStore(), timerDeadline) }, []]
+  ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
+    const warn = jest.fn()
+    const environment = process.env.NODE_ENV
+    process.env.NODE_ENV = 'production'
+    try {
+      setupDidAuth(express(), { ...config, logger: { info: jest.fn(), warn, error: jest.fn() }, ...more })
+    } finally {
+      process.env.NODE_ENV = environment
+    }
+    expect(warn.mock.calls).toEqual(texts.map((text) => [{ event: 'configuration' }, text]))
   })
 
   it('warns when serviceSigner is not the key of serviceDid, and works', async () => {

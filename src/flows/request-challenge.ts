@@ -1,7 +1,7 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
 import { canonicalDid } from '../protocol/did.js'
 import { signJwt } from '../protocol/jwt.js'
-import { selectiveDisclosureRequest } from '../protocol/selective-disclosure.js'
+import { selectiveDisclosureRequest, signUpUrl } from '../protocol/selective-disclosure.js'
 import type { ChallengeFlow } from '../ports.js'
 import type { Parts } from './parts.js'
 
@@ -30,11 +30,13 @@ export async function requestLoginChallenge(parts: ChallengeParts, did: string):
  * Gives the challenge for a sign up, with a selective disclosure request when the service requires something.
  *
  * @param did - as received: its exact spelling is part of the challenge
+ * @param mountPath - where the routes are mounted in the application
  * @throws DidAuthError ERR_STORE, ERR_SIGNER
  */
 export async function requestSignUpChallenge(
   parts: ChallengeParts & Pick<Parts, 'serviceKey'>,
-  did: string
+  did: string,
+  mountPath: string
 ): Promise<ChallengeAnswer> {
   const { settings, serviceKey } = parts
   const nowSeconds = parts.clock.nowSeconds()
@@ -45,7 +47,7 @@ export async function requestSignUpChallenge(
     serviceDid: settings.serviceDid,
     serviceUrl: settings.serviceUrl,
     userDid: did,
-    replyUrl: settings.replyUrl,
+    replyUrl: signUpUrl(settings.serviceUrl, mountPath, settings.paths.signup),
     required,
     nowSeconds,
     expiresAtSeconds: nowSeconds + answer.expiresInSeconds

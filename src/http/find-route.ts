@@ -14,22 +14,41 @@ export interface Routes {
   gets: ReadonlyMap<string, AnswerForDid>
 }
 
+/** Finds what answers a request; undefined when it is none of ours. */
+export type FindRoute = (req: Pick<Request, 'method' | 'path' | 'app'>) => Answer | undefined
+
 /**
  * Makes the look-up of our routes: one look into a table, where Express would try a pattern for each route with every
- * request of the application. As in Express, neither case nor one slash at the end makes a difference.
+ * request of the application. As in Express, neither case nor one slash at the end makes a difference, unless the
+ * application says `case sensitive routing` or `strict routing`.
  */
-export function routeFinder(routes: Routes): (method: string, path: string) => Answer | undefined {
-  const posts = new Map([...routes.posts].map(([path, answer]) => [routeKey(path), answer]))
-  const gets = new Map([...routes.gets].map(([path, answer]) => [routeKey(path), answer]))
+export function routeFinder(routes: Routes): FindRoute {
+  const posts = tableOf(routes.posts)
+  const gets = tableOf(routes.gets)
 
-  return (method, path) => {
-    if (method === 'POST') return posts.get(routeKey(path))
+  return ({ method, path, app }) => {
+    if (method === 'POST') {
+      const found = posts.get(routeKey(path))
+      return found && isSpelt(app, path, found.path) ? found.answer : undefined
+    }
     if (method !== 'GET' && method !== 'HEAD') return undefined
     const trimmed = withoutSlash(path)
     const slash = trimmed.lastIndexOf('/')
-    const answer = slash + 1 < trimmed.length ? gets.get(trimmed.slice(0, slash).toLowerCase()) : undefined
-    return answer && (async (req, res) => answer(req, res, decodeSegment(trimmed.slice(slash + 1))))
+    const found = slash + 1 < trimmed.length ? gets.get(trimmed.slice(0, slash).toLowerCase()) : undefined
+    if (found === undefined || !isSpelt(app, path, withoutSlash(found.path) + trimmed.slice(slash))) return undefined
+    return async (req, res) => found.answer(req, res, decodeSegment(trimmed.slice(slash + 1)))
   }
+}
+
+function tableOf<T>(routes: ReadonlyMap<string, T>): Map<string, { path: string; answer: T }> {
+  return new Map([...routes].map(([path, answer]) => [routeKey(path), { path, answer }]))
+}
+
+/** Asked only of a path that is ours but for its case and its last slash: others pay nothing for it. */
+function isSpelt(app: Request['app'], given: string, configured: string): boolean {
+  if (given === configured) return true
+  if (app.enabled('strict routing') && given.endsWith('/') !== configured.endsWith('/')) return false
+  return !app.enabled('case sensitive routing') || withoutSlash(given) === withoutSlash(configured)
 }
 
 function routeKey(path: string): string {

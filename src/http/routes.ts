@@ -1,4 +1,4 @@
-import type { Request, RequestHandler, Response } from 'express'
+import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
 import type { Paths } from '../config-options.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Tokens } from '../flows/issue-tokens.js'
@@ -12,6 +12,7 @@ import { parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
 import { routeFinder, type Answer, type AnswerForDid } from './find-route.js'
 import { guardCsrf } from './guard-csrf.js'
+import { parserRefusal } from './parser-refusal.js'
 import { MAX_BODY_BYTES, MAX_SIGN_UP_BODY_BYTES, readBody, readLogin, readSignUp } from './read-request.js'
 import { passWithDid, type HttpParts } from './require-did.js'
 import { sendJson } from './send-answer.js'
@@ -27,10 +28,11 @@ const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /**
- * Makes the one middleware that holds all our routes, with their body reader and error handler. A request that is not
- * ours passes it untouched.
+ * Makes the one middleware that holds all our routes, with their body reader and error handler, and beside it the one
+ * that answers in our words where a body parser of the application refused what was sent to one of them. A request that
+ * is not ours passes both untouched.
  */
-export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): RequestHandler {
+export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): [RequestHandler, ErrorRequestHandler] {
   const { transport, limits } = http
 
   const unsafe =
@@ -41,11 +43,11 @@ export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): RequestH
     }
 
   const challenge =
-    (request: (parts: Parts, did: string) => Promise<ChallengeAnswer>): AnswerForDid =>
+    (request: (parts: Parts, did: string, mountPath: string) => Promise<ChallengeAnswer>): AnswerForDid =>
     async (req, res, received) => {
       const did = parseDid(received)
       await limits.chargeNaming(req, did)
-      const { expiresInSeconds, ...body } = await request(await http.parts(), did)
+      const { expiresInSeconds, ...body } = await request(await http.parts(), did, req.baseUrl)
       sendJson(res, body, { 'Challenge-Expires-In': String(expiresInSeconds) })
     }
 
@@ -104,8 +106,8 @@ export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): RequestH
     ])
   })
 
-  return (req, res, next) => {
-    const answer = find(req.method, req.path)
+  const answerRequest: RequestHandler = (req, res, next) => {
+    const answer = find(req)
     if (answer === undefined) {
       next()
       return
@@ -117,4 +119,13 @@ export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): RequestH
       // Only the application's own logger, or what it hung on the response, can have failed now.
       .catch(next)
   }
+
+  // Express knows an error handler by its four parameters.
+  const answerParserError: ErrorRequestHandler = (error: unknown, req, res, next) => {
+    const refusal = parserRefusal(error)
+    if (refusal === undefined || find(req) === undefined) next(error)
+    else http.sendError(req, res, refusal)
+  }
+
+  return [answerRequest, answerParserError]
 }

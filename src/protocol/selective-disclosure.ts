@@ -1,5 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import { fieldOf, isObject, type JsonObject } from './json.js'
+import { parseHttpUrl } from './login-message.js'
 import type { VerifiedCredential } from './credential.js'
 
 /** Claims that a sign up may carry, and characters that each of its texts may have. */
@@ -69,6 +70,23 @@ export function selectiveDisclosureRequest(input: SelectiveDisclosureRequestInpu
     iat: input.nowSeconds,
     exp: input.expiresAtSeconds
   }
+}
+
+/**
+ * Where a sign up is sent.
+ *
+ * @param serviceUrl - as configured; its path may say already where the routes are mounted
+ * @param mountPath - where the routes are mounted in the application, without a slash at the end: ``, `/api`
+ * @param signupPath - the sign up endpoint under it
+ * @returns undefined when `serviceUrl` is no http(s) URL
+ */
+export function signUpUrl(serviceUrl: string, mountPath: string, signupPath: string): string | undefined {
+  const base = serviceUrl.replace(/\/+$/, '')
+  const url = parseHttpUrl(base)
+  if (url === undefined) return undefined
+  // Express mounts without a look at the case.
+  const isNamed = url.pathname.toLowerCase().endsWith(mountPath.toLowerCase())
+  return `${base}${isNamed ? '' : mountPath}${signupPath}`
 }
 
 /**

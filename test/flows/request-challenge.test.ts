@@ -70,7 +70,7 @@ describe('requestLoginChallenge', () => {
 describe('requestSignUpChallenge', () => {
   it('gives no sdr and signs nothing when nothing is required', async () => {
     const parts = await flowParts()
-    expect(await requestSignUpChallenge(parts, did)).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
+    expect(await requestSignUpChallenge(parts, did, '')).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
     expect(parts.steps).not.toContain('sign')
   })
 
@@ -79,7 +79,7 @@ describe('requestSignUpChallenge', () => {
     ['claims', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }]
   ])('gives an sdr when only %s are required', async (_name, config) => {
     const parts = await flowParts(config)
-    expect(await requestSignUpChallenge(parts, did)).toHaveProperty('sdr')
+    expect(await requestSignUpChallenge(parts, did, '')).toHaveProperty('sdr')
   })
 
   it('gives an sdr signed by the service that ends with the challenge', async () => {
@@ -88,7 +88,7 @@ describe('requestSignUpChallenge', () => {
       requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }]
     })
     parts.clock.seconds = START_SECONDS + 100
-    const { sdr = '' } = await requestSignUpChallenge(parts, did)
+    const { sdr = '' } = await requestSignUpChallenge(parts, did, '')
     expect(payloadOf(sdr)).toEqual({
       type: 'sdr',
       issuer: service.did,
@@ -108,23 +108,32 @@ describe('requestSignUpChallenge', () => {
     expect(keys).toContain(SigningKey.computePublicKey(service.privateKey, false))
   })
 
+  it.each([
+    ['https://service.example', '/api', 'https://service.example/api/signup'],
+    ['urn:example:service', '/api', undefined]
+  ])('of %s names in its sdr where the routes are mounted, here %s', async (serviceUrl, mountPath, replyUrl) => {
+    const parts = await flowParts({ serviceUrl, requiredCredentials: ['Email'] })
+    const { sdr = '' } = await requestSignUpChallenge(parts, did, mountPath)
+    expect(payloadOf(sdr).replyUrl).toBe(replyUrl)
+  })
+
   it('gives an sdr that is never good as access token', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })
-    const { sdr } = await requestSignUpChallenge(parts, did)
+    const { sdr } = await requestSignUpChallenge(parts, did, '')
     await expect(authenticate(parts, sdr)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
   it('gives nothing when signing fails', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })
     parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
-    await expect(requestSignUpChallenge(parts, did)).rejects.toEqual(refusal('ERR_SIGNER'))
+    await expect(requestSignUpChallenge(parts, did, '')).rejects.toEqual(refusal('ERR_SIGNER'))
   })
 
   it('counts the uses of sign up, not those of login', async () => {
     const parts = await flowParts()
     const sig = loginSig(parts, wallet, { thirdLine: '\n' })
     await signUp(parts, { did, sig, credentialJwts: [], claims: [] })
-    expect((await requestSignUpChallenge(parts, did)).challenge).not.toBe(FIRST)
+    expect((await requestSignUpChallenge(parts, did, '')).challenge).not.toBe(FIRST)
     expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)
   })
 })

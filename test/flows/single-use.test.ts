@@ -30,7 +30,7 @@ describe('one signature', () => {
         for (const { challengeOf, thirdLine, captured, flow, copies, secondsLater } of attempts) {
           parts.clock.seconds += secondsLater
           const request = challengeOf === 'logIn' ? requestLoginChallenge : requestSignUpChallenge
-          const { challenge } = await request(parts, did)
+          const { challenge } = await request(parts, did, '')
           const fresh = wallet.personalSign(loginText('service.example', challenge) + thirdLine)
           const sig = (captured === undefined ? undefined : signatures[captured]) ?? fresh
           signatures.push(sig)

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import cookieParser from 'cookie-parser'
-import express, { type ErrorRequestHandler, type Express } from 'express'
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express'
 import session from 'express-session'
 import helmet from 'helmet'
 import request from 'supertest'
-import { authApp, logIn, loginChallenge, serviceUrl, setCookies, signedLogin } from '../support/auth-app.js'
+import { authApp, logIn, loginChallenge, serviceUrl, setCookies, signedLogin, type Host } from '../support/auth-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -36,11 +36,11 @@ describe('an application with our routes', () => {
     await logIn(app, wallet)
   })
 
-  it.each(parsers)('answers 400 to JSON that does not parse, when it has before them: %s', async (name, before) => {
+  it.each(parsers)('answers 400 to JSON that does not parse, when it has before them: %s', async (_name, before) => {
     const { app } = await authApp({}, { before })
-    const response = await request(app).post('/auth').type('application/json').send('{"did":').expect(400)
-    // What the host's own parser refuses is the host's to answer.
-    if (!name.includes('json')) expect(response.text).toBe('Malformed JSON')
+    const response = await request(app).post('/auth').type('application/json').send('{"did":')
+    expect([response.status, response.text]).toEqual([400, 'Malformed JSON'])
+    expect(response.headers['content-type']).toBe('text/plain; charset=utf-8')
   })
 
   it('answers 401 to an empty body behind express.json()', async () => {
@@ -67,6 +67,27 @@ describe('an application with our routes', () => {
     const response = await request(app).post('/request-auth').type('application/json').send(json).expect(401)
     expect(response.text).toBe('Invalid DID')
   })
+
+  it.each([
+    ['a form', (app: Express) => app.use(express.urlencoded({ extended: true })), 'application/x-www-form-urlencoded'],
+    ['a form of a wrong case', (app: Express) => app.use(formParser), 'Application/X-WWW-Form-Urlencoded; a=b'],
+    ['a multipart form', (app: Express) => app.use(formParser), 'multipart/form-data; boundary=a']
+  ])('lets nobody in by %s that the host has read, which any other site could send', async (_name, before, type) => {
+    const { app } = await authApp({}, { before })
+    const login = await signedLogin(app, wallet)
+    await request(app).post('/auth').type(type).send(new URLSearchParams(login).toString()).expect(401, 'Invalid DID')
+    await request(app).post('/auth').send(login).expect(200)
+  })
+
+  it.each([undefined, 'application/json', 'application/vnd.api+json'])(
+    'takes an object that the host has read, with the type %s',
+    async (type) => {
+      const { app } = await authApp({}, { before: (host) => host.use(queryParser) })
+      const login = await signedLogin(app, wallet)
+      const sent = request(app).post('/auth').query(login)
+      await (type === undefined ? sent : sent.type(type)).expect(200)
+    }
+  )
 
   it('keeps the bodies of its own routes', async () => {
     const { app } = await authApp(
@@ -256,6 +277,18 @@ describe('an application with our routes', () => {
     await request(app).post('/auth').send({ did: wallet.did, sig }).expect(404)
   })
 
+  it.each([
+    ['https://service.example', '/api/v1', 'https://service.example/api/v1/signup'],
+    ['https://service.example/api/v1', '/api/v1', 'https://service.example/api/v1/signup'],
+    ['urn:example:service', '/api/v1', undefined]
+  ])('of %s names %s, where it is mounted, in the replyUrl of its sdr', async (url, prefix, replyUrl) => {
+    const { app } = await authApp({ serviceUrl: url, requiredCredentials: ['Email'] }, { prefix })
+    const { body } = await request(app).get(`${prefix}/request-signup/${wallet.did}`).expect(200)
+    expect(payloadOf((body as { sdr: string }).sdr).replyUrl).toBe(replyUrl)
+    const posted = await request(app).post(`${prefix}/request-signup`).send({ did: wallet.did }).expect(200)
+    expect(payloadOf((posted.body as { sdr: string }).sdr).replyUrl).toBe(replyUrl)
+  })
+
   it.each([[false], [true]])('lives behind express-session and helmet, with useCookies: %j', async (useCookies) => {
     const { app } = await authApp(
       { useCookies },
@@ -344,6 +377,51 @@ describe('the paths', () => {
       .expect(200)
   })
 
+  describe('of an application with case sensitive routing', () => {
+    const host: Host = { before: (app) => app.enable('case sensitive routing') }
+
+    it.each(['/Auth', '/AUTH', '/Auth/'])("leave POST %s to the host's own route", async (path) => {
+      const { app } = await authApp({}, withOwnRoute(host, path))
+      await request(app).post(path).send({}).expect(200, 'of the host')
+    })
+
+    it('leave GET /Request-Auth/:did to the host', async () => {
+      const { app } = await authApp({}, host)
+      await request(app).get(`/Request-Auth/${wallet.did}`).expect(404)
+    })
+
+    it('serve the configured spelling, with one slash at its end or none, and a DID in every case', async () => {
+      const { app } = await authApp({ requestAuthPath: '/Challenge' }, host)
+      for (const path of ['/Challenge', '/Challenge/']) {
+        await request(app).post(path).send({ did: wallet.did }).expect(200)
+      }
+      await request(app).get(`/Challenge/did:ethr:rsk:${wallet.address}/`).expect(200)
+      await request(app).post('/challenge').send({ did: wallet.did }).expect(404)
+    })
+  })
+
+  describe('of an application with strict routing', () => {
+    const host: Host = { before: (app) => app.enable('strict routing') }
+
+    it('leave POST /auth/ to the host', async () => {
+      const { app } = await authApp({}, withOwnRoute(host, '/auth/'))
+      await request(app).post('/auth/').send({}).expect(200, 'of the host')
+    })
+
+    it('leave GET /request-auth/:did/ to the host', async () => {
+      const { app } = await authApp({}, host)
+      await request(app).get(`/request-auth/${wallet.did}/`).expect(404)
+    })
+
+    it('serve what is configured, in every case', async () => {
+      const { app } = await authApp({ requestAuthPath: '/challenge/' }, host)
+      await request(app).post('/CHALLENGE/').send({ did: wallet.did }).expect(200)
+      await request(app).post('/challenge').send({ did: wallet.did }).expect(404)
+      await request(app).get(`/challenge/${wallet.did}`).expect(200)
+      await request(app).post('/AUTH').send({}).expect(401, 'Invalid DID')
+    })
+  })
+
   it.each(['/REQUEST-AUTH', '/request-auth/'])('serves POST %s as /request-auth', async (path) => {
     const { app } = await authApp()
     await request(app).post(path).send({ did: wallet.did }).expect(200)
@@ -380,11 +458,42 @@ describe('the paths', () => {
   it('accepts sdr answers at the configured sign up path', async () => {
     const { app } = await authApp({ ...paths, requiredClaims: [{ claimType: 'email', claimValue: '' }] })
     const response = await request(app).get(`/a/Request-Signup/${wallet.did}`).expect(200)
-    const [, payload] = (response.body as { sdr: string }).sdr.split('.')
-    const sdr: unknown = JSON.parse(Buffer.from(payload!, 'base64url').toString())
-    expect(sdr).toMatchObject({ type: 'sdr', replyUrl: `${serviceUrl}/a/signup` })
+    expect(payloadOf((response.body as { sdr: string }).sdr)).toMatchObject({
+      type: 'sdr',
+      replyUrl: `${serviceUrl}/a/signup`
+    })
   })
 })
+
+/** Parses every form, as express.urlencoded() and multer do. */
+const formParser: RequestHandler[] = [
+  express.text({ type: (req) => /form/i.test(req.headers['content-type'] ?? '') }),
+  (req, _res, next) => {
+    if (typeof req.body === 'string') req.body = Object.fromEntries(new URLSearchParams(req.body))
+    next()
+  }
+]
+
+/** Sets an object as body before anybody else, as serverless platforms do; here it stands in the query. */
+const queryParser: RequestHandler = (req, _res, next) => {
+  if (Object.keys(req.query).length > 0) req.body = { ...req.query }
+  next()
+}
+
+/** A host with a route of its own behind ours. */
+function withOwnRoute(host: Host, path: string): Host {
+  return {
+    ...host,
+    after: (app) =>
+      app.post(path, (_req, res) => {
+        res.send('of the host')
+      })
+  }
+}
+
+function payloadOf(jwt: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>
+}
 
 function addCookieRoutes(app: Express): void {
   app.get('/cookies', (req, res) => {

@@ -1,0 +1,28 @@
+import { describe, expect, it } from '@jest/globals'
+import { signUpUrl } from '../../src/protocol/selective-disclosure.js'
+
+describe('signUpUrl', () => {
+  it.each([
+    ['https://service.example', '', '/signup', 'https://service.example/signup'],
+    ['https://service.example/', '', '/signup', 'https://service.example/signup'],
+    ['https://service.example//', '', '/a/signup', 'https://service.example/a/signup'],
+    ['https://service.example', '/api', '/signup', 'https://service.example/api/signup'],
+    ['https://service.example/api', '/api', '/signup', 'https://service.example/api/signup'],
+    ['https://service.example/api/', '/api', '/signup', 'https://service.example/api/signup'],
+    ['https://service.example/behind/api', '/api', '/signup', 'https://service.example/behind/api/signup'],
+    ['https://service.example/api', '/API', '/signup', 'https://service.example/api/signup'],
+    ['https://service.example/myapi', '/api', '/signup', 'https://service.example/myapi/api/signup'],
+    ['https://service.example/api/v1', '/api', '/signup', 'https://service.example/api/v1/api/signup'],
+    ['https://api', '/api', '/signup', 'https://api/api/signup'],
+    ['http://localhost:3000', '/a/b', '/signup', 'http://localhost:3000/a/b/signup']
+  ])('of %s, mounted at "%s", for %s is %s', (serviceUrl, mountPath, signupPath, url) => {
+    expect(signUpUrl(serviceUrl, mountPath, signupPath)).toBe(url)
+  })
+
+  it.each(['urn:example:service', 'service.example', 'ftp://service.example', 'x'])(
+    'is undefined for %s, which is no http(s) URL',
+    (serviceUrl) => {
+      expect(signUpUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
+    }
+  )
+})

@@ -1,0 +1,31 @@
+import { expect, it, jest } from '@jest/globals'
+import express from 'express'
+import * as hashWasm from 'hash-wasm'
+import request from 'supertest'
+
+let failures = 2
+jest.unstable_mockModule('hash-wasm', () => ({
+  ...hashWasm,
+  createKeccak: async (bits: 256) => {
+    failures -= 1
+    if (failures >= 0) throw new Error('out of memory')
+    return hashWasm.createKeccak(bits)
+  }
+}))
+const { es256kSigner, setupDidAuth } = await import('express-did-auth')
+const { challengeSecret, serviceUrl, serviceWallet } = await import('./support/auth-app.js')
+
+// Its rejection was once kept for ever: every request was 500 until the next start.
+it('a curve that does not load makes ready reject and requests 500, until one finds that it loads', async () => {
+  const app = express()
+  const logger = { info: jest.fn(), warn: jest.fn(), error: jest.fn() }
+  const serviceSigner = es256kSigner(serviceWallet.privateKey)
+  const serviceDid = serviceWallet.did
+  const { ready } = setupDidAuth(app, { challengeSecret, serviceUrl, serviceDid, serviceSigner, logger })
+  await expect(ready).rejects.toThrow('out of memory')
+  const path = `/request-auth/${serviceDid}`
+  await request(app).get(path).expect(500, 'Internal error')
+  await request(app).get(path).expect(200)
+  await request(app).get(path).expect(200)
+  expect(failures).toBe(-1)
+})
