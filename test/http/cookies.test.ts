@@ -141,6 +141,16 @@ describe('in cookie mode', () => {
     await request(app).post('/refresh-token').set('Cookie', cookies).expect(200)
   })
 
+  it('answers 401 to two refresh-token cookies, also beside a good token in the body', async () => {
+    const { app } = await authApp(config)
+    const refreshToken = refreshOf(await logInForCookies(app, wallet))
+    const refresh = (cookies: string) =>
+      request(app).post('/refresh-token').set('Cookie', cookies).send({ refreshToken })
+    await refresh(`refresh-token=${refreshToken}; refresh-token=${refreshToken}`).expect(401, 'Invalid refresh token')
+    await refresh('refresh-token=; refresh-token=').expect(401, 'Invalid refresh token')
+    await refresh('theme=dark').expect(200)
+  })
+
   it.each([
     'theme=dark; ',
     'authorization2=x; xauthorization=y; ',

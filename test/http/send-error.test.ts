@@ -149,6 +149,27 @@ describe('the answer to an error', () => {
     await request(app).get('/').expect(200, 'half')
   })
 
+  it('is not tried on a response whose client has gone', async () => {
+    const send = errorSender('https://service.example', silent)
+    let touched = 'nothing'
+    const app = express().use((req, res) => {
+      res.on('close', () => {
+        expect(res.destroyed).toBe(true)
+        for (const verb of ['setHeader', 'writeHead', 'end'] as const) {
+          Object.assign(res, { [verb]: () => (touched = verb) })
+        }
+        send(req, res, new DidAuthError('ERR_DID'))
+        closed()
+      })
+      req.socket.destroy()
+    })
+    let closed: () => void = () => undefined
+    const isClosed = new Promise<void>((resolve) => (closed = resolve))
+    await expect(request(app).get('/')).rejects.toThrow('socket hang up')
+    await isClosed
+    expect(touched).toBe('nothing')
+  })
+
   it('names a serviceUrl that is no URL as its realm', async () => {
     const { app } = await authApp({ serviceUrl: 'urn:example:service' })
     const response = await request(app).get('/me').expect(401)
