@@ -27,7 +27,8 @@ import type { Session } from './protocol/session.js'
 
 /** Any Express 4.18+ or 5 application or router. */
 export interface ExpressApp {
-  use(...handlers: (RequestHandler | ErrorRequestHandler)[]): unknown
+  use(handler: RequestHandler): unknown
+  use(path: RegExp, handler: ErrorRequestHandler): unknown
 }
 
 /** Looks after the sessions of users, for account pages and operators. */
@@ -60,7 +61,9 @@ export interface RequireDid {
 /**
  * Puts DID login on an Express application: the challenge, sign up, login, refresh and logout routes.
  *
- * Nothing else is changed on the application: body reader, cookie reading and error handler live in one router.
+ * Nothing else is changed on the application: body reader, cookie reading and error handler are for our routes alone. What
+ * the application's own body parser refuses on one of them is answered in our words as well, where parser and routes are
+ * on the same application or router: Express hands errors down to none.
  *
  * @param app - an application or router, before or after its own parsers
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
@@ -123,7 +126,9 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     useCookies: settings.useCookies,
     trustedOrigins: settings.trustedOrigins
   }
-  app.use(...didAuthRoutes(http, settings.paths))
+  const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings.paths)
+  app.use(answerRequest)
+  app.use(ownPaths, answerParserError)
 
   const ready = parts().then(async ({ serviceKey }) => {
     await Promise.all([serviceKey.publicKey(), store.ping()])

@@ -38,12 +38,12 @@ describe('setupDidAuth', () => {
     await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200, { did: wallet.did })
   })
 
-  it('changes nothing on the application but one router', () => {
+  it('changes nothing on the application but two middlewares', () => {
     const app = express()
     const before = { settings: { ...(app.settings as object) }, locals: { ...app.locals } }
     const uses = jest.spyOn(app, 'use')
     setupDidAuth(app, config)
-    expect(uses).toHaveBeenCalledTimes(1)
+    expect(uses).toHaveBeenCalledTimes(2)
     expect({ settings: { ...(app.settings as object) }, locals: { ...app.locals } }).toEqual(before)
   })
 

@@ -16,12 +16,8 @@ const NAMING_FACTOR = 10
 
 /** The two limits of requests. */
 export interface RequestLimits {
-  /**
-   * Counts a request of a user who is authenticated, once, however many guards it passes.
-   *
-   * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
-   */
-  chargeUser(req: Request, did: string): Promise<void>
+  /** Counts a request of a user who is authenticated. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
+  chargeUser(did: string): Promise<void>
   /** Counts a request that names a DID without proof. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   chargeNaming(req: Request, did: string): Promise<void>
   /** Asserts that such a request would be in budget, counting nothing. @throws as `chargeNaming` */
@@ -41,7 +37,6 @@ interface LimitParts {
  */
 export function requestLimits({ settings, store, clock, logger }: LimitParts): RequestLimits {
   const { serviceUrl, maxRequestsPerTimeSlot, timeSlotSeconds } = settings
-  const chargedRequests = new WeakSet<Request>()
   let warnedOfProxy = false
 
   const charge = async (kind: QuotaCharge['kind'], key: string, cost: 0 | 1, limit: number): Promise<void> => {
@@ -64,11 +59,7 @@ export function requestLimits({ settings, store, clock, logger }: LimitParts): R
   }
 
   return {
-    chargeUser: async (req, did) => {
-      if (chargedRequests.has(req)) return
-      chargedRequests.add(req)
-      await charge('request', canonicalDid(did), 1, maxRequestsPerTimeSlot)
-    },
+    chargeUser: (did) => charge('request', canonicalDid(did), 1, maxRequestsPerTimeSlot),
     chargeNaming: (req, did) => charged(req, did, 1),
     assertNaming: (req, did) => charged(req, did, 0)
   }

@@ -29,7 +29,10 @@ export async function passWithDid(http: HttpParts, req: Request, countsRequest: 
     guardCsrf(req, http.trustedOrigins)
   }
   const claims = await authenticate(await http.parts(), http.transport.readAccessToken(req))
-  if (countsRequest) await http.limits.chargeUser(req, claims.sub)
+  // Claims stay the same object while they are remembered: with these, the request has passed a guard of ours already.
+  // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
+  const isCharged = req.auth?.claims === claims
+  if (countsRequest && !isCharged) await http.limits.chargeUser(claims.sub)
   req.user = { did: claims.sub }
   req.auth = { sessionId: claims.sid, claims }
 }

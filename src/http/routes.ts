@@ -27,12 +27,17 @@ const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_RESOLVER'
 ])
 
-/**
- * Makes the one middleware that holds all our routes, with their body reader and error handler, and beside it the one
- * that answers in our words where a body parser of the application refused what was sent to one of them. A request that
- * is not ours passes both untouched.
- */
-export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): [RequestHandler, ErrorRequestHandler] {
+export interface DidAuthRoutes {
+  /** Holds all our routes, with their body reader and error handler. A request that is not ours passes it untouched. */
+  answerRequest: RequestHandler
+  /** Answers in our words where a body parser of the application refused what was sent to one of our routes. */
+  answerParserError: ErrorRequestHandler
+  /** Where to mount it: a match of no length, so that Express takes nothing off the path, and no step for other paths. */
+  ownPaths: RegExp
+}
+
+/** Makes the two middlewares that are all we put on an application. */
+export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): DidAuthRoutes {
   const { transport, limits } = http
 
   const unsafe =
@@ -127,5 +132,10 @@ export function didAuthRoutes(http: HttpParts, paths: Readonly<Paths>): [Request
     else http.sendError(req, res, refusal)
   }
 
-  return [answerRequest, answerParserError]
+  return { answerRequest, answerParserError, ownPaths: startOf(Object.values(paths)) }
+}
+
+function startOf(paths: string[]): RegExp {
+  const quoted = paths.map((path) => path.replace(/\/$/, '').replace(/[^\w/-]/g, String.raw`\$&`))
+  return new RegExp(`^(?=(?:${quoted.join('|')})(?:/|$))`, 'i')
 }

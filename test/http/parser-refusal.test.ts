@@ -37,6 +37,15 @@ describe('what a body parser of the host refuses', () => {
     expect(log).toEqual([])
   })
 
+  it('on a configured path of ours is 400 in our words, whatever a pattern would make of it', async () => {
+    const { app } = await authApp({ authPath: '/a.b-c_~/login', logoutPath: '/log.out/' }, hostWith(express.json()))
+    const post = (path: string) => request(app).post(path).type('application/json').send('{')
+    await post('/a.b-c_~/login').expect(400, 'Malformed JSON')
+    await post('/log.out').expect(400, 'Malformed JSON')
+    await post('/aXb-c_~/login').expect(400, 'the host says')
+    await post('/auth').expect(400, 'the host says')
+  })
+
   it('on a path of ours is RFC 9457 for whoever asks for it', async () => {
     const { app } = await authApp({}, hostWith(express.json()))
     const response = await request(app)
