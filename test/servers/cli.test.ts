@@ -55,7 +55,10 @@ describe('express-did-auth', () => {
 
   it('names optional packages that are not installed', async () => {
     const ended = await runCli(['all'], { TEST_MISSING: 'pino,better-sqlite3' })
-    expectSentence(ended, 'The servers need the packages better-sqlite3, pino: npm install better-sqlite3 pino')
+    expectSentence(
+      ended,
+      'The servers need the packages better-sqlite3@12, pino@10: npm install better-sqlite3@12 pino@10'
+    )
   })
 
   it('says that the port is in use', async () => {
