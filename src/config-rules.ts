@@ -11,6 +11,7 @@ import { storeVerbs } from './ports.js'
 import { isDid } from './protocol/did.js'
 import { isObject } from './protocol/json.js'
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS, parseHttpUrl } from './protocol/login-message.js'
+import { parseUrl } from './protocol/parse-url.js'
 
 interface Rule {
   holds: (value: unknown) => boolean
@@ -43,7 +44,7 @@ const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
 const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
 const originOf = (value: unknown): string | undefined =>
-  typeof value === 'string' && URL.canParse(value) ? new URL(value).origin : undefined
+  typeof value === 'string' ? parseUrl(value)?.origin : undefined
 const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
 const isClaim = (value: unknown): boolean =>
   isObject(value) &&

@@ -1,3 +1,5 @@
+import { parseUrl } from './parse-url.js'
+
 /** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
 export const MAX_LOGIN_DOMAINS = 6
 
@@ -17,7 +19,7 @@ export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly 
 
 /** The URL, when the text is one with scheme http or https. */
 export function parseHttpUrl(text: string): URL | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined
+  const url = parseUrl(text)
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
+import { parseUrl } from '../../src/protocol/parse-url.js'
 import {
   acceptedLoginDomains,
   loginMessage,
@@ -70,4 +71,16 @@ describe('parseHttpUrl', () => {
       expect(parseHttpUrl(text)).toBeUndefined()
     }
   )
+})
+
+// Cause: URL.canParse of Node 20 changes its mind about ü once it is optimised.
+describe('parseUrl', () => {
+  it('parses a host with an umlaut for the thousandth time as for the first', () => {
+    const origins = new Set(Array.from({ length: 20_000 }, () => parseUrl('https://münchen.example')?.origin))
+    expect([...origins]).toEqual(['https://xn--mnchen-3ya.example'])
+  })
+
+  it('answers undefined for what is no URL', () => {
+    expect(parseUrl('no url')).toBeUndefined()
+  })
 })
