@@ -6,6 +6,7 @@ import { isObject } from '../protocol/json.js'
 export interface SqliteDatabase {
   readonly inTransaction: boolean
   prepare(text: string): SqliteStatement
+  exec(text: string): unknown
   close(): unknown
 }
 
@@ -66,7 +67,9 @@ export function isBusy(error: unknown): boolean {
 function loadConstructor(): DatabaseConstructor {
   const require = createRequire(import.meta.url)
   try {
-    return require('better-sqlite3') as DatabaseConstructor
+    const Database = require('better-sqlite3') as DatabaseConstructor
+    warnOfAborts((require('better-sqlite3/package.json') as { version: string }).version, process.versions.node)
+    return Database
   } catch (cause) {
     const message =
       codeOf(cause) === 'MODULE_NOT_FOUND'
@@ -74,6 +77,16 @@ function loadConstructor(): DatabaseConstructor {
         : 'express-did-auth/stores/sqlite cannot load the package better-sqlite3: npm rebuild better-sqlite3'
     throw new Error(message, { cause })
   }
+}
+
+/**
+ * Warns of a pair that aborts the process: before its version 13, better-sqlite3 asks a Node 24 that is just collecting
+ * garbage for something that it does not have then.
+ */
+export function warnOfAborts(packageVersion: string, nodeVersion: string): void {
+  if (parseInt(packageVersion, 10) >= 13 || parseInt(nodeVersion, 10) < 24) return
+  const message = `better-sqlite3 ${packageVersion} may abort Node ${nodeVersion}: npm install better-sqlite3@13`
+  process.emitWarning(message, { code: 'EXPRESS_DID_AUTH_SQLITE' })
 }
 
 /**
@@ -108,7 +121,5 @@ function retryWhileBusy(work: () => void): void {
 }
 
 function pragma(database: SqliteDatabase, text: string): void {
-  const statement = database.prepare(`PRAGMA ${text}`)
-  if (statement.reader) statement.all()
-  else statement.run()
+  database.exec(`PRAGMA ${text}`)
 }

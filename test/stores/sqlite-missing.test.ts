@@ -1,6 +1,7 @@
-import { describe, expect, it } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import { spawnSync } from 'node:child_process'
 import { pathToFileURL, fileURLToPath } from 'node:url'
+import { warnOfAborts } from '../../src/adapters/sqlite-database.js'
 
 const entry = pathToFileURL(fileURLToPath(new URL('../../src/stores/sqlite.ts', import.meta.url))).href
 
@@ -34,5 +35,21 @@ describe('express-did-auth/stores/sqlite without better-sqlite3', () => {
     expect(messageWithout('ERR_DLOPEN_FAILED')).toBe(
       'express-did-auth/stores/sqlite cannot load the package better-sqlite3: npm rebuild better-sqlite3'
     )
+  })
+})
+
+// Cause: node_object_wrap.h of Node 24 asks for an environment that there is none of during garbage collection.
+describe('warnOfAborts', () => {
+  it.each([
+    ['12.11.1', '24.19.0', 1],
+    ['11.10.0', '26.0.0', 1],
+    ['13.0.0', '24.19.0', 0],
+    ['12.11.1', '22.23.2', 0],
+    ['12.11.1', '20.20.2', 0]
+  ])('with better-sqlite3 %s on Node %s gives %i warnings', (packageVersion, nodeVersion, count) => {
+    const emitted = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined)
+    warnOfAborts(packageVersion, nodeVersion)
+    expect(emitted).toHaveBeenCalledTimes(count)
+    emitted.mockRestore()
   })
 })

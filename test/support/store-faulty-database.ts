@@ -31,6 +31,7 @@ export function faultyDatabase(database: SqliteDatabase): FaultyDatabase {
         run: (...values) => counted(() => statement.run(...values))
       }
     },
+    exec: (text) => database.exec(text),
     close: () => database.close(),
     failAt: (statements, at) => {
       left = statements
