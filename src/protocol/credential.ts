@@ -162,21 +162,6 @@ export function signerAddresses(
   })
 }
 
-/**
- * Whether the key behind an address signed a JWT, ES256K or ES256K-R.
- *
- * This proves a did:ethr issuer by its address alone, without a network.
- *
- * @param address - lower case with `0x`
- */
-export function isSignedByAddress(
-  curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>,
-  jwt: ParsedJwt,
-  address: string
-): boolean {
-  return signerAddresses(curve, jwt).includes(address)
-}
-
 function recoveriesOf(alg: unknown, signature: Uint8Array): number[] {
   if (alg === 'ES256K' && signature.length === 64) return [0, 1]
   const recovery = signature[64]

@@ -15,10 +15,10 @@ export {
 export * from './challenge.js'
 export * from './challenge-response.js'
 export {
-  isSignedByAddress,
   MAX_CREDENTIAL_BYTES,
   MAX_CREDENTIALS,
   parseCredential,
+  signerAddresses,
   type UnprovedCredential,
   type VerifiedCredential
 } from './credential.js'

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals'
 import { loadCurve } from '../../src/adapters/curve.js'
 import type { Curve } from '../../src/protocol/curve.js'
-import { isSignedByAddress, signerAddresses } from '../../src/protocol/credential.js'
+import { signerAddresses } from '../../src/protocol/credential.js'
 import { parseJwt } from '../../src/protocol/jwt.js'
 import { es256kBy, es256kRecoverableBy, jwtByHand, type SignPart } from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
@@ -36,13 +36,5 @@ describe('signerAddresses', () => {
     ['r and s above the order', 'ES256K', () => Buffer.alloc(64, 0xff)]
   ])('finds none for %s', (_name, alg, sign) => {
     expect(addressesOf(alg, sign)).toEqual([])
-  })
-})
-
-describe('isSignedByAddress', () => {
-  it('is true for the address of the signer in lower case, and false for another', () => {
-    const jwt = parseJwt(jwtByHand({ alg: 'ES256K' }, { hello: 'world' }, es256kBy(privateKey)), 1_000)!
-    expect(isSignedByAddress(curve, jwt, address.toLowerCase())).toBe(true)
-    expect(isSignedByAddress(curve, jwt, walletOf(9101).address.toLowerCase())).toBe(false)
   })
 })
