@@ -73,33 +73,28 @@ export function authApp(parts: AuthServerParts): AuthServer {
   return { listener: requestListener(app), ready: requireDid.ready, close: () => requireDid.close() }
 }
 
-/** The environment's words in the configuration's. What is absent stays absent, so that the library's defaults hold. */
+/** The environment's words in the configuration's. What is absent is undefined, so that the library's defaults hold. */
 function configOf(parts: AuthServerParts, serviceSigner: DidAuthConfig['serviceSigner']): DidAuthConfig {
   const { env, identity } = parts
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
-  const networkName = env.RPC_URL !== undefined || isKnownWithoutRpc ? env.NETWORK_NAME : undefined
-  const optional = {
-    useCookies: env.USE_COOKIES,
-    rpcUrl: env.RPC_URL,
-    networkName,
-    registry: env.REGISTRY,
-    replayProtection: env.REPLAY_PROTECTION,
-    refreshReuseGraceSeconds: env.REFRESH_REUSE_GRACE_SECONDS,
-    maxRequestsPerTimeSlot: env.MAX_REQUESTS_PER_TIME_SLOT,
-    timeSlotInSeconds: env.TIME_SLOT_IN_SECONDS,
-    challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,
-    accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
-    userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS
-  }
-  const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
   return {
     challengeSecret: identity.challengeSecret,
     serviceUrl: parts.serviceUrl,
     serviceDid: identity.serviceDid,
     serviceSigner,
-    trustedOrigins: env.TRUSTED_ORIGINS,
+    useCookies: env.USE_COOKIES,
+    challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,
+    maxRequestsPerTimeSlot: env.MAX_REQUESTS_PER_TIME_SLOT,
+    timeSlotInSeconds: env.TIME_SLOT_IN_SECONDS,
+    userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS,
+    accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
+    rpcUrl: env.RPC_URL,
+    networkName: env.RPC_URL !== undefined || isKnownWithoutRpc ? env.NETWORK_NAME : undefined,
+    registry: env.REGISTRY,
     store: parts.store,
-    logger: parts.log,
-    ...given
+    replayProtection: env.REPLAY_PROTECTION,
+    refreshReuseGraceSeconds: env.REFRESH_REUSE_GRACE_SECONDS,
+    trustedOrigins: env.TRUSTED_ORIGINS,
+    logger: parts.log
   }
 }

@@ -9,7 +9,8 @@ import { localSignerOf } from './es256k-signer.js'
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
 // Not the form of a JWT, so that no signature over a probe can ever be one over a token.
-const PROBES = ['express-did-auth asks: which key is this?', 'express-did-auth asks again: which key is this?']
+const FIRST_PROBE = 'express-did-auth asks: which key is this?'
+const SECOND_PROBE = 'express-did-auth asks again: which key is this?'
 
 interface SignerParts {
   curve: Curve
@@ -52,12 +53,11 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   }
 
   const learn = async (): Promise<Uint8Array> => {
-    const [first, second] = PROBES as [string, string]
-    const keys = await candidates(first)
+    const keys = await candidates(FIRST_PROBE)
     const expected = isEthrDid(serviceDid) ? addressOfDid(serviceDid) : undefined
     const own = keys.find((key) => addressOfPublicKey(parts.curve, key) === expected)
     if (own !== undefined) return own
-    const others = await candidates(second)
+    const others = await candidates(SECOND_PROBE)
     const key = keys.find((one) => others.some((other) => Buffer.compare(one, other) === 0))
     if (key === undefined) throw failed(new Error('the signer made two signatures that no one key fits'))
     const address = addressOfPublicKey(parts.curve, key)

@@ -80,11 +80,13 @@ function cookieToken(req: IncomingMessage, name: string, refusal: DidAuthErrorCo
   return value
 }
 
+const parseCookies = cookieParser()
+
 /** Runs cookie-parser on a shim: on the request itself it would take the place of the application's own. */
 function parseCookieHeader({ headers }: IncomingMessage): unknown {
   const shim: { headers: IncomingHttpHeaders; cookies?: unknown } = { headers }
   // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- it reads headers.cookie only
-  cookieParser()(shim as Request, undefined as unknown as Response, () => undefined)
+  parseCookies(shim as Request, undefined as unknown as Response, () => undefined)
   return shim.cookies
 }
 
