@@ -1,6 +1,7 @@
 export { setupDidAuth, type ExpressApp, type RequireDid, type Sessions } from './setup-did-auth.js'
 export type { DidAuthConfig } from './config-options.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
+export { errorStatuses } from './http/send-error.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner } from './adapters/es256k-signer.js'
 export { MemoryStore, type MemoryStoreOptions } from './adapters/memory-store.js'

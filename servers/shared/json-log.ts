@@ -1,4 +1,4 @@
-import type { RequestHandler } from 'express'
+import type { Request, RequestHandler } from 'express'
 import { pino, type DestinationStream, type Logger } from 'pino'
 import type { ServerEnv } from './read-env.js'
 
@@ -45,13 +45,20 @@ export function watchRequests(routes: readonly string[], tell: (ended: EndedRequ
   return (req, res, next) => {
     const startedAt = performance.now()
     const first = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
-    const route = known.has(first) ? first : 'other'
     res.once('close', () => {
+      const route = known.has(first) ? first : patternOf(req)
       const status = res.headersSent ? res.statusCode : 0
       tell({ method: req.method, route, status, seconds: (performance.now() - startedAt) / 1000 })
     })
     next()
   }
+}
+
+/** The pattern of the route of Express that took a request: `/:did/:key`, never what stood in its place. */
+function patternOf(req: Request): string {
+  const route = req.route as unknown
+  const isRoute = typeof route === 'object' && route !== null && 'path' in route
+  return isRoute && typeof route.path === 'string' ? route.path : 'other'
 }
 
 /** One line a request. */

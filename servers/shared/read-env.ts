@@ -7,9 +7,12 @@ import { forms } from './variable-forms.js'
 export const serverPorts = { auth: 3000, relay: 3001, vault: 3002 } as const
 export type ServerName = keyof typeof serverPorts
 
+const MEBIBYTE = 1_048_576
+const DAY_SECONDS = 86_400
+
 type Env = Readonly<Record<string, string | undefined>>
 
-/** Every variable of the auth server, with how it is read. What is absent stays undefined here. */
+/** Every variable of the servers, with how it is read. What is absent stays undefined here. */
 const variables = z.object({
   PORT: forms.port.optional(),
   HOST: forms.text.default('127.0.0.1'),
@@ -33,14 +36,26 @@ const variables = z.object({
   TIME_SLOT_IN_SECONDS: forms.seconds.optional(),
   CHALLENGE_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
-  USER_SESSION_DURATION_IN_HOURS: forms.hours.optional()
+  USER_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
+  IPFS_API_URL: forms.httpUrl.optional(),
+  IPFS_ALLOW_INSECURE: forms.truth.default(false),
+  RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.default(600),
+  RELAY_MAX_FILE_BYTES: forms.bytes.default(8 * MEBIBYTE),
+  RELAY_MAX_MEMORY_BYTES: forms.bytes.default(512 * MEBIBYTE),
+  RELAY_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
+  RELAY_FILE_TTL_SECONDS: forms.seconds.default(DAY_SECONDS),
+  RELAY_STORE_TTL_SECONDS: forms.seconds.default(30 * DAY_SECONDS),
+  RELAY_MAX_STORE_BYTES: forms.bytes.default(8_192 * MEBIBYTE),
+  VAULT_MAX_CONTENT_BYTES: forms.bytes.default(MEBIBYTE),
+  VAULT_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
+  VAULT_MAX_ENTRIES_PER_DID: forms.entries.default(10_000)
 })
 
 /** Names of all variables, for the test that holds the README against them. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
 
 /** Never shown, and also read from the file that `<NAME>_FILE` names. The address of a node often carries a key. */
-export const secretVariables: readonly string[] = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'RPC_URL']
+export const secretVariables: readonly string[] = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'RPC_URL', 'IPFS_API_URL']
 
 /** Those that each server has for itself under `all`, as `AUTH_PORT`. */
 const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
@@ -92,6 +107,9 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): Server
   for (const [variable, remedy] of wrong) {
     problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
+  if (parsed.data?.IPFS_ALLOW_INSECURE === false && !isPrivateUrl(parsed.data.IPFS_API_URL)) {
+    problems.push('IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true')
+  }
   if (parsed.data === undefined || problems.length > 0) throw new EnvError(problems)
   const { PORT: port = serverPorts[name], HOST: host } = parsed.data
   return { ...parsed.data, name, address: { port, host, variable: spelling('PORT') } }
@@ -100,6 +118,13 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): Server
 /** Variables that are set and mean nothing under `all`, which deserves a word. */
 export function readUnusedVariables(env: Env, isAll: boolean): string[] {
   return isAll ? OWN_VARIABLES.filter((variable) => (env[variable] ?? '') !== '') : []
+}
+
+/** Whether nobody on the way can read or change what is asked there: whoever reaches a node's RPC owns it. */
+function isPrivateUrl(text: string | undefined): boolean {
+  if (text === undefined) return true
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' || /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }
 
 function shown(variable: string, value: string): string {

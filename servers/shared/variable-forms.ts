@@ -32,6 +32,8 @@ export const forms = {
   port: wholeNumber(0, 'give a port, 0 to 65535').refine((value) => value <= 65_535, 'give a port, 0 to 65535'),
   seconds: wholeNumber(1, 'give a number of seconds, at least 1'),
   secondsOrNone: wholeNumber(0, 'give a number of seconds'),
+  bytes: wholeNumber(1, 'give a number of bytes, at least 1'),
+  entries: wholeNumber(1, 'give a number of entries, at least 1'),
   requests: wholeNumber(1, 'give a number of requests, at least 1'),
   hours: z
     .string()

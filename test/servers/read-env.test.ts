@@ -24,7 +24,18 @@ describe('readEnv', () => {
       TRUSTED_ORIGINS: [],
       CORS_ORIGINS: [],
       TRUST_PROXY: false,
-      LOG_LEVEL: 'info'
+      LOG_LEVEL: 'info',
+      IPFS_ALLOW_INSECURE: false,
+      RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: 600,
+      RELAY_MAX_FILE_BYTES: 8_388_608,
+      RELAY_MAX_MEMORY_BYTES: 536_870_912,
+      RELAY_MAX_BYTES_PER_DID: 67_108_864,
+      RELAY_FILE_TTL_SECONDS: 86_400,
+      RELAY_STORE_TTL_SECONDS: 2_592_000,
+      RELAY_MAX_STORE_BYTES: 8_589_934_592,
+      VAULT_MAX_CONTENT_BYTES: 1_048_576,
+      VAULT_MAX_BYTES_PER_DID: 67_108_864,
+      VAULT_MAX_ENTRIES_PER_DID: 10_000
     })
   })
 
@@ -58,7 +69,19 @@ describe('readEnv', () => {
       TIME_SLOT_IN_SECONDS: '1',
       CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '60',
       ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '900',
-      USER_SESSION_DURATION_IN_HOURS: '0.5'
+      USER_SESSION_DURATION_IN_HOURS: '0.5',
+      IPFS_API_URL: 'http://ipfs.example:5001',
+      IPFS_ALLOW_INSECURE: 'true',
+      RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '1',
+      RELAY_MAX_FILE_BYTES: '2',
+      RELAY_MAX_MEMORY_BYTES: '3',
+      RELAY_MAX_BYTES_PER_DID: '4',
+      RELAY_FILE_TTL_SECONDS: '5',
+      RELAY_STORE_TTL_SECONDS: '6',
+      RELAY_MAX_STORE_BYTES: '7',
+      VAULT_MAX_CONTENT_BYTES: '8',
+      VAULT_MAX_BYTES_PER_DID: '9',
+      VAULT_MAX_ENTRIES_PER_DID: '10'
     }
     expect(readEnv(env, 'auth', false)).toEqual({
       ...env,
@@ -75,9 +98,36 @@ describe('readEnv', () => {
       TIME_SLOT_IN_SECONDS: 1,
       CHALLENGE_EXPIRATION_TIME_IN_SECONDS: 60,
       ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: 900,
-      USER_SESSION_DURATION_IN_HOURS: 0.5
+      USER_SESSION_DURATION_IN_HOURS: 0.5,
+      IPFS_ALLOW_INSECURE: true,
+      RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: 1,
+      RELAY_MAX_FILE_BYTES: 2,
+      RELAY_MAX_MEMORY_BYTES: 3,
+      RELAY_MAX_BYTES_PER_DID: 4,
+      RELAY_FILE_TTL_SECONDS: 5,
+      RELAY_STORE_TTL_SECONDS: 6,
+      RELAY_MAX_STORE_BYTES: 7,
+      VAULT_MAX_CONTENT_BYTES: 8,
+      VAULT_MAX_BYTES_PER_DID: 9,
+      VAULT_MAX_ENTRIES_PER_DID: 10
     })
   })
+
+  it.each(['http://127.0.0.1:5001', 'http://localhost:5001', 'http://[::1]:5001', 'https://ipfs.example'])(
+    'takes IPFS_API_URL=%s, which nobody can listen to',
+    (IPFS_API_URL) => {
+      expect(readEnv({ IPFS_API_URL }, 'vault', false).IPFS_API_URL).toBe(IPFS_API_URL)
+    }
+  )
+
+  it.each(['http://ipfs.example', 'http://10.0.0.1:5001', 'http://127.example:5001', 'http://localhost.example'])(
+    'refuses IPFS_API_URL=%s unless IPFS_ALLOW_INSECURE',
+    (IPFS_API_URL) => {
+      expect(refusal({ IPFS_API_URL })).toContain('IPFS_API_URL: neither https nor on this machine')
+      expect(refusal({ IPFS_API_URL })).not.toContain(IPFS_API_URL)
+      expect(readEnv({ IPFS_API_URL, IPFS_ALLOW_INSECURE: 'true' }, 'auth', false).IPFS_API_URL).toBe(IPFS_API_URL)
+    }
+  )
 
   it.each([
     ['off', false],

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream'
 import { MemoryStore, type Store } from 'express-did-auth'
-import { authApp, type AuthServer } from '../../servers/auth/app.js'
+import { authApp } from '../../servers/auth/app.js'
+import type { ServerApp } from '../../servers/shared/app-shell.js'
 import { jsonLog } from '../../servers/shared/json-log.js'
 import type { Metrics } from '../../servers/shared/metrics.js'
 import { readEnv } from '../../servers/shared/read-env.js'
@@ -11,7 +12,7 @@ export const serviceWallet = walletOf(7777)
 export const serviceUrl = 'https://auth.example'
 
 /** The auth server without a socket, and the log that it writes. */
-export interface ServerApp extends AuthServer {
+export interface TestServer extends ServerApp {
   log: () => Record<string, unknown>[]
 }
 
@@ -19,7 +20,7 @@ export interface ServerApp extends AuthServer {
 export async function serverApp(
   env: Record<string, string> = {},
   { store = new MemoryStore(), metrics }: { store?: Store; metrics?: Metrics } = {}
-): Promise<ServerApp> {
+): Promise<TestServer> {
   const serverEnv = readEnv(env, 'auth', false)
   let text = ''
   const destination = new Writable({
