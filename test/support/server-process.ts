@@ -13,12 +13,22 @@ export interface Ended {
   stderr: string
 }
 
-/** A server in a process of its own, started as the bin would start it, but from the sources. */
-export interface ServerProcess {
+/** The commands of the bin that start servers. */
+export type ServerCommand = 'auth' | 'relay' | 'vault' | 'all'
+
+/** What the ready line of a server tells. */
+export interface ReadyServer {
+  server: string
   url: string
   serviceUrl: string
   serviceDid: string
-  /** From the start of the process to its ready line. */
+}
+
+/** Servers in a process of their own, started as the bin would start them, but from the sources. */
+export interface ServerProcess extends ReadyServer {
+  /** One, or the three of `all` in the order in which they started; the fields above are those of the first. */
+  servers: ReadyServer[]
+  /** From the start of the process to its last ready line. */
   startMilliseconds: number
   /** Everything that it wrote so far. */
   output(): string
@@ -55,26 +65,32 @@ export function runCli(args: string[], env: Env = {}): Promise<Ended> {
   return spawnCli(args, env).ended
 }
 
-/** Starts the auth server on a free port, and resolves when it says that it is ready. */
-export async function startServer(env: Env, hooks: readonly string[] = []): Promise<ServerProcess> {
+/** Starts a server on a free port, or all on three, and resolves when it says that it is ready. */
+export async function startServer(
+  env: Env,
+  hooks: readonly string[] = [],
+  command: ServerCommand = 'auth'
+): Promise<ServerProcess> {
   const startedAt = performance.now()
-  const { child, output, ended } = spawnCli(['auth'], { PORT: '0', ...env }, hooks)
-  const line = await new Promise<string>((resolve, reject) => {
+  const ports: Env = command === 'all' ? { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0' } : { PORT: '0' }
+  const { child, output, ended } = spawnCli([command], { ...ports, ...env }, hooks)
+  const servers = await new Promise<ReadyServer[]>((resolve, reject) => {
     child.stdout?.on('data', () => {
-      const found = output()
-        .split('\n')
-        .find((text) => text.includes('"event":"ready"') && text.endsWith('}'))
-      if (found !== undefined) resolve(found)
+      const lines = output().split('\n').slice(0, -1)
+      const ready = lines.filter((line) => line.includes('"event":"ready"'))
+      if (ready.length === (command === 'all' ? 3 : 1)) resolve(ready.map((line) => JSON.parse(line) as ReadyServer))
     })
     void ended.then(({ code, stderr }) => {
       reject(new Error(`the server ended with ${String(code)}: ${stderr}`))
     })
   })
-  const { url, serviceUrl, serviceDid } = JSON.parse(line) as Record<'url' | 'serviceUrl' | 'serviceDid', string>
+  const [{ server, url, serviceUrl, serviceDid }] = servers as [ReadyServer]
   return {
+    server,
     url,
     serviceUrl,
     serviceDid,
+    servers,
     startMilliseconds: performance.now() - startedAt,
     output,
     signal: (signal) => child.kill(signal),
@@ -91,8 +107,8 @@ export class ServerProcesses {
     this.#env = env
   }
 
-  async start(env: Env = {}, hooks: readonly string[] = []): Promise<ServerProcess> {
-    const server = await startServer({ ...this.#env, ...env }, hooks)
+  async start(env: Env = {}, hooks: readonly string[] = [], command?: ServerCommand): Promise<ServerProcess> {
+    const server = await startServer({ ...this.#env, ...env }, hooks, command)
     this.#all.push(server)
     return server
   }
