@@ -1,4 +1,5 @@
 import { STATUS_CODES, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { codeOf } from './start-error.js'
 
@@ -11,13 +12,13 @@ const STATUS: Readonly<Record<string, number>> = {
 }
 
 /**
- * Answers what is no HTTP, below Express, in plain text as everything else.
+ * Answers what is no HTTP and who falls silent, below Express, in plain text as everything else.
  *
  * @param answers - the answer that each connection is waiting for
  */
 export function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerResponse>): void {
   const ending = new WeakSet<Duplex>()
-  server.on('clientError', (error, socket) => {
+  const end = (socket: Duplex, status: number): void => {
     // What follows a spoilt request on the same connection spoils it no further.
     if (ending.has(socket)) return
     ending.add(socket)
@@ -27,11 +28,20 @@ export function answerClientErrors(server: Server, answers: WeakMap<Duplex, Serv
       socket.destroy()
       return
     }
-    socket.end(textAnswer(STATUS[codeOf(error) ?? ''] ?? 400))
+    socket.end(textAnswer(status))
     // Not at once: a reset would take the answer from a client that is still sending.
     setTimeout(() => {
       socket.destroy()
     }, LINGER_MILLISECONDS)
+  }
+  server.on('clientError', (error, socket) => {
+    end(socket, STATUS[codeOf(error) ?? ''] ?? 400)
+  })
+  server.on('timeout', (socket: Socket) => {
+    const answer = answers.get(socket)
+    if (answer === undefined || answer.headersSent) socket.destroy()
+    else if (!answer.req.complete) end(socket, 408)
+    // Else the client waits for us, and not we for the client.
   })
 }
 

@@ -9,13 +9,15 @@ export interface Patience {
   headers: number
   /** Headers and body. */
   request: number
+  /** Without a byte in either direction, while the server waits for the client. */
+  idle: number
   /** Between two looks at who is late. */
   check: number
   /** For what is under way when the server stops. */
   stop: number
 }
 
-const PATIENCE: Patience = { headers: 10_000, request: 14_000, check: 1_000, stop: 8_000 }
+const PATIENCE: Patience = { headers: 10_000, request: 14_000, idle: 14_000, check: 1_000, stop: 8_000 }
 const SWEEP_MILLISECONDS = 50
 
 /** Where to listen, and the variable that says so. */
@@ -38,16 +40,20 @@ export interface Running {
 export type Build = (port: number) => { listener: RequestListener; release: () => Promise<void> }
 
 /**
- * Listens. A client that is slow with its headers or its body is let go, so that half-open connections hold nothing.
+ * Listens. A client that is slow with its headers or its body, or falls silent, is let go, so that half-open connections
+ * hold nothing.
  *
+ * @param patience - where it differs from that of a server of short requests
  * @throws StartError when it cannot listen
  */
-export async function serve(where: ListenAddress, build: Build, patience = PATIENCE): Promise<Running> {
+export async function serve(where: ListenAddress, build: Build, patience: Partial<Patience> = {}): Promise<Running> {
+  const { headers, request, idle, check, stop } = { ...PATIENCE, ...patience }
   const server = createServer({
-    connectionsCheckingInterval: patience.check,
-    headersTimeout: patience.headers,
-    requestTimeout: patience.request
+    connectionsCheckingInterval: check,
+    headersTimeout: headers,
+    requestTimeout: request
   })
+  server.setTimeout(idle)
   const { port, address, family } = await listening(server, where)
   const { listener, release } = build(port)
   const answers = new WeakMap<Duplex, ServerResponse>()
@@ -61,7 +67,7 @@ export async function serve(where: ListenAddress, build: Build, patience = PATIE
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     stop: async () => {
-      await closed(server, patience.stop)
+      await closed(server, stop)
       await release()
     }
   }

@@ -6,19 +6,24 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { serve, type Running } from '../../servers/shared/serve.js'
 import { exchange } from '../support/malformed-run.js'
 
-const patience = { headers: 200, request: 300, check: 50, stop: 1_000 }
+const patience = { headers: 200, request: 300, idle: 300, check: 50, stop: 1_000 }
 const running: (Running & { released: boolean })[] = []
 
-async function start(listener: RequestListener): Promise<Running & { released: boolean; port: number }> {
+async function start(
+  listener: RequestListener,
+  differing: Partial<typeof patience> = {}
+): Promise<Running & { released: boolean; port: number }> {
   let port = 0
   const state = { released: false }
   const build = (taken: number) => {
     port = taken
     return { listener, release: async () => void (state.released = true) }
   }
-  const server = Object.assign(state, await serve({ port: 0, host: '127.0.0.1', variable: 'PORT' }, build, patience), {
-    port
-  })
+  const server = Object.assign(
+    state,
+    await serve({ port: 0, host: '127.0.0.1', variable: 'PORT' }, build, { ...patience, ...differing }),
+    { port }
+  )
   running.push(server)
   return server
 }
@@ -135,6 +140,64 @@ describe('serve', () => {
     const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
     expect((await ask(port)).text).toBe('answer')
     await closed
+  })
+})
+
+describe('serve, for uploads', () => {
+  const uploads = { request: 5_000, idle: 200 }
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
+
+  /** Everything that a connection is told until it is closed, and how long that took. */
+  async function listen(socket: Socket): Promise<{ text: string; milliseconds: number }> {
+    const startedAt = performance.now()
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await once(socket, 'close')
+    return { text, milliseconds: performance.now() - startedAt }
+  }
+
+  it('takes a body that comes slowly and steadily for longer than nobody may be silent', async () => {
+    const { port } = await start(answer, uploads)
+    const socket = await open(port, head)
+    const told = listen(socket)
+    for (let sent = 0; sent < 10; sent += 1) {
+      socket.write('a')
+      await pause(80)
+    }
+    const { text, milliseconds } = await told
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+    expect(milliseconds).toBeGreaterThan(700)
+  })
+
+  it('answers a body that comes to a halt with 408, and closes', async () => {
+    const { port } = await start(answer, uploads)
+    const { text, milliseconds } = await listen(await open(port, `${head}aaaaa`))
+    expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*\r\n\r\nRequest Timeout$/)
+    expect(milliseconds).toBeGreaterThan(150)
+    expect(milliseconds).toBeLessThan(2_000)
+  })
+
+  it('lets go of a client that does not take its answer, also when that took long', async () => {
+    const { port } = await start((_req, res) => {
+      setTimeout(() => res.end(Buffer.alloc(32_000_000)), 300)
+    }, uploads)
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.on('error', () => undefined)
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await pause(900)
+    const told = listen(socket)
+    socket.resume()
+    expect((await told).text.length).toBeLessThan(32_000_000)
+  })
+
+  it('waits for itself as long as it has to', async () => {
+    const { listener, arrived, release } = heldBack()
+    const { port } = await start(listener, uploads)
+    const asked = ask(port)
+    await arrived
+    await pause(500)
+    release()
+    expect((await asked).text).toBe('answer')
   })
 })
 
