@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { assertPackagesInstalled } from './shared/required-packages.js'
+import { assertPackagesInstalled, requiredPackages } from './shared/required-packages.js'
 import { sentenceOf } from './shared/start-error.js'
 import type { Starter } from './shared/run-servers.js'
 
@@ -25,7 +25,7 @@ async function run(command: string | undefined): Promise<void> {
     process.exitCode = isHelp ? 0 : 2
     return
   }
-  assertPackagesInstalled()
+  assertPackagesInstalled(requiredPackages(['auth'], false))
   const { runServers } = await import('./shared/run-servers.js')
   await runServers(await Promise.all(chosen.map((load) => load())), isAll)
 }

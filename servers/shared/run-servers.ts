@@ -19,9 +19,9 @@ export interface Starter {
 }
 
 /**
- * Starts servers in this process, and stops them at a signal.
+ * Starts servers in this process, and stops them at a signal. They run all, or none does.
  *
- * @throws EnvError before anything starts; StartError
+ * @throws EnvError before anything starts; StartError when one of them cannot start, once the others have stopped
  */
 export async function runServers(starters: readonly Starter[], isAll: boolean): Promise<void> {
   // All environments are read first, so that one message names everything.
@@ -41,10 +41,15 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
   stopAtSignal(running, log)
   const { METRICS_PORT: port, HOST: host } = env
   const metrics = port === undefined ? undefined : prometheusMetrics()
-  if (metrics !== undefined && port !== undefined) {
-    const served = await metrics.serve({ port, host, variable: 'METRICS_PORT' })
-    running.push(served)
-    log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
+  try {
+    if (metrics !== undefined && port !== undefined) {
+      const served = await metrics.serve({ port, host, variable: 'METRICS_PORT' })
+      running.push(served)
+      log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
+    }
+    for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, metrics }))
+  } catch (error) {
+    await Promise.allSettled(running.map((server) => server.stop()))
+    throw error
   }
-  for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, metrics }))
 }

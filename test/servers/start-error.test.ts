@@ -1,45 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { readFileSync } from 'node:fs'
-import { assertPackagesInstalled } from '../../servers/shared/required-packages.js'
 import { sentenceOf, StartError, startStep } from '../../servers/shared/start-error.js'
-
-describe('assertPackagesInstalled', () => {
-  it('is silent when all are there', () => {
-    const asked: string[] = []
-    assertPackagesInstalled((name) => asked.push(name))
-    expect(asked).toEqual(['better-sqlite3', 'cors', 'express', 'helmet', 'pino', 'prom-client', 'zod'])
-  })
-
-  it('names what is missing and the command that installs it', () => {
-    const without =
-      (...missing: string[]) =>
-      (): void => {
-        assertPackagesInstalled((name) => {
-          if (missing.includes(name)) throw new Error('not found')
-        })
-      }
-    expect(without('pino')).toThrow('The servers need the package pino@10: npm install pino@10')
-    expect(without('cors', 'zod')).toThrow('The servers need the packages cors@2, zod@4: npm install cors@2 zod@4')
-  })
-
-  it('names the major versions that the servers are tested with', () => {
-    const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-    const { devDependencies } = JSON.parse(text) as { devDependencies: Record<string, string> }
-    const named: string[] = []
-    try {
-      assertPackagesInstalled(() => {
-        throw new Error('not found')
-      })
-    } catch (error) {
-      named.push(...String(error).split('npm install ')[1]!.split(' '))
-    }
-    expect(named).toHaveLength(7)
-    for (const name of named) {
-      const [bare = '', major = ''] = name.split('@')
-      expect([bare, devDependencies[bare]]).toEqual([bare, expect.stringMatching(`^\\^${major}\\.`)])
-    }
-  })
-})
 
 describe('startStep', () => {
   it.each([
