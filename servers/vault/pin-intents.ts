@@ -1,0 +1,131 @@
+import type { SqliteFile } from '../shared/database.js'
+import { GroupCommit } from '../shared/group-commit.js'
+
+/** What has to be done on the IPFS node for a cid, or that it is done. */
+export type PinState = 'pin' | 'pinned' | 'unpin'
+
+/** A cid that this vault pinned or is to pin. */
+export interface PinIntent {
+  cid: string
+  state: PinState
+  /** Grows with each change of mind and never comes again, so that who acted on an old mind notices. */
+  revision: number
+  /** Failures since the last change of mind. */
+  attempts: number
+  retryAtSeconds: number
+}
+
+const FIELDS = 'cid, state, revision, attempts, retry_at_seconds AS retryAtSeconds'
+
+/**
+ * What the vault wants pinned, in the transaction that changes its index: so no crash can come between the two. Pins on
+ * the node that are not in here are of others, and are never touched.
+ */
+export class PinIntents {
+  readonly #commits: GroupCommit
+  readonly #want
+  readonly #unwant
+  readonly #find
+  readonly #due
+  readonly #countOpen
+  readonly #finishPin
+  readonly #finishUnpin
+  readonly #postpone
+  readonly #unpinAgain
+  readonly #pinAgain
+
+  constructor(database: SqliteFile) {
+    // An automatic number is never given twice, also not when the row that had it is gone.
+    database.exec(`
+      CREATE TABLE IF NOT EXISTS vault_pins (
+        revision INTEGER PRIMARY KEY AUTOINCREMENT,
+        cid TEXT NOT NULL UNIQUE,
+        state TEXT NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        retry_at_seconds INTEGER NOT NULL DEFAULT 0
+      );
+      CREATE INDEX IF NOT EXISTS vault_pins_open ON vault_pins (retry_at_seconds) WHERE state <> 'pinned'`)
+    this.#commits = new GroupCommit(database)
+    this.#want = database.prepare<{ cid: string }>(
+      `INSERT OR REPLACE INTO vault_pins (cid, state)
+       SELECT @cid, 'pin' WHERE NOT EXISTS (SELECT 1 FROM vault_pins WHERE cid = @cid AND state <> 'unpin')`
+    )
+    this.#unwant = database.prepare<[string]>(
+      `INSERT OR REPLACE INTO vault_pins (cid, state)
+       SELECT cid, 'unpin' FROM vault_pins WHERE cid = ? AND state <> 'unpin'`
+    )
+    this.#find = database.prepare<[string], PinIntent>(`SELECT ${FIELDS} FROM vault_pins WHERE cid = ?`)
+    this.#due = database.prepare<[number, number], { cid: string }>(
+      `SELECT cid FROM vault_pins WHERE state <> 'pinned' AND retry_at_seconds <= ?
+       ORDER BY retry_at_seconds, revision LIMIT ?`
+    )
+    this.#countOpen = database.prepare<[], number>("SELECT count(*) FROM vault_pins WHERE state <> 'pinned'").pluck()
+    this.#finishPin = database.prepare<[number]>(
+      `UPDATE vault_pins SET state = 'pinned', attempts = 0, retry_at_seconds = 0
+       WHERE revision = ? AND state = 'pin'`
+    )
+    this.#finishUnpin = database.prepare<[number]>("DELETE FROM vault_pins WHERE revision = ? AND state = 'unpin'")
+    this.#postpone = database.prepare<[number, number]>(
+      "UPDATE vault_pins SET attempts = attempts + 1, retry_at_seconds = ? WHERE revision = ? AND state <> 'pinned'"
+    )
+    this.#unpinAgain = database.prepare<[string]>("INSERT OR IGNORE INTO vault_pins (cid, state) VALUES (?, 'unpin')")
+    this.#pinAgain = database.prepare<[string]>(
+      `INSERT OR REPLACE INTO vault_pins (cid, state) SELECT cid, 'pin' FROM vault_pins WHERE cid = ? AND state = 'pinned'`
+    )
+  }
+
+  /** In the caller's transaction: an entry has this content, so it is to be pinned. */
+  want(cid: string): void {
+    this.#want.run({ cid })
+  }
+
+  /** In the caller's transaction: no entry has this content any more. What this vault never wanted stays as it is. */
+  unwant(cid: string): void {
+    this.#unwant.run(cid)
+  }
+
+  /** In the caller's transaction: the node has lost what it pinned. */
+  pinAgain(cid: string): void {
+    this.#pinAgain.run(cid)
+  }
+
+  /** In the caller's transaction: the node may have pinned what nobody wants any more. */
+  unpinAgain(cid: string): void {
+    this.#unpinAgain.run(cid)
+  }
+
+  find(cid: string): PinIntent | undefined {
+    return this.#find.get(cid)
+  }
+
+  /** Whether something has to be done on the node for this cid. */
+  isOpen(cid: string): boolean {
+    const state = this.find(cid)?.state
+    return state !== undefined && state !== 'pinned'
+  }
+
+  /** Cids for which something has to be done now, the oldest first. */
+  due(nowSeconds: number, limit: number): string[] {
+    return this.#due.all(nowSeconds, limit).map(({ cid }) => cid)
+  }
+
+  /** How many cids wait for something to be done. */
+  countOpen(): number {
+    return this.#countOpen.get() ?? 0
+  }
+
+  /** Runs changes in a transaction of their own, together with others. */
+  commit<T>(change: () => T): Promise<T> {
+    return this.#commits.write(change)
+  }
+
+  /** Notes that an intent is carried out. False: there was a change of mind meanwhile. */
+  finish({ state, revision }: PinIntent): boolean {
+    return (state === 'pin' ? this.#finishPin : this.#finishUnpin).run(revision).changes === 1
+  }
+
+  /** Notes that an intent failed, unless there was a change of mind meanwhile. */
+  postpone({ revision }: PinIntent, retryAtSeconds: number): void {
+    this.#postpone.run(retryAtSeconds, revision)
+  }
+}
