@@ -42,7 +42,8 @@ export default {
       testMatch: [
         '<rootDir>/test/http/**/*.test.ts',
         '<rootDir>/test/setup-did-auth*.test.ts',
-        '<rootDir>/test/servers/**/*.test.ts'
+        '<rootDir>/test/servers/**/*.test.ts',
+        '<rootDir>/test/vault/**/*.test.ts'
       ],
       // Without Express, and not worth the time of their processes twice.
       testPathIgnorePatterns: ['/test/servers/(?:cli|identity|read-env|serve|start-error)[.]test[.]ts$'],

@@ -1,5 +1,6 @@
 import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../shared/app-shell.js'
+import { authRoutes } from '../shared/auth-routes.js'
 import { didAuthConfig, didAuthDependencies } from '../shared/did-auth.js'
 
 /** What the auth server is built of. */
@@ -7,14 +8,11 @@ export interface AuthServerParts extends ShellParts {
   store: Store
 }
 
-/** Routes of the library, by the names that log and metrics give them. */
-const ROUTES = ['/request-signup', '/signup', '/request-auth', '/auth', '/refresh-token', '/logout']
-
 /** Builds the reference auth server. The store is its giver's to close. */
 export function authApp(parts: AuthServerParts): ServerApp {
   const { env, store } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = appShell(parts, ROUTES, didAuthDependencies(env, store, signer))
+  const app = appShell(parts, authRoutes, didAuthDependencies(env, store, signer))
   const requireDid = setupDidAuth(app, didAuthConfig(parts, store, signer))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })

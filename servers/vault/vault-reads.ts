@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto'
+import { DidAuthError } from 'express-did-auth'
+import { EntryGone, readEntry, type EntryReaderParts } from './entry-reader.js'
+import { checkEntries, type CheckedAnswer, type EntriesAnswer } from './send-entries.js'
+import type { KeyedEntry, VaultEntry } from './vault-index.js'
+
+/** Of a key that changes all the time there may be no moment in which all of it can be read. */
+const MAX_ATTEMPTS = 5
+
+/** The bare array of all content under a key. */
+export function listAnswer(
+  parts: EntryReaderParts,
+  did: string,
+  key: string,
+  entries: readonly VaultEntry[]
+): EntriesAnswer<VaultEntry> {
+  return {
+    entries,
+    before: (_entry, index) => (index === 0 ? '[' : ','),
+    end: entries.length === 0 ? '[]' : ']',
+    read: ({ id, byteCount }) => readEntry(parts, did, { key, id, byteCount })
+  }
+}
+
+/** Every entry of an owner with its content. */
+export function backupAnswer(
+  parts: EntryReaderParts,
+  did: string,
+  entries: readonly KeyedEntry[]
+): EntriesAnswer<KeyedEntry> {
+  const start = `{"did":${JSON.stringify(did)},"entries":[`
+  return {
+    entries,
+    before: ({ key, id }, index) =>
+      `${index === 0 ? start : '},'}{"key":${JSON.stringify(key)},"id":"${id}","content":`,
+    end: entries.length === 0 ? `${start}]}` : '}]}',
+    read: (entry) => readEntry(parts, did, entry)
+  }
+}
+
+/**
+ * Reads an answer that shows entries as they were at one moment: where one is removed under our hands, all is read anew.
+ *
+ * @throws ServerError ERR_CONTENT_LOST; DidAuthError ERR_BUSY
+ */
+export async function checkAtOneMoment<Entry extends VaultEntry>(
+  entriesNow: () => readonly Entry[],
+  answerOf: (entries: readonly Entry[]) => EntriesAnswer<Entry>
+): Promise<CheckedAnswer & { entries: readonly Entry[] }> {
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+    const entries = entriesNow()
+    try {
+      return { ...(await checkEntries(answerOf(entries))), entries }
+    } catch (error) {
+      if (!(error instanceof EntryGone)) throw error
+    }
+  }
+  throw new DidAuthError('ERR_BUSY')
+}
+
+/** A strong validator: the same ids in the same order are the same bytes. */
+export function etagOf(entries: readonly VaultEntry[]): string {
+  const hash = createHash('sha256')
+  for (const { id } of entries) hash.update(id)
+  return `"${hash.digest('base64url')}"`
+}

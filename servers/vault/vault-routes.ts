@@ -1,0 +1,142 @@
+import { canonicalDid, type RequireDid } from 'express-did-auth'
+import { isDid } from 'express-did-auth/protocol'
+import type { Express, Request, RequestHandler, Response } from 'express'
+import { readText } from '../shared/read-text.js'
+import type { DiskSpace } from './disk-space.js'
+import type { EntryReaderParts } from './entry-reader.js'
+import type { Quota } from './quota.js'
+import { sendChecked } from './send-entries.js'
+import { keysOf, storageOf } from './vault-account.js'
+import { isKey, parseKey } from './vault-key.js'
+import { backupAnswer, checkAtOneMoment, etagOf, listAnswer } from './vault-reads.js'
+import type { Vault, Written } from './vault.js'
+
+/** What the routes are wired with. */
+export interface VaultRoutesParts {
+  requireDid: RequireDid
+  sendError: (req: Request, res: Response, error: unknown) => void
+  vault: Vault
+  reading: EntryReaderParts
+  disk: DiskSpace
+  quota: Quota
+  maxContentBytes: number
+}
+
+type Answer = (req: Request, res: Response) => Promise<void> | void
+
+/** Puts the vault's routes on an application, behind those of the library: reads are open, the rest is for users. */
+export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
+  const { requireDid, sendError, vault, reading, disk, quota, maxContentBytes } = parts
+  const { index } = reading
+
+  const answering =
+    (answer: Answer): RequestHandler =>
+    (req, res, next) => {
+      const answerOrRefuse = async (): Promise<void> => {
+        try {
+          await answer(req, res)
+        } catch (error) {
+          sendError(req, res, error)
+        }
+      }
+      // Only the log can have failed now.
+      answerOrRefuse().catch(next)
+    }
+
+  const readContent = async (req: Request): Promise<Uint8Array> => {
+    const { bytes } = await readText(req, 'content', maxContentBytes)
+    await disk.assertFree()
+    return bytes
+  }
+
+  const list: Answer = async (req, res) => {
+    const did = canonicalDid(paramOf(req, 'did'))
+    const key = paramOf(req, 'key')
+    const isKnown = isDid(paramOf(req, 'did')) && isKey(key)
+    const entriesNow = () => (isKnown ? index.find(did, key) : [])
+    res.setHeader('Cache-Control', 'no-cache')
+    res.setHeader('ETag', etagOf(entriesNow()))
+    if (req.fresh) {
+      res.status(304).end()
+      return
+    }
+    // What is refused has no validator.
+    res.removeHeader('ETag')
+    const checked = await checkAtOneMoment(entriesNow, (entries) => listAnswer(reading, did, key, entries))
+    res.setHeader('ETag', etagOf(checked.entries))
+    await sendChecked(req, res, checked)
+  }
+
+  const post: Answer = async (req, res) => {
+    const key = parseKey(paramOf(req, 'key'))
+    sendWritten(res, 201, await vault.add(userOf(req), key, await readContent(req)))
+  }
+
+  const putAll: Answer = async (req, res) => {
+    const key = parseKey(paramOf(req, 'key'))
+    sendWritten(res, 200, await vault.replaceAll(userOf(req), key, await readContent(req)))
+  }
+
+  const putOne: Answer = async (req, res) => {
+    const key = parseKey(paramOf(req, 'key'))
+    sendWritten(res, 200, await vault.replace(userOf(req), key, paramOf(req, 'id'), await readContent(req)))
+  }
+
+  const removeAll: Answer = async (req, res) => {
+    sendRemoved(res, await vault.remove(userOf(req), parseKey(paramOf(req, 'key'))))
+  }
+
+  const removeOne: Answer = async (req, res) => {
+    sendRemoved(res, await vault.remove(userOf(req), parseKey(paramOf(req, 'key')), paramOf(req, 'id')))
+  }
+
+  const keys: Answer = (req, res) => {
+    res.set('Cache-Control', 'no-store').json(keysOf(index.findAll(userOf(req))))
+  }
+
+  const storage: Answer = (req, res) => {
+    res.set('Cache-Control', 'no-store').json(storageOf(quota, index.usage(userOf(req))))
+  }
+
+  const backup: Answer = async (req, res) => {
+    const did = userOf(req)
+    const checked = await checkAtOneMoment(
+      () => index.findAll(did),
+      (entries) => backupAnswer(reading, did, entries)
+    )
+    res.setHeader('Cache-Control', 'no-store')
+    await sendChecked(req, res, checked)
+  }
+
+  app.get('/keys', requireDid, answering(keys))
+  app.get('/storage', requireDid, answering(storage))
+  app.get('/backup', requireDid, answering(backup))
+  app.get('/:did/:key', answering(list))
+  app.post('/:key', requireDid, answering(post))
+  app.put('/:key', requireDid, answering(putAll))
+  app.put('/:key/:id', requireDid, answering(putOne))
+  app.delete('/:key', requireDid, answering(removeAll))
+  app.delete('/:key/:id', requireDid, answering(removeOne))
+}
+
+/** A parameter of a path, decoded. Express has lists of them for patterns that are not used here. */
+function paramOf({ params }: Request, name: string): string {
+  const value = params[name]
+  return typeof value === 'string' ? value : ''
+}
+
+/** The canonical DID of the user, whom there always is behind requireDid. */
+function userOf({ user }: Request): string {
+  if (user === undefined) throw new TypeError('no user behind requireDid')
+  return canonicalDid(user.did)
+}
+
+function sendWritten(res: Response, status: number, { id, isPinned }: Written): void {
+  if (!isPinned) res.setHeader('Pin-Status', 'pending')
+  res.status(status).json({ id })
+}
+
+function sendRemoved(res: Response, isSettled: boolean): void {
+  if (!isSettled) res.setHeader('Pin-Status', 'pending')
+  res.status(200).end()
+}
