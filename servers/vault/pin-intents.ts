@@ -12,10 +12,17 @@ export interface PinIntent {
   revision: number
   /** Failures since the last change of mind. */
   attempts: number
+  /** 1: a call of the mind before failed, and the node may carry it out yet. */
+  isDoubtful: 0 | 1
   retryAtSeconds: number
 }
 
-const FIELDS = 'cid, state, revision, attempts, retry_at_seconds AS retryAtSeconds'
+const FIELDS = 'cid, state, revision, attempts, is_doubtful AS isDoubtful, retry_at_seconds AS retryAtSeconds'
+
+const DOUBT = 'max(is_doubtful, attempts > 0)'
+
+/** After so long a node has carried out what it was asked before, or never will. */
+const DOUBT_SECONDS = 60
 
 /**
  * What the vault wants pinned, in the transaction that changes its index: so no crash can come between the two. Pins on
@@ -30,6 +37,7 @@ export class PinIntents {
   readonly #countOpen
   readonly #finishPin
   readonly #finishUnpin
+  readonly #finishLater
   readonly #postpone
   readonly #unpinAgain
   readonly #pinAgain
@@ -42,17 +50,19 @@ export class PinIntents {
         cid TEXT NOT NULL UNIQUE,
         state TEXT NOT NULL,
         attempts INTEGER NOT NULL DEFAULT 0,
+        is_doubtful INTEGER NOT NULL DEFAULT 0,
         retry_at_seconds INTEGER NOT NULL DEFAULT 0
       );
       CREATE INDEX IF NOT EXISTS vault_pins_open ON vault_pins (retry_at_seconds) WHERE state <> 'pinned'`)
     this.#commits = new GroupCommit(database)
     this.#want = database.prepare<{ cid: string }>(
-      `INSERT OR REPLACE INTO vault_pins (cid, state)
-       SELECT @cid, 'pin' WHERE NOT EXISTS (SELECT 1 FROM vault_pins WHERE cid = @cid AND state <> 'unpin')`
+      `INSERT OR REPLACE INTO vault_pins (cid, state, is_doubtful)
+       SELECT @cid, 'pin', ifnull((SELECT ${DOUBT} FROM vault_pins WHERE cid = @cid), 0)
+       WHERE NOT EXISTS (SELECT 1 FROM vault_pins WHERE cid = @cid AND state <> 'unpin')`
     )
     this.#unwant = database.prepare<[string]>(
-      `INSERT OR REPLACE INTO vault_pins (cid, state)
-       SELECT cid, 'unpin' FROM vault_pins WHERE cid = ? AND state <> 'unpin'`
+      `INSERT OR REPLACE INTO vault_pins (cid, state, is_doubtful)
+       SELECT cid, 'unpin', ${DOUBT} FROM vault_pins WHERE cid = ? AND state <> 'unpin'`
     )
     this.#find = database.prepare<[string], PinIntent>(`SELECT ${FIELDS} FROM vault_pins WHERE cid = ?`)
     this.#due = database.prepare<[number, number], { cid: string }>(
@@ -65,6 +75,10 @@ export class PinIntents {
        WHERE revision = ? AND state = 'pin'`
     )
     this.#finishUnpin = database.prepare<[number]>("DELETE FROM vault_pins WHERE revision = ? AND state = 'unpin'")
+    this.#finishLater = database.prepare<[number, number]>(
+      `UPDATE vault_pins SET is_doubtful = 0, attempts = 0, retry_at_seconds = ?
+       WHERE revision = ? AND is_doubtful = 1 AND state <> 'pinned'`
+    )
     this.#postpone = database.prepare<[number, number]>(
       "UPDATE vault_pins SET attempts = attempts + 1, retry_at_seconds = ? WHERE revision = ? AND state <> 'pinned'"
     )
@@ -119,8 +133,12 @@ export class PinIntents {
     return this.#commits.write(change)
   }
 
-  /** Notes that an intent is carried out. False: there was a change of mind meanwhile. */
-  finish({ state, revision }: PinIntent): boolean {
+  /**
+   * Notes that an intent is carried out; a doubtful one is carried out once more, in a minute. False: there was a change
+   * of mind meanwhile.
+   */
+  finish({ state, revision, isDoubtful }: PinIntent, nowSeconds: number): boolean {
+    if (isDoubtful === 1) return this.#finishLater.run(nowSeconds + DOUBT_SECONDS, revision).changes === 1
     return (state === 'pin' ? this.#finishPin : this.#finishUnpin).run(revision).changes === 1
   }
 

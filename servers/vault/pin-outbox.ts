@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { ServerError } from '../shared/server-error.js'
 import { NodeOutage } from './node-outage.js'
 import { PinTurn, type PinTurnGiver, type PinTurnParts } from './pin-turn.js'
+import { within } from './within.js'
 
 /** What the outbox is built of. */
 export interface PinOutboxParts extends Omit<PinTurnParts, 'nowSeconds'> {
@@ -184,20 +185,5 @@ export class PinOutbox {
     for (const cid of this.#urgent) this.#tasks.delete(cid)
     this.#urgent = []
     this.#batch = []
-  }
-}
-
-/** What a promise resolves to, or undefined when that takes too long. */
-async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => {
-      resolve(undefined)
-    }, milliseconds).unref()
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    clearTimeout(timer)
   }
 }

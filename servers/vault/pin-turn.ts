@@ -66,14 +66,14 @@ export class PinTurn {
     } catch (error) {
       this.#giver.failed(error)
       if (this.#giver.isClosed()) return
-      const waitSeconds = Math.min(2 ** intent.attempts, MAX_RETRY_SECONDS)
+      const retryAtSeconds = nowSeconds() + Math.min(2 ** intent.attempts, MAX_RETRY_SECONDS)
       await intents.commit(() => {
-        intents.postpone(intent, nowSeconds() + waitSeconds)
+        intents.postpone(intent, retryAtSeconds)
       })
       return
     }
     if (this.#giver.isClosed()) return
-    if (await intents.commit(() => intents.finish(intent))) this.#left = undefined
+    if (await intents.commit(() => intents.finish(intent, nowSeconds()))) this.#left = undefined
   }
 
   async #call(state: 'pin' | 'unpin'): Promise<void> {
