@@ -43,6 +43,7 @@ export default {
         '<rootDir>/test/http/**/*.test.ts',
         '<rootDir>/test/setup-did-auth*.test.ts',
         '<rootDir>/test/servers/**/*.test.ts',
+        '<rootDir>/test/relay/**/*.test.ts',
         '<rootDir>/test/vault/**/*.test.ts'
       ],
       // Without Express, and not worth the time of their processes twice.

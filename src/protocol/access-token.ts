@@ -107,7 +107,7 @@ export function verifyAccessToken(
  *
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED
  */
-export function assertInForce(claims: AccessTokenClaims, nowSeconds: number): void {
+export function assertInForce(claims: Pick<AccessTokenClaims, 'nbf' | 'exp'>, nowSeconds: number): void {
   if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw new DidAuthError('ERR_ACCESS_TOKEN')
   if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
 }

@@ -1,0 +1,70 @@
+import type { Content } from '../shared/content-blocks.js'
+import { ContentStore } from '../shared/content-store.js'
+import type { SqliteFile } from '../shared/database.js'
+import { GroupCommit } from '../shared/group-commit.js'
+import type { FileStore } from './file-store.js'
+import { KeptFiles, type KeptFile } from './kept-files.js'
+
+/** Files that are dropped in one transaction, during which nothing else happens. */
+const SWEPT_AT_ONCE = 8
+
+export interface FileStoreOptions {
+  ttlSeconds: number
+  maxBytes: number
+}
+
+/** Files in the server's own database, which it takes over. */
+export class EmbeddedFileStore implements FileStore {
+  readonly #database: SqliteFile
+  readonly #ttlSeconds: number
+  readonly #commits: GroupCommit
+  readonly #contents: ContentStore
+  readonly #kept: KeptFiles
+
+  constructor(database: SqliteFile, { ttlSeconds, maxBytes }: FileStoreOptions) {
+    this.#database = database
+    this.#ttlSeconds = ttlSeconds
+    this.#commits = new GroupCommit(database)
+    this.#contents = new ContentStore(database)
+    this.#kept = new KeptFiles(database, maxBytes)
+  }
+
+  keep(content: Content, _bytes: Uint8Array, nowSeconds: number): Promise<void> {
+    const times = { keptAtSeconds: nowSeconds, endsAtSeconds: nowSeconds + this.#ttlSeconds }
+    return this.#commits.write(() => {
+      if (this.#kept.move(content.cid, times)) return
+      this.#kept.insert(content, times)
+      this.#contents.add(content)
+    })
+  }
+
+  async sweep(nowSeconds: number): Promise<void> {
+    let dropped: number
+    do {
+      dropped = await this.#commits.write(() => {
+        const cids = this.#kept.ended(nowSeconds, SWEPT_AT_ONCE)
+        for (const cid of cids) {
+          this.#contents.remove(cid)
+          this.#kept.remove(cid)
+        }
+        return cids.length
+      })
+    } while (dropped === SWEPT_AT_ONCE && this.#database.open)
+  }
+
+  keptSince(seconds: number): readonly KeptFile[] {
+    return this.#kept.since(seconds)
+  }
+
+  read(cid: string): Uint8Array | undefined {
+    return this.#contents.read(cid)
+  }
+
+  async ping(): Promise<void> {
+    await this.#commits.write(() => undefined)
+  }
+
+  close(): void {
+    this.#database.close()
+  }
+}

@@ -1,0 +1,114 @@
+import { LRUCache } from 'lru-cache'
+
+/** What an entry takes beside its bytes: measured, rounded up. */
+const ENTRY_BYTES = 1_024
+const HOLDER_BYTES = 128
+/** Whoever posts what so many hold already, holds it for nothing. */
+const MAX_HOLDERS = 64
+
+/** Bounds of the memory. */
+export interface MemoryFilesOptions {
+  maxBytes: number
+  /** How long a file stays after it was last posted. */
+  ttlSeconds: number
+}
+
+/** A file as it is sent. */
+export interface MemoryFile {
+  cid: string
+  /** The whole answer to a GET. */
+  answer: Buffer
+  /** Of the text in UTF-8: what counts for its holders. */
+  byteCount: number
+}
+
+interface Entry extends MemoryFile {
+  expiresAtSeconds: number
+  /** Canonical DIDs of those who posted it. */
+  holders: ReadonlySet<string>
+}
+
+/**
+ * The files that can be fetched: bounded in bytes, where the least recently used goes first, and in time.
+ *
+ * What a user holds is what is here now, whoever else posted the same.
+ */
+export class MemoryFiles {
+  readonly #ttlSeconds: number
+  readonly #maxBytes: number
+  readonly #entries: LRUCache<string, Entry>
+  /** The same in the order of their ends, which is the order of their posts. */
+  readonly #ends = new Map<string, number>()
+  readonly #heldBytes = new Map<string, number>()
+
+  constructor({ maxBytes, ttlSeconds }: MemoryFilesOptions) {
+    this.#ttlSeconds = ttlSeconds
+    this.#maxBytes = maxBytes
+    this.#entries = new LRUCache({
+      maxSize: maxBytes,
+      sizeCalculation: sizeOf,
+      dispose: (entry, cid, reason) => {
+        if (reason !== 'set') this.#forget(cid, entry)
+      }
+    })
+  }
+
+  /** Whether a file fits at all. */
+  canHold({ answer }: Pick<MemoryFile, 'answer'>): boolean {
+    return answer.buffer.byteLength + ENTRY_BYTES + MAX_HOLDERS * HOLDER_BYTES <= this.#maxBytes
+  }
+
+  /** Bytes that a user holds; those of `cid`, which is about to be posted once more, do not count. */
+  heldBytes(did: string, cid: string, nowSeconds: number): number {
+    this.#dropEnded(nowSeconds)
+    const again = this.#entries.peek(cid)
+    const counted = again?.holders.has(did) === true ? again.byteCount : 0
+    return (this.#heldBytes.get(did) ?? 0) - counted
+  }
+
+  /**
+   * Keeps a file; its time starts anew.
+   *
+   * @param did - canonical DID of who posted it; undefined: it is held by nobody
+   */
+  keep(file: MemoryFile, did: string | undefined, postedAtSeconds: number): void {
+    const known = this.#entries.peek(file.cid)
+    const holders = new Set(known?.holders)
+    if (did !== undefined && !holders.has(did) && holders.size < MAX_HOLDERS) {
+      holders.add(did)
+      this.#heldBytes.set(did, (this.#heldBytes.get(did) ?? 0) + file.byteCount)
+    }
+    const expiresAtSeconds = postedAtSeconds + this.#ttlSeconds
+    // Deleted first, so that it goes to the end.
+    this.#ends.delete(file.cid)
+    this.#ends.set(file.cid, expiresAtSeconds)
+    this.#entries.set(file.cid, { ...file, expiresAtSeconds, holders })
+  }
+
+  /** The answer to a GET; undefined when it is not here. */
+  find(cid: string, nowSeconds: number): Buffer | undefined {
+    const entry = this.#entries.get(cid)
+    return entry !== undefined && nowSeconds < entry.expiresAtSeconds ? entry.answer : undefined
+  }
+
+  #dropEnded(nowSeconds: number): void {
+    for (const [cid, expiresAtSeconds] of this.#ends) {
+      if (nowSeconds < expiresAtSeconds) return
+      this.#entries.delete(cid)
+    }
+  }
+
+  #forget(cid: string, { holders, byteCount }: Entry): void {
+    this.#ends.delete(cid)
+    for (const did of holders) {
+      const left = (this.#heldBytes.get(did) ?? 0) - byteCount
+      if (left > 0) this.#heldBytes.set(did, left)
+      else this.#heldBytes.delete(did)
+    }
+  }
+}
+
+/** A slice keeps all of its memory alive. */
+function sizeOf({ answer, holders }: Entry): number {
+  return answer.buffer.byteLength + ENTRY_BYTES + holders.size * HOLDER_BYTES
+}

@@ -1,0 +1,32 @@
+import type { IncomingMessage } from 'node:http'
+import { DidAuthError } from 'express-did-auth'
+import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
+import { JSON_TYPE, readBytes } from '../shared/read-bytes.js'
+import { ServerError } from '../shared/server-error.js'
+
+const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
+const UTF_8 = new TextDecoder('utf-8', { fatal: true })
+
+/**
+ * Reads the one text field of a small JSON body. An absent body and one of another type count as `{}`.
+ *
+ * @throws ServerError ERR_SHAPE when there is no such text; DidAuthError ERR_JSON, ERR_TOO_LARGE
+ */
+export async function readField(req: IncomingMessage, name: string): Promise<string> {
+  const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
+  const bytes = isJson ? await readBytes(req, MAX_BODY_BYTES, () => new DidAuthError('ERR_TOO_LARGE')) : Buffer.alloc(0)
+  const body: unknown = bytes.length === 0 ? {} : parseJson(bytes)
+  const isObject = typeof body === 'object' && body !== null && Object.hasOwn(body, name)
+  const value: unknown = isObject ? Object.getOwnPropertyDescriptor(body, name)?.value : undefined
+  if (typeof value !== 'string') throw new ServerError('ERR_SHAPE')
+  return value
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(UTF_8.decode(bytes))
+  } catch {
+    // Without the cause: a parser's message quotes the body.
+    throw new DidAuthError('ERR_JSON')
+  }
+}
