@@ -1,36 +1,60 @@
 #!/usr/bin/env node
+import type { ServerName } from './shared/read-env.js'
 import { assertPackagesInstalled, requiredPackages } from './shared/required-packages.js'
-import { sentenceOf } from './shared/start-error.js'
 import type { Starter } from './shared/run-servers.js'
+import { sentenceOf } from './shared/start-error.js'
 
 const USAGE = `usage: express-did-auth <command>
 
   auth    the authentication server (port 3000)
-  all     every server of this version, in one process
+  relay   the file relay (port 3001)
+  vault   the data vault (port 3002)
+  all     the three of them in one process
+
+  vault reconcile [--dry-run]        makes the pins of the IPFS node those of the vault's entries
+  vault takedown <cid> [--dry-run]   removes content from all entries, and from the IPFS node
 
 All settings are environment variables, see the README.`
 
 /** Loaded when they are wanted, because what they import may not be installed. */
-const starters: Readonly<Record<string, () => Promise<Starter>>> = {
-  auth: async () => ({ name: 'auth', start: (await import('./auth/main.js')).startAuth })
+const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
+  auth: async () => (await import('./auth/main.js')).startAuth,
+  relay: async () => (await import('./relay/main.js')).startRelay,
+  vault: async () => (await import('./vault/main.js')).startVault
 }
+const names: readonly ServerName[] = ['auth', 'relay', 'vault']
 
-/** Runs the servers that the command names, until a signal stops them. */
-async function run(command: string | undefined): Promise<void> {
-  const isAll = command === 'all'
-  const chosen = Object.entries(starters).flatMap(([name, load]) => (isAll || command === name ? [load] : []))
-  if (chosen.length === 0) {
-    const isHelp = command === '--help' || command === '-h'
-    process[isHelp ? 'stdout' : 'stderr'].write(`${USAGE}\n`)
-    process.exitCode = isHelp ? 0 : 2
-    return
-  }
-  assertPackagesInstalled(requiredPackages(['auth'], false))
+/** Runs the servers that a command names, until a signal stops them. */
+async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promise<void> {
+  assertPackagesInstalled(requiredPackages(chosen, hasIpfsNode()))
   const { runServers } = await import('./shared/run-servers.js')
-  await runServers(await Promise.all(chosen.map((load) => load())), isAll)
+  await runServers(await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() }))), isAll)
 }
 
-run(process.argv[2]).catch((error: unknown) => {
-  process.stderr.write(`${sentenceOf(error)}\n`)
-  process.exit(1)
-})
+/** Does what the command line says, and answers the exit code once that is known. */
+async function run(args: readonly string[]): Promise<number | undefined> {
+  const [command = '', ...rest] = args
+  const chosen = command === 'all' ? names : names.filter((name) => name === command)
+  if (chosen.length > 0 && rest.length === 0) {
+    await runStarters(chosen, command === 'all')
+    return undefined
+  }
+  const isHelp = (command === '--help' || command === '-h') && rest.length === 0
+  process[isHelp ? 'stdout' : 'stderr'].write(`${USAGE}\n`)
+  return isHelp ? 0 : 2
+}
+
+function hasIpfsNode(): boolean {
+  const { IPFS_API_URL: url = '', IPFS_API_URL_FILE: file = '' } = process.env
+  return url !== '' || file !== ''
+}
+
+run(process.argv.slice(2)).then(
+  (code) => {
+    if (code !== undefined) process.exitCode = code
+  },
+  (error: unknown) => {
+    process.stderr.write(`${sentenceOf(error)}\n`)
+    process.exit(1)
+  }
+)

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import { runCli, ServerProcesses, spawnCli, type Ended } from '../support/server-process.js'
+import { createServer, type AddressInfo } from 'node:net'
+import { runCli, ServerProcesses, type Ended } from '../support/server-process.js'
 import { ask } from '../support/server-client.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
@@ -33,8 +33,9 @@ describe('express-did-auth', () => {
   })
 
   it('any other command, and none, exits with 2', async () => {
-    for (const args of [['relax'], ['constructor'], []]) {
-      const { code, stdout, stderr } = await runCli(args)
+    const wrong = [['relax'], ['constructor'], [], ['auth', 'relay'], ['all', '--help'], ['--help', 'auth']]
+    const runs = await Promise.all(wrong.map((args) => runCli(args)))
+    for (const { code, stdout, stderr } of runs) {
       expect([code, stdout]).toEqual([2, ''])
       expect(stderr).toMatch(/^usage: /)
     }
@@ -59,6 +60,17 @@ describe('express-did-auth', () => {
       ended,
       'The servers need the packages better-sqlite3@12, pino@10: npm install better-sqlite3@12 pino@10'
     )
+  })
+
+  it('names packages of a server only to whoever starts it, and the client of an IPFS node where there is one', async () => {
+    const env = { TEST_MISSING: 'lru-cache,ipfs-http-client', PORT: 'x', DATA_DIR: folder.path }
+    const relay = 'The servers need the package lru-cache@11: npm install lru-cache@11'
+    const vault = 'The servers need the package ipfs-http-client@60: npm install ipfs-http-client@60'
+    expectSentence(await runCli(['relay'], env), relay)
+    expectSentence(await runCli(['vault'], { ...env, IPFS_API_URL: 'http://localhost:5001' }), vault)
+    expectSentence(await runCli(['vault'], { ...env, IPFS_API_URL_FILE: 'any' }), vault)
+    expect((await runCli(['vault'], env)).stderr).toMatch(/^Wrong environment:\n/)
+    expect((await runCli(['auth'], { ...env, IPFS_API_URL: 'http://localhost:5001' })).stderr).toMatch(/^Wrong env/)
   })
 
   it('says that the port is in use', async () => {
@@ -94,18 +106,37 @@ describe('express-did-auth', () => {
     expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: folder.path }), sentence)
   })
 
-  it('all starts every server, each by its own port, and metrics on theirs', async () => {
-    const env = { DATA_DIR: folder.path, PORT: '1', AUTH_PORT: '0', METRICS_PORT: '0' }
-    const { child, output, ended } = spawnCli(['all'], env)
-    while (!output().includes('"event":"ready"')) await new Promise((resolve) => setTimeout(resolve, 20))
-    const lines = output().trim().split('\n')
+  it('all says what it does not read, and serves metrics of all servers on one port', async () => {
+    const server = await servers.start({ PORT: '1', METRICS_PORT: '0' }, [], 'all')
+    const lines = server.output().trim().split('\n')
     const events = lines.map((line) => JSON.parse(line) as Record<string, string>)
-    expect(events.map(({ event }) => event)).toEqual(['configuration', 'metrics', 'ready'])
+    expect(events.map(({ event }) => event)).toEqual(['configuration', 'metrics', 'ready', 'ready', 'ready'])
     expect(events[0]).toMatchObject({ level: 'warn', variable: 'PORT' })
-    expect((await ask(`${events[2]!.url!}/health`)).status).toBe(200)
-    expect((await ask(events[1]!.url!)).text).toContain('route="/health",method="GET",status="200"} 1')
-    child.kill('SIGINT')
-    expect((await ended).code).toBe(0)
+    for (const { url } of server.servers) expect((await ask(`${url}/health`)).status).toBe(200)
+    const { text } = await ask(events[1]!.url!)
+    for (const name of ['auth', 'relay', 'vault']) {
+      const count = `did_auth_http_requests_total{server="${name}",route="/health",method="GET",status="200"} 1\n`
+      expect(text).toContain(count)
+    }
+    server.signal('SIGINT')
+    expect((await server.ended).code).toBe(0)
+  })
+
+  it('all runs none when one of them cannot start', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const { port } = other.address() as AddressInfo
+    const env = { DATA_DIR: folder.path, AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: String(port) }
+    const { code, stdout, stderr } = await runCli(['all'], env)
+    other.close()
+    const sentence = `Cannot listen on 127.0.0.1:${port} (HOST, VAULT_PORT): the port is in use\n`
+    expect([code, stderr]).toEqual([1, sentence])
+    const ready = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { server: string; url: string })
+    expect(ready.map(({ server }) => server)).toEqual(['auth', 'relay'])
+    for (const { url } of ready) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {
