@@ -47,7 +47,9 @@ export default {
         '<rootDir>/test/vault/**/*.test.ts'
       ],
       // Without Express, and not worth the time of their processes twice.
-      testPathIgnorePatterns: ['/test/servers/(?:cli|docker|identity|read-env|required-packages|serve|start-error)[.]test[.]ts$'],
+      testPathIgnorePatterns: [
+        '/test/servers/(?:cli|docker|identity|read-env|required-packages|serve|start-error)[.]test[.]ts$'
+      ],
       // Code and tests alike get Express 4, whoever imports it.
       moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
     }
