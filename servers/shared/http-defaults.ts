@@ -12,7 +12,7 @@ import type { Logger } from 'pino'
 import { describeError } from './describe-error.js'
 import type { ServerEnv } from './read-env.js'
 
-const EXPOSED_HEADERS = ['Challenge-Expires-In', 'Retry-After', 'WWW-Authenticate']
+const EXPOSED_HEADERS = ['Challenge-Expires-In', 'Pin-Status', 'Retry-After', 'WWW-Authenticate']
 const PREFLIGHT_SECONDS = 600
 
 /** An application with what all servers have in common: security headers, CORS, trust in proxies. */

@@ -76,12 +76,13 @@ export async function logInAt(listener: Listener, wallet: TestWallet, did = wall
 export class VaultUser {
   readonly did: string
   readonly #listener: Listener
-  readonly #authorization: string
+  /** The header that every request of this user's carries. */
+  readonly authorization: string
 
   constructor(listener: Listener, did: string, accessToken: string) {
     this.#listener = listener
     this.did = did
-    this.#authorization = `DIDAuth ${accessToken}`
+    this.authorization = `DIDAuth ${accessToken}`
   }
 
   static async logIn(listener: Listener, wallet: TestWallet, did = wallet.did): Promise<VaultUser> {
@@ -111,6 +112,11 @@ export class VaultUser {
   }
 
   #set(test: request.Test): request.Test {
-    return test.set('Authorization', this.#authorization)
+    return test.set('Authorization', this.authorization)
   }
+}
+
+/** How many blocks of content are kept. */
+export function blockCount({ database }: TestVault): number {
+  return database.prepare<[], number>('SELECT count(*) FROM blocks').pluck().get() ?? 0
 }
