@@ -1,6 +1,8 @@
 import type { ContentStore } from '../shared/content-store.js'
+import { ServerError } from '../shared/server-error.js'
 import type { LostContent } from './lost-content.js'
 import type { KeyedEntry, VaultIndex } from './vault-index.js'
+import { within } from './within.js'
 
 /** An entry was removed after it was listed. */
 export class EntryGone extends Error {
@@ -9,25 +11,41 @@ export class EntryGone extends Error {
 
 /** What entries are read from. */
 export interface EntryReaderParts {
-  index: VaultIndex
-  contents: ContentStore
-  lost: LostContent
+  index: Pick<VaultIndex, 'findOne'>
+  contents: Pick<ContentStore, 'read'>
+  lost: Pick<LostContent, 'fetch'>
 }
 
+/** Reads an entry: at once when its content is here and undamaged. @throws EntryGone; ServerError ERR_CONTENT_LOST */
+export type ReadEntry = (entry: KeyedEntry) => Buffer | Promise<Buffer>
+
+const PATIENCE_MILLISECONDS = 10_000
+
 /**
- * Reads the content of a listed entry: at once when it is here and undamaged, else from the IPFS node.
+ * Makes the reader of one answer's entries.
  *
- * @throws EntryGone; ServerError ERR_CONTENT_LOST
+ * @param did - canonical, whose entries they are
+ * @param patienceMilliseconds - for the IPFS node, in all: each of many contents may be lost
  */
-export function readEntry(
+export function entryReader(
   { index, contents, lost }: EntryReaderParts,
   did: string,
-  { key, id, byteCount }: KeyedEntry
-): Buffer | Promise<Buffer> {
-  const bytes = contents.read(id)
-  if (bytes !== undefined) return bufferOf(bytes)
-  if (index.findOne(did, key, id) === undefined) throw new EntryGone()
-  return lost.fetch({ id, byteCount }).then(bufferOf)
+  patienceMilliseconds = PATIENCE_MILLISECONDS
+): ReadEntry {
+  let leftMilliseconds = patienceMilliseconds
+  const fetch = async (entry: KeyedEntry): Promise<Buffer> => {
+    const startedAt = performance.now()
+    const bytes = await within(Math.max(0, leftMilliseconds), lost.fetch(entry))
+    leftMilliseconds -= performance.now() - startedAt
+    if (bytes === undefined) throw new ServerError('ERR_CONTENT_LOST')
+    return bufferOf(bytes)
+  }
+  return (entry) => {
+    const bytes = contents.read(entry.id)
+    if (bytes !== undefined) return bufferOf(bytes)
+    if (index.findOne(did, entry.key, entry.id) === undefined) throw new EntryGone()
+    return fetch(entry)
+  }
 }
 
 /** The same memory. */

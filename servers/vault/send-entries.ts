@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Request, Response } from 'express'
 import { jsonOf } from '../shared/json-text.js'
 import { codeOf } from '../shared/start-error.js'
+import { EntryGone } from './entry-reader.js'
 
 /** An answer up to here is built in memory; a larger one is written as its reader takes it. */
 const MAX_HELD_BYTES = 1_048_576
@@ -67,8 +68,8 @@ export async function sendChecked(req: Request, res: Response, { byteCount, chun
   try {
     await pipeline(chunks, res)
   } catch (error) {
-    // Whoever asked has gone.
-    if (codeOf(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error
+    const isReaderGone = codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
+    if (!isReaderGone && !(error instanceof EntryGone)) throw error
   }
 }
 

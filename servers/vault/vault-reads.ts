@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { DidAuthError } from 'express-did-auth'
-import { EntryGone, readEntry, type EntryReaderParts } from './entry-reader.js'
+import { EntryGone, type ReadEntry } from './entry-reader.js'
 import { checkEntries, type CheckedAnswer, type EntriesAnswer } from './send-entries.js'
 import type { KeyedEntry, VaultEntry } from './vault-index.js'
 
@@ -8,33 +8,24 @@ import type { KeyedEntry, VaultEntry } from './vault-index.js'
 const MAX_ATTEMPTS = 5
 
 /** The bare array of all content under a key. */
-export function listAnswer(
-  parts: EntryReaderParts,
-  did: string,
-  key: string,
-  entries: readonly VaultEntry[]
-): EntriesAnswer<VaultEntry> {
+export function listAnswer(read: ReadEntry, key: string, entries: readonly VaultEntry[]): EntriesAnswer<VaultEntry> {
   return {
     entries,
     before: (_entry, index) => (index === 0 ? '[' : ','),
     end: entries.length === 0 ? '[]' : ']',
-    read: ({ id, byteCount }) => readEntry(parts, did, { key, id, byteCount })
+    read: ({ id, byteCount }) => read({ key, id, byteCount })
   }
 }
 
 /** Every entry of an owner with its content. */
-export function backupAnswer(
-  parts: EntryReaderParts,
-  did: string,
-  entries: readonly KeyedEntry[]
-): EntriesAnswer<KeyedEntry> {
+export function backupAnswer(read: ReadEntry, did: string, entries: readonly KeyedEntry[]): EntriesAnswer<KeyedEntry> {
   const start = `{"did":${JSON.stringify(did)},"entries":[`
   return {
     entries,
     before: ({ key, id }, index) =>
       `${index === 0 ? start : '},'}{"key":${JSON.stringify(key)},"id":"${id}","content":`,
     end: entries.length === 0 ? `${start}]}` : '}]}',
-    read: (entry) => readEntry(parts, did, entry)
+    read
   }
 }
 

@@ -3,10 +3,11 @@ import { isDid } from 'express-did-auth/protocol'
 import type { Express, Request, RequestHandler, Response } from 'express'
 import { readText } from '../shared/read-text.js'
 import type { DiskSpace } from './disk-space.js'
-import type { EntryReaderParts } from './entry-reader.js'
+import { entryReader, type EntryReaderParts } from './entry-reader.js'
 import type { Quota } from './quota.js'
 import { sendChecked } from './send-entries.js'
 import { keysOf, storageOf } from './vault-account.js'
+import type { VaultIndex } from './vault-index.js'
 import { isKey, parseKey } from './vault-key.js'
 import { backupAnswer, checkAtOneMoment, etagOf, listAnswer } from './vault-reads.js'
 import type { Vault, Written } from './vault.js'
@@ -16,7 +17,7 @@ export interface VaultRoutesParts {
   requireDid: RequireDid
   sendError: (req: Request, res: Response, error: unknown) => void
   vault: Vault
-  reading: EntryReaderParts
+  reading: EntryReaderParts & { index: VaultIndex }
   disk: DiskSpace
   quota: Quota
   maxContentBytes: number
@@ -62,7 +63,8 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     }
     // What is refused has no validator.
     res.removeHeader('ETag')
-    const checked = await checkAtOneMoment(entriesNow, (entries) => listAnswer(reading, did, key, entries))
+    const read = entryReader(reading, did)
+    const checked = await checkAtOneMoment(entriesNow, (entries) => listAnswer(read, key, entries))
     res.setHeader('ETag', etagOf(checked.entries))
     await sendChecked(req, res, checked)
   }
@@ -100,9 +102,10 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
 
   const backup: Answer = async (req, res) => {
     const did = userOf(req)
+    const read = entryReader(reading, did)
     const checked = await checkAtOneMoment(
       () => index.findAll(did),
-      (entries) => backupAnswer(reading, did, entries)
+      (entries) => backupAnswer(read, did, entries)
     )
     res.setHeader('Cache-Control', 'no-store')
     await sendChecked(req, res, checked)

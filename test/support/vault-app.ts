@@ -111,6 +111,10 @@ export class VaultUser {
     return request(this.#listener).get(`/${this.did}/${key}`)
   }
 
+  head(key: string): request.Test {
+    return request(this.#listener).head(`/${this.did}/${key}`)
+  }
+
   #set(test: request.Test): request.Test {
     return test.set('Authorization', this.authorization)
   }
