@@ -1,0 +1,218 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTcpServer, type AddressInfo, type Server as TcpServer, type Socket } from 'node:net'
+import { contentOf } from '../../servers/shared/content-blocks.js'
+import {
+  answerWithFault,
+  faultsBefore,
+  ipfsVerbs,
+  send,
+  type Answer,
+  type IpfsFault,
+  type IpfsVerb
+} from './ipfs-faults.js'
+
+/** A small IPFS node, honest until it is told to fail. Content is in memory, pins are recursive ones. */
+export interface FaultyIpfsNode {
+  url: string
+  /** What is pinned, as cids. May be changed by the test. */
+  pins: Set<string>
+  /** What was added, pinned or not; a node keeps content for a while after its pin is gone. */
+  contents: Map<string, Buffer>
+  /** Requests that arrived whole, by verb. */
+  calls: Record<IpfsVerb, number>
+  /** Connections that are open now. */
+  connections(): Promise<number>
+  /** Requests that arrived where 'redirects' sends them. */
+  redirected(): number
+  /** From now on the node fails so. It also breaks what is being answered when the fault is one of the connection. */
+  fail(fault: IpfsFault): Promise<void>
+  /** From now on the node answers every order, which it does not carry out, with this. */
+  say(status: number, json: string): void
+  /** From now on the node is honest. */
+  heal(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface FaultyNodeOptions {
+  fault?: IpfsFault
+  /** How late 'is slow' answers. */
+  slowMilliseconds?: number
+  /** `user:password`, when the node wants one. */
+  credentials?: string
+  /**
+   * Called when a request is there and not yet carried out, and again before it is answered. The node waits for what it
+   * returns: a test can kill a process at just that moment. Not called when a fault keeps the order from being carried out.
+   */
+  onCall?: (verb: IpfsVerb, phase: 'before' | 'after') => unknown
+}
+
+/** Starts a node on a free port of this machine. */
+export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<FaultyIpfsNode> {
+  const { slowMilliseconds = 1_000, credentials, onCall } = options
+  const pins = new Set<string>()
+  const contents = new Map<string, Buffer>()
+  const calls = Object.fromEntries(ipfsVerbs.map((verb) => [verb, 0])) as Record<IpfsVerb, number>
+  let fault: IpfsFault | undefined
+  let saying: Answer | undefined
+  let redirected = 0
+
+  async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const url = new URL(req.url ?? '/', 'http://node')
+    const verb = ipfsVerbs.find((one) => url.pathname === `/api/v0/${one}`)
+    if (req.method !== 'POST' || verb === undefined) {
+      send(res, plain(404, '404 page not found'))
+      return
+    }
+    const body = await bodyOf(req)
+    if (body === undefined) return
+    calls[verb] += 1
+    const around = {
+      req,
+      res,
+      verb,
+      slowMilliseconds,
+      redirectUrl: `http://127.0.0.1:${portOf(elsewhere)}/api/v0/${verb}`
+    }
+    const failure = fault
+    if (saying !== undefined) {
+      send(res, saying)
+      return
+    }
+    if (failure !== undefined && faultsBefore.some((before) => before === failure)) {
+      answerWithFault[failure]({ ...around, answer: plain(200, '') })
+      return
+    }
+    await onCall?.(verb, 'before')
+    const honest = isAllowed(req, credentials) ? carryOut(verb, url, body, pins, contents) : plain(401, 'Unauthorized')
+    await onCall?.(verb, 'after')
+    if (failure === undefined) send(res, honest)
+    else answerWithFault[failure]({ ...around, answer: honest })
+  }
+
+  const http = createServer((req, res) => {
+    res.on('error', () => undefined)
+    void answer(req, res)
+  })
+  const elsewhere = createServer((_req, res) => {
+    redirected += 1
+    send(res, plain(200, '{}'))
+  })
+  const talking = new Set<Socket>()
+  const noHttp = createTcpServer((socket) => {
+    talking.add(socket)
+    socket.once('close', () => talking.delete(socket))
+    socket.on('error', () => undefined).write('SSH-2.0-OpenSSH_9.2\r\n')
+  })
+  await listen(elsewhere)
+  await listen(http)
+  const port = portOf(http)
+
+  /** One of the two listens on the port, or neither. */
+  async function become(next: IpfsFault | undefined): Promise<void> {
+    fault = next
+    saying = undefined
+    for (const socket of talking) socket.destroy()
+    const wanted = next === 'refuses' ? undefined : next === 'speaks no HTTP' ? noHttp : http
+    for (const server of [http, noHttp]) if (server !== wanted) await close(server)
+    if (wanted?.listening === false) await listen(wanted, port)
+  }
+  await become(options.fault)
+
+  return {
+    url: `http://127.0.0.1:${port}`,
+    pins,
+    contents,
+    calls,
+    connections: () =>
+      new Promise((resolve) => {
+        http.getConnections((_error, count) => {
+          resolve(count)
+        })
+      }),
+    redirected: () => redirected,
+    fail: become,
+    say: (status, text) => {
+      saying = { status, type: 'application/json', body: Buffer.from(text) }
+    },
+    heal: () => become(undefined),
+    async stop() {
+      for (const socket of talking) socket.destroy()
+      await Promise.all([http, noHttp, elsewhere].map(close))
+    }
+  }
+}
+
+function carryOut(verb: IpfsVerb, url: URL, body: Buffer, pins: Set<string>, contents: Map<string, Buffer>): Answer {
+  const cid = url.searchParams.get('arg') ?? ''
+  if (verb === 'version') return json({ Version: '0.29.0', Commit: '', Repo: '15' })
+  if (verb === 'pin/ls') return json(...[...pins].map((pin) => ({ Cid: pin, Type: 'recursive' })))
+  if (verb === 'pin/rm') {
+    return pins.delete(cid) ? json({ Pins: [cid] }) : trouble('not pinned or pinned indirectly')
+  }
+  if (verb === 'cat') {
+    const bytes = contents.get(cid)
+    if (bytes === undefined) return trouble('block was not found locally (offline): ipld: could not find ' + cid)
+    return { status: 200, type: 'text/plain', body: bytes }
+  }
+  const bytes = fileIn(body)
+  const content = contentOf(bytes)
+  contents.set(content.cid, bytes)
+  pins.add(content.cid)
+  return json({ Name: content.cid, Hash: content.cid, Size: String(content.byteCount) })
+}
+
+/** The one file in a multipart body. */
+function fileIn(body: Buffer): Buffer {
+  const boundary = body.subarray(0, body.indexOf('\r\n'))
+  return body.subarray(body.indexOf('\r\n\r\n') + 4, body.lastIndexOf(Buffer.concat([Buffer.from('\r\n'), boundary])))
+}
+
+function isAllowed(req: IncomingMessage, credentials: string | undefined): boolean {
+  if (credentials === undefined) return true
+  return req.headers.authorization === `Basic ${Buffer.from(credentials).toString('base64')}`
+}
+
+function json(...lines: object[]): Answer {
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('')
+  return { status: 200, type: 'application/json', body: Buffer.from(text) }
+}
+
+function trouble(message: string): Answer {
+  return { ...json({ Message: message, Code: 0, Type: 'error' }), status: 500 }
+}
+
+function plain(status: number, text: string): Answer {
+  return { status, type: 'text/plain', body: Buffer.from(text) }
+}
+
+/** Undefined when the client was gone before its end. */
+async function bodyOf(req: IncomingMessage): Promise<Buffer | undefined> {
+  try {
+    return Buffer.concat((await req.toArray()) as Buffer[])
+  } catch {
+    return undefined
+  }
+}
+
+function listen(server: Server | TcpServer, port = 0): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(port, '127.0.0.1', () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+/** Ends connections as well, also those that wait for an answer. */
+function close(server: Server | TcpServer): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => {
+      resolve()
+    })
+    if ('closeAllConnections' in server) server.closeAllConnections()
+  })
+}
+
+function portOf(server: Server | TcpServer): number {
+  return (server.address() as AddressInfo).port
+}
