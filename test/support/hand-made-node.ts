@@ -14,6 +14,8 @@ export interface HeldCall {
 /** An IPFS node in memory, for order and faults that a real one shows too rarely. */
 export class HandMadeNode implements IpfsNode {
   readonly pins = new Set<string>()
+  /** What it was given, pinned or not. */
+  readonly contents = new Map<string, Uint8Array>()
   /** Every call, in order: `add a`, `unpin a`, `ping`. */
   readonly calls: string[] = []
   /** Calls that wait, when `isHolding`. */
@@ -27,7 +29,8 @@ export class HandMadeNode implements IpfsNode {
   /** Cids that two calls worked at together. */
   readonly overlaps: string[] = []
 
-  add(cid: string): Promise<void> {
+  add(cid: string, bytes: Uint8Array): Promise<void> {
+    this.contents.set(cid, bytes)
     return this.#call('add', cid)
   }
 
@@ -42,11 +45,15 @@ export class HandMadeNode implements IpfsNode {
   }
 
   async listPins(): Promise<ReadonlySet<string>> {
+    await this.ping()
     return new Set(this.pins)
   }
 
-  async read(): Promise<Uint8Array> {
-    throw new ServerError('ERR_NODE_SLOW')
+  async read(cid: string): Promise<Uint8Array> {
+    await this.ping()
+    const bytes = this.contents.get(cid)
+    if (bytes === undefined) throw new ServerError('ERR_NODE_SLOW')
+    return bytes
   }
 
   /** The held call of a cid, which it waits for. */

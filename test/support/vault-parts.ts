@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto'
+import { pino } from 'pino'
+import { contentOf } from '../../servers/shared/content-blocks.js'
+import { ContentStore } from '../../servers/shared/content-store.js'
+import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
+import { GroupCommit } from '../../servers/shared/group-commit.js'
+import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
+import { PinIntents } from '../../servers/vault/pin-intents.js'
+import { PinOutbox } from '../../servers/vault/pin-outbox.js'
+import { VaultIndex } from '../../servers/vault/vault-index.js'
+import { Vault } from '../../servers/vault/vault.js'
+
+/** A vault without its HTTP, as one process has it. */
+export interface VaultInside {
+  database: SqliteFile
+  index: VaultIndex
+  contents: ContentStore
+  intents: PinIntents
+  node: IpfsNode | undefined
+  outbox: PinOutbox | undefined
+  vault: Vault
+  close(): Promise<void>
+}
+
+/** Opens a vault's file as the server does. */
+export function vaultInside(file: string, node: IpfsNode | undefined): VaultInside {
+  const database = openDatabase(file)
+  const index = new VaultIndex(database)
+  const contents = new ContentStore(database)
+  const intents = new PinIntents(database)
+  const read = (cid: string) => contents.read(cid)
+  const outbox = node && new PinOutbox({ intents, node, read, log: pino({ level: 'silent' }) })
+  const quota = { byteCount: 1e9, entryCount: 1e9 }
+  const vault = new Vault({ index, contents, commits: new GroupCommit(database), intents, outbox, quota })
+  return {
+    database,
+    index,
+    contents,
+    intents,
+    node,
+    outbox,
+    vault,
+    close: async () => {
+      await outbox?.stop()
+      database.close()
+    }
+  }
+}
+
+/** All that a vault's file says, for comparison; of bytes their hash. */
+export function dumpOf(database: SqliteFile): string {
+  const tables = ['owners', 'entries', 'blocks', 'vault_pins']
+  const rows = tables.map((table) => database.prepare(`SELECT * FROM ${table}`).all())
+  return JSON.stringify(rows, (_name, value: unknown) =>
+    typeof value === 'object' && value !== null && 'data' in value
+      ? createHash('sha256')
+          .update(Buffer.from(value.data as number[]))
+          .digest('hex')
+      : value
+  )
+}
+
+/** What is wrong inside a vault's file: entries without content, blocks without entries, counters. Empty when all is well. */
+export function faultsInside({ database, contents }: Pick<VaultInside, 'database' | 'contents'>): string[] {
+  const strings = (sql: string): string[] => database.prepare<[], string>(sql).pluck().all()
+  const held = strings('SELECT DISTINCT cid FROM entries')
+  const used = new Map<string, number>()
+  for (const cid of held) {
+    const { blocks } = contentOf(contents.read(cid) ?? new Uint8Array())
+    for (const block of blocks) used.set(block.cid, (used.get(block.cid) ?? 0) + 1)
+  }
+  const kept = database.prepare<[], { cid: string; uses: number }>('SELECT cid, uses FROM blocks').all()
+  return [
+    ...held.filter((cid) => contents.read(cid) === undefined).map((cid) => `content lost: ${cid}`),
+    ...kept.filter(({ cid, uses }) => used.get(cid) !== uses).map(({ cid, uses }) => `block with ${uses} uses: ${cid}`),
+    ...strings(`SELECT did FROM owners WHERE byte_count <> (SELECT ifnull(sum(byte_count), 0) FROM entries WHERE owner = id)
+      OR entry_count <> (SELECT count(*) FROM entries WHERE owner = id)`).map((did) => `counters of ${did}`)
+  ]
+}

@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { mkdirSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { readEnv } from '../../servers/shared/read-env.js'
+import { runVaultCommand } from '../../servers/vault/command.js'
+import { takeDown } from '../../servers/vault/takedown.js'
+import { HandMadeNode } from '../support/hand-made-node.js'
+import { deadRpcUrl } from '../support/rpc-node.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { dumpOf, faultsInside, vaultInside, type VaultInside } from '../support/vault-parts.js'
+
+const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
+const text = 'nobody should read this again'
+/** Of `text`. */
+const cid = 'bafkreiesman3rdmkb7gdz2a557csbk7ohm2huxeq4qpunwtohlnqochcre'
+
+const folder = { path: '', remove: (): void => undefined }
+let node = new HandMadeNode()
+let inside: VaultInside
+
+beforeEach(() => {
+  Object.assign(folder, temporaryFolder())
+  mkdirSync(join(folder.path, 'vault'))
+  node = new HandMadeNode()
+  inside = vaultInside(join(folder.path, 'vault', 'vault.db'), node)
+})
+afterEach(async () => {
+  await inside.close()
+  folder.remove()
+})
+
+/** Content under two keys of one user and one of another, beside what is not meant. */
+async function fill(): Promise<void> {
+  const bytes = Buffer.from(text)
+  for (const [did, key] of [
+    [alice, 'letters'],
+    [alice, 'copies'],
+    [bob, 'letters']
+  ] as const) {
+    expect(await inside.vault.add(did, key, bytes)).toEqual({ id: cid, isPinned: true })
+  }
+  await inside.vault.add(alice, 'letters', Buffer.from('harmless'))
+}
+
+async function run(args: string[], env: Record<string, string> = {}): Promise<{ code: number; lines: string[] }> {
+  const lines: string[] = []
+  const serverEnv = readEnv({ DATA_DIR: folder.path, ...env }, 'vault', false)
+  const code = await runVaultCommand(args, serverEnv, (line) => lines.push(line))
+  return { code, lines }
+}
+
+describe('a takedown', () => {
+  it('removes the entries of all users, content, counters and pin, and nothing else', async () => {
+    await fill()
+    expect(takeDown(inside, cid, false)).toEqual({ entryCount: 3, userCount: 2 })
+    expect(inside.index.find(alice, 'letters').map(({ byteCount }) => byteCount)).toEqual([8])
+    expect(inside.index.find(alice, 'copies')).toEqual([])
+    expect(inside.index.usage(alice)).toEqual({ byteCount: 8, entryCount: 1 })
+    expect(inside.index.usage(bob)).toEqual({ byteCount: 0, entryCount: 0 })
+    expect(inside.contents.read(cid)).toBeUndefined()
+    expect(faultsInside(inside)).toEqual([])
+    expect(await inside.outbox?.settle([cid])).toBe(true)
+    expect(node.pins.has(cid)).toBe(false)
+    expect(node.pins.size).toBe(1)
+  })
+
+  it('leaves no byte of the content in the files', async () => {
+    await fill()
+    const found = () =>
+      readdirSync(join(folder.path, 'vault')).filter((name) =>
+        readFileSync(join(folder.path, 'vault', name)).includes(text)
+      )
+    expect(found()).not.toEqual([])
+    takeDown(inside, cid, false)
+    expect(found()).toEqual([])
+  })
+
+  it('leaves the blocks that other content shares', async () => {
+    const half = Buffer.alloc(262_144, 'a')
+    const [one, other] = await Promise.all([
+      inside.vault.add(alice, 'one', Buffer.concat([half, Buffer.from('x')])),
+      inside.vault.add(bob, 'other', Buffer.concat([half, Buffer.from('y')]))
+    ])
+    takeDown(inside, one.id, false)
+    expect(inside.contents.read(other.id)?.length).toBe(262_145)
+    expect(faultsInside(inside)).toEqual([])
+  })
+
+  it('lets its owner store the content anew', async () => {
+    await fill()
+    takeDown(inside, cid, false)
+    expect(await inside.vault.add(bob, 'letters', Buffer.from(text))).toEqual({ id: cid, isPinned: true })
+    expect(Buffer.from(inside.contents.read(cid)!).toString()).toBe(text)
+    expect([...node.pins]).toContain(cid)
+  })
+})
+
+describe('vault takedown', () => {
+  it('says how much it removed, and that the pin waits while the node is away', async () => {
+    await fill()
+    expect(await run(['takedown', cid], { IPFS_API_URL: await deadRpcUrl() })).toEqual({
+      code: 0,
+      lines: [
+        'Removed 3 entries of 2 users.',
+        'Its pin is still to be taken off: the server does so when the IPFS node answers.'
+      ]
+    })
+    // The server that runs beside it sees the change at once, and finishes when the row is due again.
+    expect(inside.contents.read(cid)).toBeUndefined()
+    inside.database.prepare('UPDATE vault_pins SET retry_at_seconds = 0').run()
+    await inside.outbox?.drain(2_000)
+    expect(node.pins.has(cid)).toBe(false)
+  })
+
+  it('changes nothing with --dry-run, wherever that stands', async () => {
+    await fill()
+    const before = dumpOf(inside.database)
+    const expected = { code: 0, lines: ['Would remove 3 entries of 2 users.', 'Its pin would be taken off.'] }
+    expect(await run(['takedown', cid, '--dry-run'])).toEqual(expected)
+    expect(await run(['takedown', '--dry-run', cid])).toEqual(expected)
+    expect(dumpOf(inside.database)).toEqual(before)
+  })
+
+  it('says that nobody has it, and ends with 1', async () => {
+    expect(await run(['takedown', cid])).toEqual({
+      code: 1,
+      lines: [`No entry has the content ${cid}.`, 'This vault did not pin it.']
+    })
+  })
+
+  it('keeps the pin in mind when no node is configured', async () => {
+    await fill()
+    const { code, lines } = await run(['takedown', cid])
+    expect(code).toBe(0)
+    expect(lines[1]).toBe('Its pin stays until there is an IPFS node again: IPFS_API_URL is not given.')
+    expect(inside.intents.find(cid)?.state).toBe('unpin')
+  })
+
+  it.each([
+    ['without a cid', ['takedown']],
+    ['with what is no cid', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
+    ['with two cids', ['takedown', cid, cid]],
+    ['with an unknown flag', ['takedown', cid, '--force']],
+    ['with an unknown flag of reconcile', ['reconcile', '--force']],
+    ['with an unknown command', ['forget']],
+    ['without a command', []]
+  ])('shows its usage %s, and ends with 2', async (_what, args) => {
+    const { code, lines } = await run(args)
+    expect(code).toBe(2)
+    expect(lines).toEqual([
+      'usage: express-did-auth vault reconcile [--dry-run]\n       express-did-auth vault takedown <cid> [--dry-run]'
+    ])
+  })
+
+  it('refuses a folder without a vault, and makes none', async () => {
+    const empty = temporaryFolder()
+    const file = join(empty.path, 'vault', 'vault.db')
+    await expect(run(['takedown', cid], { DATA_DIR: empty.path })).rejects.toThrow(
+      `There is no vault in ${file} (DATA_DIR)`
+    )
+    await expect(run(['reconcile'], { DATA_DIR: empty.path })).rejects.toThrow('There is no vault in')
+    expect(readdirSync(empty.path)).toEqual([])
+    empty.remove()
+  })
+})
