@@ -2,27 +2,20 @@ import type { Content } from '../shared/content-blocks.js'
 import { ContentStore } from '../shared/content-store.js'
 import type { SqliteFile } from '../shared/database.js'
 import { GroupCommit } from '../shared/group-commit.js'
-import type { FileStore } from './file-store.js'
+import type { FileStore, FileStoreOptions } from './file-store.js'
 import { KeptFiles, type KeptFile } from './kept-files.js'
 
 /** Files that are dropped in one transaction, during which nothing else happens. */
 const SWEPT_AT_ONCE = 8
 
-export interface FileStoreOptions {
-  ttlSeconds: number
-  maxBytes: number
-}
-
-/** Files in the server's own database, which it takes over. */
+/** Files in the server's own database. */
 export class EmbeddedFileStore implements FileStore {
-  readonly #database: SqliteFile
   readonly #ttlSeconds: number
   readonly #commits: GroupCommit
   readonly #contents: ContentStore
   readonly #kept: KeptFiles
 
   constructor(database: SqliteFile, { ttlSeconds, maxBytes }: FileStoreOptions) {
-    this.#database = database
     this.#ttlSeconds = ttlSeconds
     this.#commits = new GroupCommit(database)
     this.#contents = new ContentStore(database)
@@ -38,9 +31,9 @@ export class EmbeddedFileStore implements FileStore {
     })
   }
 
-  async sweep(nowSeconds: number): Promise<void> {
-    let dropped: number
-    do {
+  async sweep(nowSeconds: number, signal: AbortSignal): Promise<void> {
+    let dropped = SWEPT_AT_ONCE
+    while (dropped === SWEPT_AT_ONCE && !signal.aborted) {
       dropped = await this.#commits.write(() => {
         const cids = this.#kept.ended(nowSeconds, SWEPT_AT_ONCE)
         for (const cid of cids) {
@@ -49,11 +42,11 @@ export class EmbeddedFileStore implements FileStore {
         }
         return cids.length
       })
-    } while (dropped === SWEPT_AT_ONCE && this.#database.open)
+    }
   }
 
-  keptSince(seconds: number): readonly KeptFile[] {
-    return this.#kept.since(seconds)
+  keptSince(seconds: number, limit: number): readonly KeptFile[] {
+    return this.#kept.since(seconds, limit)
   }
 
   read(cid: string): Uint8Array | undefined {
@@ -62,9 +55,5 @@ export class EmbeddedFileStore implements FileStore {
 
   async ping(): Promise<void> {
     await this.#commits.write(() => undefined)
-  }
-
-  close(): void {
-    this.#database.close()
   }
 }

@@ -4,18 +4,15 @@ import type { JsonText } from '../shared/json-text.js'
 import { ServerError } from '../shared/server-error.js'
 import type { FileStore } from './file-store.js'
 import type { MemoryFile, MemoryFiles } from './memory-files.js'
-
-const OPENING = Buffer.from('{"file":')
-const CLOSING = Buffer.from('}')
-/** What a slice may keep alive beyond its own length: the headers that arrived together with a short body. */
-const SLACK_BYTES = 2_048
+import { answerOf } from './relay-answer.js'
 
 export interface FileRelayParts {
   maxBytesPerDid: number
-  fileTtlSeconds: number
   maxMemoryBytes: number
   memory: MemoryFiles
   store: FileStore
+  /** Resolves when what is left of the time before a restart is in memory again. */
+  restored: Promise<void>
   clock: Clock
 }
 
@@ -44,16 +41,17 @@ export class FileRelay {
   async post(did: string, text: JsonText): Promise<RelayFile> {
     const { memory, store, clock } = this.#parts
     const content = contentOf(text.bytes)
-    const file = { cid: content.cid, byteCount: content.byteCount, answer: answerOf(text) }
+    const { cid, byteCount } = content
+    const file = { cid, byteCount, answer: answerOf(text) }
     this.#assertRoom(did, file)
-    this.#addPosting(did, file.byteCount)
+    this.#addPosting(did, byteCount)
     try {
       await store.keep(content, text.bytes, clock.nowSeconds())
       memory.keep(file, did, clock.nowSeconds())
     } finally {
-      this.#addPosting(did, -file.byteCount)
+      this.#addPosting(did, -byteCount)
     }
-    return { url: `relay://${file.cid}`, cid: file.cid }
+    return { url: `relay://${cid}`, cid }
   }
 
   /**
@@ -62,10 +60,19 @@ export class FileRelay {
    * @param name - whatever the path holds
    * @throws ServerError ERR_NOT_FOUND
    */
-  find(name: string): Buffer {
-    const answer = this.#parts.memory.find(name, this.#parts.clock.nowSeconds())
+  async find(name: string): Promise<Buffer> {
+    const { memory, restored, clock } = this.#parts
+    const look = (): Buffer | undefined => memory.find(name, clock.nowSeconds())
+    const answer = look() ?? (await restored.then(look))
     if (answer === undefined) throw new ServerError('ERR_NOT_FOUND')
     return answer
+  }
+
+  /** Lets go of what has ended, in memory and in the store. @throws as `FileStore.sweep` */
+  async sweep(signal: AbortSignal): Promise<void> {
+    const nowSeconds = this.#parts.clock.nowSeconds()
+    this.#parts.memory.dropEnded(nowSeconds)
+    await this.#parts.store.sweep(nowSeconds, signal)
   }
 
   #assertRoom(did: string, file: MemoryFile): void {
@@ -84,22 +91,4 @@ export class FileRelay {
     if (posting === 0) this.#posting.delete(did)
     else this.#posting.set(did, posting)
   }
-}
-
-/** `{"file":"…"}`: the body as it was posted where it was spelled in just this way, so that nothing is copied. */
-function answerOf({ bytes, json }: JsonText): Buffer {
-  const isPartOfBody = json.buffer === bytes.buffer && json.byteOffset === bytes.byteOffset - 1
-  const isAlone = json.buffer.byteLength <= json.length + SLACK_BYTES
-  if (isPartOfBody && isAlone) {
-    return Buffer.from(json.buffer, json.byteOffset - OPENING.length, OPENING.length + json.length + CLOSING.length)
-  }
-  return ownBuffer([OPENING, json, CLOSING])
-}
-
-/** In memory of its own: a slice of Node's pool would keep all of it alive. */
-function ownBuffer(parts: readonly Buffer[]): Buffer {
-  const whole = Buffer.allocUnsafeSlow(parts.reduce((sum, { length }) => sum + length, 0))
-  let start = 0
-  for (const part of parts) start += part.copy(whole, start)
-  return whole
 }

@@ -1,6 +1,14 @@
 import type { Content } from '../shared/content-blocks.js'
 import type { KeptFile } from './kept-files.js'
 
+/** Bounds of what is kept. */
+export interface FileStoreOptions {
+  /** How long a file is kept after it was last posted. */
+  ttlSeconds: number
+  /** Of all files together. */
+  maxBytes: number
+}
+
 /** Where the relay keeps what was posted, beyond its memory: in its own database, or on an IPFS node. */
 export interface FileStore {
   /**
@@ -9,14 +17,16 @@ export interface FileStore {
    * @throws ServerError ERR_STORAGE_FULL, ERR_NODE_AWAY, ERR_NODE_SLOW, ERR_NODE_NONSENSE; DidAuthError ERR_BUSY
    */
   keep(content: Content, bytes: Uint8Array, nowSeconds: number): Promise<void>
-  /** Lets go of what has ended; what cannot be let go of now, is by a later call. */
-  sweep(nowSeconds: number): Promise<void>
+  /**
+   * Lets go of what has ended. What cannot be let go of now, is by a later call.
+   *
+   * @throws ServerError ERR_NODE_AWAY, ERR_NODE_SLOW, ERR_NODE_NONSENSE
+   */
+  sweep(nowSeconds: number, signal: AbortSignal): Promise<void>
   /** What was kept after a moment and can be read here, the newest first. */
-  keptSince(seconds: number): readonly KeptFile[]
+  keptSince(seconds: number, limit: number): readonly KeptFile[]
   /** Undefined when it is not here, or damaged. */
   read(cid: string): Uint8Array | undefined
   /** Resolves when it can work. @throws Error */
   ping(): Promise<void>
-  /** Called when nothing is under way any more. */
-  close(): void
 }

@@ -38,6 +38,7 @@ const SCHEMA = `
  */
 export class KeptFiles {
   readonly #maxBytes: number
+  readonly #find
   readonly #move
   readonly #insert
   readonly #remove
@@ -54,14 +55,19 @@ export class KeptFiles {
       'INSERT INTO files (cid, byte_count, kept_at, ends_at) VALUES (?, ?, ?, ?)'
     )
     this.#remove = database.prepare<[string]>('DELETE FROM files WHERE cid = ?')
-    this.#since = database.prepare<[number], KeptFile>(
+    this.#since = database.prepare<[number, number], KeptFile>(
       `SELECT cid, byte_count AS byteCount, kept_at AS keptAtSeconds FROM files
-       WHERE kept_at > ? AND ends_at > kept_at ORDER BY kept_at DESC`
+       WHERE kept_at > ? ORDER BY kept_at DESC LIMIT ?`
     )
+    this.#find = database.prepare<[string], number>('SELECT 1 FROM files WHERE cid = ?').pluck()
     this.#ended = database
       .prepare<[number, number], string>('SELECT cid FROM files WHERE ends_at <= ? ORDER BY ends_at LIMIT ?')
       .pluck()
     this.#total = database.prepare<[], number>('SELECT bytes FROM totals').pluck()
+  }
+
+  has(cid: string): boolean {
+    return this.#find.get(cid) !== undefined
   }
 
   /** Gives the row of a file new times; false when there is none. */
@@ -83,9 +89,9 @@ export class KeptFiles {
     this.#remove.run(cid)
   }
 
-  /** What was kept after a moment and is there to stay, the newest first. */
-  since(seconds: number): KeptFile[] {
-    return this.#since.all(seconds)
+  /** What was kept after a moment, the newest first. */
+  since(seconds: number, limit: number): KeptFile[] {
+    return this.#since.all(seconds, limit)
   }
 
   /** Cids of what has ended, the first to end first. */

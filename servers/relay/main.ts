@@ -1,12 +1,14 @@
 import { join } from 'node:path'
 import { dataFolder, openAuthStore } from '../shared/auth-store.js'
 import { openDatabase } from '../shared/database.js'
+import { ipfsHttpNode } from '../shared/ipfs-http-node.js'
 import type { ServerEnv } from '../shared/read-env.js'
 import type { Surroundings } from '../shared/run-servers.js'
 import type { Running } from '../shared/serve.js'
 import { startServer } from '../shared/start-server.js'
 import { relayApp } from './app.js'
 import { EmbeddedFileStore } from './embedded-file-store.js'
+import { NodeFileStore } from './node-file-store.js'
 
 /**
  * Starts the relay.
@@ -16,16 +18,17 @@ import { EmbeddedFileStore } from './embedded-file-store.js'
 export function startRelay(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
   return startServer(env, surroundings, (parts) => {
     const store = openAuthStore(env)
-    const database = openDatabase(join(dataFolder(env), 'relay.db'))
-    const files = new EmbeddedFileStore(database, {
-      ttlSeconds: env.RELAY_STORE_TTL_SECONDS,
-      maxBytes: env.RELAY_MAX_STORE_BYTES
-    })
-    const app = relayApp({ ...parts, store, files })
+    const database = openDatabase(join(dataFolder(env), 'relay.db'), { synchronous: 'NORMAL' })
+    const bounds = { ttlSeconds: env.RELAY_STORE_TTL_SECONDS, maxBytes: env.RELAY_MAX_STORE_BYTES }
+    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+    const files =
+      node === undefined ? new EmbeddedFileStore(database, bounds) : new NodeFileStore(database, node, bounds)
+    const app = relayApp({ ...parts, store, files, node })
     const close = async (): Promise<void> => {
+      node?.close()
       await app.close()
       await store.close()
-      files.close()
+      database.close()
     }
     return { ...app, close }
   })

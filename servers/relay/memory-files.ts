@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 
-/** What an entry takes beside its bytes: measured, rounded up. */
-const ENTRY_BYTES = 1_024
+/** What a file takes beside its bytes: measured, rounded up. */
+export const ENTRY_BYTES = 1_024
 const HOLDER_BYTES = 128
 /** Whoever posts what so many hold already, holds it for nothing. */
 const MAX_HOLDERS = 64
@@ -58,9 +58,13 @@ export class MemoryFiles {
     return answer.buffer.byteLength + ENTRY_BYTES + MAX_HOLDERS * HOLDER_BYTES <= this.#maxBytes
   }
 
+  has(cid: string): boolean {
+    return this.#entries.has(cid)
+  }
+
   /** Bytes that a user holds; those of `cid`, which is about to be posted once more, do not count. */
   heldBytes(did: string, cid: string, nowSeconds: number): number {
-    this.#dropEnded(nowSeconds)
+    this.dropEnded(nowSeconds)
     const again = this.#entries.peek(cid)
     const counted = again?.holders.has(did) === true ? again.byteCount : 0
     return (this.#heldBytes.get(did) ?? 0) - counted
@@ -91,7 +95,8 @@ export class MemoryFiles {
     return entry !== undefined && nowSeconds < entry.expiresAtSeconds ? entry.answer : undefined
   }
 
-  #dropEnded(nowSeconds: number): void {
+  /** Lets go of what has ended. */
+  dropEnded(nowSeconds: number): void {
     for (const [cid, expiresAtSeconds] of this.#ends) {
       if (nowSeconds < expiresAtSeconds) return
       this.#entries.delete(cid)

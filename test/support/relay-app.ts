@@ -12,7 +12,7 @@ import type { ServerApp } from '../../servers/shared/app-shell.js'
 import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
 import { jsonLog } from '../../servers/shared/json-log.js'
 import { readEnv, type ServerEnv } from '../../servers/shared/read-env.js'
-import type { Dependency } from '../../servers/shared/readiness.js'
+import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
 import { es256kBy, es256kRecoverableBy, jwtByHand } from './credentials.js'
 import { walletOf, type TestWallet } from './wallet.js'
 
@@ -45,8 +45,9 @@ export interface TestRelayOptions {
   /** Makes the store of files; by default the embedded one. */
   files?: (database: SqliteFile, env: ServerEnv) => FileStore
   store?: Store
-  dependencies?: readonly Dependency[]
+  node?: IpfsNode
   clock?: TestClock
+  challengeSecret?: string
   /** A folder to work in, which is left there at the end. */
   folder?: string
 }
@@ -76,14 +77,14 @@ export async function startTestRelay(
     identity: {
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,
       privateKey: serviceWallet.privateKey,
-      challengeSecret
+      challengeSecret: options.challengeSecret ?? challengeSecret
     },
     serviceUrl,
     store,
     files,
     log: jsonLog(env, destination),
     clock,
-    ...(options.dependencies !== undefined && { dependencies: options.dependencies })
+    node: options.node
   })
   await app.ready
   return {
@@ -99,7 +100,7 @@ export async function startTestRelay(
     end: async () => {
       await app.close()
       await store.close()
-      files.close()
+      database.close()
       if (options.folder === undefined) rmSync(folder, { recursive: true, force: true })
     }
   }

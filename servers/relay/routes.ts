@@ -1,0 +1,86 @@
+import type { Express, Request, Response } from 'express'
+import { readText } from '../shared/read-text.js'
+import type { FileRelay } from './file-relay.js'
+import { readField } from './read-field.js'
+import type { RelayAuth } from './relay-auth.js'
+import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
+
+/** First segments of the routes, by which log and metrics name requests. */
+export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']
+
+export interface RouteParts {
+  auth: RelayAuth
+  relay: FileRelay
+  maxFileBytes: number
+  sendError: (req: Request, res: Response, error: unknown) => void
+}
+
+type Answer = (req: Request, res: Response) => Promise<void>
+
+/**
+ * Puts the routes of the relay on an application.
+ *
+ * @see specification, "Endpoints", "Component B"
+ */
+export function addRelayRoutes(app: Express, { auth, relay, maxFileBytes, sendError }: RouteParts): void {
+  const requestAuth: Answer = async (req, res) => {
+    const challenge = auth.requestChallenge(await readField(req, 'did'))
+    sendJson(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
+  }
+
+  const logIn: Answer = async (req, res) => {
+    sendJson(res, { token: await auth.logIn(await readField(req, 'jwt')) })
+  }
+
+  const postFile: Answer = async (req, res) => {
+    const did = await auth.authenticate(req.headers.authorization)
+    const text = await readText(req, 'file', maxFileBytes)
+    sendJson(res, await relay.post(did, text))
+  }
+
+  const getFile: Answer = async (req, res) => {
+    await auth.authenticate(req.headers.authorization)
+    sendAnswer(res, await relay.find(req.path.slice(1)))
+  }
+
+  const run = (answer: Answer, req: Request, res: Response): void => {
+    answer(req, res).catch((error: unknown) => {
+      sendError(req, res, error)
+    })
+  }
+  app.post('/request-auth', (req, res) => {
+    run(requestAuth, req, res)
+  })
+  app.post('/auth', (req, res) => {
+    run(logIn, req, res)
+  })
+  app.post('/file', (req, res) => {
+    run(postFile, req, res)
+  })
+  // Without a parameter: what Express cannot decode is not there, and no bad request.
+  app.use('/file', (req, res, next) => {
+    if (req.method === 'GET' || req.method === 'HEAD') run(getFile, req, res)
+    else next()
+  })
+}
+
+/** A text leaves together with the headers, where bytes would be a write of their own. */
+function sendJson(res: Response, body: object, headers: Record<string, string> = {}): void {
+  const json = JSON.stringify(body)
+  res.writeHead(200, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(json),
+    'Cache-Control': 'no-store',
+    ...headers
+  })
+  res.end(json)
+}
+
+function sendAnswer(res: Response, json: Buffer): void {
+  res.writeHead(200, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': json.length,
+    'Cache-Control': 'no-store'
+  })
+  res.end(json)
+}
