@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { dataFolder, openAuthStore } from '../shared/auth-store.js'
 import { openDatabase } from '../shared/database.js'
+import { ipfsHttpNode } from '../shared/ipfs-http-node.js'
 import type { ServerEnv } from '../shared/read-env.js'
 import type { Surroundings } from '../shared/run-servers.js'
 import type { Running } from '../shared/serve.js'
@@ -18,9 +19,13 @@ export function startVault(env: ServerEnv, surroundings: Surroundings): Promise<
     const folder = dataFolder(env)
     const store = openAuthStore(env)
     const database = openDatabase(join(folder, 'vault.db'))
-    const app = vaultApp({ ...parts, store, database, node: undefined, usedPercent: usedPercentOf(folder) })
+    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+    const app = vaultApp({ ...parts, store, database, node, usedPercent: usedPercentOf(folder) })
     const close = async (): Promise<void> => {
-      await app.close()
+      const closed = app.close()
+      // What was under way there is done again after the next start.
+      node?.close()
+      await closed
       await store.close()
       database.close()
     }
