@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type AddressInfo, type Server as TcpServer, type Socket } from 'node:net'
-import { contentOf } from '../../servers/shared/content-blocks.js'
 import {
   answerWithFault,
   faultsBefore,
@@ -10,6 +9,7 @@ import {
   type IpfsFault,
   type IpfsVerb
 } from './ipfs-faults.js'
+import { carryOut, isAllowed, plain } from './ipfs-orders.js'
 
 /** A small IPFS node, honest until it is told to fail. Content is in memory, pins are recursive ones. */
 export interface FaultyIpfsNode {
@@ -20,8 +20,8 @@ export interface FaultyIpfsNode {
   contents: Map<string, Buffer>
   /** Requests that arrived whole, by verb. */
   calls: Record<IpfsVerb, number>
-  /** Connections that are open now. */
-  connections(): Promise<number>
+  /** Requests whose answer is not over, and whose connection is open. */
+  underWay(): number
   /** Requests that arrived where 'redirects' sends them. */
   redirected(): number
   /** From now on the node fails so. It also breaks what is being answered when the fault is one of the connection. */
@@ -83,14 +83,18 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
       return
     }
     await onCall?.(verb, 'before')
-    const honest = isAllowed(req, credentials) ? carryOut(verb, url, body, pins, contents) : plain(401, 'Unauthorized')
+    const honest = isAllowed(req, credentials)
+      ? carryOut(verb, url, body, { pins, contents })
+      : plain(401, 'Unauthorized')
     await onCall?.(verb, 'after')
     if (failure === undefined) send(res, honest)
     else answerWithFault[failure]({ ...around, answer: honest })
   }
 
+  const underWay = new Set<ServerResponse>()
   const http = createServer((req, res) => {
-    res.on('error', () => undefined)
+    underWay.add(res)
+    res.on('error', () => undefined).once('close', () => underWay.delete(res))
     void answer(req, res)
   })
   const elsewhere = createServer((_req, res) => {
@@ -123,12 +127,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
     pins,
     contents,
     calls,
-    connections: () =>
-      new Promise((resolve) => {
-        http.getConnections((_error, count) => {
-          resolve(count)
-        })
-      }),
+    underWay: () => underWay.size,
     redirected: () => redirected,
     fail: become,
     say: (status, text) => {
@@ -140,49 +139,6 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
       await Promise.all([http, noHttp, elsewhere].map(close))
     }
   }
-}
-
-function carryOut(verb: IpfsVerb, url: URL, body: Buffer, pins: Set<string>, contents: Map<string, Buffer>): Answer {
-  const cid = url.searchParams.get('arg') ?? ''
-  if (verb === 'version') return json({ Version: '0.29.0', Commit: '', Repo: '15' })
-  if (verb === 'pin/ls') return json(...[...pins].map((pin) => ({ Cid: pin, Type: 'recursive' })))
-  if (verb === 'pin/rm') {
-    return pins.delete(cid) ? json({ Pins: [cid] }) : trouble('not pinned or pinned indirectly')
-  }
-  if (verb === 'cat') {
-    const bytes = contents.get(cid)
-    if (bytes === undefined) return trouble('block was not found locally (offline): ipld: could not find ' + cid)
-    return { status: 200, type: 'text/plain', body: bytes }
-  }
-  const bytes = fileIn(body)
-  const content = contentOf(bytes)
-  contents.set(content.cid, bytes)
-  pins.add(content.cid)
-  return json({ Name: content.cid, Hash: content.cid, Size: String(content.byteCount) })
-}
-
-/** The one file in a multipart body. */
-function fileIn(body: Buffer): Buffer {
-  const boundary = body.subarray(0, body.indexOf('\r\n'))
-  return body.subarray(body.indexOf('\r\n\r\n') + 4, body.lastIndexOf(Buffer.concat([Buffer.from('\r\n'), boundary])))
-}
-
-function isAllowed(req: IncomingMessage, credentials: string | undefined): boolean {
-  if (credentials === undefined) return true
-  return req.headers.authorization === `Basic ${Buffer.from(credentials).toString('base64')}`
-}
-
-function json(...lines: object[]): Answer {
-  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('')
-  return { status: 200, type: 'application/json', body: Buffer.from(text) }
-}
-
-function trouble(message: string): Answer {
-  return { ...json({ Message: message, Code: 0, Type: 'error' }), status: 500 }
-}
-
-function plain(status: number, text: string): Answer {
-  return { status, type: 'text/plain', body: Buffer.from(text) }
 }
 
 /** Undefined when the client was gone before its end. */

@@ -66,7 +66,6 @@ export interface FaultSurroundings {
 }
 
 const HALF_MEBIBYTE = 524_288
-let bomb: Buffer | undefined
 const JSON_TYPE = 'application/json'
 
 /** Answers as the fault says; 'refuses' and 'speaks no HTTP' happen before there is a request. */
@@ -140,8 +139,9 @@ export const answerWithFault: Readonly<Record<IpfsFault, (around: FaultSurroundi
     sendForever(res.writeHead(200, { 'Content-Type': JSON_TYPE }), Buffer.from(line.repeat(4_000)))
   },
   'answers a compressed line': ({ res }) => {
-    bomb ??= gzipSync(Buffer.alloc(256 * 1_048_576, ' '))
-    const body = bomb
+    // 256 MiB, from parts that each are whole.
+    const part = gzipSync(Buffer.alloc(1_048_576, ' '))
+    const body = Buffer.concat(Array.from({ length: 256 }, () => part))
     res.writeHead(200, { 'Content-Type': JSON_TYPE, 'Content-Encoding': 'gzip', 'Content-Length': body.length })
     res.end(body)
   }
