@@ -1,9 +1,7 @@
 import type { BaseWallet } from 'ethers'
+import type { Answer } from './demo-step.js'
 
-/** What a service answered. */
-export type Answer = Readonly<{ status: number; text: string }>
-
-/** A user's device: holds the wallet and the tokens, and speaks to the service as any client would. */
+/** A user's device: holds the wallet and the tokens, and speaks to a service as any client would. */
 export class Device {
   accessToken = ''
   refreshToken = ''
@@ -32,27 +30,25 @@ export class Device {
   }
 
   logOut(): Promise<Answer> {
-    return this.#send('/logout', 'POST')
+    return this.send('POST', '/logout')
   }
 
-  profile(): Promise<Answer> {
-    return this.#send('/profile', 'GET')
+  async send(method: string, path: string, body?: object): Promise<Answer> {
+    const headers = { 'Content-Type': 'application/json', Authorization: `DIDAuth ${this.accessToken}` }
+    const response = await fetch(this.serviceUrl + path, { method, headers, body: body ? JSON.stringify(body) : null })
+    const pinStatus = response.headers.get('Pin-Status') ?? undefined
+    return { status: response.status, text: await response.text(), pinStatus }
   }
 
   async #loginMessage(path: string): Promise<string> {
-    const { challenge } = JSON.parse((await this.#send(path, 'POST', { did: this.did })).text) as { challenge: string }
+    const { text } = await this.send('POST', path, { did: this.did })
+    const { challenge } = JSON.parse(text) as { challenge: string }
     return `Login to ${new URL(this.serviceUrl).host}\nVerification code: ${challenge}`
   }
 
   async #keep(path: string, body: object): Promise<Answer> {
-    const answer = await this.#send(path, 'POST', body)
+    const answer = await this.send('POST', path, body)
     if (answer.status === 200) Object.assign(this, JSON.parse(answer.text))
     return answer
-  }
-
-  async #send(path: string, method: string, body?: object): Promise<Answer> {
-    const headers = { 'Content-Type': 'application/json', Authorization: `DIDAuth ${this.accessToken}` }
-    const response = await fetch(this.serviceUrl + path, { method, headers, body: body ? JSON.stringify(body) : null })
-    return { status: response.status, text: await response.text() }
   }
 }

@@ -1,50 +1,16 @@
-/** `npm run demo`: a scripted wallet goes through everything, against a service of its own. Nothing is left behind. */
-import { Wallet } from 'ethers'
-import { Device, type Answer } from './demo-device.js'
-import { createIssuer } from './demo-issuer.js'
-import { startService } from './demo-service.js'
+/** `npm run demo`: scripted wallets go through everything, at services of their own. Nothing is left behind. */
+import { showLogin } from './demo-login.js'
+import { showRelay } from './demo-relay.js'
+import { startServers } from './demo-servers.js'
+import { showVault } from './demo-vault.js'
 
-/** Runs a step, says in plain words what came of it, and stops the demo when it is not what it should be. */
-async function step(words: string, run: () => Promise<Answer>, expectedStatus = 200): Promise<void> {
-  const startedAt = performance.now()
-  const { status, text } = await run()
-  const milliseconds = (performance.now() - startedAt).toFixed(1).padStart(7)
-  const shown = text.startsWith('{"accessToken"') ? 'an access token and a refresh token' : text || 'nothing more'
-  console.log(`${milliseconds} ms  ${words}\n            -> ${status}: ${shown}`)
-  if (status !== expectedStatus) throw new Error(`expected ${expectedStatus}`)
-}
+await showLogin()
 
-const issuer = await createIssuer()
-const service = await startService(issuer.did)
-console.log(`A service asks for DIDs at ${service.url}`)
-const wallet = Wallet.createRandom()
-const phone = new Device(service.url, wallet)
-const laptop = new Device(service.url, wallet)
-const thief = new Device(service.url, Wallet.createRandom())
-console.log(`A wallet is ${phone.did}\n`)
-const credential = await issuer.emailCredential(phone.did, 'ada@example.org')
-const selfMade = await (await createIssuer()).emailCredential(thief.did, 'ada@example.org')
+const servers = await startServers()
+await showRelay(servers)
+await showVault(servers)
+await servers.stop()
 
-await step('The phone signs up and shows nothing: the service wants an e-mail credential', () => phone.signUp([]), 401)
-await step('It signs up again, with a credential of an issuer that the service trusts', () =>
-  phone.signUp([credential])
+console.log(
+  '\nThat was all. README.md says how to run the servers, and how to put the login on an application of yours.'
 )
-await step('The phone opens its profile; the e-mail came with the token', () => phone.profile())
-await step('The laptop logs in with the same wallet: a session of its own', () => laptop.logIn())
-await step('A thief shows that credential, which names another subject', () => thief.signUp([credential]), 401)
-await step('The thief makes a credential: its issuer is nobody here', () => thief.signUp([selfMade]), 401)
-
-const stolen = phone.refreshToken
-await step('The phone refreshes: the old refresh token is used up', () => phone.refresh())
-service.pass(60)
-console.log('            (a minute passes)')
-await step('The thief uses the old refresh token: that session is revoked', () => thief.refresh(stolen), 401)
-await step("The phone's new refresh token is dead as well: two held the same session", () => phone.refresh(), 401)
-await step('The laptop goes on, undisturbed', () => laptop.refresh())
-await step('The phone logs in again', () => phone.logIn())
-await step('The laptop logs out', () => laptop.logOut())
-await step('Its refresh token opens nothing any more', () => laptop.refresh(), 401)
-await step('The phone is still in', () => phone.profile())
-
-await service.stop()
-console.log('\nThat was all. README.md says how to put this on an application of yours.')

@@ -22,6 +22,7 @@ const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = 
   relay: async () => (await import('./relay/main.js')).startRelay,
   vault: async () => (await import('./vault/main.js')).startVault
 }
+const operatorCommands: readonly string[] = ['reconcile', 'takedown']
 const names: readonly ServerName[] = ['auth', 'relay', 'vault']
 
 /** Runs the servers that a command names, until a signal stops them. */
@@ -31,10 +32,21 @@ async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promi
   await runServers(await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() }))), isAll)
 }
 
+/** Runs an operator's command on the vault, and answers its exit code. */
+async function runForOperator(args: readonly string[]): Promise<number> {
+  assertPackagesInstalled(requiredPackages(['vault'], hasIpfsNode()))
+  const { readEnv } = await import('./shared/read-env.js')
+  const { runVaultCommand } = await import('./vault/command.js')
+  return runVaultCommand(args, readEnv(process.env, 'vault', false), (line) => {
+    process.stdout.write(`${line}\n`)
+  })
+}
+
 /** Does what the command line says, and answers the exit code once that is known. */
 async function run(args: readonly string[]): Promise<number | undefined> {
   const [command = '', ...rest] = args
   const chosen = command === 'all' ? names : names.filter((name) => name === command)
+  if (command === 'vault' && operatorCommands.includes(rest[0] ?? '')) return runForOperator(rest)
   if (chosen.length > 0 && rest.length === 0) {
     await runStarters(chosen, command === 'all')
     return undefined

@@ -1,29 +1,31 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { didOfPrivateKey, errorTexts, MemoryStore } from 'express-did-auth'
+import { errorTexts } from 'express-did-auth'
 import ts from 'typescript'
-import { authApp } from '../servers/auth/app.js'
-import { jsonLog } from '../servers/shared/json-log.js'
-import { readEnv, secretVariables, variableNames } from '../servers/shared/read-env.js'
+import { readEnv, secretVariables, serverPorts, variableNames } from '../servers/shared/read-env.js'
+import { requiredPackages } from '../servers/shared/required-packages.js'
+import { serverErrors } from '../servers/shared/server-error.js'
 import { defaults } from '../src/config-options.js'
 import { errorStatuses } from '../src/http/send-error.js'
 import { listSourceFiles } from './support/read-imports.js'
 import { anchorsOf, linksOf, readMarkdown, tableUnder } from './support/readme.js'
 import { runExample } from './support/run-example.js'
+import { ServerProcesses } from './support/server-process.js'
+import { temporaryFolder } from './support/store-folder.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const readme = readMarkdown(join(root, 'README.md'))
-const documents = ['README.md', 'SECURITY.md', 'CHANGELOG.md']
+const operating = readMarkdown(join(root, 'servers/README.md'))
+const documents = ['README.md', 'servers/README.md', 'SECURITY.md', 'CHANGELOG.md']
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>
   exports: Record<string, unknown>
   bin: Record<string, string>
+  overrides: Record<string, unknown>
 }
 
 const inCode = (name: string): string => `\`${name}\``
@@ -81,21 +83,27 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-describe("README's table of variables", () => {
-  const rows = tableUnder(readme, 'Environment variables')
+describe('the table of variables', () => {
+  const rows = tableUnder(operating, 'Environment variables')
   const shownDefaults = Object.fromEntries(rows.map(([name, shown]) => [name!.slice(1, -1), shown!]))
 
-  it('names every variable of the auth server once', () => {
+  it('names every variable of the servers once', () => {
     expect(rows.map(([name]) => name)).toEqual(variableNames.map(inCode))
   })
 
-  it('tells the defaults that the server has', () => {
+  it('tells the defaults that the servers have', () => {
     const env = readEnv({}, 'auth', false)
+    const bounds = variableNames.filter((name) => /^(?:RELAY|VAULT)_/.test(name))
+    expect(bounds).toHaveLength(10)
     expect(shownDefaults).toMatchObject({
-      PORT: inCode(String(env.address.port)),
+      PORT: Object.values(serverPorts)
+        .map((port) => inCode(String(port)))
+        .join(', '),
       HOST: inCode(env.HOST),
       DATA_DIR: inCode(env.DATA_DIR),
-      LOG_LEVEL: inCode(env.LOG_LEVEL)
+      LOG_LEVEL: inCode(env.LOG_LEVEL),
+      IPFS_ALLOW_INSECURE: inCode(String(env.IPFS_ALLOW_INSECURE)),
+      ...Object.fromEntries(bounds.map((name) => [name, inCode(String(env[name as 'RELAY_MAX_FILE_BYTES']))]))
     })
     expect(env).toMatchObject({ TRUSTED_ORIGINS: [], CORS_ORIGINS: [], TRUST_PROXY: false })
   })
@@ -111,8 +119,8 @@ describe("README's table of variables", () => {
     expect(ofOptions.map((name) => [name, shownDefaults[name]])).toEqual(expected)
   })
 
-  it.each(secretVariables)('is followed by %s from a file, which the server reads', (name) => {
-    expect(readme.prose).toContain(`${name}_FILE`)
+  it.each(secretVariables)('comes with %s from a file, which the servers read', (name) => {
+    expect(operating.prose).toContain(`${name}_FILE`)
     const missing = join(root, 'no-such-file')
     expect(() => readEnv({ [`${name}_FILE`]: missing }, 'auth', false)).toThrow(`${name}_FILE`)
   })
@@ -129,6 +137,36 @@ describe("README's table of errors", () => {
       ])
     )
   })
+
+  it('tells the same of those of relay and vault', () => {
+    const rows = tableUnder(readme, 'Errors of relay and vault').map(([code, status, text]) => [code, status, text])
+    expect(rows).toEqual(
+      Object.entries(serverErrors).map(([code, [status, text]]) => [inCode(code), String(status), text])
+    )
+  })
+})
+
+describe('the page for operators', () => {
+  it('names the packages that the servers need, and what replaces old ones', () => {
+    const commands = operating.blocks.map(({ code }) => code.trim())
+    expect(commands).toContain(`npm install ${requiredPackages(['auth', 'relay', 'vault'], false).join(' ')}`)
+    const [overrides] = operating.blocks.filter(({ language }) => language === 'json')
+    const name = 'ipfs-http-client'
+    expect(JSON.parse(overrides!.code)).toEqual({ overrides: { [name]: packageJson.overrides[name] } })
+  })
+
+  it('starts each server by the commands that there are', () => {
+    const rows = tableUnder(operating, 'Start')
+    expect(rows.map(([script]) => script)).toEqual(
+      ['npm start', 'npm run auth', 'npm run relay', 'npm run vault'].map(inCode)
+    )
+    for (const [script, bin] of rows) {
+      const name = script!.slice(1, -1).split(' ').at(-1)!
+      const command = /^`npx express-did-auth (\w+)`$/.exec(bin!)![1]
+      expect(packageJson.scripts[name]).toBe(`node dist/servers/cli.js ${command!}`)
+      expect(packageJson.scripts[`pre${name}`]).toBe('npm run --silent build')
+    }
+  })
 })
 
 describe.each(documents)('%s', (file) => {
@@ -139,8 +177,9 @@ describe.each(documents)('%s', (file) => {
       if (/^https?:/.test(target)) return false
       const [path = '', anchor] = target.split('#')
       const linked = path === '' ? document : undefined
-      if (path !== '' && !existsSync(join(root, path))) return true
-      return anchor !== undefined && !anchorsOf(linked ?? readMarkdown(join(root, path))).includes(anchor)
+      const linkedFile = join(root, dirname(file), path)
+      if (path !== '' && !existsSync(linkedFile)) return true
+      return anchor !== undefined && !anchorsOf(linked ?? readMarkdown(linkedFile)).includes(anchor)
     })
     expect(broken).toEqual([])
   })
@@ -150,7 +189,9 @@ describe.each(documents)('%s', (file) => {
     expect(scripts.filter((name) => !(name in packageJson.scripts))).toEqual([])
     const subpaths = [...document.text.matchAll(/express-did-auth(\/[\w/-]+)/g)].map(([, path]) => `.${path!}`)
     expect(subpaths.filter((path) => !(path in packageJson.exports))).toEqual([])
-    const files = [...document.text.matchAll(/\b(?:examples|src|servers|test)\/[\w./-]+\.\w+/g)].map(([path]) => path)
+    const files = [...document.text.matchAll(/(?<!\/)\b(?:examples|src|servers|test)\/[\w./-]+\.\w+/g)].map(
+      ([path]) => path
+    )
     expect(files.filter((path) => !existsSync(join(root, path)))).toEqual([])
   })
 
@@ -159,8 +200,8 @@ describe.each(documents)('%s', (file) => {
   })
 })
 
-describe("README's chapter on operating", () => {
-  const chapter = readme.prose.split(/^## /m).find((part) => part.startsWith('Operating\n'))!
+describe('the chapter on watching servers', () => {
+  const chapter = operating.prose.split(/^## /m).find((part) => part.startsWith('Watch\n'))!
   const sources = ['src', 'servers']
     .flatMap((folder) => listSourceFiles(root, [folder]))
     .map((file) => readFileSync(join(root, file), 'utf8'))
@@ -238,33 +279,52 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     jest.spyOn(console, 'log').mockImplementation(() => undefined)
     await import(path)
   })
+})
 
-  it('has steps for the shell that log in, refresh and log out at the auth server', async () => {
-    const [steps] = readme.blocks.filter(({ language, code }) => language === 'sh' && code.includes('curl'))
-    const privateKey = '09'.repeat(32)
-    const { listener, close } = authApp({
-      env: readEnv({ LOG_LEVEL: 'silent' }, 'auth', false),
-      identity: { privateKey, challengeSecret: 's'.repeat(32), serviceDid: await didOfPrivateKey(privateKey) },
-      serviceUrl: 'http://localhost:3000',
-      store: new MemoryStore(),
-      log: jsonLog({ LOG_LEVEL: 'silent', name: 'auth' }),
-      metrics: undefined
-    })
-    const server: Server = createServer(listener)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    const script = steps!.code.replace('URL=http://localhost:3000', `URL=http://127.0.0.1:${port}`)
-    try {
-      const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root })
-      expect(stdout).toMatch(
-        /^\{"did":"did:ethr:rsk:0x[0-9a-f]{40}"\}\{"accessToken":"[^"]+","refreshToken":"[^"]+"\}$/
-      )
-    } finally {
-      server.closeAllConnections()
-      server.close()
-      await close()
-    }
-  }, 30_000)
+describe("README's steps for the shell", () => {
+  const steps = readme.blocks.filter(({ language, code }) => language === 'sh' && code.includes('curl'))
+  const folder = temporaryFolder()
+  const servers = new ServerProcesses({ DATA_DIR: folder.path, LOG_LEVEL: 'silent' })
+
+  afterAll(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('log in, relay a file and keep data at the three servers, word for word but for the ports', async () => {
+    const { servers: running } = await servers.start({}, [], 'all')
+    const script = running.reduce(
+      (text, { server, serviceUrl }) =>
+        text.replaceAll(`localhost:${serverPorts[server as keyof typeof serverPorts]}`, new URL(serviceUrl).host),
+      steps.map(({ code }) => code).join('\n')
+    )
+    const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root })
+    const answers = stdout.replaceAll(/(?<=[}\]])\n?(?=[[{])/g, '\n').split('\n')
+    const ofHello = 'bafkreiayl6g3gitr7ys7kyng7sjywlrgimdoymco3jiyab6rozecmoazne'
+    const ofBread = 'bafkreihiqikuxmxp3bzvm2a2n3ieqxfvcui5tzq7c4rvv26xqmh35epbya'
+    const ofOatMilk = 'bafkreibkd3jfdc6lueyckpsvazthskwzblbgw6neewz5a5mwmbj5xso7rq'
+    expect(answers.map((answer) => JSON.parse(answer) as unknown)).toEqual([
+      { did: 'did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1' },
+      { accessToken: expect.any(String), refreshToken: expect.any(String) },
+      { url: `relay://${ofHello}`, cid: ofHello },
+      { file: 'Hello' },
+      { id: ofBread },
+      ['Milk', 'Bread'],
+      { id: ofOatMilk },
+      {
+        keys: [
+          {
+            key: 'notes',
+            entries: [
+              { id: ofBread, size: 5 },
+              { id: ofOatMilk, size: 8 }
+            ]
+          }
+        ]
+      },
+      { used: 13, available: 67108851, usedEntries: 2, availableEntries: 9998 }
+    ])
+  }, 60_000)
 })
 
 describe('runExample', () => {

@@ -1,9 +1,11 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { execFile, execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import { verifyMessage } from 'ethers'
 import { MemoryStore } from 'express-did-auth'
 import request from 'supertest'
@@ -182,16 +184,48 @@ describe('examples/own-store.ts', () => {
 })
 
 describe('examples/demo.ts', () => {
-  it('tells of each step, and goes as it says', async () => {
-    const told = jest.spyOn(console, 'log').mockImplementation(() => undefined)
-    await import('../examples/demo.js')
-    const lines = told.mock.calls.map(([line]) => String(line)).join('\n')
-    expect(lines).toContain('-> 401: An e-mail credential is needed\n')
-    expect(lines).toMatch(/names another subject\n +-> 401: Invalid credential\n/)
-    expect(lines).toMatch(/its issuer is nobody here\n +-> 401: That issuer is not trusted\n/)
-    expect(lines).toMatch(/that session is revoked\n +-> 401: Refresh token used twice: session revoked\n/)
-    expect(lines).toContain('"email":"ada@example.org"')
-    expect(lines).toContain('That was all.')
+  const TMPDIR = mkdtempSync(join(tmpdir(), 'did-auth-examples-'))
+  let printed = ''
+  let milliseconds = 0
+
+  beforeAll(async () => {
+    const startedAt = performance.now()
+    const imports = pathToFileURL(join(root, 'test/support/server-imports.ts')).href
+    const args = ['--import', 'tsx', '--import', imports, 'examples/demo.ts']
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root, env: { ...process.env, TMPDIR } })
+    printed = stdout
+    milliseconds = performance.now() - startedAt
+  }, 60_000)
+  afterAll(() => {
+    rmSync(TMPDIR, { recursive: true, force: true })
+  })
+
+  it('goes through login, as it says', () => {
+    expect(printed).toContain('-> 401: An e-mail credential is needed\n')
+    expect(printed).toMatch(/names another subject\n +-> 401: Invalid credential\n/)
+    expect(printed).toMatch(/its issuer is nobody here\n +-> 401: That issuer is not trusted\n/)
+    expect(printed).toMatch(/that session is revoked\n +-> 401: Refresh token used twice: session revoked\n/)
+    expect(printed).toContain('"email":"ada@example.org"')
+  })
+
+  it('goes through the relay: the second user reads what the relay cannot', () => {
+    expect(printed).toMatch(/QR code: relay:\/\/bafkrei[a-z2-7]{52}#[\w-]{43}\)\n/)
+    expect(printed).toMatch(/by its cid and decrypts it\n +-> 200: The treasure lies under the old oak\n/)
+    expect(printed).toContain('they hold the encrypted file, and neither the key nor the text')
+  })
+
+  it('goes through the vault, also while the IPFS node is switched off', () => {
+    expect(printed).toMatch(/what nobody should\n +-> 200: \["Milk","Bread"\]\n/)
+    expect(printed).toMatch(/is switched off\)\n.* Reads go on\n +-> 200: \["Bread","Oat milk"\]\n/)
+    expect(printed).toMatch(/So do writes.*\n +-> 200: .*, pin pending\n/)
+    expect(printed).toMatch(/Nothing is left of them\n +-> 200: \[\]\n/)
+  })
+
+  it('ends by itself in less than 20 s, and leaves nothing behind', () => {
+    expect(printed).toMatch(/That was all\. .*\n$/)
+    expect(milliseconds).toBeLessThan(20_000)
+    // tsx keeps what it compiled.
+    expect(readdirSync(TMPDIR).filter((name) => !name.startsWith('tsx-'))).toEqual([])
   })
 })
 
@@ -204,5 +238,37 @@ describe('examples/wallet.mjs', () => {
     expect(did).toMatch(/^did:ethr:rsk:0x[0-9a-f]{40}$/)
     const signer = verifyMessage('Login to a\nVerification code: b', run('Login to a\nVerification code: b'))
     expect(`did:ethr:rsk:${signer.toLowerCase()}`).toBe(did)
+  })
+})
+
+describe('examples/credential.mjs', () => {
+  it('prints the credential of a wallet, whose only claim is the challenge', () => {
+    const args = ['examples/credential.mjs', 'https://relay.example', 'ab'.repeat(64)]
+    const jwt = execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' }).trim()
+    const [header, payload] = jwt.split('.').map((part) => Buffer.from(part, 'base64url').toString())
+    expect(JSON.parse(header!)).toEqual({ alg: 'ES256K', typ: 'JWT' })
+    expect(JSON.parse(payload!)).toEqual({
+      iat: expect.any(Number),
+      iss: 'did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1',
+      aud: 'https://relay.example',
+      vc: {
+        '@context': ['https://www.w3.org/2018/credentials/v1'],
+        type: ['VerifiableCredential'],
+        credentialSubject: { claims: [{ claimType: 'challenge', claimValue: 'ab'.repeat(64) }] }
+      }
+    })
+  })
+})
+
+describe('examples/demo-seal.ts', () => {
+  it('gives a text back to whoever has the key, and to nobody else', async () => {
+    const { seal, unseal } = await import('../examples/demo-seal.js')
+    const [one, other] = await Promise.all([seal('ä secret'), seal('ä secret')])
+    expect(await unseal(one.sealed, one.key)).toBe('ä secret')
+    expect(other.sealed).not.toBe(one.sealed)
+    await expect(unseal(one.sealed, other.key)).rejects.toThrow()
+    const spoilt = Buffer.from(one.sealed, 'base64url')
+    spoilt.writeUInt8(spoilt.at(-1)! ^ 1, spoilt.length - 1)
+    await expect(unseal(spoilt.toString('base64url'), one.key)).rejects.toThrow()
   })
 })

@@ -81,8 +81,8 @@ describe('the package as a user gets it', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  it('holds the build and four documents, and nothing else', () => {
-    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']
+  it('holds the build and five documents, and nothing else', () => {
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json', 'servers/README.md']
     const isBuild = (path: string): boolean => /^dist\/(?:src|servers)\/.+\.(?:js|d\.ts)$/.test(path)
     expect(packed.files.filter((path) => !isBuild(path)).sort()).toEqual(documents)
     expect(packed.files.filter((path) => path.includes('.test.'))).toEqual([])

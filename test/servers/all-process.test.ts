@@ -10,7 +10,7 @@ import { walletOf } from '../support/wallet.js'
 const wallet = walletOf(1)
 
 // Processes that start beside each other on a slow machine.
-jest.setTimeout(30_000)
+jest.setTimeout(60_000)
 
 /** The domain that a server expects in the login message. */
 const domainOf = (url: string): string => url.replace('http://127.0.0.1', 'localhost')

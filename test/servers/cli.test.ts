@@ -2,11 +2,12 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { runCli, ServerProcesses, type Ended } from '../support/server-process.js'
-import { ask } from '../support/server-client.js'
+import { ask, logIn, post } from '../support/server-client.js'
 import { temporaryFolder } from '../support/store-folder.js'
+import { walletOf } from '../support/wallet.js'
 
 // Processes that start beside each other on a slow machine.
-jest.setTimeout(30_000)
+jest.setTimeout(60_000)
 
 describe('express-did-auth', () => {
   const folder = { path: '', remove: (): void => undefined }
@@ -33,7 +34,15 @@ describe('express-did-auth', () => {
   })
 
   it('any other command, and none, exits with 2', async () => {
-    const wrong = [['relax'], ['constructor'], [], ['auth', 'relay'], ['all', '--help'], ['--help', 'auth']]
+    const wrong = [
+      ['relax'],
+      ['constructor'],
+      [],
+      ['auth', 'relay'],
+      ['all', '--help'],
+      ['--help', 'auth'],
+      ['vault', 'reconsider']
+    ]
     const runs = await Promise.all(wrong.map((args) => runCli(args)))
     for (const { code, stdout, stderr } of runs) {
       expect([code, stdout]).toEqual([2, ''])
@@ -137,6 +146,39 @@ describe('express-did-auth', () => {
       .map((line) => JSON.parse(line) as { server: string; url: string })
     expect(ready.map(({ server }) => server)).toEqual(['auth', 'relay'])
     for (const { url } of ready) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
+  })
+
+  it('reconciles a vault and takes content down, beside its server', async () => {
+    const vault = await servers.start({ SERVICE_URL: 'https://vault.example' }, [], 'vault')
+    const owner = walletOf(1)
+    const { accessToken } = await logIn(vault.url, owner, 'vault.example')
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    const { text } = await post(`${vault.url}/notes`, { content: 'Milk' }, headers)
+    const { id } = JSON.parse(text) as { id: string }
+    const run = async (...args: string[]): Promise<(number | string | null)[]> => {
+      const { code, stdout, stderr } = await runCli(['vault', ...args], { DATA_DIR: folder.path })
+      expect(stderr).toBe('')
+      return [code, stdout]
+    }
+    expect(await run('reconcile')).toEqual([
+      0,
+      expect.stringMatching(/^content: 1 content in entries, all undamaged\n/)
+    ])
+    expect(await run('takedown', id, '--dry-run')).toEqual([
+      0,
+      expect.stringMatching(/^Would remove 1 entry of 1 user/)
+    ])
+    expect((await ask(`${vault.url}/${owner.did}/notes`)).text).toBe('["Milk"]')
+    expect(await run('takedown', id)).toEqual([0, expect.stringMatching(/^Removed 1 entry of 1 user/)])
+    expect((await ask(`${vault.url}/${owner.did}/notes`)).text).toBe('[]')
+    expect(await run('takedown', id)).toEqual([1, expect.stringMatching(/^No entry has the content/)])
+    expect(await run('takedown', 'no-cid')).toEqual([2, expect.stringMatching(/^usage: /)])
+    expect(await run('reconcile', '--dry-run')).toEqual([0, expect.stringMatching(/^content: no contents/)])
+  })
+
+  it('says where a vault should be and is none', async () => {
+    const sentence = `There is no vault in ${folder.path}/vault/vault.db (DATA_DIR)`
+    expectSentence(await runCli(['vault', 'reconcile'], { DATA_DIR: folder.path }), sentence)
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {

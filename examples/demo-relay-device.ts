@@ -1,0 +1,46 @@
+import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
+import type { HDNodeWallet } from 'ethers'
+import type { Answer } from './demo-step.js'
+
+/** A user's device at the file relay, where a credential takes the place of the signed message. */
+export class RelayDevice {
+  /** Everything that it ever told the relay. */
+  told = ''
+  #token = ''
+
+  constructor(
+    readonly relayUrl: string,
+    readonly wallet: HDNodeWallet
+  ) {}
+
+  async logIn(): Promise<Answer> {
+    const issuer = `did:ethr:rsk:${this.wallet.address.toLowerCase()}`
+    const { challenge } = JSON.parse((await this.#send('/request-auth', { did: issuer })).text) as { challenge: string }
+    const vc = {
+      '@context': ['https://www.w3.org/2018/credentials/v1'],
+      type: ['VerifiableCredential'],
+      credentialSubject: { claims: [{ claimType: 'challenge', claimValue: challenge }] }
+    }
+    const signer = ES256KSigner(hexToBytes(this.wallet.privateKey))
+    const answer = await this.#send('/auth', { jwt: await createJWT({ aud: this.relayUrl, vc }, { issuer, signer }) })
+    this.#token = (JSON.parse(answer.text) as { token: string }).token
+    return answer
+  }
+
+  post(file: string): Promise<Answer> {
+    return this.#send('/file', { file })
+  }
+
+  get(cid: string): Promise<Answer> {
+    return this.#send(`/file/${cid}`)
+  }
+
+  async #send(path: string, body?: object): Promise<Answer> {
+    const method = body === undefined ? 'GET' : 'POST'
+    const init = { method, headers: { 'Content-Type': 'application/json', Authorization: this.#token } }
+    const json = body === undefined ? null : JSON.stringify(body)
+    this.told += `${method} ${path} ${this.#token} ${json ?? ''}\n`
+    const response = await fetch(this.relayUrl + path, { ...init, body: json })
+    return { status: response.status, text: await response.text() }
+  }
+}

@@ -1,0 +1,36 @@
+import { Wallet } from 'ethers'
+import { RelayDevice } from './demo-relay-device.js'
+import { seal, unseal } from './demo-seal.js'
+import type { DemoServers } from './demo-servers.js'
+import { say, step } from './demo-step.js'
+
+const SECRET = 'The treasure lies under the old oak'
+
+/** A file that goes from one user to another through the relay, which cannot read it. */
+export async function showRelay({ relayUrl, hold }: DemoServers): Promise<void> {
+  console.log(`\nA file relay at ${relayUrl}\n`)
+  const ada = new RelayDevice(relayUrl, Wallet.createRandom())
+  const bob = new RelayDevice(relayUrl, Wallet.createRandom())
+  await step('Ada logs in: a credential holds the challenge', () => ada.logIn())
+
+  const { sealed, key } = await seal(SECRET)
+  const posted = await step('She encrypts a file and posts it', () => ada.post(sealed))
+  const { url } = JSON.parse(posted.text) as { url: string }
+  const shared = `${url}#${key}`
+  say(`Ada shows Bob a QR code: ${shared}`)
+
+  const [, cid = '', keyInUrl = ''] = /^relay:\/\/([^#]+)#(.+)$/.exec(shared) ?? []
+  await step('Bob logs in with a wallet of his own', () => bob.logIn())
+  await step('He fetches the file by its cid and decrypts it', async () => {
+    const { status, text } = await bob.get(cid)
+    const { file } = JSON.parse(text) as { file: string }
+    return { status, text: await unseal(file, keyInUrl) }
+  })
+
+  const told = ada.told + bob.told
+  if (!hold(sealed) || !told.includes(sealed)) throw new Error('the relay should have the encrypted file')
+  if (hold(key) || told.includes(key)) throw new Error('the relay should not have the key')
+  if (hold(SECRET) || told.includes(SECRET)) throw new Error('the relay should not have the text')
+  say('requests, databases and logs were searched: they hold the encrypted file, and neither the key nor the text')
+  await step('A cid that nobody posted', () => bob.get(`${cid.slice(0, -1)}a`), 404)
+}

@@ -1,0 +1,26 @@
+/** What a service answered. */
+export type Answer = Readonly<{ status: number; text: string; pinStatus?: string | undefined }>
+
+/** Runs a step, says in plain words what came of it, and stops the demo when it is not what it should be. */
+export async function step(words: string, run: () => Promise<Answer>, expectedStatus = 200): Promise<Answer> {
+  const startedAt = performance.now()
+  const answer = await run()
+  const milliseconds = (performance.now() - startedAt).toFixed(1).padStart(7)
+  const { status, pinStatus } = answer
+  console.log(
+    `${milliseconds} ms  ${words}\n            -> ${status}: ${shown(answer)}${pinStatus ? `, pin ${pinStatus}` : ''}`
+  )
+  if (status !== expectedStatus) throw new Error(`expected ${expectedStatus}`)
+  return answer
+}
+
+/** Says what nobody was asked for. */
+export function say(words: string): void {
+  console.log(`            (${words})`)
+}
+
+function shown({ text }: Answer): string {
+  if (text.startsWith('{"accessToken"')) return 'an access token and a refresh token'
+  if (text.startsWith('{"token"')) return 'a token'
+  return text || 'nothing more'
+}

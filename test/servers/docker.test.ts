@@ -1,0 +1,126 @@
+import { describe, expect, it } from '@jest/globals'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { serverPorts } from '../../servers/shared/read-env.js'
+import { root } from '../support/packed-package.js'
+
+const folder = join(root, 'servers/docker')
+/** A file without its comments. */
+const linesOf = (name: string): string[] =>
+  readFileSync(join(folder, name), 'utf8')
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !line.trim().startsWith('#'))
+
+/** The lines below a line of YAML, as far as they are further in, without their own depth. */
+function below(lines: readonly string[], head: string): string[] {
+  const start = lines.indexOf(head)
+  if (start < 0) throw new Error(`no line "${head}"`)
+  const rest = lines.slice(start + 1)
+  const end = rest.findIndex((line) => !line.startsWith('  '))
+  return rest.slice(0, end < 0 ? rest.length : end).map((line) => line.slice(2))
+}
+
+const compose = linesOf('compose.yaml')
+const services = below(compose, 'services:')
+const common = below(compose, 'x-server: &server')
+const servers = ['auth', 'relay', 'vault'] as const
+const dockerfile = linesOf('Dockerfile')
+
+describe('compose.yaml', () => {
+  it('has the three servers and an IPFS node of one version', () => {
+    const names = services.filter((line) => /^\w/.test(line))
+    expect(names).toEqual(['auth:', 'relay:', 'vault:', 'kubo:'])
+    expect(below(services, 'kubo:')[0]).toMatch(/^image: ipfs\/kubo:v\d+\.\d+\.\d+$/)
+  })
+
+  it.each(servers)('starts %s by its command, as all start, published on this machine only', (name) => {
+    const service = below(services, `${name}:`)
+    const port = serverPorts[name]
+    expect(service.slice(0, 1)).toEqual(['<<: *server'])
+    expect(service).toContain(`command: [${name}]`)
+    expect(below(service, 'environment:')).toContain(`PORT: '${port}'`)
+    expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
+  })
+
+  it('gives servers no more than they need', () => {
+    expect(common).toEqual([
+      'image: express-did-auth:local',
+      'init: true',
+      'restart: unless-stopped',
+      'stop_grace_period: 15s',
+      'read_only: true',
+      'tmpfs:',
+      '  - /tmp',
+      'cap_drop:',
+      '  - ALL',
+      'security_opt:',
+      '  - no-new-privileges:true',
+      'volumes:',
+      '  - data:/data'
+    ])
+  })
+
+  it('shows the RPC port of the node to relay and vault alone, on a network without a way out', () => {
+    const published = compose.filter((line) => /^ *- .*\d+:\d+/.test(line))
+    expect(published).toHaveLength(servers.length)
+    expect(below(below(compose, 'networks:'), 'ipfs-rpc:')).toEqual(['internal: true'])
+    const onNetwork = (name: string): boolean => below(below(services, name), 'networks:').includes('- ipfs-rpc')
+    expect(['auth:', 'relay:', 'vault:', 'kubo:'].filter(onNetwork)).toEqual(['relay:', 'vault:', 'kubo:'])
+    expect(below(services, 'kubo:')).not.toContain('ports:')
+    expect(below(compose, 'x-ipfs: &ipfs')).toEqual([
+      'IPFS_API_URL: ${IPFS_API_URL-http://kubo:5001}',
+      "IPFS_ALLOW_INSECURE: 'true'"
+    ])
+    for (const name of ['relay:', 'vault:']) {
+      expect(below(below(services, name), 'environment:')).toContain('<<: [*environment, *ipfs]')
+    }
+  })
+
+  it('keeps the node small: no capabilities but those of its entry point, restarts, a health check', () => {
+    const kubo = below(services, 'kubo:')
+    expect(below(kubo, 'cap_drop:')).toEqual(['- ALL'])
+    expect(below(kubo, 'cap_add:')).toEqual(['- CHOWN', '- SETGID', '- SETUID'])
+    expect(below(kubo, 'security_opt:')).toEqual(['- no-new-privileges:true'])
+    expect(kubo).toContain('restart: unless-stopped')
+    expect(below(kubo, 'healthcheck:')[0]).toMatch(/^test: \[CMD, ipfs, /)
+  })
+
+  it('builds the image once, from this checkout', () => {
+    expect(compose.filter((line) => line.trim() === 'build:')).toHaveLength(1)
+    expect(below(below(services, 'auth:'), 'build:')).toEqual([
+      'context: ../..',
+      'dockerfile: servers/docker/Dockerfile'
+    ])
+  })
+})
+
+describe('Dockerfile', () => {
+  it('compiles in one stage and runs in another, of one Debian and one Node', () => {
+    const stages = dockerfile.filter((line) => line.startsWith('FROM '))
+    expect(stages).toEqual(['FROM node:22-bookworm AS build', 'FROM node:22-bookworm-slim'])
+  })
+
+  it('runs as node, keeps data in a volume of its own, listens on every address, and says whether it is healthy', () => {
+    const last = dockerfile.slice(dockerfile.lastIndexOf('FROM node:22-bookworm-slim'))
+    expect(last).toContain('ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data')
+    expect(last).toContain('RUN install --directory --owner=node --group=node --mode=0700 /data')
+    expect(last.indexOf('USER node')).toBeGreaterThan(last.findLastIndex((line) => line.startsWith('RUN ')))
+    expect(last).toContain('VOLUME /data')
+    expect(
+      last.some((line) => line.startsWith('HEALTHCHECK ') && line.endsWith('CMD ["node", "check-health.mjs"]'))
+    ).toBe(true)
+    expect(last.slice(-2)).toEqual(['ENTRYPOINT ["node", "dist/servers/cli.js"]', 'CMD ["all"]'])
+  })
+
+  it('copies what is there, and nothing that its ignore file leaves out', () => {
+    const copied = dockerfile
+      .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
+      .flatMap((line) => line.split(' ').slice(1, -1))
+    expect(copied.filter((path) => !existsSync(join(root, path)))).toEqual([])
+    const [everything, ...allowed] = linesOf('Dockerfile.dockerignore')
+    expect(everything).toBe('*')
+    const isAllowed = (path: string): boolean => allowed.some((one) => `${path}/`.startsWith(`${one.slice(1)}/`))
+    expect(copied.filter((path) => !isAllowed(path))).toEqual([])
+    expect(allowed).toHaveLength(7)
+  })
+})

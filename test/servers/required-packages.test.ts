@@ -1,0 +1,88 @@
+import { describe, expect, it } from '@jest/globals'
+import { readFileSync } from 'node:fs'
+import { assertPackagesInstalled, requiredPackages } from '../../servers/shared/required-packages.js'
+import { readImports } from '../support/read-imports.js'
+import { root } from '../support/packed-package.js'
+
+const { dependencies, devDependencies } = JSON.parse(readFileSync(`${root}/package.json`, 'utf8')) as {
+  dependencies: Record<string, string>
+  devDependencies: Record<string, string>
+}
+const bareName = (versioned: string): string => versioned.replace(/@\d+$/, '')
+
+/** The packages that a server imports, with all files on the way. */
+function packagesOf(server: string): string[] {
+  const packages = new Set<string>()
+  const files = ['servers/shared/run-servers.ts', `servers/${server}/main.ts`]
+  // What is found on the way is looked at as well.
+  for (const file of files) {
+    for (const { to, typeOnly } of readImports(root, file)) {
+      if (typeOnly || to.startsWith('node:') || to.startsWith('express-did-auth')) continue
+      if (!to.startsWith('servers/')) packages.add(/^(?:@[^/]+\/)?[^/]+/.exec(to)![0])
+      else if (!files.includes(to)) files.push(to)
+    }
+  }
+  // The store of the package, which every server opens.
+  return [...packages, 'better-sqlite3']
+}
+
+describe('requiredPackages', () => {
+  const ofAuth = ['better-sqlite3@12', 'cors@2', 'express@5', 'helmet@8', 'pino@10', 'prom-client@15', 'zod@4']
+
+  it('are seven for the auth server, with an IPFS node or without', () => {
+    expect(requiredPackages(['auth'], false)).toEqual(ofAuth)
+    expect(requiredPackages(['auth'], true)).toEqual(ofAuth)
+  })
+
+  it('are three more for the vault, and four for the relay', () => {
+    const more = (server: 'relay' | 'vault'): string[] =>
+      requiredPackages([server], false).filter((name) => !ofAuth.includes(name))
+    expect(more('vault')).toEqual(['@ipld/dag-pb@4', 'ipfs-unixfs@13', 'multiformats@14'])
+    expect(more('relay')).toEqual(['@ipld/dag-pb@4', 'ipfs-unixfs@13', 'lru-cache@11', 'multiformats@14'])
+  })
+
+  it('are each named once for all servers, and the client of a node only where there is one', () => {
+    const all = requiredPackages(['auth', 'relay', 'vault'], false)
+    expect(all).toHaveLength(11)
+    expect(new Set(all).size).toBe(11)
+    const withNode = requiredPackages(['auth', 'relay', 'vault'], true)
+    expect(withNode.filter((name) => !all.includes(name))).toEqual(['ipfs-http-client@60'])
+  })
+
+  it('have the major versions that the servers are tested with', () => {
+    const ranges = requiredPackages(['relay'], true).map((name) => [name, devDependencies[bareName(name)]])
+    const expected = requiredPackages(['relay'], true).map((name) => [
+      name,
+      expect.stringMatching(`^\\^${name.split('@').at(-1)!}\\.`)
+    ])
+    expect(ranges).toEqual(expected)
+  })
+
+  it.each(['auth', 'relay', 'vault'] as const)('are what the %s server loads and the library does not', (name) => {
+    const loaded = packagesOf(name).filter((to) => !(to in dependencies))
+    expect(loaded).toContain('pino')
+    const required = requiredPackages([name], true).map(bareName)
+    expect(loaded.filter((to) => !required.includes(to))).toEqual([])
+    expect(required.filter((to) => !loaded.includes(to))).toEqual([])
+  })
+})
+
+describe('assertPackagesInstalled', () => {
+  it('is silent when all are there', () => {
+    const asked: string[] = []
+    assertPackagesInstalled(['@ipld/dag-pb@4', 'cors@2'], (name) => asked.push(name))
+    expect(asked).toEqual(['@ipld/dag-pb', 'cors'])
+  })
+
+  it('names what is missing and the command that installs it', () => {
+    const without =
+      (...missing: string[]) =>
+      (): void => {
+        assertPackagesInstalled(['cors@2', 'pino@10', 'zod@4'], (name) => {
+          if (missing.includes(name)) throw new Error('not found')
+        })
+      }
+    expect(without('pino')).toThrow('The servers need the package pino@10: npm install pino@10')
+    expect(without('cors', 'zod')).toThrow('The servers need the packages cors@2, zod@4: npm install cors@2 zod@4')
+  })
+})
