@@ -1,7 +1,7 @@
 import type { ContentStore } from '../shared/content-store.js'
 import { ServerError } from '../shared/server-error.js'
 import type { LostContent } from './lost-content.js'
-import type { KeyedEntry, VaultIndex } from './vault-index.js'
+import type { VaultEntry, VaultIndex } from './vault-index.js'
 import { within } from './within.js'
 
 /** An entry was removed after it was listed. */
@@ -16,8 +16,8 @@ export interface EntryReaderParts {
   lost: Pick<LostContent, 'fetch'>
 }
 
-/** Reads an entry: at once when its content is here and undamaged. @throws EntryGone; ServerError ERR_CONTENT_LOST */
-export type ReadEntry = (entry: KeyedEntry) => Buffer | Promise<Buffer>
+/** Content of an entry, at once when it is here and undamaged. @throws EntryGone; ServerError ERR_CONTENT_LOST */
+export type ReadEntry = (key: string, id: string) => Buffer | Promise<Buffer>
 
 const PATIENCE_MILLISECONDS = 10_000
 
@@ -33,17 +33,18 @@ export function entryReader(
   patienceMilliseconds = PATIENCE_MILLISECONDS
 ): ReadEntry {
   let leftMilliseconds = patienceMilliseconds
-  const fetch = async (entry: KeyedEntry): Promise<Buffer> => {
+  const fetch = async (entry: VaultEntry): Promise<Buffer> => {
     const startedAt = performance.now()
     const bytes = await within(Math.max(0, leftMilliseconds), lost.fetch(entry))
     leftMilliseconds -= performance.now() - startedAt
     if (bytes === undefined) throw new ServerError('ERR_CONTENT_LOST')
     return bufferOf(bytes)
   }
-  return (entry) => {
-    const bytes = contents.read(entry.id)
+  return (key, id) => {
+    const bytes = contents.read(id)
     if (bytes !== undefined) return bufferOf(bytes)
-    if (index.findOne(did, entry.key, entry.id) === undefined) throw new EntryGone()
+    const entry = index.findOne(did, key, id)
+    if (entry === undefined) throw new EntryGone()
     return fetch(entry)
   }
 }

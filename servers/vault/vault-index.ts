@@ -32,6 +32,7 @@ const OF_KEY = 'FROM owners JOIN entries ON entries.owner = owners.id WHERE did 
  * DIDs are canonical. No verb opens a transaction: content changes in the same one.
  */
 export class VaultIndex {
+  readonly #list
   readonly #find
   readonly #findOne
   readonly #findAll
@@ -45,6 +46,8 @@ export class VaultIndex {
 
   constructor(database: SqliteFile) {
     createVaultTables(database)
+    // All of it stands in the index: no entry itself is looked at.
+    this.#list = database.prepare<[string, string], string>(`SELECT cid ${OF_KEY} ORDER BY entries.number`).pluck()
     this.#find = database.prepare<[string, string], VaultEntry>(`SELECT ${ENTRY} ${OF_KEY} ORDER BY entries.number`)
     this.#findOne = database.prepare<[string, string, string], VaultEntry>(`SELECT ${ENTRY} ${OF_KEY} AND cid = ?`)
     this.#findAll = database.prepare<[string], KeyedEntry>(
@@ -65,6 +68,11 @@ export class VaultIndex {
     )
     this.#holder = database.prepare<[string]>('SELECT 1 FROM entries WHERE cid = ? LIMIT 1').pluck()
     this.#ping = database.prepare('SELECT version FROM vault_version')
+  }
+
+  /** The ids of a key, the first written first. */
+  list(did: string, key: string): string[] {
+    return this.#list.all(did, key)
   }
 
   /** The entries of a key, the first written first. */

@@ -2,18 +2,18 @@ import { createHash } from 'node:crypto'
 import { DidAuthError } from 'express-did-auth'
 import { EntryGone, type ReadEntry } from './entry-reader.js'
 import { checkEntries, type CheckedAnswer, type EntriesAnswer } from './send-entries.js'
-import type { KeyedEntry, VaultEntry } from './vault-index.js'
+import type { KeyedEntry } from './vault-index.js'
 
 /** Of a key that changes all the time there may be no moment in which all of it can be read. */
 const MAX_ATTEMPTS = 5
 
 /** The bare array of all content under a key. */
-export function listAnswer(read: ReadEntry, key: string, entries: readonly VaultEntry[]): EntriesAnswer<VaultEntry> {
+export function listAnswer(read: ReadEntry, key: string, ids: readonly string[]): EntriesAnswer<string> {
   return {
-    entries,
-    before: (_entry, index) => (index === 0 ? '[' : ','),
-    end: entries.length === 0 ? '[]' : ']',
-    read: ({ id, byteCount }) => read({ key, id, byteCount })
+    entries: ids,
+    before: (_id, index) => (index === 0 ? '[' : ','),
+    end: ids.length === 0 ? '[]' : ']',
+    read: (id) => read(key, id)
   }
 }
 
@@ -25,7 +25,7 @@ export function backupAnswer(read: ReadEntry, did: string, entries: readonly Key
     before: ({ key, id }, index) =>
       `${index === 0 ? start : '},'}{"key":${JSON.stringify(key)},"id":"${id}","content":`,
     end: entries.length === 0 ? `${start}]}` : '}]}',
-    read
+    read: ({ key, id }) => read(key, id)
   }
 }
 
@@ -34,7 +34,7 @@ export function backupAnswer(read: ReadEntry, did: string, entries: readonly Key
  *
  * @throws ServerError ERR_CONTENT_LOST; DidAuthError ERR_BUSY
  */
-export async function checkAtOneMoment<Entry extends VaultEntry>(
+export async function checkAtOneMoment<Entry>(
   entriesNow: () => readonly Entry[],
   answerOf: (entries: readonly Entry[]) => EntriesAnswer<Entry>
 ): Promise<CheckedAnswer & { entries: readonly Entry[] }> {
@@ -50,8 +50,8 @@ export async function checkAtOneMoment<Entry extends VaultEntry>(
 }
 
 /** A strong validator: the same ids in the same order are the same bytes. */
-export function etagOf(entries: readonly VaultEntry[]): string {
+export function etagOf(ids: readonly string[]): string {
   const hash = createHash('sha256')
-  for (const { id } of entries) hash.update(id)
+  for (const id of ids) hash.update(id)
   return `"${hash.digest('base64url')}"`
 }

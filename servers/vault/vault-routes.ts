@@ -54,9 +54,9 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     const did = canonicalDid(paramOf(req, 'did'))
     const key = paramOf(req, 'key')
     const isKnown = isDid(paramOf(req, 'did')) && isKey(key)
-    const entriesNow = () => (isKnown ? index.find(did, key) : [])
+    const idsNow = () => (isKnown ? index.list(did, key) : [])
     res.setHeader('Cache-Control', 'no-cache')
-    res.setHeader('ETag', etagOf(entriesNow()))
+    res.setHeader('ETag', etagOf(idsNow()))
     if (req.fresh) {
       res.status(304).end()
       return
@@ -64,7 +64,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     // What is refused has no validator.
     res.removeHeader('ETag')
     const read = entryReader(reading, did)
-    const checked = await checkAtOneMoment(entriesNow, (entries) => listAnswer(read, key, entries))
+    const checked = await checkAtOneMoment(idsNow, (ids) => listAnswer(read, key, ids))
     res.setHeader('ETag', etagOf(checked.entries))
     await sendChecked(req, res, checked)
   }

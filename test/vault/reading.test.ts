@@ -191,7 +191,7 @@ describe('the ETag of a key', () => {
 })
 
 describe('a reader of entries', () => {
-  const entry = { key: 'notes', id: 'cid', byteCount: 1 }
+  const entry = { id: 'cid', byteCount: 1 }
 
   it('waits for the node no longer than its patience in all', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick'] })
@@ -201,7 +201,10 @@ describe('a reader of entries', () => {
       const read = entryReader(parts, user.did, 1_000)
       const outcomes: string[] = []
       for (let count = 0; count < 4; count += 1) {
-        const reading = Promise.resolve(read(entry)).then(String, (error: unknown) => (error as ServerError).code)
+        const reading = Promise.resolve(read('notes', 'cid')).then(
+          String,
+          (error: unknown) => (error as ServerError).code
+        )
         await jest.advanceTimersByTimeAsync(400)
         outcomes.push(await reading)
       }
@@ -214,7 +217,7 @@ describe('a reader of entries', () => {
   it('tells an entry that has gone from content that is lost', () => {
     const lost = { fetch: () => Promise.reject(new Error('asked')) }
     const read = entryReader({ index: { findOne: () => undefined }, contents: { read: () => undefined }, lost }, 'did')
-    expect(() => read(entry)).toThrow(EntryGone)
+    expect(() => read('notes', 'cid')).toThrow(EntryGone)
   })
 })
 

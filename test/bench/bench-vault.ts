@@ -1,0 +1,112 @@
+/**
+ * P7: reads and writes of a vault with 1,000,000 entries over those of one with 1,000, side by side in one run.
+ *
+ * `npx tsx test/bench/bench-vault.ts [entries]`
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { contentOf } from '../../servers/shared/content-blocks.js'
+import { ContentStore } from '../../servers/shared/content-store.js'
+import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
+import { GroupCommit } from '../../servers/shared/group-commit.js'
+import { entryReader } from '../../servers/vault/entry-reader.js'
+import { PinIntents } from '../../servers/vault/pin-intents.js'
+import { checkEntries } from '../../servers/vault/send-entries.js'
+import { VaultIndex } from '../../servers/vault/vault-index.js'
+import { listAnswer } from '../../servers/vault/vault-reads.js'
+import { Vault } from '../../servers/vault/vault.js'
+import { median } from './median.js'
+
+const SMALL = 1_000
+const LARGE = Number(process.argv[2] ?? 1_000_000)
+const ENTRIES_PER_DID = 100
+const BATCH = 10_000
+const ROUNDS = 30
+const READS = 400
+const WRITES = 40
+
+interface Subject {
+  entryCount: number
+  database: SqliteFile
+  read: (number: number) => Promise<void>
+  write: (number: number) => Promise<unknown>
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'bench-vault-'))
+process.on('exit', () => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const didOf = (number: number): string =>
+  `did:ethr:rsk:0x${Math.floor(number / ENTRIES_PER_DID)
+    .toString(16)
+    .padStart(40, '0')}`
+const keyOf = (number: number): string => `key ${number % ENTRIES_PER_DID}`
+/** As long as a small encrypted credential. */
+const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.padEnd(200, 'x'))
+
+/** Entries are spread over the whole of what is there, as those who ask are. */
+const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
+
+function subject(entryCount: number): Subject {
+  const database = openDatabase(join(folder, `${entryCount}.db`))
+  const index = new VaultIndex(database)
+  const contents = new ContentStore(database)
+  const intents = new PinIntents(database)
+  const add = database.transaction((from: number, to: number) => {
+    for (let number = from; number < to; number += 1) {
+      const content = contentOf(contentAt(number))
+      contents.add(content)
+      index.add(didOf(number), keyOf(number), { id: content.cid, byteCount: content.byteCount })
+    }
+  })
+  for (let from = 0; from < entryCount; from += BATCH) add(from, Math.min(from + BATCH, entryCount))
+  database.pragma('wal_checkpoint(TRUNCATE)')
+
+  const commits = new GroupCommit(database)
+  const quota = { byteCount: Infinity, entryCount: Infinity }
+  const vault = new Vault({ index, contents, commits, intents, outbox: undefined, quota })
+  const lost = { fetch: () => Promise.reject(new Error('lost')) }
+  return {
+    entryCount,
+    database,
+    read: async (number) => {
+      const [did, key] = [didOf(number), keyOf(number)]
+      const answer = listAnswer(entryReader({ index, contents, lost }, did), key, index.list(did, key))
+      const { byteCount } = await checkEntries(answer)
+      if (byteCount < 200) throw new Error('nothing was read')
+    },
+    write: (number) => vault.add(didOf(spread(number, entryCount)), `new ${number}`, contentAt(entryCount + number))
+  }
+}
+
+const startedAt = performance.now()
+const subjects = [subject(SMALL), subject(LARGE)]
+console.log(`filled ${SMALL} and ${LARGE} entries in ${Math.round((performance.now() - startedAt) / 1e3)} s`)
+
+/** Microseconds of one call, as the median of rounds that alternate between the two. */
+async function measure(calls: number, call: (subject: Subject, number: number) => Promise<unknown>): Promise<number[]> {
+  const times = subjects.map((): number[] => [])
+  let number = 0
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [place, one] of subjects.entries()) {
+      const from = performance.now()
+      for (let count = 0; count < calls; count += 1) await call(one, number + count)
+      times[place]!.push(((performance.now() - from) * 1e3) / calls)
+    }
+    number += calls
+  }
+  return times.map(median)
+}
+
+const print = (what: string, [small = 0, large = 0]: number[], goal: number): void => {
+  const ratio = (large / small).toFixed(2)
+  console.log(
+    `${what}: ${small.toFixed(1)} µs at ${SMALL}, ${large.toFixed(1)} µs at ${LARGE}: ${ratio} × (goal ${goal} ×)`
+  )
+}
+
+print('P7 read', await measure(READS, ({ read, entryCount }, number) => read(spread(number, entryCount))), 2.5)
+print('P7 write', await measure(WRITES, ({ write }, number) => write(number)), 1.5)
+for (const { database } of subjects) database.close()
