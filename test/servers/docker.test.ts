@@ -1,5 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { serverPorts } from '../../servers/shared/read-env.js'
 import { root } from '../support/packed-package.js'
@@ -91,6 +95,33 @@ describe('compose.yaml', () => {
       'context: ../..',
       'dockerfile: servers/docker/Dockerfile'
     ])
+  })
+})
+
+describe('check-health.mjs', () => {
+  /** Its exit code for a server that answers `/ready` with this status. */
+  const codeFor = async (status: number, variable: string): Promise<number | null> => {
+    const server = createServer((req, res) => {
+      res.writeHead(req.url === '/ready' ? status : 404).end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env: { [variable]: String(port) } })
+    const [code] = (await once(child, 'exit')) as [number | null]
+    server.closeAllConnections()
+    server.close()
+    return code
+  }
+
+  it('is content with a server that is ready, whatever names its port', async () => {
+    expect(await codeFor(200, 'PORT')).toBe(0)
+    expect(await codeFor(200, 'AUTH_PORT')).toBe(0)
+  })
+
+  it('is not with one that is not, or is not there', async () => {
+    expect(await codeFor(503, 'PORT')).toBe(1)
+    const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env: { PORT: '1' } })
+    expect(await once(child, 'exit')).toEqual([1, null])
   })
 })
 
