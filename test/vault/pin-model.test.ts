@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { ipfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../support/ipfs-rpc-server.js'
 import { temporaryFolder } from '../support/store-folder.js'
-import { runVaultModel } from '../support/vault-model-run.js'
+import { runAgainstDictionary } from '../support/dictionary-run.js'
 import { vaultInside } from '../support/vault-parts.js'
 
 // A real node starts in seconds.
@@ -24,7 +24,7 @@ describe('a vault with a real IPFS node', () => {
     const inside = vaultInside(join(folder.path, 'vault.db'), node)
     const before = await server.pins()
     expect(
-      await runVaultModel(inside, async () => (await server.pins()).filter((pin) => !before.includes(pin)), {
+      await runAgainstDictionary(inside, async () => (await server.pins()).filter((pin) => !before.includes(pin)), {
         sequences: 20,
         operations: 50,
         seed: 7

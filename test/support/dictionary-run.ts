@@ -1,6 +1,6 @@
 import { contentOf } from '../../servers/shared/content-blocks.js'
 import { numbersFrom } from '../protocol/random-numbers.js'
-import { drawWrite, VaultModel, type VaultWrite } from './vault-model.js'
+import { drawWrite, Dictionary, type VaultWrite } from './dictionary.js'
 import { faultsInside, type VaultInside } from './vault-parts.js'
 
 const dids = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb', 'did:ethr:rsk:0xc', 'did:ethr:rsk:0xd']
@@ -19,7 +19,7 @@ const bytesOf = contents.map(({ blocks }, index) =>
  *
  * @param pins - what is pinned on the node, asked without the code under test
  */
-export async function runVaultModel(
+export async function runAgainstDictionary(
   inside: VaultInside,
   pins: () => Promise<readonly string[]>,
   run: { sequences: number; operations: number; seed: number }
@@ -27,7 +27,7 @@ export async function runVaultModel(
   const draw = numbersFrom(run.seed)
   const differences: string[] = []
   for (let sequence = 0; sequence < run.sequences && differences.length < 10; sequence += 1) {
-    const model = new VaultModel()
+    const model = new Dictionary()
     let waiting: Promise<unknown>[] = dids.flatMap((did) => keys.map((key) => inside.vault.remove(did, key)))
     for (let operation = 0; operation < run.operations; operation += 1) {
       const write = drawWrite(draw, dids, keys, contents.length)
