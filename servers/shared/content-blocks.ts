@@ -96,7 +96,7 @@ export function childrenOf({ cid, bytes }: Block): string[] {
   return isLeaf(cid) ? [] : decode(bytes).Links.map((link) => link.Hash.toString())
 }
 
-/** The codec stands in the fifth to seventh character: `bafkrei` is raw, `bafybei` is dag-pb. */
-function isLeaf(cid: string): boolean {
+/** Whether a block is content itself. The codec stands in the third to seventh character: `bafkrei` is raw, `bafybei` dag-pb. */
+export function isLeaf(cid: string): boolean {
   return cid.startsWith('bafkrei')
 }

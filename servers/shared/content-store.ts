@@ -1,4 +1,4 @@
-import { childrenOf, isBlockOf, type Block, type Content } from './content-blocks.js'
+import { childrenOf, isBlockOf, isLeaf, type Block, type Content } from './content-blocks.js'
 import type { SqliteFile } from './database.js'
 
 /**
@@ -20,7 +20,9 @@ export class ContentStore {
       'CREATE TABLE IF NOT EXISTS blocks (cid TEXT NOT NULL UNIQUE, uses INTEGER NOT NULL, bytes BLOB NOT NULL)'
     )
     this.#put = database.prepare<[string, Uint8Array]>(
-      'INSERT INTO blocks (cid, uses, bytes) VALUES (?, 1, ?) ON CONFLICT (cid) DO UPDATE SET uses = uses + 1'
+      // The bytes as well: those that are there may be damaged, and whoever adds is told that the content is kept.
+      `INSERT INTO blocks (cid, uses, bytes) VALUES (?, 1, ?)
+        ON CONFLICT (cid) DO UPDATE SET uses = uses + 1, bytes = excluded.bytes`
     )
     this.#take = database.prepare<[string]>('UPDATE blocks SET uses = uses - 1 WHERE cid = ?')
     this.#drop = database.prepare<[string]>('DELETE FROM blocks WHERE cid = ? AND uses <= 0')
@@ -44,22 +46,35 @@ export class ContentStore {
     return leaves.length === 1 ? only : Buffer.concat(leaves)
   }
 
-  /** Lets go of content; its blocks go with their last use. */
+  /**
+   * Lets go of content; its blocks go with their last use, also where they are damaged. Where a block that links to others
+   * is lost or damaged, what is below it stays, and is unused: to be found by counting anew.
+   */
   remove(cid: string): void {
-    const cids: string[] = []
-    this.#walk(cid, (block) => cids.push(block.cid))
-    for (const one of cids) {
+    const ahead = [cid]
+    for (let one = ahead.pop(); one !== undefined; one = ahead.pop()) {
+      ahead.push(...this.#childrenOf(one))
       this.#take.run(one)
       this.#drop.run(one)
     }
   }
 
-  /** Puts back what is lost or damaged of content that is kept. */
+  /**
+   * Puts back what is lost or damaged of content that is kept. A lost block comes back with the uses that this content has
+   * for it: what else may use it shows only when all are counted anew.
+   */
   repair({ blocks }: Content): void {
+    const lost = new Set<string>()
     for (const { cid, bytes } of blocks) {
-      if (this.#find.get(cid) === undefined) this.#put.run(cid, bytes)
+      if (this.#find.get(cid) === undefined) lost.add(cid)
+      if (lost.has(cid)) this.#put.run(cid, bytes)
       else this.#mend.run(bytes, cid)
     }
+  }
+
+  #childrenOf(cid: string): string[] {
+    const bytes = isLeaf(cid) ? undefined : this.#find.get(cid)?.bytes
+    return bytes !== undefined && isBlockOf(cid, bytes) ? childrenOf({ cid, bytes }) : []
   }
 
   /** Visits the blocks of content from its root on, and answers whether all were there and undamaged. */

@@ -1,4 +1,5 @@
 import type { SqliteFile } from './database.js'
+import { storageFailure } from './storage-failure.js'
 
 interface Work {
   /** Runs in the transaction, and answers what tells its caller. */
@@ -18,7 +19,11 @@ export class GroupCommit {
     this.#database = database
   }
 
-  /** Runs a write that is there wholly or, when it throws, not at all. It must not wait for anything. */
+  /**
+   * Runs a write that is there wholly or, when it throws, not at all. It must not wait for anything.
+   *
+   * @throws ServerError ERR_STORAGE_FULL, DidAuthError ERR_STORE; whatever the write throws
+   */
   write<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(this.#commit)
@@ -28,7 +33,13 @@ export class GroupCommit {
           resolve(result)
         }
       }
-      this.#waiting.push({ run, refuse: reject })
+      this.#waiting.push({
+        run,
+        refuse: (error) => {
+          // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what a write threw is passed on
+          reject(storageFailure(error))
+        }
+      })
     })
   }
 

@@ -3,6 +3,7 @@ import { DidAuthError } from 'express-did-auth'
 import { textInBody, type JsonText } from './json-text.js'
 import { JSON_TYPE, readBytes } from './read-bytes.js'
 import { ServerError } from './server-error.js'
+import { uploadRoom } from './upload-room.js'
 
 /** A JSON string may spell each byte of its text as an escape of six characters. */
 const MAX_ESCAPED = 6
@@ -12,11 +13,16 @@ const ENVELOPE_BYTES = 1_024
  * Reads the text in a JSON body `{"<field>":"…"}`.
  *
  * @param maxBytes - of the text in UTF-8, however it is spelled
- * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE; DidAuthError ERR_JSON
+ * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE; DidAuthError ERR_JSON, ERR_BUSY
  */
-export async function readText(req: IncomingMessage, field: string, maxBytes: number): Promise<JsonText> {
+export async function readText(
+  req: IncomingMessage,
+  field: string,
+  maxBytes: number,
+  room = uploadRoom
+): Promise<JsonText> {
   if (!JSON_TYPE.test(req.headers['content-type'] ?? '')) throw new ServerError('ERR_CONTENT')
-  const body = await readBytes(req, maxBytes * MAX_ESCAPED + ENVELOPE_BYTES, () => tooLarge(maxBytes))
+  const body = await readBytes(req, maxBytes * MAX_ESCAPED + ENVELOPE_BYTES, () => tooLarge(maxBytes), room)
   const text = parseText(body, field)
   if (text === undefined) throw new ServerError('ERR_CONTENT')
   if (text.bytes.length > maxBytes) throw tooLarge(maxBytes)
