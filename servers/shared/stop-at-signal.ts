@@ -4,10 +4,11 @@ import type { Running } from './serve.js'
 
 /** A little less than the 10 s after which many supervisors kill. */
 const STOP_MILLISECONDS = 9_500
+const LOOK_MILLISECONDS = 250
 
 /**
- * Stops what runs by then at SIGTERM or SIGINT, and leaves with exit code 0. Further signals change nothing: at Ctrl-C
- * the terminal sends one and npm passes on another.
+ * Stops what runs by then at SIGTERM or SIGINT, and leaves with exit code 0; also when the npm that started it
+ * was ended. Further signals change nothing: at Ctrl-C the terminal sends one and npm passes on another.
  *
  * @param running - may still grow: a signal may come while servers start
  */
@@ -29,4 +30,20 @@ export function stopAtSignal(running: readonly Running[], log: Logger): void {
   }
   process.on('SIGTERM', (signal) => void stop(signal))
   process.on('SIGINT', (signal) => void stop(signal))
+  whenNpmEnds(() => void stop('SIGTERM'))
+}
+
+/**
+ * npm hands a signal on to the shell between itself and us, and some shells die of it without a word: we would be left
+ * behind with our ports.
+ */
+function whenNpmEnds(end: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return
+  const { ppid } = process
+  const look = setInterval(() => {
+    if (process.ppid === ppid) return
+    clearInterval(look)
+    end()
+  }, LOOK_MILLISECONDS)
+  look.unref()
 }

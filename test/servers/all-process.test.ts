@@ -1,7 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { expressMajor } from '../support/express-major.js'
+import { root } from '../support/packed-package.js'
 import { ask, logIn, me, post } from '../support/server-client.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
@@ -67,6 +70,27 @@ describe('the three servers in one process', () => {
     all.signal('SIGTERM')
     expect(await all.ended).toMatchObject({ code: 0, stderr: '' })
     for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
+  })
+
+  it('stop when npm was ended, whose shell hands no signal on, and without npm only when told', async () => {
+    const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: folder.path }
+    const node = `"${process.execPath}" --import tsx --import ./test/support/server-imports.ts`
+    /** Starts them below a shell, and ends the shell alone. */
+    const orphan = async (env: Record<string, string>): Promise<{ output: () => string; kill: () => void }> => {
+      const options = { cwd: root, env: { PATH: process.env.PATH, ...ports, ...env }, detached: true }
+      const shell = spawn('sh', ['-c', `${node} servers/cli.ts all; true`], options)
+      const kill = (): void => void process.kill(-shell.pid!, 'SIGKILL')
+      let output = ''
+      shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+      while (output.split('"event":"ready"').length < 4) await pause(20)
+      shell.kill('SIGTERM')
+      return { output: () => output, kill }
+    }
+    const [ofNpm, ofNobody] = await Promise.all([orphan({ npm_lifecycle_event: 'start' }), orphan({})])
+    while (!ofNpm.output().includes('"event":"stopped"')) await pause(20)
+    await pause(300)
+    expect(ofNobody.output()).not.toContain('"event":"stopping"')
+    ofNobody.kill()
   })
 
   it('keep their identity and what they acknowledged when they are killed', async () => {
