@@ -3,17 +3,31 @@ const MAX_LOOSE = 512
 
 /** A body as it arrives. */
 export class ArrivingBody {
-  readonly #joined: Buffer[] = []
+  readonly #announcedBytes: number
+  #whole: Buffer | undefined
+  #joined: Buffer[] = []
   #loose: Buffer[] = []
   #size = 0
 
-  /** In bytes. */
+  /** @param announcedBytes - 0 when its length is not known before */
+  constructor(announcedBytes: number) {
+    this.#announcedBytes = announcedBytes
+  }
+
+  /** What has arrived, in bytes. */
   get size(): number {
     return this.#size
   }
 
   add(piece: Buffer): void {
+    const start = this.#size
     this.#size += piece.length
+    if (this.#announcedBytes > piece.length) {
+      // Copied while the processor still has it at hand. What is not yet written to takes no memory.
+      this.#whole ??= Buffer.allocUnsafeSlow(this.#announcedBytes)
+      piece.copy(this.#whole, start)
+      return
+    }
     this.#loose.push(piece)
     if (this.#loose.length < MAX_LOOSE) return
     this.#joined.push(Buffer.concat(this.#loose))
@@ -22,12 +36,14 @@ export class ArrivingBody {
 
   /** Forgets all of it. */
   drop(): void {
-    this.#joined.length = 0
+    this.#whole = undefined
+    this.#joined = []
     this.#loose = []
   }
 
-  /** All of it; the piece itself when there is just one. */
+  /** All of it, once it is there; the piece itself when there is just one. */
   whole(): Buffer {
+    if (this.#whole !== undefined) return this.#whole
     const pieces = [...this.#joined, ...this.#loose]
     const [only] = pieces
     return pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces)

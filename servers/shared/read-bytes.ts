@@ -1,53 +1,54 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
+import { ArrivingBody } from './arriving-body.js'
+import { uploadRoom } from './upload-room.js'
 
 /** Content types of JSON, `application/json` and `application/<anything>+json`. */
 export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
 /**
- * Reads the body of a request, without copying what arrives in one piece.
+ * Reads the body of a request, without copying what arrives in one piece. What arrives at once is bounded, in all requests
+ * together.
  *
- * @param refuse - makes the error for a longer body
- * @throws DidAuthError ERR_JSON when the client goes away in the middle: nobody reads that answer
+ * @param tooLarge - makes the error for a longer body
+ * @throws DidAuthError ERR_BUSY when there is no room; ERR_JSON when the client goes away in the middle: nobody reads that
  */
-export function readBytes(req: IncomingMessage, maxBytes: number, refuse: () => Error): Promise<Buffer> {
+export function readBytes(
+  req: IncomingMessage,
+  maxBytes: number,
+  tooLarge: () => Error,
+  room = uploadRoom
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const announced = Number(req.headers['content-length'] ?? 0)
+    const announcedBytes = Number(req.headers['content-length'] ?? 0)
+    const body = new ArrivingBody(announcedBytes)
+    let isRefused = false
     // The rest is read and dropped: a connection that is cut under a client's hands may swallow the answer.
-    let isTooLarge = announced > maxBytes
-    let whole: Buffer | undefined
-    const chunks: Buffer[] = []
-    let size = 0
-    if (isTooLarge) reject(refuse())
+    const refuse = (error: Error): void => {
+      if (isRefused) return
+      isRefused = true
+      room.give(body.size)
+      body.drop()
+      reject(error)
+    }
+    const onBroken = (): void => {
+      if (!req.readableEnded) refuse(new DidAuthError('ERR_JSON'))
+    }
+    // Gone, or read by somebody else, before anybody listened here.
+    if (req.destroyed || req.readableEnded) refuse(new DidAuthError('ERR_JSON'))
+    else if (announcedBytes > maxBytes) refuse(tooLarge())
     req.on('data', (chunk: Buffer) => {
-      if (isTooLarge) return
-      const start = size
-      size += chunk.length
-      isTooLarge = size > maxBytes
-      if (isTooLarge) {
-        chunks.length = 0
-        whole = undefined
-        reject(refuse())
-        return
-      }
-      if (announced > chunk.length) {
-        // Copied while the processor still has it at hand.
-        whole ??= Buffer.allocUnsafeSlow(announced)
-        chunk.copy(whole, start)
-      } else {
-        chunks.push(chunk)
-      }
+      if (isRefused) return
+      if (body.size + chunk.length > maxBytes) refuse(tooLarge())
+      else if (!room.take(chunk.length)) refuse(new DidAuthError('ERR_BUSY'))
+      else body.add(chunk)
     })
     req.on('end', () => {
-      const [only] = chunks
-      resolve(whole ?? (chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)))
+      if (isRefused) return
+      room.give(body.size)
+      resolve(body.whole())
     })
-    const onBroken = (): void => {
-      if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))
-    }
     req.on('error', onBroken)
     req.on('close', onBroken)
-    // Gone before anybody listened.
-    if (req.destroyed) onBroken()
   })
 }
