@@ -20,7 +20,7 @@ const BODY_ROUTES = ['/request-auth', '/request-signup', '/auth', '/signup', '/r
 const ROUTES = [...BODY_ROUTES, '/me']
 
 /** JSON texts that stand where a string should. `1e999` and the lone surrogate have no JavaScript literal in JSON. */
-const WRONG_VALUES = [
+export const WRONG_VALUES = [
   'null',
   'true',
   'false',
@@ -71,7 +71,7 @@ const FIELDS: [string, (good: GoodParts, value: string) => string][] = [
 
 const ADDRESS = '7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 
-const WRONG_DIDS = [
+export const WRONG_DIDS = [
   'did',
   'did:',
   'did::',
@@ -153,7 +153,7 @@ const base64url = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
 /** JWTs that are wrong in one place each. */
-function wrongJwts({ accessToken, refreshToken }: GoodParts): string[] {
+export function wrongJwts({ accessToken, refreshToken }: GoodParts): string[] {
   const [header = '', payload = '', signature = ''] = accessToken.split('.')
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object
   const headers = [
@@ -216,7 +216,7 @@ function wrongJwts({ accessToken, refreshToken }: GoodParts): string[] {
   ]
 }
 
-const WRONG_AUTHORIZATIONS = [
+export const WRONG_AUTHORIZATIONS = [
   '',
   ' ',
   'DIDAuth',
@@ -237,7 +237,7 @@ const WRONG_AUTHORIZATIONS = [
   `${'DIDAuth '.repeat(1000)}T`
 ]
 
-const WRONG_COOKIES = [
+export const WRONG_COOKIES = [
   '',
   ';',
   '=',
@@ -304,7 +304,7 @@ const WRONG_PATHS = [
 ]
 
 /** Bodies that are no JSON, or are not what their headers say. */
-const WRONG_BODIES: [string, Record<string, string>, string | Buffer][] = [
+export const WRONG_BODIES: [string, Record<string, string>, string | Buffer][] = [
   ['half an object', {}, '{"did":'],
   ['a stray comma', {}, '{"did":"a",}'],
   ['a byte order mark only', {}, Buffer.from([0xef, 0xbb, 0xbf])],
@@ -329,7 +329,7 @@ const WRONG_BODIES: [string, Record<string, string>, string | Buffer][] = [
   ['XML', { 'Content-Type': 'application/xml' }, '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']
 ]
 
-const WRONG_HEADERS: Record<string, string>[] = [
+export const WRONG_HEADERS: Record<string, string>[] = [
   { Host: '' },
   { Host: 'evil.example' },
   { Host: 'a b' },
@@ -365,7 +365,7 @@ const WRONG_HEADERS: Record<string, string>[] = [
   { '': 'a' }
 ]
 
-const METHODS = ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'TRACE', 'PROPFIND', 'get', 'NONSENSE', 'CONNECT']
+export const METHODS = ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'TRACE', 'PROPFIND', 'get', 'NONSENSE', 'CONNECT']
 
 const RAW: [string, string][] = [
   ['no HTTP at all', 'hello\r\n\r\n'],
@@ -464,7 +464,7 @@ export function malformedRequests(good: GoodParts): MalformedRequest[] {
   return requests
 }
 
-function toBytes(method: string, path: string, headers: object, body: string | Buffer): Buffer {
+export function toBytes(method: string, path: string, headers: object, body: string | Buffer): Buffer {
   const bytes = Buffer.from(body)
   const complete: Record<string, string> = {
     Host: 'service.example',
