@@ -1,0 +1,101 @@
+import { numbersFrom } from '../protocol/random-numbers.js'
+import { ask } from './server-client.js'
+import type { Dictionary } from './dictionary.js'
+import { drawWrite, type VaultWrite } from './dictionary.js'
+import { contentOf } from '../../servers/shared/content-blocks.js'
+
+const KEYS = ['a', 'b', 'c']
+/** Few, so that users share some: what one lets go of, another may still have. */
+const CONTENTS = 60
+
+/** The text of a content; some are of many blocks. */
+export function textOf(content: number): string {
+  return `content ${content} `.repeat(content % 20 === 0 ? 30_000 : 20)
+}
+
+const cids = Array.from({ length: CONTENTS }, (_, content) => contentOf(Buffer.from(textOf(content))).cid)
+
+/** A user of a vault, and what was acknowledged. */
+export interface LoadUser {
+  did: string
+  accessToken: string
+  model: Dictionary
+  /** Asked for and never answered: it may have happened, or not. */
+  uncertain: VaultWrite | undefined
+}
+
+/** Users that write without end. */
+export interface VaultLoad {
+  /** Writes that were acknowledged so far. */
+  acknowledged(): number
+  /** Answers that no user should get. */
+  wrongAnswers: string[]
+  /** Asks for nothing more, and waits until every user has an answer, or knows that there is none. */
+  stop(): Promise<void>
+}
+
+let seed = 1
+
+/** Puts a vault under load. A user whose connection breaks gives up, and leaves the last write as uncertain. */
+export function startVaultLoad(url: string, users: readonly LoadUser[]): VaultLoad {
+  const wrongAnswers: string[] = []
+  let acknowledged = 0
+  let isStopping = false
+
+  const live = async (user: LoadUser): Promise<void> => {
+    const draw = numbersFrom((seed += 7919))
+    while (!isStopping) {
+      const write = drawWrite(draw, [user.did], KEYS, CONTENTS)
+      user.uncertain = write
+      const answer = await send(url, user, write).catch(() => undefined)
+      if (answer === undefined) return
+      user.uncertain = undefined
+      if (![200, 201].includes(answer.status)) wrongAnswers.push(`${write.verb}: ${answer.status} ${answer.text}`)
+      else user.model.apply(write)
+      acknowledged += 1
+    }
+  }
+  const lives = users.map(live)
+  return {
+    wrongAnswers,
+    acknowledged: () => acknowledged,
+    stop: async () => {
+      isStopping = true
+      await Promise.all(lives)
+    }
+  }
+}
+
+function send(url: string, { accessToken }: LoadUser, { verb, key, place, content }: VaultWrite) {
+  const [method, path] = {
+    add: ['POST', `/${key}`],
+    replaceAll: ['PUT', `/${key}`],
+    replace: ['PUT', `/${key}/${cids[place]!}`],
+    removeAll: ['DELETE', `/${key}`],
+    remove: ['DELETE', `/${key}/${cids[place]!}`]
+  }[verb] as [string, string]
+  const body = method === 'DELETE' ? {} : { body: JSON.stringify({ content: textOf(content) }) }
+  const headers = { Authorization: `DIDAuth ${accessToken}`, 'Content-Type': 'application/json' }
+  return ask(url + path, { method, headers, ...body })
+}
+
+/** What was acknowledged and is no longer so, or is there by halves. What was uncertain is settled in the model. */
+export async function findVaultLosses(url: string, users: readonly LoadUser[]): Promise<string[]> {
+  const losses: string[] = []
+  await Promise.all(
+    users.map(async (user) => {
+      const found = new Map<string, string>()
+      for (const key of KEYS) found.set(key, (await ask(`${url}/${user.did}/${key}`)).text)
+      const expectedOf = (key: string): string => JSON.stringify(user.model.find(user.did, key).map(textOf))
+      if (user.uncertain !== undefined && found.get(user.uncertain.key) !== expectedOf(user.uncertain.key)) {
+        user.model.apply(user.uncertain)
+      }
+      user.uncertain = undefined
+      for (const key of KEYS) {
+        const text = found.get(key) ?? ''
+        if (text !== expectedOf(key)) losses.push(`${text.slice(0, 80)} for ${expectedOf(key).slice(0, 80)}`)
+      }
+    })
+  )
+  return losses
+}
