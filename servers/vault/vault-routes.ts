@@ -2,6 +2,7 @@ import { canonicalDid, type RequireDid } from 'express-did-auth'
 import { isDid } from 'express-did-auth/protocol'
 import type { Express, Request, RequestHandler, Response } from 'express'
 import { readText } from '../shared/read-text.js'
+import { storageFailure } from '../shared/storage-failure.js'
 import type { DiskSpace } from './disk-space.js'
 import { entryReader, type EntryReaderParts } from './entry-reader.js'
 import type { Quota } from './quota.js'
@@ -37,7 +38,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
         try {
           await answer(req, res)
         } catch (error) {
-          sendError(req, res, error)
+          sendError(req, res, storageFailure(error))
         }
       }
       // Only the log can have failed now.

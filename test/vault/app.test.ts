@@ -131,7 +131,7 @@ describe('the log of the vault', () => {
 })
 
 describe('a write or read whose database fails', () => {
-  it('is 500 without a word about it', async () => {
+  it('is 503 without a word about it', async () => {
     const { listener, database, log } = await testVault()
     const user = await VaultUser.logIn(listener, walletOf(1))
     database.exec('DROP TABLE entries')
@@ -143,8 +143,9 @@ describe('a write or read whose database fails', () => {
       await user.get('keys'),
       await user.get('backup')
     ]) {
-      expect([answer.status, answer.text]).toEqual([500, 'Internal error'])
+      expect([answer.status, answer.text]).toEqual([503, 'Store unavailable, try again'])
       expect(answer.headers).not.toHaveProperty('etag')
+      expect(answer.headers['retry-after']).toBe('5')
     }
     expect(log().filter(({ event }) => event === 'request-failed')).toHaveLength(6)
   })

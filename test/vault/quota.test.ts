@@ -165,4 +165,23 @@ describe('the disk', () => {
     expect(percent).toBeGreaterThan(0)
     expect(percent).toBeLessThan(100)
   })
+
+  it('that is full under a write is 507, reading goes on, and there is no need to restart: 20 times', async () => {
+    const user = await startUser({})
+    await user.post('a', 'kept').expect(201)
+    for (let round = 0; round < 20; round += 1) {
+      vault.database.exec('VACUUM')
+      const pages = vault.database.pragma('page_count', { simple: true }) as number
+      vault.database.pragma(`max_page_count = ${pages}`)
+      const content = `${round} `.padEnd(400_000, 'x')
+      await user.put('a', content).expect(507, 'Storage full')
+      await user.post('b', content).expect(507, 'Storage full')
+      await user.read('a').expect(200, ['kept'])
+      expect((await user.get('storage')).body).toMatchObject({ used: 4, usedEntries: 1 })
+      expect(blockCount(vault)).toBe(1)
+      vault.database.pragma('max_page_count = 1000000')
+      await user.post('b', content).expect(201)
+      await user.delete('b').expect(200)
+    }
+  })
 })
