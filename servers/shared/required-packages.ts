@@ -1,3 +1,6 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { ServerName } from './read-env.js'
 import { StartError } from './start-error.js'
 
@@ -25,28 +28,47 @@ export function requiredPackages(servers: readonly ServerName[], hasIpfsNode: bo
   return [...new Set([...OF_ALL, ...own, ...(asksNode ? [OF_IPFS_NODE] : [])])].sort()
 }
 
+/** Older major versions that do as well. A newer one may. */
+const LEAST_MAJOR: Readonly<Record<string, number>> = { express: 4 }
+
 /**
  * Looks for packages before anything imports them, so that whoever starts a server first reads a command and not a stack.
  *
- * @throws StartError naming every package that is missing
+ * @param majorOf - the major version that is installed; an old one may lie there for the sake of another package
+ * @throws StartError naming every package that is missing or too old
  */
 export function assertPackagesInstalled(
   packages: readonly string[],
-  resolve: (name: string) => unknown = resolveHere
+  majorOf: (name: string) => number | undefined = installedMajor
 ): void {
   const missing = packages.filter((versioned) => {
-    try {
-      resolve(versioned.replace(/@\d+$/, ''))
-      return false
-    } catch {
-      return true
-    }
+    const [, name = '', wanted = ''] = /^(.+)@(\d+)$/.exec(versioned) ?? []
+    const major = majorOf(name)
+    return major === undefined || major < (LEAST_MAJOR[name] ?? Number(wanted))
   })
   if (missing.length === 0) return
   const what = missing.length === 1 ? 'the package' : 'the packages'
   throw new StartError(`The servers need ${what} ${missing.join(', ')}: npm install ${missing.join(' ')}`)
 }
 
-function resolveHere(name: string): string {
-  return import.meta.resolve(name)
+function installedMajor(name: string): number | undefined {
+  try {
+    let folder = dirname(fileURLToPath(import.meta.resolve(name)))
+    // Some have a package.json further in, which only says what kind of modules there are.
+    while (versionIn(folder) === undefined && folder !== dirname(folder)) folder = dirname(folder)
+    return Number.parseInt(versionIn(folder) ?? '')
+  } catch {
+    return undefined
+  }
+}
+
+function versionIn(folder: string): string | undefined {
+  const file = join(folder, 'package.json')
+  if (!existsSync(file)) return undefined
+  const { version } = parsePackage(readFileSync(file, 'utf8'))
+  return version
+}
+
+function parsePackage(text: string): { version?: string } {
+  return JSON.parse(text) as { version?: string }
 }

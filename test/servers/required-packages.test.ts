@@ -68,21 +68,38 @@ describe('requiredPackages', () => {
 })
 
 describe('assertPackagesInstalled', () => {
-  it('is silent when all are there', () => {
-    const asked: string[] = []
-    assertPackagesInstalled(['@ipld/dag-pb@4', 'cors@2'], (name) => asked.push(name))
-    expect(asked).toEqual(['@ipld/dag-pb', 'cors'])
+  const needed = ['@ipld/dag-pb@4', 'cors@2', 'express@5']
+  const installed = { '@ipld/dag-pb': 4, cors: 2, express: 5 }
+  const withMajors = (majors: Record<string, number | undefined>) => (): void => {
+    assertPackagesInstalled(needed, (name) => majors[name])
+  }
+
+  it('is silent when all are there, or newer, and where Express is one major version older', () => {
+    expect(withMajors(installed)).not.toThrow()
+    expect(withMajors({ ...installed, cors: 3 })).not.toThrow()
+    expect(withMajors({ ...installed, express: 4 })).not.toThrow()
   })
 
-  it('names what is missing and the command that installs it', () => {
-    const without =
-      (...missing: string[]) =>
-      (): void => {
-        assertPackagesInstalled(['cors@2', 'pino@10', 'zod@4'], (name) => {
-          if (missing.includes(name)) throw new Error('not found')
-        })
-      }
-    expect(without('pino')).toThrow('The servers need the package pino@10: npm install pino@10')
-    expect(without('cors', 'zod')).toThrow('The servers need the packages cors@2, zod@4: npm install cors@2 zod@4')
+  it('names what is missing or too old, and the command that installs it', () => {
+    const sentence = 'The servers need the package cors@2: npm install cors@2'
+    expect(withMajors({ ...installed, cors: undefined })).toThrow(sentence)
+    expect(withMajors({ ...installed, cors: 1 })).toThrow(sentence)
+    expect(withMajors({ cors: 2, express: 3 })).toThrow(
+      'The servers need the packages @ipld/dag-pb@4, express@5: npm install @ipld/dag-pb@4 express@5'
+    )
+  })
+
+  it('finds the versions that are installed here', () => {
+    const all = requiredPackages(['relay', 'vault'], true)
+    expect(() => {
+      assertPackagesInstalled(all)
+    }).not.toThrow()
+    const tooNew = all.map((name) => name.replace(/\d+$/, (major) => String(Number(major) + 1)))
+    expect(() => {
+      assertPackagesInstalled(tooNew.filter((name) => !name.startsWith('express@')))
+    }).toThrow(`npm install ${tooNew.filter((name) => !name.startsWith('express@')).join(' ')}`)
+    expect(() => {
+      assertPackagesInstalled(['no-such-package@1'])
+    }).toThrow('npm install no-such-package@1')
   })
 })
