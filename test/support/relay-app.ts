@@ -13,8 +13,10 @@ import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
 import { jsonLog } from '../../servers/shared/json-log.js'
 import { readEnv, type ServerEnv } from '../../servers/shared/read-env.js'
 import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
-import { es256kBy, es256kRecoverableBy, jwtByHand } from './credentials.js'
+import { loginCredential } from './relay-login.js'
 import { walletOf, type TestWallet } from './wallet.js'
+
+export { loginCredential, loginPayload } from './relay-login.js'
 
 /** When a test begins, in seconds: far from the real time, so that nobody reads the real clock unseen. */
 export const START_SECONDS = 1_800_000_000
@@ -109,29 +111,6 @@ export async function startTestRelay(
 export async function requestChallenge({ listener }: ServerApp, did: string): Promise<string> {
   const { body } = await request(listener).post('/request-auth').send({ did }).expect(200)
   return (body as { challenge: string }).challenge
-}
-
-/** The payload of a login credential with nothing that published clients leave out. */
-export function loginPayload(did: string, challenge: unknown): Record<string, unknown> & { vc: object } {
-  return {
-    iss: did,
-    vc: {
-      '@context': ['https://www.w3.org/2018/credentials/v1'],
-      type: ['VerifiableCredential'],
-      credentialSubject: { claims: [{ claimType: 'challenge', claimValue: challenge }] }
-    }
-  }
-}
-
-/** A login credential put together by hand. */
-export function loginCredential(
-  { did, privateKey }: Pick<TestWallet, 'did' | 'privateKey'>,
-  challenge: unknown,
-  changes: Record<string, unknown> = {},
-  alg: 'ES256K' | 'ES256K-R' = 'ES256K'
-): string {
-  const sign = alg === 'ES256K' ? es256kBy(privateKey) : es256kRecoverableBy(privateKey)
-  return jwtByHand({ alg, typ: 'JWT' }, { ...loginPayload(did, challenge), ...changes }, sign)
 }
 
 /** Logs a wallet in and answers its token. */

@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readdirSync, readFileSync } from 'node:fs'
+import { setImmediate as nextRound } from 'node:timers/promises'
+import request from 'supertest'
+import {
+  getFile,
+  logIn,
+  loginCredential,
+  postFile,
+  requestChallenge,
+  startTestRelay,
+  TestClock,
+  type TestRelay,
+  type TestRelayOptions
+} from '../support/relay-app.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { walletOf } from '../support/wallet.js'
+
+const DAY_SECONDS = 86_400
+const wallet = walletOf(1)
+const folder = { path: '', remove: (): void => undefined }
+let clock = new TestClock()
+let relay: TestRelay
+
+const start = async (env: Record<string, string> = {}, options: TestRelayOptions = {}) => {
+  relay = await startTestRelay(env, { clock, folder: folder.path, ...options })
+}
+const restart = async (env: Record<string, string> = {}) => {
+  await relay.end()
+  await start(env)
+}
+const posted = async (file: string) => (await postFile(relay, await logIn(relay, wallet), file)).body.cid as string
+const statusOf = async (cid: string) => (await getFile(relay, await logIn(relay, wallet), cid)).status
+const rows = (table: string) => relay.database.prepare(`SELECT count(*) FROM ${table}`).pluck().get()
+
+/** Waits until the sweep of the start has left so many files. */
+async function sweptTo(files: number): Promise<void> {
+  while (rows('files') !== files) await nextRound()
+}
+
+beforeEach(async () => {
+  Object.assign(folder, temporaryFolder())
+  clock = new TestClock()
+  await start()
+})
+
+afterEach(async () => {
+  await relay.end()
+  folder.remove()
+})
+
+describe('a restart', () => {
+  it('brings back every file that may still be fetched, as it was', async () => {
+    const old = await posted('old')
+    clock.seconds += 10
+    const texts = ['', 'a"\\\n\u0000é💥\u2028', 'b'.repeat(700_000)]
+    const cids = await Promise.all(texts.map(posted))
+    clock.seconds += DAY_SECONDS - 10
+    await restart()
+    const token = await logIn(relay, wallet)
+    for (const [index, cid] of cids.entries()) {
+      expect((await getFile(relay, token, cid)).body).toEqual({ file: texts[index] })
+    }
+    expect(await statusOf(old)).toBe(404)
+    clock.seconds += 10
+    expect(await statusOf(cids[0]!)).toBe(404)
+  })
+
+  it('brings the newest back where not all fit', async () => {
+    const cids: string[] = []
+    for (const mark of ['1', '2', '3', '4']) {
+      cids.push(await posted(mark.repeat(100_000)))
+      clock.seconds += 1
+    }
+    await restart({ RELAY_MAX_MEMORY_BYTES: '250000' })
+    expect(await Promise.all(cids.map(statusOf))).toEqual([404, 404, 200, 200])
+    // And still lets the least recently used go first.
+    await statusOf(cids[2]!)
+    await posted('5'.repeat(100_000))
+    expect(await Promise.all(cids.map(statusOf))).toEqual([404, 404, 200, 404])
+  })
+
+  it('counts what came back for nobody, until it is posted once more', async () => {
+    await posted('a'.repeat(100))
+    await restart({ RELAY_MAX_BYTES_PER_DID: '100' })
+    const token = await logIn(relay, wallet)
+    expect((await postFile(relay, token, 'b')).status).toBe(200)
+    expect((await postFile(relay, token, 'a'.repeat(100))).status).toBe(507)
+  })
+
+  it('leaves out what is damaged, and a new post brings it back', async () => {
+    const [good, bad] = [await posted('good'), await posted('bad')]
+    relay.database.prepare('UPDATE blocks SET bytes = ? WHERE cid = ?').run(Buffer.from('worse'), bad)
+    await restart()
+    expect([await statusOf(good), await statusOf(bad)]).toEqual([200, 404])
+    expect(await posted('bad')).toBe(bad)
+    expect(await statusOf(bad)).toBe(200)
+  })
+
+  it('remembers which challenges were used', async () => {
+    const jwt = loginCredential(wallet, await requestChallenge(relay, wallet.did))
+    await request(relay.listener).post('/auth').send({ jwt }).expect(200)
+    await restart()
+    const { text } = await request(relay.listener).post('/auth').send({ jwt }).expect(401)
+    expect(text).toBe('Invalid challenge response: used')
+  })
+})
+
+describe('RELAY_STORE_TTL_SECONDS', () => {
+  it('is 30 days by default, from the last post on; then blocks and rows go', async () => {
+    const once = await posted('once'.repeat(100_000))
+    const twice = await posted('twice')
+    clock.seconds += 10
+    expect(await posted('twice')).toBe(twice)
+    expect([rows('files'), rows('blocks')]).toEqual([2, 4])
+    clock.seconds += 30 * DAY_SECONDS - 11
+    await restart()
+    expect([rows('files'), rows('blocks')]).toEqual([2, 4])
+    expect(await statusOf(once)).toBe(404)
+    clock.seconds += 1
+    await restart()
+    await sweptTo(1)
+    expect([rows('files'), rows('blocks')]).toEqual([1, 1])
+    expect(relay.database.prepare('SELECT bytes FROM totals').pluck().get()).toBe(5)
+    clock.seconds += 10
+    await restart()
+    await sweptTo(0)
+    expect([rows('files'), rows('blocks')]).toEqual([0, 0])
+  })
+
+  it('drops any number of files in one sweep, and makes room for others', async () => {
+    await restart({ RELAY_MAX_STORE_BYTES: '1000' })
+    const token = await logIn(relay, wallet)
+    for (let index = 0; index < 100; index += 1) await postFile(relay, token, `file ${index}`.padEnd(10))
+    expect((await postFile(relay, token, 'b')).status).toBe(507)
+    clock.seconds += 30 * DAY_SECONDS
+    await restart({ RELAY_MAX_STORE_BYTES: '1000' })
+    await sweptTo(0)
+    expect(await statusOf(await posted('b'.repeat(1_000)))).toBe(200)
+  })
+
+  it('keeps blocks that another file has as well', async () => {
+    const block = 'a'.repeat(262_144)
+    await posted(`${block}b`)
+    clock.seconds += 10
+    await posted(`${block}c`)
+    expect([rows('files'), rows('blocks')]).toEqual([2, 5])
+    clock.seconds += 30 * DAY_SECONDS - 10
+    await restart()
+    await sweptTo(1)
+    expect([rows('files'), rows('blocks')]).toEqual([1, 3])
+  })
+})
+
+describe('the database', () => {
+  it('holds neither the DID of a user nor a token', async () => {
+    const token = await logIn(relay, wallet)
+    await postFile(relay, token, 'hello')
+    relay.database.pragma('wal_checkpoint(TRUNCATE)')
+    const bytes = Buffer.concat(readdirSync(folder.path).map((name) => readFileSync(`${folder.path}/${name}`)))
+    expect(bytes.includes('hello')).toBe(true)
+    for (const secret of [wallet.did.slice(-40), token, token.split('.')[2]!])
+      expect(bytes.includes(secret)).toBe(false)
+  })
+})

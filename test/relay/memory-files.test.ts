@@ -1,0 +1,56 @@
+import { describe, expect, it } from '@jest/globals'
+import { MemoryFiles } from '../../servers/relay/memory-files.js'
+
+const fileOf = (cid: string, byteCount: number) => ({ cid, byteCount, answer: Buffer.alloc(byteCount, cid) })
+
+describe('MemoryFiles', () => {
+  it('drops what has ended, and frees it for its holders', () => {
+    const files = new MemoryFiles({ maxBytes: 1_000_000, ttlSeconds: 10 })
+    files.keep(fileOf('a', 100), 'did:1', 0)
+    files.keep(fileOf('a', 100), 'did:2', 5)
+    files.keep(fileOf('b', 50), 'did:1', 6)
+    expect([files.heldBytes('did:1', 'c', 14), files.heldBytes('did:2', 'c', 14)]).toEqual([150, 100])
+    expect([files.heldBytes('did:1', 'c', 15), files.heldBytes('did:2', 'c', 15)]).toEqual([50, 0])
+    expect(files.has('a')).toBe(false)
+    expect(files.heldBytes('did:1', 'c', 16)).toBe(0)
+  })
+
+  it('frees what had to go for its holders', () => {
+    const files = new MemoryFiles({ maxBytes: 30_000, ttlSeconds: 10 })
+    files.keep(fileOf('a', 10_000), 'did:1', 0)
+    files.keep(fileOf('b', 10_000), 'did:2', 0)
+    expect(files.find('a', 1)).toBeDefined()
+    files.keep(fileOf('c', 10_000), 'did:2', 0)
+    expect([files.has('a'), files.has('b'), files.has('c')]).toEqual([true, false, true])
+    expect([files.heldBytes('did:1', '', 1), files.heldBytes('did:2', '', 1)]).toEqual([10_000, 10_000])
+  })
+
+  it('does not count the file that is about to be posted once more', () => {
+    const files = new MemoryFiles({ maxBytes: 30_000, ttlSeconds: 10 })
+    files.keep(fileOf('a', 100), 'did:1', 0)
+    files.keep(fileOf('b', 10), 'did:1', 0)
+    expect(files.heldBytes('did:1', 'a', 1)).toBe(10)
+    expect(files.heldBytes('did:2', 'a', 1)).toBe(0)
+  })
+
+  it('stays within its bytes, those of its holders included, and ends empty', () => {
+    const files = new MemoryFiles({ maxBytes: 100_000, ttlSeconds: 10 })
+    for (let round = 0; round < 2_000; round += 1) {
+      files.keep(fileOf(`file ${round % 130}`, 1_000), `did:${round % 170}`, Math.floor(round / 100))
+    }
+    const kept = Array.from({ length: 130 }, (_, index) => files.has(`file ${index}`)).filter(Boolean)
+    expect(kept.length).toBeGreaterThan(30)
+    expect(kept.length * 2_000).toBeLessThan(100_000)
+    files.dropEnded(100)
+    const held = Array.from({ length: 170 }, (_, index) => files.heldBytes(`did:${index}`, '', 100))
+    expect(held).toEqual(Array<number>(170).fill(0))
+  })
+
+  it('knows what cannot fit', () => {
+    const files = new MemoryFiles({ maxBytes: 20_000, ttlSeconds: 10 })
+    expect(files.canHold(fileOf('a', 10_000))).toBe(true)
+    expect(files.canHold(fileOf('a', 11_000))).toBe(false)
+    // A slice keeps all of its memory alive.
+    expect(files.canHold({ answer: Buffer.alloc(11_000).subarray(0, 10) })).toBe(false)
+  })
+})
