@@ -96,8 +96,9 @@ export class RelayAuth {
     { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number },
     nowSeconds: number
   ): Promise<void> {
-    // To the store, this challenge is one use in a window of its own.
-    const use = { service: this.#parts.serviceUrl, did: challenge, window: slot, flow: 'logIn', useCount: 0 } as const
+    // To the store, this challenge is one use in a window of its own. Not under the URL of this service: the challenge
+    // would be good under another one as well.
+    const use = { service: 'relay', did: challenge, window: slot, flow: 'logIn', useCount: 0 } as const
     const outcome = await this.#parts.store
       .useChallenge({ ...use, spendsBoth: false, nowSeconds, expiresAtSeconds })
       .catch((cause: unknown) => {

@@ -1,0 +1,28 @@
+import { loginCredential } from './relay-login.js'
+import { ask, post, type Answer } from './server-client.js'
+import type { TestWallet } from './wallet.js'
+
+/** A credential that is good for one login at a relay that runs. */
+export async function relayCredential(url: string, wallet: TestWallet): Promise<string> {
+  const { status, text } = await post(`${url}/request-auth`, { did: wallet.did })
+  if (status !== 200) throw new Error(`challenge: ${status} ${text}`)
+  return loginCredential(wallet, (JSON.parse(text) as { challenge: string }).challenge)
+}
+
+/** Logs a wallet in at a relay that runs, and answers its token. */
+export async function relayLogIn(url: string, wallet: TestWallet): Promise<string> {
+  const { status, text } = await post(`${url}/auth`, { jwt: await relayCredential(url, wallet) })
+  if (status !== 200) throw new Error(`login: ${status} ${text}`)
+  return (JSON.parse(text) as { token: string }).token
+}
+
+/** Posts a file and answers its cid. */
+export async function relayPost(url: string, token: string, file: string): Promise<string> {
+  const { status, text } = await post(`${url}/file`, { file }, { Authorization: token })
+  if (status !== 200) throw new Error(`post: ${status} ${text}`)
+  return (JSON.parse(text) as { cid: string }).cid
+}
+
+export function relayGet(url: string, token: string, cid: string): Promise<Answer> {
+  return ask(`${url}/file/${cid}`, { headers: { Authorization: token } })
+}
