@@ -85,28 +85,35 @@ const startedAt = performance.now()
 const subjects = [subject(SMALL), subject(LARGE)]
 console.log(`filled ${SMALL} and ${LARGE} entries in ${Math.round((performance.now() - startedAt) / 1e3)} s`)
 
-/** Microseconds of one call, as the median of rounds that alternate between the two. */
-async function measure(calls: number, call: (subject: Subject, number: number) => Promise<unknown>): Promise<number[]> {
-  const times = subjects.map((): number[] => [])
+/** Microseconds of one call, of this process's CPU and by the clock: medians of rounds that alternate between the two. */
+async function measure(
+  calls: number,
+  call: (subject: Subject, number: number) => Promise<unknown>
+): Promise<{ cpu: number; clock: number }[]> {
+  const rounds = subjects.map((): { cpu: number[]; clock: number[] } => ({ cpu: [], clock: [] }))
   let number = 0
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const [place, one] of subjects.entries()) {
-      const from = performance.now()
+      const cpuBefore = process.cpuUsage()
+      const startedAt = performance.now()
       for (let count = 0; count < calls; count += 1) await call(one, number + count)
-      times[place]!.push(((performance.now() - from) * 1e3) / calls)
+      rounds[place]!.clock.push(((performance.now() - startedAt) * 1e3) / calls)
+      const { user, system } = process.cpuUsage(cpuBefore)
+      rounds[place]!.cpu.push((user + system) / calls)
     }
     number += calls
   }
-  return times.map(median)
+  return rounds.map(({ cpu, clock }) => ({ cpu: median(cpu), clock: median(clock) }))
 }
 
-const print = (what: string, [small = 0, large = 0]: number[], goal: number): void => {
-  const ratio = (large / small).toFixed(2)
-  console.log(
-    `${what}: ${small.toFixed(1)} µs at ${SMALL}, ${large.toFixed(1)} µs at ${LARGE}: ${ratio} × (goal ${goal} ×)`
-  )
+function print(what: string, goal: number, [small, large]: { cpu: number; clock: number }[]): void {
+  for (const unit of ['cpu', 'clock'] as const) {
+    const [before = 0, after = 0] = [small?.[unit], large?.[unit]]
+    const ratio = (after / before).toFixed(2)
+    console.log(`${what}, ${unit}: ${before.toFixed(1)} µs, ${after.toFixed(1)} µs: ${ratio} × (goal ${goal} ×)`)
+  }
 }
 
-print('P7 read', await measure(READS, ({ read, entryCount }, number) => read(spread(number, entryCount))), 2.5)
-print('P7 write', await measure(WRITES, ({ write }, number) => write(number)), 1.5)
+print('P7 read', 2.5, await measure(READS, ({ read, entryCount }, number) => read(spread(number, entryCount))))
+print('P7 write', 1.5, await measure(WRITES, ({ write }, number) => write(number)))
 for (const { database } of subjects) database.close()
