@@ -26,8 +26,8 @@ export interface EntriesAnswer<Entry> {
 /** An answer of which every entry was read once, so that it can be promised. */
 export interface CheckedAnswer {
   byteCount: number
-  /** All of it, when it is small; read once more when it is not. */
-  chunks: Iterable<Buffer> | AsyncIterable<Buffer>
+  /** All of it, when it is small; else its parts, which are read once more. */
+  text: Buffer | AsyncIterable<Buffer>
 }
 
 /**
@@ -52,21 +52,21 @@ export async function checkEntries<Entry>(answer: EntriesAnswer<Entry>): Promise
   }
   const end = Buffer.from(answer.end)
   byteCount += end.length
-  return { byteCount, chunks: byteCount > MAX_HELD_BYTES ? chunksOf(answer) : [Buffer.concat([...held, end])] }
+  return { byteCount, text: byteCount > MAX_HELD_BYTES ? chunksOf(answer) : Buffer.concat([...held, end]) }
 }
 
 /**
  * Sends a checked answer, no faster than it is taken: what is held for a reader is one entry, however large the answer.
  * An entry that has gone meanwhile breaks the connection, because its length was promised.
  */
-export async function sendChecked(req: Request, res: Response, { byteCount, chunks }: CheckedAnswer): Promise<void> {
+export async function sendChecked(req: Request, res: Response, { byteCount, text }: CheckedAnswer): Promise<void> {
   res.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': byteCount })
-  if (req.method === 'HEAD') {
-    res.end()
+  if (text instanceof Buffer || req.method === 'HEAD') {
+    res.end(text instanceof Buffer ? text : undefined)
     return
   }
   try {
-    await pipeline(chunks, res)
+    await pipeline(text, res)
   } catch (error) {
     const isReaderGone = codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
     if (!isReaderGone && !(error instanceof EntryGone)) throw error

@@ -57,13 +57,10 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     const isKnown = isDid(paramOf(req, 'did')) && isKey(key)
     const idsNow = () => (isKnown ? index.list(did, key) : [])
     res.setHeader('Cache-Control', 'no-cache')
-    res.setHeader('ETag', etagOf(idsNow()))
-    if (req.fresh) {
+    if (req.headers['if-none-match'] !== undefined && isFresh(req, res, etagOf(idsNow()))) {
       res.status(304).end()
       return
     }
-    // What is refused has no validator.
-    res.removeHeader('ETag')
     const read = entryReader(reading, did)
     const checked = await checkAtOneMoment(idsNow, (ids) => listAnswer(read, key, ids))
     res.setHeader('ETag', etagOf(checked.entries))
@@ -127,6 +124,15 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
 function paramOf({ params }: Request, name: string): string {
   const value = params[name]
   return typeof value === 'string' ? value : ''
+}
+
+/** Whether whoever asks has this already. */
+function isFresh(req: Request, res: Response, etag: string): boolean {
+  // Express compares with the header of the answer; what is refused later must not have one.
+  res.setHeader('ETag', etag)
+  const { fresh } = req
+  if (!fresh) res.removeHeader('ETag')
+  return fresh
 }
 
 /** The canonical DID of the user, whom there always is behind requireDid. */
