@@ -34,6 +34,7 @@ export class PinIntents {
   readonly #unwant
   readonly #find
   readonly #due
+  readonly #lastRevision
   readonly #countOpen
   readonly #finishPin
   readonly #finishUnpin
@@ -69,7 +70,10 @@ export class PinIntents {
       `SELECT cid FROM vault_pins WHERE state <> 'pinned' AND retry_at_seconds <= ?
        ORDER BY retry_at_seconds, revision LIMIT ?`
     )
-    this.#countOpen = database.prepare<[], number>("SELECT count(*) FROM vault_pins WHERE state <> 'pinned'").pluck()
+    this.#lastRevision = database.prepare<[], number | null>('SELECT max(revision) FROM vault_pins').pluck()
+    this.#countOpen = database
+      .prepare<[number], number>("SELECT count(*) FROM vault_pins WHERE state <> 'pinned' AND revision <= ?")
+      .pluck()
     this.#finishPin = database.prepare<[number]>(
       `UPDATE vault_pins SET state = 'pinned', attempts = 0, retry_at_seconds = 0
        WHERE revision = ? AND state = 'pin'`
@@ -123,9 +127,14 @@ export class PinIntents {
     return this.#due.all(nowSeconds, limit).map(({ cid }) => cid)
   }
 
-  /** How many cids wait for something to be done. */
-  countOpen(): number {
-    return this.#countOpen.get() ?? 0
+  /** The last change of mind so far. */
+  lastRevision(): number {
+    return this.#lastRevision.get() ?? 0
+  }
+
+  /** How many cids wait for something to be done, since changes of mind up to this one. */
+  countOpen(untilRevision = this.lastRevision()): number {
+    return this.#countOpen.get(untilRevision) ?? 0
   }
 
   /** Runs changes in a transaction of their own, together with others. */

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { checkBlocks } from './check-blocks.js'
 import { checkContents } from './check-contents.js'
 import { checkOwners } from './check-owners.js'
@@ -13,6 +14,8 @@ export interface ReconcileParts extends PinCheckParts {
 
 /** The outbox goes on as long as it gets something done in so many milliseconds. */
 const DRAIN_MILLISECONDS = 60_000
+/** What a server beside us has in hand is done by then. */
+const SERVER_MILLISECONDS = 2_000
 
 /**
  * Compares index, content, counters and pins with each other and with the node, and puts right what is wrong: also beside
@@ -41,12 +44,18 @@ export async function reconcile(parts: ReconcileParts, out: (line: string) => vo
 }
 
 async function drain({ intents, outbox, isDryRun }: ReconcileParts): Promise<Finding> {
-  let pending = intents.countOpen()
+  // What a server beside us wants from now on is its own to do.
+  const now = intents.lastRevision()
+  let pending = intents.countOpen(now)
+  if (isDryRun && pending > 0) {
+    await pause(SERVER_MILLISECONDS)
+    pending = intents.countOpen(now)
+  }
   if (outbox !== undefined && !isDryRun) {
     for (let before = Infinity; pending > 0 && pending < before;) {
       before = pending
       await outbox.drain(DRAIN_MILLISECONDS)
-      pending = intents.countOpen()
+      pending = intents.countOpen(now)
     }
   }
   // Without a node, what it once pinned is nobody's fault.

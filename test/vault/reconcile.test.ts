@@ -216,6 +216,23 @@ describe('reconcile', () => {
     expect(node.pins.size).toBe(5)
   })
 
+  it('leaves to the server what it wants while the outbox drains', async () => {
+    await fill()
+    node.fault = (verb, cid) => {
+      if (verb === 'add' && cid !== later) {
+        inside.intents.want(later)
+        return undefined
+      }
+      return cid === later ? 'ERR_NODE_NONSENSE' : undefined
+    }
+    const later = contentOf(Buffer.from('later')).cid
+    const { cid } = contentOf(Buffer.from('one'))
+    node.pins.delete(cid)
+    const { isInOrder, lines } = await run()
+    expect(inside.intents.isOpen(later)).toBe(true)
+    expect({ isInOrder, last: lines[5] }).toEqual({ isInOrder: true, last: 'outbox: nothing pending' })
+  })
+
   it('repairs beside a server that writes all the time, and spoils nothing', async () => {
     await fill()
     const server = open()
