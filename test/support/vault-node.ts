@@ -7,6 +7,8 @@ export class VaultNode implements IpfsNode {
   readonly pins = new Set<string>()
   /** How every call fails; undefined when none does. */
   fault: ServerErrorCode | undefined
+  /** What every call waits for before it does anything. */
+  gate: Promise<void> = Promise.resolve()
   /** Cids that were asked for, in order. */
   readonly reads: string[] = []
 
@@ -40,6 +42,7 @@ export class VaultNode implements IpfsNode {
 
   async #call(): Promise<void> {
     await new Promise(setImmediate)
+    await this.gate
     if (this.fault !== undefined) throw new ServerError(this.fault)
   }
 }
