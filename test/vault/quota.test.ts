@@ -100,6 +100,15 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () => {
     await user.post('a', '5').expect(201)
   })
 
+  it('when it was lowered, lets a user replace and not add', async () => {
+    let user = await startUser({})
+    for (const key of ['a', 'b', 'c']) await user.post(key, key).expect(201)
+    user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '1' }, vault)
+    await user.put('a', 'new').expect(200)
+    await user.post('a', 'more').expect(507, 'Storage full: 4 entries with this, at most 1')
+    await user.read('a').expect(200, ['new'])
+  })
+
   it('answers its code where the client asks for RFC 9457', async () => {
     const user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '1' })
     await user.post('a', '1').expect(201)
