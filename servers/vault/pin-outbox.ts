@@ -170,7 +170,6 @@ export class PinOutbox {
   }
 
   #fail(error: unknown): void {
-    if (this.#isStopping) return
     if (error instanceof ServerError && (error.code === 'ERR_NODE_NONSENSE' || error.code === 'ERR_CONTENT_LOST')) {
       this.#log.error({ event: 'pin-failed', reason: error.code }, 'a pin waits')
       return

@@ -286,8 +286,12 @@ describe('stop', () => {
     await stopped
     expect(one.intents.find('a')?.state).toBe('pin')
     one.database.close()
+    const commit = jest.spyOn(one.intents, 'commit')
+    const find = jest.spyOn(one.intents, 'find')
     add.finish()
     await settleDown()
+    expect(commit).not.toHaveBeenCalled()
+    expect(find).not.toHaveBeenCalled()
     expect(one.log).toEqual([])
     one = testOutbox(join(folder.path, 'vault.db'), node)
     node.isHolding = false

@@ -186,10 +186,11 @@ describe('reconcile', () => {
     expect(node.pins.has(two)).toBe(true)
   })
 
-  it('does not take for lost what is pinned while the node lists its pins', async () => {
-    await fill()
+  it('does not take for lost what is pinned or unpinned while the node lists its pins', async () => {
+    const { two } = await fill()
     const { listPins } = HandMadeNode.prototype
     node.listPins = async () => {
+      await inside.vault.remove(alice, 'k', two)
       const pins = await listPins.call(node)
       await inside.vault.add(alice, 'late', Buffer.from('late'))
       return pins
