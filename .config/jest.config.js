@@ -49,7 +49,7 @@ export default {
       // Without Express, and not worth the time of their processes twice.
       testPathIgnorePatterns: [
         '/test/servers/(?:cli|docker|identity|read-env|required-packages|serve|start-error)[.]test[.]ts$',
-        '/test/vault/(?:crash-points|pin-[a-z]+|reconcile)[.]test[.]ts$'
+        '/test/vault/(?:crash-points|pin-[a-z]+|reconcile[a-z-]*|takedown)[.]test[.]ts$'
       ],
       // Code and tests alike get Express 4, whoever imports it.
       moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
