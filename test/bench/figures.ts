@@ -3,7 +3,13 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-const scripts = ['figures-protocol.ts', 'figures-stores.ts', 'figures-http.ts', 'figures-servers.ts']
+const scripts = [
+  'figures-protocol.ts',
+  'figures-stores.ts',
+  'figures-http.ts',
+  'figures-servers.ts',
+  'figures-vault.ts'
+]
 
 for (const script of scripts) {
   const file = fileURLToPath(new URL(script, import.meta.url))
