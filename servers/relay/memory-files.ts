@@ -25,7 +25,7 @@ export interface MemoryFile {
 interface Entry extends MemoryFile {
   expiresAtSeconds: number
   /** Canonical DIDs of those who posted it. */
-  holders: ReadonlySet<string>
+  holders: readonly string[]
 }
 
 /**
@@ -66,7 +66,7 @@ export class MemoryFiles {
   heldBytes(did: string, cid: string, nowSeconds: number): number {
     this.dropEnded(nowSeconds)
     const again = this.#entries.peek(cid)
-    const counted = again?.holders.has(did) === true ? again.byteCount : 0
+    const counted = again?.holders.includes(did) === true ? again.byteCount : 0
     return (this.#heldBytes.get(did) ?? 0) - counted
   }
 
@@ -77,9 +77,10 @@ export class MemoryFiles {
    */
   keep(file: MemoryFile, did: string | undefined, postedAtSeconds: number): void {
     const known = this.#entries.peek(file.cid)
-    const holders = new Set(known?.holders)
-    if (did !== undefined && !holders.has(did) && holders.size < MAX_HOLDERS) {
-      holders.add(did)
+    const before = known?.holders ?? []
+    const isNew = did !== undefined && !before.includes(did) && before.length < MAX_HOLDERS
+    const holders = isNew ? [...before, did] : before
+    if (isNew) {
       this.#heldBytes.set(did, (this.#heldBytes.get(did) ?? 0) + file.byteCount)
     }
     const expiresAtSeconds = postedAtSeconds + this.#ttlSeconds
@@ -115,5 +116,5 @@ export class MemoryFiles {
 
 /** A slice keeps all of its memory alive. */
 function sizeOf({ answer, holders }: Entry): number {
-  return answer.buffer.byteLength + ENTRY_BYTES + holders.size * HOLDER_BYTES
+  return answer.buffer.byteLength + ENTRY_BYTES + holders.length * HOLDER_BYTES
 }

@@ -38,12 +38,15 @@ export function appShell(
   dependencies: readonly Dependency[]
 ): Express {
   const app = serverApp(env)
-  app.use(
-    watchRequests(routes, (ended) => {
-      logRequest(log, ended)
-      metrics?.count(env.name, ended)
-    })
-  )
+  // Where nobody is told, nobody watches: it costs as much as all security headers.
+  if (metrics !== undefined || log.isLevelEnabled('info')) {
+    app.use(
+      watchRequests(routes, (ended) => {
+        logRequest(log, ended)
+        metrics?.count(env.name, ended)
+      })
+    )
+  }
   app.get('/health', health)
   app.get('/ready', readiness(dependencies))
   return app

@@ -16,6 +16,7 @@ import { compareLatency } from './bench-latency.js'
 import { median } from './median.js'
 import { mintTokens } from './mint-tokens.js'
 import { memoryFigures } from './figures-stores.js'
+import { benchRelay } from './bench-relay.js'
 import { startVariant, type BenchServer } from './variants.js'
 
 const [chosenVariant, chosenFigure] = process.argv.slice(2)
@@ -249,6 +250,10 @@ if (isChosen('siwe')) {
   server.stop()
 }
 bare.stop()
+if (isChosen('relay')) {
+  await benchRelay('embedded')
+  await benchRelay('node')
+}
 if (isChosen('import')) {
   measureImport()
   await memoryFigures()

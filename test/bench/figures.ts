@@ -8,6 +8,7 @@ const scripts = [
   'figures-stores.ts',
   'figures-http.ts',
   'figures-servers.ts',
+  'figures-relay.ts',
   'figures-vault.ts'
 ]
 

@@ -15,14 +15,14 @@ export interface BenchServer {
   stop(): void
 }
 
-/** @param env - `DID_AUTH_BENCH_CURVE=wasm` hides the native curve */
-export async function startVariant(
-  variant: Variant,
-  args: string[] = [],
-  execArgv: string[] = []
-): Promise<BenchServer> {
-  const file = fileURLToPath(new URL('bench-server.ts', import.meta.url))
-  const child = fork(file, [variant, ...args], { execArgv: ['--import', 'tsx', ...execArgv] })
+export function startVariant(variant: Variant, args: string[] = [], execArgv: string[] = []): Promise<BenchServer> {
+  return startChild('bench-server.ts', [variant, ...args], execArgv)
+}
+
+/** Starts a file of this folder as a server, which says its port and, when asked, its CPU time. */
+export async function startChild(name: string, args: string[], execArgv: string[] = []): Promise<BenchServer> {
+  const file = fileURLToPath(new URL(name, import.meta.url))
+  const child = fork(file, args, { execArgv: ['--import', 'tsx', ...execArgv] })
   const { port } = (await nextMessage(child)) as { port: number }
   return {
     port,

@@ -1,0 +1,164 @@
+/**
+ * The relay beside routes of bare Express that only drain their body (P5) or send a buffer that is ready (P6): CPU time of
+ * the server process, medians of rounds that alternate. Prints, asserts nothing.
+ *
+ * The relay is the bin as it is built, with its database or with an IPFS node that answers at once.
+ *
+ * By itself: `npx tsx test/bench/bench-relay.ts [embedded|node]`
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { startFaultyNode } from '../support/faulty-ipfs-node.js'
+import { loginCredential } from '../support/relay-login.js'
+import { walletOf } from '../support/wallet.js'
+import { Connection } from './http-client.js'
+import { median } from './median.js'
+import { startChild, type BenchServer } from './variants.js'
+
+const CONNECTIONS = 8
+const ROUNDS = 5
+const KIBIBYTE = 1_024
+
+type Variant = 'embedded' | 'node'
+
+/** What is asked of a server, once. */
+type Ask = (connection: Connection, index: number) => Promise<void>
+
+async function costOf(server: BenchServer, total: number, ask: Ask): Promise<number> {
+  const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => Connection.open(server.port)))
+  const before = await server.cpuMicroseconds()
+  let next = 0
+  await Promise.all(
+    connections.map(async (connection) => {
+      while (next < total) await ask(connection, next++)
+    })
+  )
+  const after = await server.cpuMicroseconds()
+  for (const connection of connections) connection.close()
+  return (after - before) / total
+}
+
+async function compare(name: string, total: number, goal: string, bare: [BenchServer, Ask], ours: [BenchServer, Ask]) {
+  const costs: { bare: number; ours: number }[] = []
+  for (let round = 0; round <= ROUNDS; round += 1) {
+    const pair = { bare: await costOf(bare[0], total, bare[1]), ours: await costOf(ours[0], total, ours[1]) }
+    // The first is to warm up.
+    if (round > 0) costs.push(pair)
+  }
+  const ratio = median(costs.map(({ bare, ours }) => bare / ours)).toFixed(2)
+  const [bareCost, ourCost] = [median(costs.map(({ bare }) => bare)), median(costs.map(({ ours }) => ours))]
+  const figures = `bare / ours ${bareCost.toFixed(1)} / ${ourCost.toFixed(1)} µs CPU`
+  console.log(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${figures})`)
+}
+
+let posts = 0
+/** Another file each time, because the same once more is no work. */
+const poster =
+  (byteCount: number, token: string): Ask =>
+  async (connection) => {
+    posts += 1
+    const file = String(posts).padStart(12, '0') + 'a'.repeat(byteCount - 12)
+    const answer = await connection.post('/file', { file }, `Authorization: ${token}\r\n`)
+    if (answer.status !== 200) throw new Error(`${answer.status} ${answer.body}`)
+  }
+
+const getter =
+  (path: string, token: string): Ask =>
+  async (connection) => {
+    const answer = await connection.get(path, `Authorization: ${token}\r\n`)
+    if (answer.status !== 200) throw new Error(`${answer.status} ${answer.body}`)
+  }
+
+async function logIn(server: BenchServer): Promise<string> {
+  const wallet = walletOf(1)
+  const connection = await Connection.open(server.port)
+  const asked = await connection.post('/request-auth', { did: wallet.did })
+  const { challenge } = JSON.parse(asked.body) as { challenge: string }
+  const { body } = await connection.post('/auth', { jwt: loginCredential(wallet, challenge) })
+  connection.close()
+  return (JSON.parse(body) as { token: string }).token
+}
+
+const cli = fileURLToPath(new URL('../../dist/servers/cli.js', import.meta.url))
+/** Loaded into the bin: tells its CPU time when asked. */
+const answerCpu = `data:text/javascript,${encodeURIComponent(`
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage()
+    process.send({ cpuMicroseconds: user + system })
+  })
+  process.channel.unref()`)}`
+
+/** Starts the relay as it is shipped. */
+async function startRelay(folder: string, env: Record<string, string>): Promise<BenchServer> {
+  const child = fork(cli, ['relay'], {
+    execArgv: ['--import', answerCpu],
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    env: {
+      PATH: process.env.PATH,
+      DATA_DIR: folder,
+      PORT: '0',
+      LOG_LEVEL: 'warn',
+      MAX_REQUESTS_PER_TIME_SLOT: '100000000',
+      RELAY_MAX_BYTES_PER_DID: '1000000000000',
+      RELAY_MAX_STORE_BYTES: '1000000000000',
+      ...env
+    }
+  })
+  const [line] = (await once(child.stdout!, 'data')) as [Buffer]
+  const { url } = JSON.parse(line.toString()) as { url: string }
+  return {
+    port: Number(new URL(url).port),
+    async cpuMicroseconds() {
+      const answer = once(child, 'message')
+      child.send('cpu')
+      const [message] = (await answer) as [{ cpuMicroseconds: number }]
+      return message.cpuMicroseconds
+    },
+    stop() {
+      child.kill()
+    }
+  }
+}
+
+/** P5 and P6 for a relay with one kind of store. */
+export async function benchRelay(variant: Variant): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'did-auth-bench-'))
+  const node = variant === 'node' ? await startFaultyNode() : undefined
+  const bare = await startChild('bench-relay-server.ts', [])
+  const ours = await startRelay(folder, node === undefined ? {} : { IPFS_API_URL: node.url })
+  const token = await logIn(ours)
+  for (const [size, byteCount, total, goal] of [
+    ['1 KiB', KIBIBYTE, 4_000, '>= 0.75'],
+    ['1 MiB', KIBIBYTE * KIBIBYTE, 150, '>= 0.40']
+  ] as const) {
+    const post = poster(byteCount, token)
+    await compare(`P5 relay POST ${size}, store: ${variant}`, total, goal, [bare, post], [ours, post])
+  }
+  const connection = await Connection.open(ours.port)
+  const file = 'a'.repeat(KIBIBYTE * KIBIBYTE)
+  const { body } = await connection.post('/file', { file }, `Authorization: ${token}\r\n`)
+  connection.close()
+  const { cid } = JSON.parse(body) as { cid: string }
+  await compare(
+    `P6 relay GET 1 MiB, store: ${variant}`,
+    400,
+    '>= 0.90',
+    [bare, getter('/file/ready', token)],
+    [ours, getter(`/file/${cid}`, token)]
+  )
+  bare.stop()
+  ours.stop()
+  await node?.stop()
+  rmSync(folder, { recursive: true, force: true })
+}
+
+if (process.argv[1]?.endsWith('bench-relay.ts') === true) {
+  const chosen = process.argv[2] as Variant | undefined
+  for (const variant of chosen === undefined ? (['embedded', 'node'] as const) : [chosen]) {
+    await benchRelay(variant)
+  }
+}
