@@ -15,6 +15,14 @@ describe('MemoryFiles', () => {
     expect(files.heldBytes('did:1', 'c', 16)).toBe(0)
   })
 
+  it('frees what has ended also behind a file whose time began anew', () => {
+    const files = new MemoryFiles({ maxBytes: 1_000_000, ttlSeconds: 10 })
+    files.keep(fileOf('a', 100), 'did:1', 0)
+    files.keep(fileOf('b', 50), 'did:1', 1)
+    files.keep(fileOf('a', 100), 'did:1', 5)
+    expect(files.heldBytes('did:1', 'c', 11)).toBe(100)
+  })
+
   it('frees what had to go for its holders', () => {
     const files = new MemoryFiles({ maxBytes: 30_000, ttlSeconds: 10 })
     files.keep(fileOf('a', 10_000), 'did:1', 0)
