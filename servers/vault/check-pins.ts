@@ -40,17 +40,20 @@ export function checkIntents(parts: PinCheckParts): Finding {
 export async function checkNode(parts: PinCheckParts): Promise<Finding> {
   const { database, intents, node } = parts
   if (node === undefined) return { text: 'IPFS node: none, IPFS_API_URL is not given', repairs: 0, faults: 0 }
-  // As it was before the node is asked: what is pinned meanwhile is not in its answer.
+  // As it was before the node is asked: its answer lacks what is pinned meanwhile, and has what is unpinned meanwhile.
   database.exec(`
-    CREATE TEMP TABLE pins_before AS SELECT cid, revision FROM vault_pins WHERE state = 'pinned';
+    CREATE TEMP TABLE pins_before AS SELECT cid, revision, state FROM vault_pins;
     CREATE UNIQUE INDEX temp.pins_before_by_cid ON pins_before (cid)`)
   try {
     const onNode = await node.listPins()
     let others = 0
-    for (const cid of onNode) if (intents.find(cid) === undefined) others += 1
-    const known = 'SELECT cid FROM pins_before WHERE cid > ? ORDER BY cid LIMIT ?'
+    const wasOurs = database.prepare<[string]>('SELECT 1 FROM pins_before WHERE cid = ?')
+    for (const cid of onNode) {
+      if (wasOurs.get(cid) === undefined && intents.find(cid) === undefined) others += 1
+    }
+    const known = "SELECT cid FROM pins_before WHERE cid > ? AND state = 'pinned' ORDER BY cid LIMIT ?"
     const unchanged = database.prepare<[string]>(
-      "SELECT 1 FROM vault_pins JOIN pins_before USING (cid, revision) WHERE cid = ? AND state = 'pinned'"
+      "SELECT 1 FROM vault_pins JOIN pins_before USING (cid, revision, state) WHERE cid = ? AND state = 'pinned'"
     )
     const isMissing = (cid: string): boolean => !onNode.has(cid) && unchanged.get(cid) !== undefined
     const missing = changeEach(

@@ -192,6 +192,7 @@ describe('reconcile', () => {
     node.listPins = async () => {
       await inside.vault.remove(alice, 'k', two)
       const pins = await listPins.call(node)
+      await inside.vault.remove(bob, 'k')
       await inside.vault.add(alice, 'late', Buffer.from('late'))
       return pins
     }
