@@ -12,15 +12,34 @@ interface Work {
  * answered only when it is on the disk.
  */
 export class GroupCommit {
-  readonly #database: SqliteFile
+  readonly #together: (works: readonly Work[]) => (() => void)[]
+  readonly #apart: (works: readonly Work[]) => (() => void)[]
   #waiting: Work[] = []
 
   constructor(database: SqliteFile) {
-    this.#database = database
+    const together = database.transaction((works: readonly Work[]) => works.map(({ run }) => run()))
+    // better-sqlite3 makes a transaction within another a savepoint.
+    const alone = database.transaction((work: Work) => work.run())
+    const apart = database.transaction((works: readonly Work[]) =>
+      works.map((work) => {
+        try {
+          return alone(work)
+        } catch (error) {
+          // Some failures, a full disk among them, have ended the whole transaction.
+          if (!database.inTransaction) throw error
+          return () => {
+            work.refuse(error)
+          }
+        }
+      })
+    )
+    this.#together = (works) => together.immediate(works)
+    this.#apart = (works) => apart.immediate(works)
   }
 
   /**
-   * Runs a write that is there wholly or, when it throws, not at all. It must not wait for anything.
+   * Runs a write that is there wholly or, when it throws, not at all. It must not wait for anything, and nothing but the
+   * database may change by it: when a write beside it throws, it is run again.
    *
    * @throws ServerError ERR_STORAGE_FULL, DidAuthError ERR_STORE; whatever the write throws
    */
@@ -46,25 +65,22 @@ export class GroupCommit {
   readonly #commit = (): void => {
     const works = this.#waiting
     this.#waiting = []
-    // better-sqlite3 makes a transaction within another a savepoint.
-    const alone = this.#database.transaction((work: Work) => work.run())
-    const together = this.#database.transaction(() =>
-      works.map((work) => {
-        try {
-          return alone(work)
-        } catch (error) {
-          // Some failures, a full disk among them, have ended the whole transaction.
-          if (!this.#database.inTransaction) throw error
-          return () => {
-            work.refuse(error)
-          }
-        }
-      })
-    )
+    let tell: (() => void)[]
     try {
-      for (const tell of together.immediate()) tell()
+      tell = this.#carryOut(works)
     } catch (error) {
       for (const { refuse } of works) refuse(error)
+      return
+    }
+    for (const one of tell) one()
+  }
+
+  /** Savepoints cost as much as a small write, so they are made only once one of the writes has thrown. */
+  #carryOut(works: readonly Work[]): (() => void)[] {
+    try {
+      return this.#together(works)
+    } catch {
+      return this.#apart(works)
     }
   }
 }

@@ -128,14 +128,26 @@ describe('GroupCommit', () => {
     expect(committed()).toEqual(['outer', 'inner'])
   })
 
-  it('commits a write that was asked for within one that fails', async () => {
-    let inner: Promise<string> | undefined
-    const outer = commits.write(() => {
-      inner = commits.write(() => note('inner'))
+  it('runs the writes beside one that throws once more, and each is there once', async () => {
+    let runs = 0
+    const good = commits.write(() => {
+      runs += 1
+      return note('good')
+    })
+    const bad = commits.write(() => {
+      note('bad')
       throw new Error('no')
     })
-    await expect(outer).rejects.toThrow('no')
-    expect(await inner).toBe('inner')
+    await expect(bad).rejects.toThrow('no')
+    expect(await good).toBe('good')
+    expect(committed()).toEqual(['good'])
+    expect(runs).toBe(2)
+  })
+
+  it('refuses every write once the database is closed, and throws nowhere else', async () => {
+    database.close()
+    const late = [commits.write(() => 'a'), commits.write(() => 'b')]
+    for (const write of late) await expect(write).rejects.toThrow('The database connection is not open')
   })
 
   it('lets a write have transactions of its own', async () => {

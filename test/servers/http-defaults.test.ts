@@ -114,7 +114,9 @@ describe('CORS', () => {
   it('exposes our headers, on refusals too', async () => {
     const { listener } = await serverApp({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
-    expect(headers['access-control-expose-headers']).toBe('Challenge-Expires-In,Pin-Status,Retry-After,WWW-Authenticate')
+    expect(headers['access-control-expose-headers']).toBe(
+      'Challenge-Expires-In,Pin-Status,Retry-After,WWW-Authenticate'
+    )
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers.vary).toContain('Origin')
   })
