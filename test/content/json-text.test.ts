@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import fc from 'fast-check'
 import { jsonOf, textInBody } from '../../servers/shared/json-text.js'
 
@@ -118,6 +118,34 @@ describe('textInBody', () => {
     expect(textInBody(Buffer.from('{"a":"1","file":"b"}'), 'file')?.bytes.toString()).toBe('b')
     expect(textInBody(Buffer.from('{"__proto__":{"file":"b"}}'), 'file')).toBeUndefined()
     expect(textInBody(Buffer.from('{}'), 'toString')).toBeUndefined()
+  })
+
+  it('reads a text that is escaped all over, with 1 KiB of spaces and 64 strings in all around it', () => {
+    const others = Array.from({ length: 31 }, (_, index) => `"${index}":"\\"",`).join('')
+    // The braces, a colon for each field and the commas count as well.
+    const spaces = ' '.repeat(1_024 - 2 - 32 - 31)
+    const body = `{${spaces}${others}"file":"${'\\"'.repeat(5_000)}"}`
+    expect(textInBody(Buffer.from(body), 'file')?.bytes.toString()).toBe('"'.repeat(5_000))
+    expect(textInBody(Buffer.from(` ${body}`), 'file')).toBeUndefined()
+  })
+
+  it.each([
+    ['65 strings', `{"file":"a\\n","x":[${Array.from({ length: 62 }, () => '""').join(',')}]}`],
+    ['a number without end', `{"file":"a\\n","x":${'1'.repeat(1_100)}}`],
+    ['arrays in arrays', `{"file":"a\\n","x":${'['.repeat(600)}${']'.repeat(600)}}`]
+  ])('does not parse a body with %s', (_what, body) => {
+    expect(textInBody(Buffer.from(body), 'file')).toBeUndefined()
+  })
+
+  it.each([
+    ['16 million objects', `{"x":[${'{},'.repeat(16_000_000)}{}],"file":"a"}`],
+    ['a million fields', `{${Array.from({ length: 1_000_000 }, (_, index) => `"${index}":1,`).join('')}"file":"a"}`]
+  ])('is done with %s at once', (_what, text) => {
+    const body = Buffer.from(text)
+    const parse = jest.spyOn(JSON, 'parse')
+    expect(textInBody(body, 'file')).toBeUndefined()
+    expect(parse).not.toHaveBeenCalled()
+    parse.mockRestore()
   })
 })
 
