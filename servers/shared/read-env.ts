@@ -51,6 +51,9 @@ const variables = z.object({
   VAULT_MAX_ENTRIES_PER_DID: forms.entries.default(10_000)
 })
 
+/** Compared with each other, whatever is wrong with the rest. */
+const nodeVariables = variables.pick({ IPFS_API_URL: true, IPFS_ALLOW_INSECURE: true })
+
 /** Names of all variables, for the test that holds the README against them. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
 
@@ -77,10 +80,32 @@ export interface ServerAddress {
 /** Everything that is wrong with the environment, in one message. */
 export class EnvError extends StartError {
   override readonly name = 'EnvError'
+  readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
     super(`Wrong environment:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`)
+    this.problems = problems
   }
+}
+
+/**
+ * Reads something of the environment for each item, such as a server.
+ *
+ * @throws EnvError naming what is wrong for any of them, each problem once
+ */
+export function readForEach<T, R>(items: readonly T[], read: (item: T) => R): R[] {
+  const problems = new Set<string>()
+  const results = items.flatMap((item) => {
+    try {
+      return [read(item)]
+    } catch (error) {
+      if (!(error instanceof EnvError)) throw error
+      for (const problem of error.problems) problems.add(problem)
+      return []
+    }
+  })
+  if (problems.size > 0) throw new EnvError([...problems])
+  return results
 }
 
 /**
@@ -107,7 +132,8 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): Server
   for (const [variable, remedy] of wrong) {
     problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
-  if (parsed.data?.IPFS_ALLOW_INSECURE === false && !isPrivateUrl(parsed.data.IPFS_API_URL)) {
+  const node = nodeVariables.safeParse(values).data
+  if (node?.IPFS_ALLOW_INSECURE === false && !isPrivateUrl(node.IPFS_API_URL)) {
     problems.push('IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true')
   }
   if (parsed.data === undefined || problems.length > 0) throw new EnvError(problems)

@@ -1,7 +1,7 @@
 import { crashLog } from './crash-log.js'
 import { jsonLog } from './json-log.js'
 import { prometheusMetrics, type Metrics } from './metrics.js'
-import { readEnv, readUnusedVariables, type ServerEnv, type ServerName } from './read-env.js'
+import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from './read-env.js'
 import type { Logger } from 'pino'
 import type { Running } from './serve.js'
 import { stopAtSignal } from './stop-at-signal.js'
@@ -19,13 +19,13 @@ export interface Starter {
 }
 
 /**
- * Starts servers in this process, and stops them at a signal. They run all, or none does.
+ * Starts servers in this process, and stops them at a signal. When one cannot start, the others stop.
  *
  * @throws EnvError before anything starts; StartError when one of them cannot start, once the others have stopped
  */
 export async function runServers(starters: readonly Starter[], isAll: boolean): Promise<void> {
   // All environments are read first, so that one message names everything.
-  const plans = starters.map(({ name, start }) => {
+  const plans = readForEach(starters, ({ name, start }) => {
     const env = readEnv(process.env, name, isAll)
     return { env, start, log: jsonLog(env) }
   })

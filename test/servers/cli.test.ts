@@ -61,6 +61,13 @@ describe('express-did-auth', () => {
       '  - RPC_URL: received (not shown); give an http(s) URL',
       ''
     ])
+    const ofAll = await runCli(['all'], { AUTH_PORT: '0', RELAY_PORT: 'y', VAULT_PORT: 'z', HOST: '' })
+    expect(ofAll).toMatchObject({ code: 1, stdout: '' })
+    expect(ofAll.stderr.split('\n').slice(1)).toEqual([
+      '  - RELAY_PORT: received "y"; give a port, 0 to 65535',
+      '  - VAULT_PORT: received "z"; give a port, 0 to 65535',
+      ''
+    ])
   })
 
   it('names optional packages that are not installed', async () => {
@@ -131,7 +138,7 @@ describe('express-did-auth', () => {
     expect((await server.ended).code).toBe(0)
   })
 
-  it('all runs none when one of them cannot start', async () => {
+  it('all stops the others when one cannot start, with exit code 1', async () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
     const { port } = other.address() as AddressInfo

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
-import { EnvError, readEnv, readUnusedVariables } from '../../servers/shared/read-env.js'
+import { EnvError, readEnv, readForEach, readUnusedVariables } from '../../servers/shared/read-env.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
 /** The message that a wrong environment is refused with. */
@@ -172,6 +172,16 @@ describe('readEnv', () => {
     ])
   })
 
+  it('names an address of a node that is not safe beside what else is wrong', () => {
+    const message = refusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
+    expect(message.split('\n').slice(1)).toEqual([
+      '  - PORT: received "x"; give a port, 0 to 65535',
+      '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
+    ])
+    const allowed = { PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001', IPFS_ALLOW_INSECURE: 'true' }
+    expect(refusal(allowed)).not.toContain('IPFS')
+  })
+
   it.each([
     ['PRIVATE_KEY', 'ab'.repeat(31)],
     ['PRIVATE_KEY', '0'.repeat(64)],
@@ -203,6 +213,34 @@ describe('readEnv', () => {
       SERVICE_URL: 'https://auth.example'
     })
     expect(refusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
+  })
+})
+
+describe('readForEach', () => {
+  it('names what is wrong for any server in one message, each problem once', () => {
+    const env = { AUTH_PORT: 'x', RELAY_PORT: 'y', VAULT_PORT: 'z', RELAY_MAX_FILE_BYTES: '0' }
+    const read = (): unknown => readForEach(['auth', 'relay', 'vault'] as const, (name) => readEnv(env, name, true))
+    expect(read).toThrow(
+      new EnvError([
+        'AUTH_PORT: received "x"; give a port, 0 to 65535',
+        'RELAY_MAX_FILE_BYTES: received "0"; give a number of bytes, at least 1',
+        'RELAY_PORT: received "y"; give a port, 0 to 65535',
+        'VAULT_PORT: received "z"; give a port, 0 to 65535'
+      ])
+    )
+  })
+
+  it('names what is wrong for one of them only', () => {
+    const read = (): unknown =>
+      readForEach(['auth', 'vault'] as const, (name) => readEnv({ VAULT_PORT: 'z' }, name, true))
+    expect(read).toThrow(new EnvError(['VAULT_PORT: received "z"; give a port, 0 to 65535']))
+  })
+
+  it('passes on what is no matter of the environment', () => {
+    const read = (): never => {
+      throw new RangeError('of another kind')
+    }
+    expect(() => readForEach(['auth'], read)).toThrow(RangeError)
   })
 })
 
