@@ -1,10 +1,17 @@
-// The health check of the image: slim images have no curl. Exit code 0 when the server can be used.
-const { PORT, AUTH_PORT } = process.env
-try {
-  const { ok } = await fetch(`http://127.0.0.1:${PORT ?? AUTH_PORT ?? 3000}/ready`, {
-    signal: AbortSignal.timeout(4_000)
-  })
-  process.exit(ok ? 0 : 1)
-} catch {
-  process.exit(1)
+// The health check of the image: slim images have no curl. Exit code 0 when the server can be used; of several, when all
+// that run here can.
+const { PORT, AUTH_PORT, RELAY_PORT, VAULT_PORT } = process.env
+const ports = PORT ? [PORT] : [AUTH_PORT || 3000, RELAY_PORT || 3001, VAULT_PORT || 3002]
+
+/** Undefined where nothing listens. */
+async function isReady(port) {
+  try {
+    const { ok } = await fetch(`http://127.0.0.1:${port}/ready`, { signal: AbortSignal.timeout(4_000) })
+    return ok
+  } catch (error) {
+    return error.cause?.code === 'ECONNREFUSED' ? undefined : false
+  }
 }
+
+const states = await Promise.all(ports.map(isReady))
+process.exit(states.includes(true) && !states.includes(false) ? 0 : 1)

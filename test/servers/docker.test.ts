@@ -1,8 +1,8 @@
-import { describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { serverPorts } from '../../servers/shared/read-env.js'
@@ -46,9 +46,12 @@ describe('compose.yaml', () => {
     expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
   })
 
-  it('gives servers no more than they need', () => {
+  it('builds one image for each server, from this checkout, and gives it no more than it needs', () => {
     expect(common).toEqual([
       'image: express-did-auth:local',
+      'build:',
+      '  context: ../..',
+      '  dockerfile: servers/docker/Dockerfile',
       'init: true',
       'restart: unless-stopped',
       'stop_grace_period: 15s',
@@ -88,40 +91,76 @@ describe('compose.yaml', () => {
     expect(kubo).toContain('restart: unless-stopped')
     expect(below(kubo, 'healthcheck:')[0]).toMatch(/^test: \[CMD, ipfs, /)
   })
-
-  it('builds the image once, from this checkout', () => {
-    expect(compose.filter((line) => line.trim() === 'build:')).toHaveLength(1)
-    expect(below(below(services, 'auth:'), 'build:')).toEqual([
-      'context: ../..',
-      'dockerfile: servers/docker/Dockerfile'
-    ])
-  })
 })
 
 describe('check-health.mjs', () => {
-  /** Its exit code for a server that answers `/ready` with this status. */
-  const codeFor = async (status: number, variable: string): Promise<number | null> => {
+  const running: Server[] = []
+  afterEach(() => {
+    for (const server of running.splice(0)) {
+      server.closeAllConnections()
+      server.close()
+    }
+  })
+
+  /** The port of a server that answers `/ready` with this status, or not at all. */
+  const portOf = async (status: number | 'silent'): Promise<string> => {
     const server = createServer((req, res) => {
-      res.writeHead(req.url === '/ready' ? status : 404).end()
+      if (status !== 'silent') res.writeHead(req.url === '/ready' ? status : 404).end()
     })
+    running.push(server)
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env: { [variable]: String(port) } })
+    return String((server.address() as AddressInfo).port)
+  }
+
+  /** A port where nothing listens. */
+  const freePort = async (): Promise<string> => {
+    const port = await portOf(200)
+    await new Promise((resolve) => running.pop()?.close(resolve))
+    return port
+  }
+
+  const exitCode = async (env: Record<string, string>): Promise<number | null> => {
+    const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env })
     const [code] = (await once(child, 'exit')) as [number | null]
-    server.closeAllConnections()
-    server.close()
     return code
   }
 
-  it('is content with a server that is ready, whatever names its port', async () => {
-    expect(await codeFor(200, 'PORT')).toBe(0)
-    expect(await codeFor(200, 'AUTH_PORT')).toBe(0)
+  it('is content with a server at PORT that is ready, and with no other', async () => {
+    expect(await exitCode({ PORT: await portOf(200) })).toBe(0)
+    expect(await exitCode({ PORT: await portOf(503) })).toBe(1)
+    const AUTH_PORT = await portOf(200)
+    expect(await exitCode({ PORT: await freePort(), AUTH_PORT })).toBe(1)
   })
 
-  it('is not with one that is not, or is not there', async () => {
-    expect(await codeFor(503, 'PORT')).toBe(1)
-    const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env: { PORT: '1' } })
-    expect(await once(child, 'exit')).toEqual([1, null])
+  it.each(['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT'])(
+    'is content when one server is ready at %s alone',
+    async (name) => {
+      const none = { AUTH_PORT: await freePort(), RELAY_PORT: await freePort(), VAULT_PORT: await freePort() }
+      expect(await exitCode(none)).toBe(1)
+      expect(await exitCode({ ...none, PORT: '', [name]: await portOf(200) })).toBe(0)
+    }
+  )
+
+  it('wants all three to be ready where three run', async () => {
+    const all = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200), VAULT_PORT: await portOf(200) }
+    expect(await exitCode(all)).toBe(0)
+    for (const name of ['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT']) {
+      expect(await exitCode({ ...all, [name]: await portOf(503) })).toBe(1)
+    }
+  })
+
+  it('is not content with a server that does not answer beside two that do', async () => {
+    const two = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200) }
+    expect(await exitCode({ ...two, VAULT_PORT: await portOf('silent') })).toBe(1)
+  }, 15_000)
+
+  it('asks the ports of the servers where no variable names one', () => {
+    const script = readFileSync(join(folder, 'check-health.mjs'), 'utf8')
+    const ports = [...script.matchAll(/([A-Z]+)_PORT \|\| (\d+)/g)].map(([, name, port]) => [
+      name!.toLowerCase(),
+      Number(port)
+    ])
+    expect(Object.fromEntries(ports)).toEqual(serverPorts)
   })
 })
 
