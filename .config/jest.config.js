@@ -48,7 +48,7 @@ export default {
       ],
       // Without Express, and not worth the time of their processes twice.
       testPathIgnorePatterns: [
-        '/test/servers/(?:cli|docker|identity|read-env|required-packages|serve|start-error)[.]test[.]ts$',
+        '/test/servers/(?:cli|docker|identity|one-at-a-time|read-env|required-packages|serve|start-error)[.]test[.]ts$',
         '/test/vault/(?:crash-points|pin-[a-z]+|reconcile[a-z-]*|takedown)[.]test[.]ts$'
       ],
       // Code and tests alike get Express 4, whoever imports it.

@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { answerClientErrors } from './answer-client-errors.js'
+import { oneAtATime } from './one-at-a-time.js'
 import { reasonOf, StartError } from './start-error.js'
 
 /** How long a client may take, in milliseconds. */
@@ -58,12 +59,15 @@ export async function serve(where: ListenAddress, build: Build, patience: Partia
   const { listener, release } = build(port)
   const answers = new WeakMap<Duplex, ServerResponse>()
   answerClientErrors(server, answers)
-  server.on('request', (req, res) => {
-    answers.set(req.socket, res)
-    // Nothing that a client does after this answer would be heard.
-    if (!server.listening) res.setHeader('Connection', 'close')
-    listener(req, res)
-  })
+  server.on(
+    'request',
+    oneAtATime((req, res) => {
+      answers.set(req.socket, res)
+      // Nothing that a client does after this answer would be heard.
+      if (!server.listening) res.setHeader('Connection', 'close')
+      listener(req, res)
+    })
+  )
   return {
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     stop: async () => {
