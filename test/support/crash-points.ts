@@ -94,6 +94,7 @@ export const crashPoints: readonly CrashPoint[] = [
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
 const killAt = pathToFileURL(here('./kill-at.ts')).href
+const imports = pathToFileURL(here('./server-imports.ts')).href
 
 /** Kills a vault's process at a point, starts again on what it left, and answers what is wrong then. */
 export async function crashAt({ write, at, isDone }: CrashPoint): Promise<string[]> {
@@ -121,7 +122,7 @@ export async function crashAt({ write, at, isDone }: CrashPoint): Promise<string
     const hooks = isSql ? ['--import', killAt] : []
     const child = spawn(
       process.execPath,
-      ['--import', 'tsx', ...hooks, here('./vault-child.ts'), file, server.url, write],
+      ['--import', 'tsx', '--import', imports, ...hooks, here('./vault-child.ts'), file, server.url, write],
       { env: { PATH: process.env.PATH, ...env }, stdio: ['ignore', 'ignore', 'inherit'] }
     )
     kill = () => child.kill('SIGKILL')
