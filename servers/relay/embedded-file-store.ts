@@ -10,24 +10,21 @@ const SWEPT_AT_ONCE = 8
 
 /** Files in the server's own database. */
 export class EmbeddedFileStore implements FileStore {
-  readonly #ttlSeconds: number
   readonly #commits: GroupCommit
   readonly #contents: ContentStore
   readonly #kept: KeptFiles
 
-  constructor(database: SqliteFile, { ttlSeconds, maxBytes }: FileStoreOptions) {
-    this.#ttlSeconds = ttlSeconds
+  constructor(database: SqliteFile, options: FileStoreOptions) {
     this.#commits = new GroupCommit(database)
     this.#contents = new ContentStore(database)
-    this.#kept = new KeptFiles(database, maxBytes)
+    this.#kept = new KeptFiles(database, 'here', options)
   }
 
   keep(content: Content, _bytes: Uint8Array, nowSeconds: number): Promise<void> {
-    const times = { keptAtSeconds: nowSeconds, endsAtSeconds: nowSeconds + this.#ttlSeconds }
     return this.#commits.write(() => {
-      if (this.#kept.move(content.cid, times)) return
-      this.#kept.insert(content, times)
-      this.#contents.add(content)
+      if (this.#kept.keep(content, nowSeconds)) this.#contents.add(content)
+      // Whoever posts it once more is told that it is kept, and has it at hand.
+      else if (this.#contents.read(content.cid) === undefined) this.#contents.repair(content)
     })
   }
 

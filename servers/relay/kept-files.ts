@@ -1,5 +1,6 @@
 import type { SqliteFile } from '../shared/database.js'
 import { ServerError } from '../shared/server-error.js'
+import type { FileStoreOptions } from './file-store.js'
 
 /** What the store holds. */
 export interface KeptFile {
@@ -8,94 +9,144 @@ export interface KeptFile {
   keptAtSeconds: number
 }
 
-/** When a file was kept, and when it goes. */
-export interface KeptTimes {
-  keptAtSeconds: number
-  endsAtSeconds: number
-}
+/** Where the bytes of a file are: in the server's own database, or on an IPFS node. */
+export type FilePlace = 'here' | 'node'
 
+type FileSize = Pick<KeptFile, 'cid' | 'byteCount'>
+
+/** When what was begun and not confirmed goes: a node that was slow has done what it was asked by then. */
+const UNCONFIRMED_SECONDS = 600
+
+/** A file is kept once `kept_at` is not 0; `begun_at` is 0 but while nobody knows whether it could be kept once more. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS files (
-    cid TEXT NOT NULL PRIMARY KEY,
+    cid TEXT NOT NULL,
+    place TEXT NOT NULL,
     byte_count INTEGER NOT NULL,
-    kept_at INTEGER NOT NULL,
-    ends_at INTEGER NOT NULL
+    kept_at INTEGER NOT NULL DEFAULT 0,
+    begun_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (cid, place)
   ) WITHOUT ROWID;
-  CREATE INDEX IF NOT EXISTS files_by_end ON files (ends_at);
+  CREATE INDEX IF NOT EXISTS files_by_time ON files (place, kept_at, begun_at);
   CREATE TABLE IF NOT EXISTS totals (bytes INTEGER NOT NULL);
   INSERT INTO totals SELECT 0 WHERE NOT EXISTS (SELECT * FROM totals);
-  CREATE TRIGGER IF NOT EXISTS files_in AFTER INSERT ON files BEGIN
+  CREATE TRIGGER IF NOT EXISTS files_in AFTER INSERT ON files WHEN new.kept_at > 0 BEGIN
     UPDATE totals SET bytes = bytes + new.byte_count;
   END;
-  CREATE TRIGGER IF NOT EXISTS files_out AFTER DELETE ON files BEGIN
+  CREATE TRIGGER IF NOT EXISTS files_kept AFTER UPDATE ON files WHEN old.kept_at = 0 AND new.kept_at > 0 BEGIN
+    UPDATE totals SET bytes = bytes + new.byte_count;
+  END;
+  CREATE TRIGGER IF NOT EXISTS files_out AFTER DELETE ON files WHEN old.kept_at > 0 BEGIN
     UPDATE totals SET bytes = bytes - old.byte_count;
   END`
 
+/** What has ended by two times: that of the last post, and that of an attempt whose outcome nobody knows. */
+const ENDED = 'place = ? AND kept_at <= ? AND begun_at <= ?'
+
 /**
- * One row for each file in the store: its size, and when it goes. Who posted it is written nowhere.
+ * One row for each file in one place: its size, and when it was last posted. When it ends follows from how long files are
+ * kept now, so that who shortens that frees room. Who posted it is written nowhere.
  *
  * No verb opens a transaction: content changes in the same one.
  */
 export class KeptFiles {
-  readonly #maxBytes: number
-  readonly #find
-  readonly #move
-  readonly #insert
+  readonly #place: FilePlace
+  readonly #options: FileStoreOptions
+  readonly #isKept
+  readonly #begin
+  readonly #keep
   readonly #remove
   readonly #since
   readonly #ended
+  readonly #isEnded
   readonly #total
 
-  /** @param maxBytes - of all files together */
-  constructor(database: SqliteFile, maxBytes: number) {
+  /** @param options - `maxBytes` bounds the files of all places together */
+  constructor(database: SqliteFile, place: FilePlace, options: FileStoreOptions) {
     database.exec(SCHEMA)
-    this.#maxBytes = maxBytes
-    this.#move = database.prepare<[number, number, string]>('UPDATE files SET kept_at = ?, ends_at = ? WHERE cid = ?')
-    this.#insert = database.prepare<[string, number, number, number]>(
-      'INSERT INTO files (cid, byte_count, kept_at, ends_at) VALUES (?, ?, ?, ?)'
+    this.#place = place
+    this.#options = options
+    this.#isKept = database
+      .prepare<[string, FilePlace], number>('SELECT 1 FROM files WHERE cid = ? AND place = ? AND kept_at > 0')
+      .pluck()
+    this.#begin = database.prepare<[string, FilePlace, number, number]>(
+      `INSERT INTO files (cid, place, byte_count, begun_at) VALUES (?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET begun_at = excluded.begun_at`
     )
-    this.#remove = database.prepare<[string]>('DELETE FROM files WHERE cid = ?')
-    this.#since = database.prepare<[number, number], KeptFile>(
+    this.#keep = database.prepare<[string, FilePlace, number, number]>(
+      `INSERT INTO files (cid, place, byte_count, kept_at) VALUES (?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET kept_at = excluded.kept_at, begun_at = 0`
+    )
+    this.#remove = database.prepare<[string, FilePlace]>('DELETE FROM files WHERE cid = ? AND place = ?')
+    this.#since = database.prepare<[FilePlace, number, number], KeptFile>(
       `SELECT cid, byte_count AS byteCount, kept_at AS keptAtSeconds FROM files
-       WHERE kept_at > ? ORDER BY kept_at DESC LIMIT ?`
+       WHERE place = ? AND kept_at > ? ORDER BY kept_at DESC LIMIT ?`
     )
-    this.#find = database.prepare<[string], number>('SELECT 1 FROM files WHERE cid = ?').pluck()
     this.#ended = database
-      .prepare<[number, number], string>('SELECT cid FROM files WHERE ends_at <= ? ORDER BY ends_at LIMIT ?')
+      .prepare<[FilePlace, number, number, number], string>(
+        `SELECT cid FROM files WHERE ${ENDED} ORDER BY kept_at LIMIT ?`
+      )
+      .pluck()
+    this.#isEnded = database
+      .prepare<[FilePlace, number, number, string], number>(`SELECT 1 FROM files WHERE ${ENDED} AND cid = ?`)
       .pluck()
     this.#total = database.prepare<[], number>('SELECT bytes FROM totals').pluck()
   }
 
-  has(cid: string): boolean {
-    return this.#find.get(cid) !== undefined
+  /**
+   * Remembers that a file is about to be kept, for 10 minutes from now on at least. It does not count yet.
+   *
+   * @throws ServerError ERR_STORAGE_FULL
+   */
+  begin(file: FileSize, nowSeconds: number): void {
+    if (!this.#has(file.cid)) this.#assertRoom(file)
+    this.#begin.run(file.cid, this.#place, file.byteCount, nowSeconds)
   }
 
-  /** Gives the row of a file new times; false when there is none. */
-  move(cid: string, { keptAtSeconds, endsAtSeconds }: KeptTimes): boolean {
-    return this.#move.run(keptAtSeconds, endsAtSeconds, cid).changes > 0
-  }
-
-  /** @throws ServerError ERR_STORAGE_FULL */
-  insert({ cid, byteCount }: Pick<KeptFile, 'cid' | 'byteCount'>, { keptAtSeconds, endsAtSeconds }: KeptTimes): void {
-    const used = this.#total.get() ?? 0
-    if (used + byteCount > this.#maxBytes) {
-      const detail = `${used} of ${this.#maxBytes} bytes in use by all, ${byteCount} needed`
-      throw new ServerError('ERR_STORAGE_FULL', { detail })
-    }
-    this.#insert.run(cid, byteCount, keptAtSeconds, endsAtSeconds)
+  /**
+   * Keeps a file from now on; its time starts anew.
+   *
+   * @returns false when it was kept already
+   * @throws ServerError ERR_STORAGE_FULL
+   */
+  keep(file: FileSize, nowSeconds: number): boolean {
+    const isNew = !this.#has(file.cid)
+    if (isNew) this.#assertRoom(file)
+    this.#keep.run(file.cid, this.#place, file.byteCount, nowSeconds)
+    return isNew
   }
 
   remove(cid: string): void {
-    this.#remove.run(cid)
+    this.#remove.run(cid, this.#place)
   }
 
   /** What was kept after a moment, the newest first. */
   since(seconds: number, limit: number): KeptFile[] {
-    return this.#since.all(seconds, limit)
+    return this.#since.all(this.#place, seconds, limit)
   }
 
   /** Cids of what has ended, the first to end first. */
   ended(nowSeconds: number, limit: number): string[] {
-    return this.#ended.all(nowSeconds, limit)
+    return this.#ended.all(...this.#endsBefore(nowSeconds), limit)
+  }
+
+  isEnded(cid: string, nowSeconds: number): boolean {
+    return this.#isEnded.get(...this.#endsBefore(nowSeconds), cid) !== undefined
+  }
+
+  #endsBefore(nowSeconds: number): [FilePlace, number, number] {
+    return [this.#place, nowSeconds - this.#options.ttlSeconds, nowSeconds - UNCONFIRMED_SECONDS]
+  }
+
+  #has(cid: string): boolean {
+    return this.#isKept.get(cid, this.#place) !== undefined
+  }
+
+  #assertRoom({ byteCount }: FileSize): void {
+    const { maxBytes } = this.#options
+    const used = this.#total.get() ?? 0
+    if (used + byteCount <= maxBytes) return
+    const detail = `${used} of ${maxBytes} bytes in use by all, ${byteCount} needed`
+    throw new ServerError('ERR_STORAGE_FULL', { detail })
   }
 }

@@ -4,11 +4,10 @@ import type { SqliteFile } from '../shared/database.js'
 import { GroupCommit } from '../shared/group-commit.js'
 import type { IpfsNode } from '../shared/ipfs-node.js'
 import { ServerError } from '../shared/server-error.js'
+import { EmbeddedFileStore } from './embedded-file-store.js'
 import type { FileStore, FileStoreOptions } from './file-store.js'
 import { KeptFiles, type KeptFile } from './kept-files.js'
 
-/** When a pin that was asked for and not confirmed is taken off: a node that was slow has done what it was asked by then. */
-const UNCONFIRMED_SECONDS = 600
 /** Files that are let go of in one sweep. */
 const SWEPT_AT_ONCE = 1_000
 
@@ -20,17 +19,18 @@ const SWEPT_AT_ONCE = 1_000
  */
 export class NodeFileStore implements FileStore {
   readonly #node: IpfsNode
-  readonly #ttlSeconds: number
   readonly #commits: GroupCommit
   readonly #kept: KeptFiles
+  /** What was kept in the server's own database before there was a node: it is read, and goes after its time. */
+  readonly #here: EmbeddedFileStore
   readonly #adding = new Map<string, Promise<void>>()
   readonly #dropping = new Set<string>()
 
-  constructor(database: SqliteFile, node: IpfsNode, { ttlSeconds, maxBytes }: FileStoreOptions) {
+  constructor(database: SqliteFile, node: IpfsNode, options: FileStoreOptions) {
     this.#node = node
-    this.#ttlSeconds = ttlSeconds
     this.#commits = new GroupCommit(database)
-    this.#kept = new KeptFiles(database, maxBytes)
+    this.#kept = new KeptFiles(database, 'node', options)
+    this.#here = new EmbeddedFileStore(database, options)
   }
 
   async keep(content: Content, bytes: Uint8Array, nowSeconds: number): Promise<void> {
@@ -43,10 +43,12 @@ export class NodeFileStore implements FileStore {
   }
 
   async sweep(nowSeconds: number, signal: AbortSignal): Promise<void> {
+    await this.#here.sweep(nowSeconds, signal)
     let refusal: ServerError | undefined
     for (const cid of this.#kept.ended(nowSeconds, SWEPT_AT_ONCE)) {
       if (signal.aborted) break
-      if (this.#adding.has(cid)) continue
+      // While those before it went, it may have been posted again.
+      if (this.#adding.has(cid) || !this.#kept.isEnded(cid, nowSeconds)) continue
       this.#dropping.add(cid)
       try {
         await this.#node.unpin(cid)
@@ -64,13 +66,13 @@ export class NodeFileStore implements FileStore {
     if (refusal !== undefined) throw refusal
   }
 
-  /** Nothing: what a node answers arrives too late for a memory that just begins. */
-  keptSince(): readonly KeptFile[] {
-    return []
+  /** Only what is not on the node: what that answers arrives too late for a memory that just begins. */
+  keptSince(seconds: number, limit: number): readonly KeptFile[] {
+    return this.#here.keptSince(seconds, limit)
   }
 
-  read(): undefined {
-    return undefined
+  read(cid: string): Uint8Array | undefined {
+    return this.#here.read(cid)
   }
 
   async ping(): Promise<void> {
@@ -78,12 +80,10 @@ export class NodeFileStore implements FileStore {
   }
 
   async #add(content: Content, bytes: Uint8Array, nowSeconds: number): Promise<void> {
-    const unconfirmed = { keptAtSeconds: nowSeconds, endsAtSeconds: nowSeconds + UNCONFIRMED_SECONDS }
     await this.#commits.write(() => {
-      if (!this.#kept.has(content.cid)) this.#kept.insert(content, unconfirmed)
+      this.#kept.begin(content, nowSeconds)
     })
     await this.#node.add(content.cid, bytes)
-    const confirmed = { keptAtSeconds: nowSeconds, endsAtSeconds: nowSeconds + this.#ttlSeconds }
-    await this.#commits.write(() => this.#kept.move(content.cid, confirmed))
+    await this.#commits.write(() => this.#kept.keep(content, nowSeconds))
   }
 }

@@ -152,6 +152,36 @@ describe('RELAY_STORE_TTL_SECONDS', () => {
   })
 })
 
+describe('a file that is damaged in the store', () => {
+  it.each([
+    ['changed', "UPDATE blocks SET bytes = x'00'"],
+    ['lost', 'DELETE FROM blocks']
+  ])('and %s is whole again when it is posted once more', async (_what, damage) => {
+    const file = 'a'.repeat(300_000)
+    const cid = await posted(file)
+    relay.database.exec(damage)
+    expect(await posted(file)).toBe(cid)
+    expect(rows('blocks')).toBe(3)
+    await restart()
+    expect((await getFile(relay, await logIn(relay, wallet), cid)).body).toEqual({ file })
+    clock.seconds += 30 * DAY_SECONDS
+    await restart()
+    await sweptTo(0)
+    expect(rows('blocks')).toBe(0)
+  })
+})
+
+describe('RELAY_STORE_TTL_SECONDS', () => {
+  it('set to less frees at once what was kept for longer', async () => {
+    await posted('hello')
+    clock.seconds += 100
+    await restart({ RELAY_STORE_TTL_SECONDS: '101' })
+    await restart({ RELAY_STORE_TTL_SECONDS: '100' })
+    await sweptTo(0)
+    expect(rows('blocks')).toBe(0)
+  })
+})
+
 describe('the database', () => {
   it('holds neither the DID of a user nor a token', async () => {
     const token = await logIn(relay, wallet)
