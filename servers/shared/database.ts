@@ -1,12 +1,10 @@
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import Database from 'better-sqlite3'
-import { codeOf, startStep } from './start-error.js'
+import type Database from 'better-sqlite3'
+import { openSqliteDatabase } from 'express-did-auth/stores/sqlite'
+import { startStep } from './start-error.js'
 
 export type SqliteFile = Database.Database
-
-/** Milliseconds that a statement waits for another process: an operator's command beside the server. */
-const BUSY_MILLISECONDS = 5_000
 
 export interface DatabaseOptions {
   /** `FULL`, the default: a commit survives the loss of power; `NORMAL`: the end of the process, which is cheaper. */
@@ -14,32 +12,17 @@ export interface DatabaseOptions {
 }
 
 /**
- * Opens a server's own SQLite file, made for its owner's eyes only where there is none.
+ * Opens a server's own SQLite file as the library opens its store: made for its owner's eyes only where there is none, and
+ * patient with another process that does the same. A statement waits 5 s for one that writes.
  *
  * @throws StartError when it cannot be used
  */
 export function openDatabase(file: string, { synchronous = 'FULL' }: DatabaseOptions = {}): SqliteFile {
   return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    createPrivately(file)
-    const database = new Database(file, { timeout: BUSY_MILLISECONDS })
-    try {
-      database.pragma('journal_mode = WAL')
-      database.pragma(`synchronous = ${synchronous}`)
-      database.pragma('cache_size = -65536')
-      return database
-    } catch (error) {
-      database.close()
-      throw error
-    }
+    // The library knows as much of better-sqlite3 as it uses itself.
+    const database = openSqliteDatabase(file, synchronous) as SqliteFile
+    database.pragma('cache_size = -65536')
+    return database
   })
-}
-
-/** SQLite gives its other files the mode of the first. */
-function createPrivately(file: string): void {
-  try {
-    closeSync(openSync(file, 'wx', 0o600))
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error
-  }
 }

@@ -9,7 +9,7 @@ import type { Store } from '../ports.js'
  * the file only as hashes. A new file is readable by its owner alone.
  *
  * A Database that is given keeps its settings and is its giver's to close; for the same promise it needs
- * `journal_mode = WAL` and `synchronous = FULL`. Its tables are called `did_auth_…`.
+ * `journal_mode = WAL` and `synchronous = FULL`, as `openSqliteDatabase(file, 'FULL')` opens one. Its tables are called `did_auth_…`.
  *
  * @param file - path of the database file, or an open better-sqlite3 `Database`
  * @throws Error at once when better-sqlite3 is not installed, or the file cannot be opened
@@ -22,6 +22,7 @@ export function sqliteStore(file: string | SqliteDatabase, options?: SqliteStore
   return new SqliteStore(file, options)
 }
 
+export { openSqliteDatabase } from '../adapters/sqlite-database.js'
 export type { SqliteDatabase, SqliteStatement } from '../adapters/sqlite-database.js'
 export type { SqliteStoreOptions } from '../adapters/sqlite-store.js'
 export type {
