@@ -207,11 +207,14 @@ describe('the chapter on watching servers', () => {
     .map((file) => readFileSync(join(root, file), 'utf8'))
     .join('\n')
 
-  it('names events that are logged', () => {
+  it('names events that are logged, and each that tells of a failure', () => {
     const [, listed = ''] = /Events worth a\s+look:([^]*?)\./.exec(chapter)!
     const events = [...listed.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!)
-    expect(events.length).toBeGreaterThan(3)
-    expect(events.filter((name) => !sources.includes(`event: '${name}'`))).toEqual([])
+    const logged = [...sources.matchAll(/(?:\bevent: |\bfailed\(\s*)'([\w-]+)'/g)].map(([, name]) => name!)
+    expect(events.filter((name) => !logged.includes(name))).toEqual([])
+    const failures = [...new Set(logged)].filter((name) => name.endsWith('-failed'))
+    expect(failures.length).toBeGreaterThan(5)
+    expect(failures.filter((name) => !events.includes(name))).toEqual([])
   })
 
   it('names metrics that are served', () => {

@@ -9,7 +9,7 @@ interface Work {
 
 /**
  * Commits the writes of one round of the event loop together: the disk is asked once for all of them, and a write is
- * answered only when it is on the disk.
+ * answered only when it is as safe as the database's own commits.
  */
 export class GroupCommit {
   readonly #together: (works: readonly Work[]) => (() => void)[]
