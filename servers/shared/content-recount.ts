@@ -1,4 +1,4 @@
-import { childrenOf, isBlockOf } from './content-blocks.js'
+import { childrenOf, isBlockOf, isLeaf } from './content-blocks.js'
 import type { SqliteFile } from './database.js'
 
 /** What is wrong with the blocks of a ContentStore. */
@@ -7,7 +7,7 @@ export interface BlockFaults {
   unused: number
   /** Blocks with another number of uses than they have. */
   miscounted: number
-  /** Content whose blocks cannot be told, because one above them is lost: nothing counts as unused then. */
+  /** Content whose blocks cannot be told, because one above them is lost: no count counts as too high then. */
   unreadable: number
 }
 
@@ -27,7 +27,8 @@ export function recountBlocks(database: SqliteFile, rootsQuery: string, isDryRun
     CREATE TEMP TABLE wrong_uses (number INTEGER PRIMARY KEY, cid TEXT NOT NULL, surplus INTEGER NOT NULL, expected INTEGER NOT NULL)`)
   try {
     const unreadable = database.transaction(() => compare(database, rootsQuery))()
-    if (unreadable > 0) database.exec('DELETE FROM wrong_uses WHERE expected = 0')
+    // What is lost may be repaired, and uses blocks that others use: until then a count is never too high.
+    if (unreadable > 0) database.exec('DELETE FROM wrong_uses WHERE surplus > 0')
     const count = database.prepare<[], Omit<BlockFaults, 'unreadable'>>(
       'SELECT count(*) FILTER (WHERE expected = 0) AS unused, count(*) FILTER (WHERE expected > 0) AS miscounted FROM wrong_uses'
     )
@@ -78,7 +79,7 @@ function compare(database: SqliteFile, rootsQuery: string): number {
 function walkBelow(root: string, find: (cid: string) => Buffer | undefined, visit: (cid: string) => void): boolean {
   const ahead = [root]
   for (let cid = ahead.pop(); cid !== undefined; cid = ahead.pop()) {
-    if (!cid.startsWith('bafybei')) continue
+    if (isLeaf(cid)) continue
     const bytes = find(cid)
     if (bytes === undefined || !isBlockOf(cid, bytes)) return false
     for (const child of childrenOf({ cid, bytes })) {

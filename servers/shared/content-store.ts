@@ -1,6 +1,9 @@
 import { childrenOf, isBlockOf, isLeaf, type Block, type Content } from './content-blocks.js'
 import type { SqliteFile } from './database.js'
 
+/** For a block whose uses are not known: more than it has. Only counting anew finds out how many. */
+const UNKNOWN_USES = 1_000_000_000
+
 /**
  * Content-addressed blocks in the server's own SQLite file: what an IPFS node would keep, with the same cids, and nothing
  * to install.
@@ -14,6 +17,8 @@ export class ContentStore {
   readonly #drop
   readonly #find
   readonly #mend
+  readonly #putBack
+  readonly #isUnknown
 
   constructor(database: SqliteFile) {
     database.exec(
@@ -28,6 +33,10 @@ export class ContentStore {
     this.#drop = database.prepare<[string]>('DELETE FROM blocks WHERE cid = ? AND uses <= 0')
     this.#find = database.prepare<[string], { bytes: Buffer }>('SELECT bytes FROM blocks WHERE cid = ?')
     this.#mend = database.prepare<[Uint8Array, string]>('UPDATE blocks SET bytes = ? WHERE cid = ?')
+    this.#putBack = database.prepare<[string, number, Uint8Array]>(
+      'INSERT INTO blocks (cid, uses, bytes) VALUES (?, ?, ?)'
+    )
+    this.#isUnknown = database.prepare<[string, number]>('SELECT 1 FROM blocks WHERE cid = ? AND uses > ?')
   }
 
   /** Keeps content once more: as often as it is added, it has to be removed. */
@@ -49,32 +58,37 @@ export class ContentStore {
   /**
    * Lets go of content; its blocks go with their last use, also where they are damaged. Where a block that links to others
    * is lost or damaged, what is below it stays, and is unused: to be found by counting anew.
+   *
+   * @returns whether all went that nothing else uses; false when something may have stayed until all is counted anew
    */
-  remove(cid: string): void {
+  remove(cid: string): boolean {
+    let isAllGone = true
     const ahead = [cid]
     for (let one = ahead.pop(); one !== undefined; one = ahead.pop()) {
-      ahead.push(...this.#childrenOf(one))
+      const children = this.#childrenOf(one)
+      if (children === undefined || this.#isUnknown.get(one, UNKNOWN_USES / 2) !== undefined) isAllGone = false
+      ahead.push(...(children ?? []))
       this.#take.run(one)
       this.#drop.run(one)
     }
+    return isAllGone
   }
 
   /**
-   * Puts back what is lost or damaged of content that is kept. A lost block comes back with the uses that this content has
-   * for it: what else may use it shows only when all are counted anew.
+   * Puts back what is lost or damaged of content that is kept. What else uses a lost block shows only when all are counted
+   * anew: until then it has more uses than it can lose, so that it never goes with one of several contents.
    */
   repair({ blocks }: Content): void {
-    const lost = new Set<string>()
     for (const { cid, bytes } of blocks) {
-      if (this.#find.get(cid) === undefined) lost.add(cid)
-      if (lost.has(cid)) this.#put.run(cid, bytes)
-      else this.#mend.run(bytes, cid)
+      if (this.#mend.run(bytes, cid).changes === 0) this.#putBack.run(cid, UNKNOWN_USES, bytes)
     }
   }
 
-  #childrenOf(cid: string): string[] {
-    const bytes = isLeaf(cid) ? undefined : this.#find.get(cid)?.bytes
-    return bytes !== undefined && isBlockOf(cid, bytes) ? childrenOf({ cid, bytes }) : []
+  /** Undefined when they cannot be told, because the block is lost or damaged. */
+  #childrenOf(cid: string): string[] | undefined {
+    if (isLeaf(cid)) return []
+    const bytes = this.#find.get(cid)?.bytes
+    return bytes !== undefined && isBlockOf(cid, bytes) ? childrenOf({ cid, bytes }) : undefined
   }
 
   /** Visits the blocks of content from its root on, and answers whether all were there and undamaged. */

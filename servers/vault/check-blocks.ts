@@ -10,7 +10,7 @@ export function checkBlocks({ database, isDryRun }: CheckParts): Finding {
     repairs === 0
       ? 'blocks: all used and counted right'
       : `blocks: ${counted(unused, 'unused block')}${isDryRun ? ' to remove' : ' removed'}, ${counted(miscounted, 'wrong use count')}${isDryRun ? ' to correct' : ' corrected'}`,
-    ...(unreadable > 0 ? ['unused ones are not looked for while content is lost'] : [])
+    ...(unreadable > 0 ? ['counts that are too high are not looked for while content is lost'] : [])
   ].join(', ')
   return { text, repairs, faults: 0 }
 }

@@ -80,6 +80,30 @@ describe('recountBlocks', () => {
     expect(uses(tree.blocks[0]!.cid)).toBe(1)
   })
 
+  it.each([
+    ['lost', 'DELETE FROM blocks WHERE cid = ?'],
+    ['damaged', "UPDATE blocks SET bytes = x'00' WHERE cid = ?"]
+  ])('takes no use from a block that content with a %s node shares', (_what, sql) => {
+    const other = contentOf(Buffer.concat([block, Buffer.from('other')]))
+    const { database, store, drop, uses } = kept(twice, other)
+    database.prepare(sql).run(other.cid)
+    expect(recountBlocks(database, ROOTS, false)).toEqual({ ...nothing, unreadable: 1 })
+    expect(uses(once.cid)).toBe(3)
+    store.repair(other)
+    drop(twice)
+    expect(store.read(other.cid)).toHaveLength(262_149)
+    recountBlocks(database, ROOTS, false)
+    expect(other.blocks.map(({ cid }) => uses(cid))).toEqual([1, 1, 1])
+  })
+
+  it('adds missing uses also while a node above is lost', () => {
+    const { database, uses } = kept(tree, twice)
+    database.prepare('UPDATE blocks SET uses = 1 WHERE cid = ?').run(once.cid)
+    database.prepare('DELETE FROM blocks WHERE cid = ?').run(tree.cid)
+    expect(recountBlocks(database, ROOTS, false)).toEqual({ unused: 0, miscounted: 1, unreadable: 1 })
+    expect(uses(once.cid)).toBe(2)
+  })
+
   it('keeps what is written between comparison and repair', () => {
     const { database, store, keep, drop, uses } = kept(twice)
     store.add(single)

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { createHash } from 'node:crypto'
 import { contentOf, type Content } from '../../servers/shared/content-blocks.js'
+import { recountBlocks } from '../../servers/shared/content-recount.js'
 import { ContentStore } from '../../servers/shared/content-store.js'
 import type { SqliteFile } from '../../servers/shared/database.js'
 
@@ -154,14 +155,31 @@ describe('ContentStore', () => {
       ['a leaf', leafCid('b')],
       ['a leaf that is there twice', leafCid('a')],
       ['the root', file.cid]
-    ])('is whole again after repair of %s, with the uses that it had', (_which, cid) => {
+    ])('is whole again after repair of %s, and takes no block from a file that shares it', (_which, cid) => {
+      const [before, after] = [contentOfLeaves('ba'), contentOf(leafOf('b'))]
+      store.add(before)
       store.add(file)
+      store.add(after)
       harm(cid)
       store.repair(file)
       expect(store.read(file.cid)).toHaveLength(3 * LEAF_BYTES)
-      expect([uses(leafCid('a')), uses(leafCid('b')), uses(file.cid)]).toEqual([2, 1, 1])
       store.remove(file.cid)
-      expect(blockCount()).toBe(0)
+      expect(store.read(before.cid)).toHaveLength(2 * LEAF_BYTES)
+      store.remove(before.cid)
+      expect(store.read(after.cid)).toHaveLength(LEAF_BYTES)
+    })
+
+    it('says on removal whether something that nothing uses may have stayed', () => {
+      const other = contentOfLeaves('c')
+      store.add(other)
+      store.add(file)
+      harm(leafCid('b'))
+      store.repair(file)
+      expect(store.remove(other.cid)).toBe(true)
+      expect(store.remove(file.cid)).toBe(blockCount() === 0)
+      store.add(file)
+      harm(file.cid)
+      expect(store.remove(file.cid)).toBe(false)
     })
 
     it('removes what is left of a file without one of its leaves', () => {
@@ -187,6 +205,18 @@ describe('ContentStore', () => {
       expect(store.read(other.cid)).toHaveLength(2 * LEAF_BYTES)
       expect(store.read(file.cid)).toHaveLength(3 * LEAF_BYTES)
     })
+  })
+
+  it('keeps a block that was lost and put back until its uses are counted anew', () => {
+    const file = contentOfLeaves('aba')
+    store.add(file)
+    lose(leafCid('b'))
+    store.repair(file)
+    expect([uses(leafCid('a')), uses(leafCid('b')), uses(file.cid)]).toEqual([2, 1_000_000_000, 1])
+    expect(store.remove(file.cid)).toBe(false)
+    expect(blockCount()).toBe(1)
+    expect(recountBlocks(database, "SELECT '' AS cid", false)).toEqual({ unused: 1, miscounted: 0, unreadable: 0 })
+    expect(blockCount()).toBe(0)
   })
 
   it('repairs what is whole without changing a use', () => {
