@@ -36,7 +36,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const contents = new ContentStore(database)
   const commits = new GroupCommit(database)
   const quota = { byteCount: env.VAULT_MAX_BYTES_PER_DID, entryCount: env.VAULT_MAX_ENTRIES_PER_DID }
-  const intents = new PinIntents(database)
+  const intents = new PinIntents(database, commits)
   const outbox =
     node === undefined ? undefined : new PinOutbox({ intents, node, read: (cid) => contents.read(cid), log })
   vaultRoutes(app, {

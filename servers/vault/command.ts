@@ -5,6 +5,7 @@ import { dataFolder } from '../shared/auth-store.js'
 import { isCid } from '../shared/content-blocks.js'
 import { ContentStore } from '../shared/content-store.js'
 import { openDatabase } from '../shared/database.js'
+import { GroupCommit } from '../shared/group-commit.js'
 import { ipfsHttpNode } from '../shared/ipfs-http-node.js'
 import type { ServerEnv } from '../shared/read-env.js'
 import { StartError } from '../shared/start-error.js'
@@ -74,7 +75,7 @@ async function withVault(env: ServerEnv, use: (parts: Parts) => Promise<number>)
   try {
     const index = new VaultIndex(database)
     const contents = new ContentStore(database)
-    const intents = new PinIntents(database)
+    const intents = new PinIntents(database, new GroupCommit(database))
     const read = (cid: string): Uint8Array | undefined => contents.read(cid)
     // What went wrong with the node is in the report.
     const log = pino({ level: 'silent' })

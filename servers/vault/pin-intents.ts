@@ -1,5 +1,5 @@
 import type { SqliteFile } from '../shared/database.js'
-import { GroupCommit } from '../shared/group-commit.js'
+import type { GroupCommit } from '../shared/group-commit.js'
 
 /** What has to be done on the IPFS node for a cid, or that it is done. */
 export type PinState = 'pin' | 'pinned' | 'unpin'
@@ -43,7 +43,8 @@ export class PinIntents {
   readonly #unpinAgain
   readonly #pinAgain
 
-  constructor(database: SqliteFile) {
+  /** @param commits - of this database; shared with who changes the index, so that both ask the disk once */
+  constructor(database: SqliteFile, commits: GroupCommit) {
     // An automatic number is never given twice, also not when the row that had it is gone.
     database.exec(`
       CREATE TABLE IF NOT EXISTS vault_pins (
@@ -55,7 +56,7 @@ export class PinIntents {
         retry_at_seconds INTEGER NOT NULL DEFAULT 0
       );
       CREATE INDEX IF NOT EXISTS vault_pins_open ON vault_pins (retry_at_seconds) WHERE state <> 'pinned'`)
-    this.#commits = new GroupCommit(database)
+    this.#commits = commits
     this.#want = database.prepare<{ cid: string }>(
       `INSERT OR REPLACE INTO vault_pins (cid, state, is_doubtful)
        SELECT @cid, 'pin', ifnull((SELECT ${DOUBT} FROM vault_pins WHERE cid = @cid), 0)
@@ -72,7 +73,10 @@ export class PinIntents {
     )
     this.#lastRevision = database.prepare<[], number | null>('SELECT max(revision) FROM vault_pins').pluck()
     this.#countOpen = database
-      .prepare<[number], number>("SELECT count(*) FROM vault_pins WHERE state <> 'pinned' AND revision <= ?")
+      // Left to itself, SQLite goes through the whole table in the order of revisions.
+      .prepare<[number], number>(
+        "SELECT count(*) FROM vault_pins INDEXED BY vault_pins_open WHERE state <> 'pinned' AND revision <= ?"
+      )
       .pluck()
     this.#finishPin = database.prepare<[number]>(
       `UPDATE vault_pins SET state = 'pinned', attempts = 0, retry_at_seconds = 0

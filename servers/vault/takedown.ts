@@ -1,3 +1,4 @@
+import { recountBlocks } from '../shared/content-recount.js'
 import type { ContentStore } from '../shared/content-store.js'
 import type { SqliteFile } from '../shared/database.js'
 import type { PinIntents } from './pin-intents.js'
@@ -24,8 +25,8 @@ const UNCOUNT = `
   WHERE owners.id = gone.owner`
 
 /**
- * Removes content from the entries of everybody, with its bytes and its pin, in one transaction. Its owners may store it
- * anew.
+ * Removes content from the entries of everybody, with its bytes and its pin, in one transaction; its pin also
+ * where no entry has it any more. Its owners may store it anew.
  */
 export function takeDown({ database, contents, intents }: TakedownParts, cid: string, isDryRun: boolean): Takedown {
   const count = database.prepare<[string], Takedown>(COUNT)
@@ -35,14 +36,15 @@ export function takeDown({ database, contents, intents }: TakedownParts, cid: st
   database.pragma('secure_delete = ON')
   const remove = database.transaction(() => {
     const found = count.get(cid) ?? none
-    if (found.entryCount === 0) return found
+    // Also what no entry has: a pin may have outlived its entries.
+    intents.unwant(cid)
+    if (found.entryCount === 0) return { found, isAllGone: true }
     database.prepare<[string]>(UNCOUNT).run(cid)
     database.prepare<[string]>('DELETE FROM entries WHERE cid = ?').run(cid)
-    contents.remove(cid)
-    intents.unwant(cid)
-    return found
+    return { found, isAllGone: contents.remove(cid) }
   })
-  const found = remove.immediate()
+  const { found, isAllGone } = remove.immediate()
+  if (!isAllGone) recountBlocks(database, 'SELECT DISTINCT cid FROM entries', false)
   // So that the bytes leave the log of changes too. A reader may be in the way; then it happens with the next checkpoint.
   if (found.entryCount > 0) database.pragma('wal_checkpoint(TRUNCATE)')
   return found

@@ -11,7 +11,7 @@ export interface VaultParts {
   index: VaultIndex
   contents: ContentStore
   commits: GroupCommit
-  intents: Pick<PinIntents, 'want' | 'unwant'>
+  intents: Pick<PinIntents, 'find' | 'want' | 'unwant'>
   /** Undefined without an IPFS node: then nothing is wanted of it, but what was pinned before is still to be unpinned. */
   outbox: Pick<PinOutbox, 'settle'> | undefined
   quota: Quota
@@ -80,7 +80,8 @@ export class Vault {
     const dropped = await commits.write(() => {
       if (!index.isHeld(id)) contents.add(content)
       else if (contents.read(id) === undefined) contents.repair(content)
-      if (outbox !== undefined) intents.want(id)
+      // Also without a node: what is to be unpinned stays pinned then.
+      if (outbox !== undefined || intents.find(id) !== undefined) intents.want(id)
       const entries = replaced(id)
       if (entries === undefined) return []
       const before = index.usage(did)

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
+import { GroupCommit } from '../../servers/shared/group-commit.js'
 import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
 import { PinIntents } from '../../servers/vault/pin-intents.js'
 import { PinOutbox } from '../../servers/vault/pin-outbox.js'
@@ -24,7 +25,7 @@ export function testOutbox(
   read: (cid: string) => Uint8Array | undefined = (cid) => Buffer.from(cid)
 ): TestOutbox {
   const database = openDatabase(file)
-  const intents = new PinIntents(database)
+  const intents = new PinIntents(database, new GroupCommit(database))
   const log: Record<string, unknown>[] = []
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {

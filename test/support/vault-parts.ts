@@ -27,11 +27,12 @@ export function vaultInside(file: string, node: IpfsNode | undefined): VaultInsi
   const database = openDatabase(file)
   const index = new VaultIndex(database)
   const contents = new ContentStore(database)
-  const intents = new PinIntents(database)
+  const commits = new GroupCommit(database)
+  const intents = new PinIntents(database, commits)
   const read = (cid: string) => contents.read(cid)
   const outbox = node && new PinOutbox({ intents, node, read, log: pino({ level: 'silent' }) })
   const quota = { byteCount: 1e9, entryCount: 1e9 }
-  const vault = new Vault({ index, contents, commits: new GroupCommit(database), intents, outbox, quota })
+  const vault = new Vault({ index, contents, commits, intents, outbox, quota })
   return {
     database,
     index,

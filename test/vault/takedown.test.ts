@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { mkdirSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { contentOf } from '../../servers/shared/content-blocks.js'
 import { readEnv } from '../../servers/shared/read-env.js'
 import { runVaultCommand } from '../../servers/vault/command.js'
 import { takeDown } from '../../servers/vault/takedown.js'
+import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { HandMadeNode } from '../support/hand-made-node.js'
 import { deadRpcUrl } from '../support/rpc-node.js'
 import { temporaryFolder } from '../support/store-folder.js'
@@ -75,6 +77,19 @@ describe('a takedown', () => {
     expect(found()).toEqual([])
   })
 
+  it.each([
+    ['was lost and repaired', 'DELETE FROM blocks WHERE cid = ?', true],
+    ['has lost its root', 'DELETE FROM blocks WHERE cid = ?', false],
+    ['has a damaged root', "UPDATE blocks SET bytes = x'00' WHERE cid = ?", false]
+  ])('leaves no block of content that %s', async (_what, sql, isRepaired) => {
+    const content = contentOf(Buffer.alloc(300_000, text))
+    await inside.vault.add(alice, 'letters', Buffer.alloc(300_000, text))
+    inside.database.prepare(sql).run(content.cid)
+    if (isRepaired) inside.contents.repair(content)
+    takeDown(inside, content.cid, false)
+    expect(inside.database.prepare('SELECT count(*) FROM blocks').pluck().get()).toBe(0)
+  })
+
   it('leaves the blocks that other content shares', async () => {
     const half = Buffer.alloc(262_144, 'a')
     const [one, other] = await Promise.all([
@@ -126,6 +141,24 @@ describe('vault takedown', () => {
       code: 1,
       lines: [`No entry has the content ${cid}.`, 'This vault did not pin it.']
     })
+  })
+
+  it('takes off a pin that outlived its entries', async () => {
+    await fill()
+    inside.database.exec('DELETE FROM entries')
+    const faulty = await startFaultyNode()
+    faulty.pins.add(cid)
+    expect(await run(['takedown', cid, '--dry-run'], { IPFS_API_URL: faulty.url })).toEqual({
+      code: 1,
+      lines: [`No entry has the content ${cid}.`, 'Its pin would be taken off.']
+    })
+    expect([...faulty.pins]).toEqual([cid])
+    expect(await run(['takedown', cid], { IPFS_API_URL: faulty.url })).toEqual({
+      code: 1,
+      lines: [`No entry has the content ${cid}.`, 'Its pin is taken off the IPFS node.']
+    })
+    expect([...faulty.pins]).toEqual([])
+    await faulty.stop()
   })
 
   it('keeps the pin in mind when no node is configured', async () => {
