@@ -2,8 +2,10 @@ import type { Clock } from 'express-did-auth'
 import { contentOf } from '../shared/content-blocks.js'
 import type { JsonText } from '../shared/json-text.js'
 import { ServerError } from '../shared/server-error.js'
+import { uploadRoom, type UploadRoom } from '../shared/upload-room.js'
 import type { FileStore } from './file-store.js'
 import type { MemoryFile, MemoryFiles } from './memory-files.js'
+import { PostingFiles } from './posting-files.js'
 import { answerOf } from './relay-answer.js'
 
 export interface FileRelayParts {
@@ -14,6 +16,8 @@ export interface FileRelayParts {
   /** Resolves when what is left of the time before a restart is in memory again. */
   restored: Promise<void>
   clock: Clock
+  /** Where what is posted counts until it is stored. */
+  room?: UploadRoom
 }
 
 export interface RelayFile {
@@ -25,8 +29,7 @@ export interface RelayFile {
 /** Keeps what is posted, and hands it out again. */
 export class FileRelay {
   readonly #parts: FileRelayParts
-  /** Bytes that users are just posting, so that many posts at once cannot pass a bound that one could not. */
-  readonly #posting = new Map<string, number>()
+  readonly #posting = new PostingFiles()
 
   constructor(parts: FileRelayParts) {
     this.#parts = parts
@@ -36,20 +39,23 @@ export class FileRelay {
    * Stores a file, then keeps it in memory: what can be fetched is stored as well.
    *
    * @param did - canonical DID of the user
-   * @throws ServerError ERR_STORAGE_FULL; as `FileStore.keep`
+   * @throws ServerError ERR_STORAGE_FULL; DidAuthError ERR_BUSY; as `FileStore.keep`
    */
   async post(did: string, text: JsonText): Promise<RelayFile> {
-    const { memory, store, clock } = this.#parts
+    const { memory, store, clock, room = uploadRoom } = this.#parts
     const content = contentOf(text.bytes)
     const { cid, byteCount } = content
     const file = { cid, byteCount, answer: answerOf(text) }
     this.#assertRoom(did, file)
-    this.#addPosting(did, byteCount)
+    this.#posting.add(did, file)
     try {
-      await store.keep(content, text.bytes, clock.nowSeconds())
-      memory.keep(file, did, clock.nowSeconds())
+      // A node may take its time, and until then nothing else counts these bytes.
+      await room.hold(heldBytes(text, file), did, async () => {
+        await store.keep(content, text.bytes, clock.nowSeconds())
+        memory.keep(file, did, clock.nowSeconds())
+      })
     } finally {
-      this.#addPosting(did, -byteCount)
+      this.#posting.remove(did, file)
     }
     return { url: `relay://${cid}`, cid }
   }
@@ -80,15 +86,15 @@ export class FileRelay {
     if (!memory.canHold(file)) {
       throw new ServerError('ERR_STORAGE_FULL', { detail: `${maxMemoryBytes} bytes of memory in all` })
     }
-    const held = memory.heldBytes(did, file.cid, clock.nowSeconds()) + (this.#posting.get(did) ?? 0)
+    const isCounted = (cid: string): boolean => cid === file.cid || memory.isHeldBy(cid, did)
+    const held = memory.heldBytes(did, file.cid, clock.nowSeconds()) + this.#posting.bytes(did, isCounted)
     if (held + file.byteCount <= maxBytesPerDid) return
     const detail = `${held} of ${maxBytesPerDid} bytes held by this DID, ${file.byteCount} needed`
     throw new ServerError('ERR_STORAGE_FULL', { detail })
   }
+}
 
-  #addPosting(did: string, bytes: number): void {
-    const posting = (this.#posting.get(did) ?? 0) + bytes
-    if (posting === 0) this.#posting.delete(did)
-    else this.#posting.set(did, posting)
-  }
+/** What a post keeps alive: the answer, and the text where that is elsewhere. */
+function heldBytes({ bytes }: JsonText, { answer }: MemoryFile): number {
+  return answer.buffer.byteLength + (bytes.buffer === answer.buffer ? 0 : bytes.buffer.byteLength)
 }

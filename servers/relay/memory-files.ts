@@ -37,8 +37,10 @@ export class MemoryFiles {
   readonly #ttlSeconds: number
   readonly #maxBytes: number
   readonly #entries: LRUCache<string, Entry>
-  /** The same in the order of their ends, which is the order of their posts. */
+  /** When each ends, in the order of their posts. */
   readonly #ends = new Map<string, number>()
+  /** The same for those that nobody posted since the restart: while they come back, new ones are posted. */
+  readonly #restoredEnds = new Map<string, number>()
   readonly #heldBytes = new Map<string, number>()
 
   constructor({ maxBytes, ttlSeconds }: MemoryFilesOptions) {
@@ -62,11 +64,14 @@ export class MemoryFiles {
     return this.#entries.has(cid)
   }
 
+  isHeldBy(cid: string, did: string): boolean {
+    return this.#entries.peek(cid)?.holders.includes(did) === true
+  }
+
   /** Bytes that a user holds; those of `cid`, which is about to be posted once more, do not count. */
   heldBytes(did: string, cid: string, nowSeconds: number): number {
     this.dropEnded(nowSeconds)
-    const again = this.#entries.peek(cid)
-    const counted = again?.holders.includes(did) === true ? again.byteCount : 0
+    const counted = this.isHeldBy(cid, did) ? (this.#entries.peek(cid)?.byteCount ?? 0) : 0
     return (this.#heldBytes.get(did) ?? 0) - counted
   }
 
@@ -85,8 +90,9 @@ export class MemoryFiles {
     }
     const expiresAtSeconds = postedAtSeconds + this.#ttlSeconds
     // Deleted first, so that it goes to the end.
-    this.#ends.delete(file.cid)
-    this.#ends.set(file.cid, expiresAtSeconds)
+    this.#forgetEnd(file.cid)
+    const ends = did === undefined ? this.#restoredEnds : this.#ends
+    ends.set(file.cid, expiresAtSeconds)
     this.#entries.set(file.cid, { ...file, expiresAtSeconds, holders })
   }
 
@@ -98,14 +104,21 @@ export class MemoryFiles {
 
   /** Lets go of what has ended. */
   dropEnded(nowSeconds: number): void {
-    for (const [cid, expiresAtSeconds] of this.#ends) {
-      if (nowSeconds < expiresAtSeconds) return
-      this.#entries.delete(cid)
+    for (const ends of [this.#ends, this.#restoredEnds]) {
+      for (const [cid, expiresAtSeconds] of ends) {
+        if (nowSeconds < expiresAtSeconds) break
+        this.#entries.delete(cid)
+      }
     }
   }
 
-  #forget(cid: string, { holders, byteCount }: Entry): void {
+  #forgetEnd(cid: string): void {
     this.#ends.delete(cid)
+    this.#restoredEnds.delete(cid)
+  }
+
+  #forget(cid: string, { holders, byteCount }: Entry): void {
+    this.#forgetEnd(cid)
     for (const did of holders) {
       const left = (this.#heldBytes.get(did) ?? 0) - byteCount
       if (left > 0) this.#heldBytes.set(did, left)

@@ -34,7 +34,7 @@ export function addRelayRoutes(app: Express, { auth, relay, maxFileBytes, sendEr
 
   const postFile: Answer = async (req, res) => {
     const did = await auth.authenticate(req.headers.authorization)
-    const text = await readText(req, 'file', maxFileBytes)
+    const text = await readText(req, 'file', maxFileBytes, { holder: did })
     sendJson(res, await relay.post(did, text))
   }
 

@@ -1,14 +1,21 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { ArrivingBody } from './arriving-body.js'
-import { uploadRoom } from './upload-room.js'
+import { uploadRoom, type UploadRoom } from './upload-room.js'
 
 /** Content types of JSON, `application/json` and `application/<anything>+json`. */
 export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
+/** Where a body is counted while it arrives. */
+export interface ReadingRoom {
+  room?: UploadRoom
+  /** Whose body it is: one may have only a share of the room. */
+  holder?: string
+}
+
 /**
  * Reads the body of a request, without copying what arrives in one piece. What arrives at once is bounded, in all requests
- * together.
+ * together; a short body needs no room.
  *
  * @param tooLarge - makes the error for a longer body
  * @throws DidAuthError ERR_BUSY when there is no room; ERR_JSON when the client goes away in the middle: nobody reads that
@@ -17,17 +24,22 @@ export function readBytes(
   req: IncomingMessage,
   maxBytes: number,
   tooLarge: () => Error,
-  room = uploadRoom
+  { room = uploadRoom, holder }: ReadingRoom = {}
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const announcedBytes = Number(req.headers['content-length'] ?? 0)
+    const { 'content-length': length } = req.headers
+    const announcedBytes = Number(length ?? 0)
+    const isSmall = room.isSmall(Math.min(maxBytes, length === undefined ? maxBytes : announcedBytes))
     const body = new ArrivingBody(announcedBytes)
     let isRefused = false
+    const giveBack = (): void => {
+      if (!isSmall) room.give(body.size, holder)
+    }
     // The rest is read and dropped: a connection that is cut under a client's hands may swallow the answer.
     const refuse = (error: Error): void => {
       if (isRefused) return
       isRefused = true
-      room.give(body.size)
+      giveBack()
       body.drop()
       reject(error)
     }
@@ -40,12 +52,12 @@ export function readBytes(
     req.on('data', (chunk: Buffer) => {
       if (isRefused) return
       if (body.size + chunk.length > maxBytes) refuse(tooLarge())
-      else if (!room.take(chunk.length)) refuse(new DidAuthError('ERR_BUSY'))
+      else if (!isSmall && !room.take(chunk.length, holder)) refuse(new DidAuthError('ERR_BUSY'))
       else body.add(chunk)
     })
     req.on('end', () => {
       if (isRefused) return
-      room.give(body.size)
+      giveBack()
       resolve(body.whole())
     })
     req.on('error', onBroken)

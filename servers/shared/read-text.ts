@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { textInBody, type JsonText } from './json-text.js'
-import { JSON_TYPE, readBytes } from './read-bytes.js'
+import { JSON_TYPE, readBytes, type ReadingRoom } from './read-bytes.js'
 import { ServerError } from './server-error.js'
-import { uploadRoom } from './upload-room.js'
 
 /** A JSON string may spell each byte of its text as an escape of six characters. */
 const MAX_ESCAPED = 6
@@ -19,10 +18,10 @@ export async function readText(
   req: IncomingMessage,
   field: string,
   maxBytes: number,
-  room = uploadRoom
+  where?: ReadingRoom
 ): Promise<JsonText> {
   if (!JSON_TYPE.test(req.headers['content-type'] ?? '')) throw new ServerError('ERR_CONTENT')
-  const body = await readBytes(req, maxBytes * MAX_ESCAPED + ENVELOPE_BYTES, () => tooLarge(maxBytes), room)
+  const body = await readBytes(req, maxBytes * MAX_ESCAPED + ENVELOPE_BYTES, () => tooLarge(maxBytes), where)
   const text = parseText(body, field)
   if (text === undefined) throw new ServerError('ERR_CONTENT')
   if (text.bytes.length > maxBytes) throw tooLarge(maxBytes)

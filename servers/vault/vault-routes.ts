@@ -45,7 +45,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     }
 
   const readContent = async (req: Request): Promise<Uint8Array> => {
-    const { bytes } = await readText(req, 'content', maxContentBytes)
+    const { bytes } = await readText(req, 'content', maxContentBytes, { holder: userOf(req) })
     await disk.assertFree()
     return bytes
   }

@@ -22,7 +22,7 @@ const outcomes: Outcome[] = []
 let arrived: (() => void) | undefined
 
 beforeAll(async () => {
-  room = new UploadRoom(20_100)
+  room = new UploadRoom({ maxBytes: 20_100, smallBytes: 0 })
   server = createServer((req, res) => {
     arrived?.()
     void outcomeOf(req).then((outcome) => {
@@ -44,7 +44,7 @@ afterAll(() => {
 
 async function outcomeOf(req: IncomingMessage): Promise<Outcome> {
   try {
-    const { bytes, json } = await readText(req, 'file', MAX_BYTES, room)
+    const { bytes, json } = await readText(req, 'file', MAX_BYTES, { room })
     const text = bytes.toString()
     return JSON.stringify(text) === json.toString() ? { text, bytes: bytes.length } : { text, code: json.toString() }
   } catch (error) {

@@ -23,6 +23,21 @@ describe('MemoryFiles', () => {
     expect(files.heldBytes('did:1', 'c', 11)).toBe(100)
   })
 
+  it('frees what has ended also behind what was posted while it came back', () => {
+    const files = new MemoryFiles({ maxBytes: 1_000_000, ttlSeconds: 10 })
+    files.keep(fileOf('a', 10), undefined, 1)
+    files.keep(fileOf('b', 10), 'did:1', 9)
+    files.keep(fileOf('c', 10), undefined, 2)
+    files.keep(fileOf('d', 10), undefined, 3)
+    files.keep(fileOf('d', 10), 'did:1', 10)
+    files.dropEnded(12)
+    expect(['a', 'b', 'c', 'd'].map((cid) => files.has(cid))).toEqual([false, true, false, true])
+    files.dropEnded(19)
+    expect(['b', 'd'].map((cid) => files.has(cid))).toEqual([false, true])
+    files.dropEnded(20)
+    expect(files.has('d')).toBe(false)
+  })
+
   it('frees what had to go for its holders', () => {
     const files = new MemoryFiles({ maxBytes: 30_000, ttlSeconds: 10 })
     files.keep(fileOf('a', 10_000), 'did:1', 0)

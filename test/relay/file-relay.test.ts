@@ -1,0 +1,104 @@
+import { beforeEach, describe, expect, it } from '@jest/globals'
+import { FileRelay } from '../../servers/relay/file-relay.js'
+import type { FileStore } from '../../servers/relay/file-store.js'
+import { MemoryFiles } from '../../servers/relay/memory-files.js'
+import type { Content } from '../../servers/shared/content-blocks.js'
+import { textInBody } from '../../servers/shared/json-text.js'
+import { UploadRoom } from '../../servers/shared/upload-room.js'
+import { TestClock } from '../support/relay-app.js'
+
+const [did, other] = ['did:one', 'did:two']
+
+let room: UploadRoom
+let relay: FileRelay
+let memory: MemoryFiles
+interface Waiting {
+  resolve: () => void
+  reject: (error: Error) => void
+}
+
+/** Files that wait for the store, by their first letter. */
+let waiting: Map<string, Waiting[]>
+let restored: () => void
+
+beforeEach(() => {
+  room = new UploadRoom({ maxBytes: 1_000_000 })
+  memory = new MemoryFiles({ maxBytes: 10_000_000, ttlSeconds: 100 })
+  waiting = new Map()
+  const store: Pick<FileStore, 'keep'> = {
+    keep: (_content: Content, bytes: Uint8Array) =>
+      new Promise((resolve, reject) => {
+        const letter = String.fromCharCode(bytes[0] ?? 0)
+        waiting.set(letter, [...(waiting.get(letter) ?? []), { resolve, reject }])
+      })
+  }
+  relay = new FileRelay({
+    maxBytesPerDid: 1_000_000,
+    maxMemoryBytes: 10_000_000,
+    memory,
+    store: store as FileStore,
+    restored: new Promise((resolve) => (restored = resolve)),
+    clock: new TestClock(),
+    room
+  })
+})
+
+const textOf = (file: string) => {
+  const text = textInBody(Buffer.from(JSON.stringify({ file })), 'file')
+  if (text === undefined) throw new Error('no text')
+  return text
+}
+const post = (letter: string, size: number, user = did) => relay.post(user, textOf(letter.repeat(size)))
+const stored = (letter: string) => waiting.get(letter)?.shift()?.resolve()
+const failed = (letter: string) => waiting.get(letter)?.shift()?.reject(new Error('no'))
+
+describe('FileRelay', () => {
+  it('counts what is posted until it is stored, and refuses what finds no room meanwhile', async () => {
+    const posts = [post('a', 100_000), post('b', 100_000), post('b', 100_000, other)]
+    // `{"file":"…"}` each.
+    expect(room.bytes).toBe(300_033)
+    await expect(post('c', 70_000)).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    // Escaped, it is there twice.
+    posts.push(relay.post(other, textOf(`d${'d'.repeat(69_999)}\n`)))
+    expect(room.bytes).toBe(440_047)
+    posts.push(post('e', 60_000))
+    expect(room.bytes).toBe(440_047)
+    for (const letter of ['a', 'b', 'b', 'd', 'e']) stored(letter)
+    await Promise.all(posts)
+    expect(room.bytes).toBe(0)
+  })
+
+  it('counts one content that a user posts twice at once only once, also where one of them is stored already', async () => {
+    const sizeLeft = async () => {
+      const refusal: unknown = await post('f', 2_000_000).catch((error: unknown) => error)
+      return (refusal as Error).message
+    }
+    const posts = [post('a', 60_000), post('a', 60_000), post('b', 10_000)]
+    const taken = 'Storage full: 70000 of 1000000 bytes held by this DID, 2000000 needed'
+    expect(await sizeLeft()).toBe(taken)
+    stored('a')
+    await posts[0]
+    expect(await sizeLeft()).toBe(taken)
+    stored('a')
+    await posts[1]
+    expect(await sizeLeft()).toBe(taken)
+    stored('b')
+    await posts[2]
+    expect(await sizeLeft()).toBe(taken)
+  })
+
+  it('counts nothing of what could not be stored', async () => {
+    const posting = post('a', 60_000)
+    failed('a')
+    await expect(posting).rejects.toThrow('no')
+    await expect(post('f', 2_000_000)).rejects.toThrow('Storage full: 0 of 1000000')
+  })
+
+  it('waits for what comes back after a restart before it says that a file is not there', async () => {
+    const finding = relay.find('cid')
+    memory.keep({ cid: 'cid', byteCount: 1, answer: Buffer.from('answer') }, undefined, new TestClock().nowSeconds())
+    restored()
+    expect(String(await finding)).toBe('answer')
+    await expect(relay.find('another')).rejects.toMatchObject({ code: 'ERR_NOT_FOUND' })
+  })
+})
