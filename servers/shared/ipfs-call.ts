@@ -8,16 +8,18 @@ export class IpfsCall implements AnswerLimit {
   readonly ended: Promise<never>
   readonly #aborter = new AbortController()
   readonly #releases: (() => void)[] = []
+  readonly #deadline: NodeJS.Timeout
   #failure: ServerError | undefined
   #reject: (failure: ServerError) => void = () => undefined
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, deadlineMilliseconds: number) {
     this.maxBytes = maxBytes
     this.ended = new Promise((_resolve, reject) => {
       this.#reject = reject
     })
     // Nobody may be waiting for it any more.
     this.ended.catch(() => undefined)
+    this.#deadline = this.endAfter(deadlineMilliseconds)
   }
 
   get signal(): AbortSignal {
@@ -35,6 +37,22 @@ export class IpfsCall implements AnswerLimit {
     this.#failure = new ServerError(code)
     this.#reject(this.#failure)
     this.#aborter.abort()
+  }
+
+  /** Ends the call with ERR_NODE_SLOW when it is not over by then. */
+  endAfter(milliseconds: number): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      this.end('ERR_NODE_SLOW')
+    }, milliseconds)
+    this.onEnd(() => {
+      clearTimeout(timer)
+    })
+    return timer
+  }
+
+  /** More of the answer came: the deadline counts from now. */
+  restartDeadline(): void {
+    this.#deadline.refresh()
   }
 
   refuse(): void {

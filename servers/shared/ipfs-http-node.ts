@@ -6,11 +6,12 @@ import type { IpfsNode } from './ipfs-node.js'
 import { ServerError } from './server-error.js'
 
 const DEADLINE_MILLISECONDS = 10_000
+const LIST_MILLISECONDS = 300_000
 /** A head, and an answer of one line or an error. */
 const SHORT_ANSWER_BYTES = 65_536
-/** Bytes around one pin in a list, and how many pins there may be. */
+/** Bytes around one pin in a list, and how many pins there may be: about 500 MB of memory. */
 const PIN_BYTES = 512
-const MAX_PINS = 1_000_000
+const MAX_PINS = 4_000_000
 /** The encoding of an answer in chunks: at worst seven bytes around each one. */
 const CHUNKED = 8
 
@@ -52,15 +53,19 @@ export interface IpfsHttpNode extends IpfsNode {
 /**
  * The node at a URL of its RPC API (Kubo, js-ipfs), through ipfs-http-client, which is loaded with the first call.
  *
- * Calls end after `deadlineMilliseconds`, also where the client does not heed its signal. Answers are bounded: 64 KiB, the
- * content that is read, or a million pins. Redirects are not followed.
+ * Calls end after `deadlineMilliseconds`, also where the client does not heed its signal; a list of pins after so long
+ * without one more, and after `listMilliseconds` in any case. Answers are bounded: 64 KiB, the content that is read, or four
+ * million pins. Redirects are not followed.
  *
  * @param url - its path, when it has one, stands in place of `/api/v0`; a user and a password in it are sent in a header,
  *   and are in no error
  */
 export function ipfsHttpNode(
   url: string,
-  { deadlineMilliseconds = DEADLINE_MILLISECONDS }: { deadlineMilliseconds?: number } = {}
+  {
+    deadlineMilliseconds = DEADLINE_MILLISECONDS,
+    listMilliseconds = LIST_MILLISECONDS
+  }: { deadlineMilliseconds?: number; listMilliseconds?: number } = {}
 ): IpfsHttpNode {
   const endpoint = endpointOf(url)
   const calls = new Set<IpfsCall>()
@@ -74,11 +79,10 @@ export function ipfsHttpNode(
   ): Promise<T> {
     const client = await (loaded ??= loadClient(endpoint))
     if (isClosed) throw new ServerError('ERR_NODE_AWAY')
-    const call = new IpfsCall(maxAnswerBytes)
+    const call = new IpfsCall(maxAnswerBytes, deadlineMilliseconds)
     const onSlow = (): void => {
       call.end('ERR_NODE_SLOW')
     }
-    const timer = setTimeout(onSlow, deadlineMilliseconds)
     outerSignal?.addEventListener('abort', onSlow)
     if (outerSignal?.aborted === true) onSlow()
     calls.add(call)
@@ -87,7 +91,6 @@ export function ipfsHttpNode(
     } catch (error) {
       throw call.failure ?? (error instanceof ServerError ? error : ipfsFailure(error))
     } finally {
-      clearTimeout(timer)
       outerSignal?.removeEventListener('abort', onSlow)
       calls.delete(call)
       call.release()
@@ -116,6 +119,7 @@ export function ipfsHttpNode(
       }),
     listPins: () =>
       ask(SHORT_ANSWER_BYTES, async (client, call) => {
+        call.endAfter(listMilliseconds)
         const pins = new Set<string>()
         let count = 0
         for await (const { cid } of client.pin.ls({ type: 'recursive', signal: call.signal })) {
@@ -124,6 +128,7 @@ export function ipfsHttpNode(
           if (count > MAX_PINS) throw new ServerError('ERR_NODE_NONSENSE')
           // A line without end would be collected: there is only room for the next few pins.
           call.maxBytes += PIN_BYTES
+          call.restartDeadline()
         }
         return pins
       }),

@@ -1,5 +1,5 @@
 /**
- * What relay and vault ask of an IPFS node. Each call ends within the deadline; what a node answers is compared with what
+ * What relay and vault ask of an IPFS node. Each call ends within a deadline; what a node answers is compared with what
  * content addressing says, and never believed.
  */
 export interface IpfsNode {
