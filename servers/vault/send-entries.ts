@@ -1,16 +1,26 @@
 import { pipeline } from 'node:stream/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { DidAuthError } from 'express-did-auth'
 import type { Request, Response } from 'express'
 import { jsonOf } from '../shared/json-text.js'
 import { codeOf } from '../shared/start-error.js'
+import type { AnswerRoom, Holder } from './answer-room.js'
 import { EntryGone } from './entry-reader.js'
+import { ReaderGone, type Reader, type ReadingGate } from './reading-gate.js'
+import type { ReadingTurns } from './reading-turns.js'
 
 /** An answer up to here is built in memory; a larger one is written as its reader takes it. */
 const MAX_HELD_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
-/** What is read before others get their turn; small entries cost as much as a kibibyte. */
-const TURN_BYTES = 262_144
+/** What an entry costs at least, in time as if it were as large, and in memory where it is only listed. */
 const ENTRY_BYTES = 1_024
+const LISTED_BYTES = 128
+
+/** What the readers of all answers share. */
+export interface SharedReading {
+  turns: ReadingTurns
+  gate: ReadingGate
+  room: AnswerRoom
+}
 
 /** A JSON text that is full of content. */
 export interface EntriesAnswer<Entry> {
@@ -33,26 +43,36 @@ export interface CheckedAnswer {
 /**
  * Reads all entries of an answer, before a byte of it is sent: its length is known then, and what is lost.
  *
- * @throws whatever `read` throws
+ * @throws DidAuthError ERR_BUSY when there is no room to hold what is being sent; ReaderGone; whatever `read` throws
  */
-export async function checkEntries<Entry>(answer: EntriesAnswer<Entry>): Promise<CheckedAnswer> {
+export async function checkEntries<Entry>(
+  shared: SharedReading,
+  reader: Reader & Holder,
+  answer: EntriesAnswer<Entry>
+): Promise<CheckedAnswer> {
+  const { turns, gate, room } = shared
   const held: Buffer[] = []
+  let isHeld = room.hold(reader, 0)
   let byteCount = 0
-  let turnBytes = 0
+  let largest = 0
   for (const [index, entry] of answer.entries.entries()) {
+    if (turns.isOver) await turns.next()
+    if (reader.destroyed) throw new ReaderGone()
     const bytes = answer.read(entry)
-    const piece = pieceOf(answer, index, entry, bytes instanceof Buffer ? bytes : await bytes)
+    const piece = pieceOf(answer, index, entry, Buffer.isBuffer(bytes) ? bytes : await gate.outside(reader, bytes))
+    turns.spend(piece.length + ENTRY_BYTES)
     byteCount += piece.length
-    if (byteCount <= MAX_HELD_BYTES) held.push(piece)
+    largest = Math.max(largest, piece.length)
+    isHeld &&= byteCount <= MAX_HELD_BYTES && room.hold(reader, byteCount)
+    if (isHeld) held.push(piece)
     else held.length = 0
-    turnBytes += piece.length + ENTRY_BYTES
-    if (turnBytes < TURN_BYTES) continue
-    turnBytes = 0
-    await nextTurn()
   }
   const end = Buffer.from(answer.end)
   byteCount += end.length
-  return { byteCount, text: byteCount > MAX_HELD_BYTES ? chunksOf(answer) : Buffer.concat([...held, end]) }
+  if (isHeld && byteCount <= MAX_HELD_BYTES) return { byteCount, text: Buffer.concat([...held, end]) }
+  const heldBytes = largest + answer.entries.length * LISTED_BYTES
+  if (!room.hold(reader, heldBytes)) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
+  return { byteCount, text: chunksOf(shared, reader, answer) }
 }
 
 /**
@@ -68,20 +88,28 @@ export async function sendChecked(req: Request, res: Response, { byteCount, text
   try {
     await pipeline(text, res)
   } catch (error) {
-    const isReaderGone = codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
+    const isReaderGone = error instanceof ReaderGone || codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
     if (!isReaderGone && !(error instanceof EntryGone)) throw error
   }
 }
 
-async function* chunksOf<Entry>(answer: EntriesAnswer<Entry>): AsyncGenerator<Buffer> {
+async function* chunksOf<Entry>(
+  { turns, room }: SharedReading,
+  reader: Reader & Holder,
+  answer: EntriesAnswer<Entry>
+): AsyncGenerator<Buffer> {
   let held: Buffer[] = []
   let heldBytes = 0
   for (const [index, entry] of answer.entries.entries()) {
+    if (turns.isOver) await turns.next()
+    if (reader.destroyed) throw new ReaderGone()
     const piece = pieceOf(answer, index, entry, await answer.read(entry))
+    turns.spend(piece.length + ENTRY_BYTES)
     held.push(piece)
     heldBytes += piece.length
     if (heldBytes < CHUNK_BYTES) continue
     yield Buffer.concat(held)
+    room.renew(reader)
     held = []
     heldBytes = 0
   }

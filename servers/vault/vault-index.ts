@@ -33,6 +33,7 @@ const OF_KEY = 'FROM owners JOIN entries ON entries.owner = owners.id WHERE did 
  */
 export class VaultIndex {
   readonly #list
+  readonly #first
   readonly #find
   readonly #findOne
   readonly #findAll
@@ -48,6 +49,7 @@ export class VaultIndex {
     createVaultTables(database)
     // All of it stands in the index: no entry itself is looked at.
     this.#list = database.prepare<[string, string], string>(`SELECT cid ${OF_KEY} ORDER BY entries.number`).pluck()
+    this.#first = database.prepare<[string, string, number], string>(`SELECT cid ${OF_KEY} LIMIT ?`).pluck()
     this.#find = database.prepare<[string, string], VaultEntry>(`SELECT ${ENTRY} ${OF_KEY} ORDER BY entries.number`)
     this.#findOne = database.prepare<[string, string, string], VaultEntry>(`SELECT ${ENTRY} ${OF_KEY} AND cid = ?`)
     this.#findAll = database.prepare<[string], KeyedEntry>(
@@ -73,6 +75,11 @@ export class VaultIndex {
   /** The ids of a key, the first written first. */
   list(did: string, key: string): string[] {
     return this.#list.all(did, key)
+  }
+
+  /** Whether a key has more entries than so many, without looking at more. */
+  hasMore(did: string, key: string, count: number): boolean {
+    return this.#first.all(did, key, count + 1).length > count
   }
 
   /** The entries of a key, the first written first. */

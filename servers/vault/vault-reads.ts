@@ -1,11 +1,15 @@
 import { createHash } from 'node:crypto'
 import { DidAuthError } from 'express-did-auth'
 import { EntryGone, type ReadEntry } from './entry-reader.js'
-import { checkEntries, type CheckedAnswer, type EntriesAnswer } from './send-entries.js'
+import { ReaderGone, type Reader } from './reading-gate.js'
+import type { Holder } from './answer-room.js'
+import { checkEntries, type CheckedAnswer, type EntriesAnswer, type SharedReading } from './send-entries.js'
 import type { KeyedEntry } from './vault-index.js'
 
 /** Of a key that changes all the time there may be no moment in which all of it can be read. */
 const MAX_ATTEMPTS = 5
+/** What an entry costs when it is only listed, beside bytes that are read. */
+const LISTED_BYTES = 32
 
 /** The bare array of all content under a key. */
 export function listAnswer(read: ReadEntry, key: string, ids: readonly string[]): EntriesAnswer<string> {
@@ -29,19 +33,34 @@ export function backupAnswer(read: ReadEntry, did: string, entries: readonly Key
   }
 }
 
+/** Lists entries in a turn of its own when they are many, as what it is: thousands of rows. */
+export async function listInTurn<Entry>(
+  { turns }: Pick<SharedReading, 'turns'>,
+  reader: Reader,
+  entriesNow: () => readonly Entry[]
+): Promise<readonly Entry[]> {
+  if (turns.isOver) await turns.next()
+  if (reader.destroyed) throw new ReaderGone()
+  const entries = entriesNow()
+  turns.spend(entries.length * LISTED_BYTES)
+  return entries
+}
+
 /**
  * Reads an answer that shows entries as they were at one moment: where one is removed under our hands, all is read anew.
  *
- * @throws ServerError ERR_CONTENT_LOST; DidAuthError ERR_BUSY
+ * @throws ServerError ERR_CONTENT_LOST; DidAuthError ERR_BUSY; ReaderGone
  */
 export async function checkAtOneMoment<Entry>(
+  shared: SharedReading,
+  reader: Reader & Holder,
   entriesNow: () => readonly Entry[],
   answerOf: (entries: readonly Entry[]) => EntriesAnswer<Entry>
 ): Promise<CheckedAnswer & { entries: readonly Entry[] }> {
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-    const entries = entriesNow()
+    const entries = await listInTurn(shared, reader, entriesNow)
     try {
-      return { ...(await checkEntries(answerOf(entries))), entries }
+      return { ...(await checkEntries(shared, reader, answerOf(entries))), entries }
     } catch (error) {
       if (!(error instanceof EntryGone)) throw error
     }
@@ -51,7 +70,5 @@ export async function checkAtOneMoment<Entry>(
 
 /** A strong validator: the same ids in the same order are the same bytes. */
 export function etagOf(ids: readonly string[]): string {
-  const hash = createHash('sha256')
-  for (const id of ids) hash.update(id)
-  return `"${hash.digest('base64url')}"`
+  return `"${createHash('sha256').update(ids.join('')).digest('base64url')}"`
 }

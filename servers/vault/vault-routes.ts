@@ -5,11 +5,14 @@ import { storageFailure } from '../shared/storage-failure.js'
 import type { DiskSpace } from './disk-space.js'
 import { entryReader, type EntryReaderParts } from './entry-reader.js'
 import type { Quota } from './quota.js'
+import { AnswerRoom } from './answer-room.js'
+import { ReaderGone, ReadingGate } from './reading-gate.js'
+import { ReadingTurns } from './reading-turns.js'
 import { sendChecked } from './send-entries.js'
 import { keysOf, storageOf } from './vault-account.js'
 import type { VaultIndex } from './vault-index.js'
 import { parseKey } from './vault-key.js'
-import { backupAnswer, checkAtOneMoment, etagOf, listAnswer } from './vault-reads.js'
+import { backupAnswer, checkAtOneMoment, etagOf, listAnswer, listInTurn } from './vault-reads.js'
 import type { Vault, Written } from './vault.js'
 
 /** What the routes are wired with. */
@@ -23,12 +26,15 @@ export interface VaultRoutesParts {
   maxContentBytes: number
 }
 
+const FEW_ENTRIES = 8
+
 type Answer = (req: Request, res: Response) => Promise<void> | void
 
 /** Puts the vault's routes on an application, behind those of the library: reads are open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   const { requireDid, sendError, vault, reading, disk, quota, maxContentBytes } = parts
   const { index } = reading
+  const shared = { turns: new ReadingTurns(), gate: new ReadingGate(), room: new AnswerRoom() }
 
   const answering =
     (answer: Answer): RequestHandler =>
@@ -37,7 +43,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
         try {
           await answer(req, res)
         } catch (error) {
-          sendError(req, res, storageFailure(error))
+          if (!(error instanceof ReaderGone)) sendError(req, res, storageFailure(error))
         }
       }
       // Only the log can have failed now.
@@ -56,12 +62,19 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     // What is no DID or no key has nothing.
     const idsNow = () => index.list(did, key)
     res.setHeader('Cache-Control', 'no-cache')
-    if (req.headers['if-none-match'] !== undefined && isFresh(req, res, etagOf(idsNow()))) {
+    const prepare = async () => {
+      const asked = req.headers['if-none-match'] !== undefined
+      if (asked && isFresh(req, res, etagOf(await listInTurn(shared, res, idsNow)))) return undefined
+      const read = entryReader(reading, did)
+      return checkAtOneMoment(shared, res, idsNow, (ids) => listAnswer(read, key, ids))
+    }
+    // Few entries pass by those who wait for many.
+    const isSmall = shared.gate.isFull && !index.hasMore(did, key, FEW_ENTRIES)
+    const checked = await (isSmall ? prepare() : shared.gate.pass(res, prepare))
+    if (checked === undefined) {
       res.status(304).end()
       return
     }
-    const read = entryReader(reading, did)
-    const checked = await checkAtOneMoment(idsNow, (ids) => listAnswer(read, key, ids))
     res.setHeader('ETag', etagOf(checked.entries))
     await sendChecked(req, res, checked)
   }
@@ -100,9 +113,9 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   const backup: Answer = async (req, res) => {
     const did = userOf(req)
     const read = entryReader(reading, did)
-    const checked = await checkAtOneMoment(
-      () => index.findAll(did),
-      (entries) => backupAnswer(read, did, entries)
+    const entriesNow = () => index.findAll(did)
+    const checked = await shared.gate.pass(res, () =>
+      checkAtOneMoment(shared, res, entriesNow, (entries) => backupAnswer(read, did, entries))
     )
     res.setHeader('Cache-Control', 'no-store')
     await sendChecked(req, res, checked)

@@ -12,6 +12,9 @@ import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
 import { GroupCommit } from '../../servers/shared/group-commit.js'
 import { entryReader } from '../../servers/vault/entry-reader.js'
 import { PinIntents } from '../../servers/vault/pin-intents.js'
+import { AnswerRoom } from '../../servers/vault/answer-room.js'
+import { ReadingGate } from '../../servers/vault/reading-gate.js'
+import { ReadingTurns } from '../../servers/vault/reading-turns.js'
 import { checkEntries } from '../../servers/vault/send-entries.js'
 import { VaultIndex } from '../../servers/vault/vault-index.js'
 import { listAnswer } from '../../servers/vault/vault-reads.js'
@@ -53,7 +56,8 @@ function subject(entryCount: number): Subject {
   const database = openDatabase(join(folder, `${entryCount}.db`))
   const index = new VaultIndex(database)
   const contents = new ContentStore(database)
-  const intents = new PinIntents(database)
+  const commits = new GroupCommit(database)
+  const intents = new PinIntents(database, commits)
   const add = database.transaction((from: number, to: number) => {
     for (let number = from; number < to; number += 1) {
       const content = contentOf(contentAt(number))
@@ -64,17 +68,18 @@ function subject(entryCount: number): Subject {
   for (let from = 0; from < entryCount; from += BATCH) add(from, Math.min(from + BATCH, entryCount))
   database.pragma('wal_checkpoint(TRUNCATE)')
 
-  const commits = new GroupCommit(database)
   const quota = { byteCount: Infinity, entryCount: Infinity }
   const vault = new Vault({ index, contents, commits, intents, outbox: undefined, quota })
   const lost = { fetch: () => Promise.reject(new Error('lost')) }
+  const shared = { turns: new ReadingTurns(), gate: new ReadingGate(), room: new AnswerRoom() }
+  const reader = { destroyed: false, destroy: () => undefined, once: () => undefined }
   return {
     entryCount,
     database,
     read: async (number) => {
       const [did, key] = [didOf(number), keyOf(number)]
       const answer = listAnswer(entryReader({ index, contents, lost }, did), key, index.list(did, key))
-      const { byteCount } = await checkEntries(answer)
+      const { byteCount } = await checkEntries(shared, reader, answer)
       if (byteCount < 200) throw new Error('nothing was read')
     },
     write: (number) => vault.add(didOf(spread(number, entryCount)), `new ${number}`, contentAt(entryCount + number))
