@@ -4,6 +4,7 @@ import type { FileRelay } from './file-relay.js'
 import { readField } from './read-field.js'
 import type { RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
+import { sendFile } from './send-file.js'
 
 /** First segments of the routes, by which log and metrics name requests. */
 export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']
@@ -40,7 +41,7 @@ export function addRelayRoutes(app: Express, { auth, relay, maxFileBytes, sendEr
 
   const getFile: Answer = async (req, res) => {
     await auth.authenticate(req.headers.authorization)
-    sendAnswer(res, await relay.find(req.path.slice(1)))
+    sendFile(res, await relay.find(req.path.slice(1)))
   }
 
   const run = (answer: Answer, req: Request, res: Response): void => {
@@ -72,15 +73,6 @@ function sendJson(res: Response, body: object, headers: Record<string, string> =
     'Content-Length': Buffer.byteLength(json),
     'Cache-Control': 'no-store',
     ...headers
-  })
-  res.end(json)
-}
-
-function sendAnswer(res: Response, json: Buffer): void {
-  res.writeHead(200, {
-    'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': json.length,
-    'Cache-Control': 'no-store'
   })
   res.end(json)
 }

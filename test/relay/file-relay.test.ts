@@ -88,9 +88,12 @@ describe('FileRelay', () => {
   })
 
   it('counts nothing of what could not be stored', async () => {
-    const posting = post('a', 60_000)
+    const posts = [post('a', 60_000), post('a', 60_000)]
     failed('a')
-    await expect(posting).rejects.toThrow('no')
+    await expect(posts[0]).rejects.toThrow('no')
+    await expect(post('f', 2_000_000)).rejects.toThrow('Storage full: 60000 of 1000000')
+    failed('a')
+    await expect(posts[1]).rejects.toThrow('no')
     await expect(post('f', 2_000_000)).rejects.toThrow('Storage full: 0 of 1000000')
   })
 

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo } from 'node:net'
 import request from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
 import { walletOf } from '../support/wallet.js'
@@ -106,13 +108,22 @@ describe('POST /file', () => {
     expect(status).toBe(400)
   })
 
-  it('does not read the file of a stranger', async () => {
-    const { status, headers } = await request(relay.listener)
-      .post('/file')
-      .send({ file: 'a'.repeat(100_000) })
-    expect(status).toBe(401)
-    expect(headers['www-authenticate']).toBeDefined()
-    expect(relay.database.prepare('SELECT count(*) FROM files').pluck().get()).toBe(0)
+  it('refuses a stranger before the file has arrived', async () => {
+    const server = createServer(relay.listener)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const answered = new Promise<string>((resolve) =>
+      socket.once('data', (data) => {
+        resolve(String(data))
+      })
+    )
+    socket.write('POST /file HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n')
+    socket.write('{"file":"half of')
+    const answer = await answered
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /)
+    expect(answer).toContain('WWW-Authenticate: DIDAuth realm="https://relay.example"')
+    socket.destroy()
+    server.close()
   })
 })
 
