@@ -6,6 +6,8 @@ import { startStep } from './start-error.js'
 
 export type SqliteFile = Database.Database
 
+const MAX_LOG_BYTES = 16_777_216
+
 export interface DatabaseOptions {
   /** `FULL`, the default: a commit survives the loss of power; `NORMAL`: the end of the process, which is cheaper. */
   synchronous?: 'FULL' | 'NORMAL'
@@ -23,6 +25,14 @@ export function openDatabase(file: string, { synchronous = 'FULL' }: DatabaseOpt
     // The library knows as much of better-sqlite3 as it uses itself.
     const database = openSqliteDatabase(file, synchronous) as SqliteFile
     database.pragma('cache_size = -65536')
+    // A large write makes the log of changes long; it gives the disk back once they are in the file.
+    database.pragma(`journal_size_limit = ${MAX_LOG_BYTES}`)
     return database
   })
+}
+
+/** Bytes of the file that hold nothing: it never shrinks, and what is written next is written there. */
+export function freeBytesOf(database: SqliteFile): number {
+  const [pages, pageBytes] = ['freelist_count', 'page_size'].map((name) => database.pragma(name, { simple: true }))
+  return Number(pages) * Number(pageBytes)
 }

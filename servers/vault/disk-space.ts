@@ -1,3 +1,4 @@
+import type { StatsFs } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { ServerError } from '../shared/server-error.js'
 
@@ -7,12 +8,20 @@ const FRESH_MILLISECONDS = 1_000
 /** How much of the disk is used, 0 to 100. */
 export type UsedPercent = () => Promise<number>
 
-/** Asks about the disk that a folder lies on, as `df` does: what is kept for the administrator counts as used. */
-export function usedPercentOf(folder: string): UsedPercent {
+/** What the disk says of itself, in blocks of `bsize` bytes. */
+type AskDisk = (folder: string) => Promise<Pick<StatsFs, 'bsize' | 'blocks' | 'bfree' | 'bavail'>>
+
+/**
+ * Asks about the disk that a folder lies on, as `df` does: what is kept for the administrator counts as used.
+ *
+ * @param freeBytes - of files there that do not shrink; they count as free, since what is written is written there
+ */
+export function usedPercentOf(folder: string, freeBytes = (): number => 0, askDisk: AskDisk = statfs): UsedPercent {
   return async () => {
-    const { blocks, bfree, bavail } = await statfs(folder)
+    const { bsize, blocks, bfree, bavail } = await askDisk(folder)
     const used = blocks - bfree
-    return used + bavail === 0 ? 0 : (100 * used) / (used + bavail)
+    const size = used + bavail
+    return size === 0 ? 0 : (100 * Math.max(0, used - freeBytes() / bsize)) / size
   }
 }
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { dataFolder, openAuthStore } from '../shared/auth-store.js'
-import { openDatabase } from '../shared/database.js'
+import { freeBytesOf, openDatabase } from '../shared/database.js'
 import { ipfsHttpNode } from '../shared/ipfs-http-node.js'
 import type { ServerEnv } from '../shared/read-env.js'
 import type { Surroundings } from '../shared/run-servers.js'
@@ -20,7 +20,8 @@ export function startVault(env: ServerEnv, surroundings: Surroundings): Promise<
     const store = openAuthStore(env)
     const database = openDatabase(join(folder, 'vault.db'))
     const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
-    const app = vaultApp({ ...parts, store, database, node, usedPercent: usedPercentOf(folder) })
+    const usedPercent = usedPercentOf(folder, () => freeBytesOf(database))
+    const app = vaultApp({ ...parts, store, database, node, usedPercent })
     const close = async (): Promise<void> => {
       const closed = app.close()
       // What was under way there is done again after the next start.

@@ -1,6 +1,10 @@
-import { describe, expect, it } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { freeBytesOf, openDatabase } from '../../servers/shared/database.js'
 import { DiskSpace, usedPercentOf } from '../../servers/vault/disk-space.js'
 import { blockCount, testVault, VaultUser, type TestVault, type VaultTestParts } from '../support/vault-app.js'
+import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
 
 let vault: TestVault
@@ -106,6 +110,7 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () => {
     user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '1' }, vault)
     await user.put('a', 'new').expect(200)
     await user.post('a', 'more').expect(507, 'Storage full: 4 entries with this, at most 1')
+    await user.put('b', 'other').expect(200)
     await user.read('a').expect(200, ['new'])
   })
 
@@ -173,6 +178,41 @@ describe('the disk', () => {
     const percent = await usedPercentOf('.')()
     expect(percent).toBeGreaterThan(0)
     expect(percent).toBeLessThan(100)
+  })
+
+  it('that is full takes writes again after deletes, although the file stays as long', async () => {
+    const folder = temporaryFolder()
+    const database = openDatabase(join(folder.path, 'vault.db'))
+    const bytesOf = (name: string): number => statSync(join(folder.path, name)).size
+    // 500 blocks of 4 KiB; the files of the vault are all that is on it.
+    const askDisk = () => {
+      const used = Math.ceil((bytesOf('vault.db') + bytesOf('vault.db-wal')) / 4_096)
+      return Promise.resolve({ bsize: 4_096, blocks: 500, bfree: 500 - used, bavail: 500 - used })
+    }
+    const free = () => freeBytesOf(database)
+    const disk = usedPercentOf(folder.path, free, askDisk)
+    let nowMilliseconds = 0
+    const now = jest.spyOn(performance, 'now').mockImplementation(() => (nowMilliseconds += 1_000))
+    try {
+      const user = await startUser({}, { database, usedPercent: disk })
+      const statuses: number[] = []
+      for (let number = 0; statuses.at(-1) !== 507; number += 1) {
+        statuses.push((await user.post('a', `${number}`.padEnd(100_000, 'x'))).status)
+        database.pragma('wal_checkpoint(TRUNCATE)')
+      }
+      expect(statuses.length).toBeGreaterThan(10)
+      const size = bytesOf('vault.db')
+      await user.delete('a').expect(200)
+      database.pragma('wal_checkpoint(TRUNCATE)')
+      expect(bytesOf('vault.db')).toBe(size)
+      await user.post('a', 'new'.padEnd(100_000, 'x')).expect(201)
+      database.pragma('wal_checkpoint(TRUNCATE)')
+      expect(bytesOf('vault.db')).toBe(size)
+    } finally {
+      now.mockRestore()
+      database.close()
+      folder.remove()
+    }
   })
 
   it('that is full under a write is 507, reading goes on, and there is no need to restart: 20 times', async () => {
