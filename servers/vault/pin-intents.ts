@@ -19,10 +19,15 @@ export interface PinIntent {
 
 const FIELDS = 'cid, state, revision, attempts, is_doubtful AS isDoubtful, retry_at_seconds AS retryAtSeconds'
 
-const DOUBT = 'max(is_doubtful, attempts > 0)'
+const DOUBT = "max(is_doubtful, attempts > 0, state <> 'pinned' AND revision <= @doubtfulUntil)"
 
 /** After so long a node has carried out what it was asked before, or never will. */
 const DOUBT_SECONDS = 60
+
+interface Change {
+  cid: string
+  doubtfulUntil: number
+}
 
 /**
  * What the vault wants pinned, in the transaction that changes its index: so no crash can come between the two. Pins on
@@ -30,6 +35,7 @@ const DOUBT_SECONDS = 60
  */
 export class PinIntents {
   readonly #commits: GroupCommit
+  #doubtfulUntil = 0
   readonly #want
   readonly #unwant
   readonly #find
@@ -57,14 +63,14 @@ export class PinIntents {
       );
       CREATE INDEX IF NOT EXISTS vault_pins_open ON vault_pins (retry_at_seconds) WHERE state <> 'pinned'`)
     this.#commits = commits
-    this.#want = database.prepare<{ cid: string }>(
+    this.#want = database.prepare<Change>(
       `INSERT OR REPLACE INTO vault_pins (cid, state, is_doubtful)
        SELECT @cid, 'pin', ifnull((SELECT ${DOUBT} FROM vault_pins WHERE cid = @cid), 0)
        WHERE NOT EXISTS (SELECT 1 FROM vault_pins WHERE cid = @cid AND state <> 'unpin')`
     )
-    this.#unwant = database.prepare<[string]>(
+    this.#unwant = database.prepare<Change>(
       `INSERT OR REPLACE INTO vault_pins (cid, state, is_doubtful)
-       SELECT cid, 'unpin', ${DOUBT} FROM vault_pins WHERE cid = ? AND state <> 'unpin'`
+       SELECT cid, 'unpin', ${DOUBT} FROM vault_pins WHERE cid = @cid AND state <> 'unpin'`
     )
     this.#find = database.prepare<[string], PinIntent>(`SELECT ${FIELDS} FROM vault_pins WHERE cid = ?`)
     this.#due = database.prepare<[number, number], { cid: string }>(
@@ -96,14 +102,22 @@ export class PinIntents {
     )
   }
 
+  /**
+   * From now on, what is still open of what was wanted so far counts as asked of the node: a process that was killed may
+   * have asked, and the node may carry it out yet.
+   */
+  doubtOpen(): void {
+    this.#doubtfulUntil = this.lastRevision()
+  }
+
   /** In the caller's transaction: an entry has this content, so it is to be pinned. */
   want(cid: string): void {
-    this.#want.run({ cid })
+    this.#want.run({ cid, doubtfulUntil: this.#doubtfulUntil })
   }
 
   /** In the caller's transaction: no entry has this content any more. What this vault never wanted stays as it is. */
   unwant(cid: string): void {
-    this.#unwant.run(cid)
+    this.#unwant.run({ cid, doubtfulUntil: this.#doubtfulUntil })
   }
 
   /** In the caller's transaction: the node has lost what it pinned. */

@@ -65,6 +65,8 @@ export class PinOutbox {
    * than 2 s, or the node is known to be away: then it goes on by itself. Never rejects.
    */
   async settle(cids: readonly string[]): Promise<boolean> {
+    // To ask for each would take long, and most are open.
+    if (cids.length > MAX_WAITING) return false
     try {
       const open = [...new Set(cids)].filter((cid) => this.#parts.intents.isOpen(cid))
       if (open.length === 0) return true
@@ -80,6 +82,11 @@ export class PinOutbox {
 
   /** Carries out what is left from before, and from then on what fails or another process leaves. */
   start(): void {
+    try {
+      this.#parts.intents.doubtOpen()
+    } catch (error) {
+      this.#fail(error)
+    }
     this.#timer = setInterval(() => {
       this.#pump()
     }, LOOK_MILLISECONDS).unref()

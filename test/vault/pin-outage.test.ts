@@ -174,6 +174,38 @@ describe('a node that is slow', () => {
   })
 })
 
+describe('an add of a process that was killed', () => {
+  it('may be carried out after all when nobody wants it any more: it is unpinned twice, a minute apart', async () => {
+    want('a')
+    node.isHolding = true
+    one.outbox.start()
+    const add = await node.heldCall('add', 'a')
+    unwant('a')
+    add.finish()
+    ;(await node.heldCall('unpin', 'a')).finish()
+    await settleDown()
+    node.isHolding = false
+    node.pins.add('a')
+    await pass(70)
+    expect(node.calls).toEqual(['add a', 'unpin a', 'unpin a'])
+    expect([...node.pins]).toEqual([])
+    expect(one.intents.find('a')).toBeUndefined()
+  })
+
+  it('is over once it is repeated, and never was for what is wanted since', async () => {
+    want('a')
+    one.outbox.start()
+    await settleDown()
+    want('b')
+    for (const cid of ['a', 'b']) {
+      unwant(cid)
+      expect(await one.outbox.settle([cid])).toBe(true)
+    }
+    await pass(70)
+    expect(node.calls.filter((call) => call.startsWith('unpin'))).toEqual(['unpin a', 'unpin b'])
+  })
+})
+
 describe('a failure of one cid', () => {
   it('lets others pass, and is tried again after 1, 2, 4 s and so on, at most an hour', async () => {
     node.fault = (_verb, cid) => (cid === 'lie' ? 'ERR_NODE_NONSENSE' : undefined)
@@ -220,6 +252,36 @@ describe('a failure of one cid', () => {
     one.outbox.start()
     await pass(10)
     expect([...node.pins].sort()).toEqual(['a', 'b'])
+  })
+})
+
+describe('a write of many contents', () => {
+  it('is waited for when it is of 1,000', async () => {
+    const cids = Array.from({ length: 1_000 }, (_, index) => `c${index}`)
+    want(...cids)
+    expect(await one.outbox.settle(cids)).toBe(true)
+    expect(node.pins.size).toBe(1_000)
+  })
+
+  it('is left to the table when it is of more, or others wait already', async () => {
+    const cids = Array.from({ length: 1_001 }, (_, index) => `c${index}`)
+    want(...cids)
+    const find = jest.spyOn(one.intents, 'find')
+    expect(await one.outbox.settle(cids)).toBe(false)
+    expect(find).not.toHaveBeenCalled()
+    expect(node.calls).toEqual([])
+
+    node.isHolding = true
+    const first = one.outbox.settle(cids.slice(0, 600))
+    const answer = jest.fn()
+    void one.outbox.settle(cids.slice(600)).then(answer)
+    await settleDown()
+    expect(answer).toHaveBeenCalledWith(false)
+    expect(node.calls).toEqual(['add c0', 'add c1', 'add c2', 'add c3'])
+    const stopped = one.outbox.stop()
+    for (const call of node.held) call.finish()
+    await stopped
+    expect(await first).toBe(false)
   })
 })
 
