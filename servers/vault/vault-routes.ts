@@ -1,5 +1,5 @@
 import { canonicalDid, type RequireDid } from 'express-did-auth'
-import type { Express, Request, RequestHandler, Response } from 'express'
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { readText } from '../shared/read-text.js'
 import { storageFailure } from '../shared/storage-failure.js'
 import type { DiskSpace } from './disk-space.js'
@@ -121,15 +121,18 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     await sendChecked(req, res, checked)
   }
 
-  app.get('/keys', requireDid, answering(keys))
-  app.get('/storage', requireDid, answering(storage))
-  app.get('/backup', requireDid, answering(backup))
-  app.get('/:did/:key', answering(list))
-  app.post('/:key', requireDid, answering(post))
-  app.put('/:key', requireDid, answering(putAll))
-  app.put('/:key/:id', requireDid, answering(putOne))
-  app.delete('/:key', requireDid, answering(removeAll))
-  app.delete('/:key/:id', requireDid, answering(removeOne))
+  // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
+  const router = express.Router({ strict: true })
+  router.get('/keys', requireDid, answering(keys))
+  router.get('/storage', requireDid, answering(storage))
+  router.get('/backup', requireDid, answering(backup))
+  router.get('/:did/:key', answering(list))
+  router.post('/:key', requireDid, answering(post))
+  router.put('/:key', requireDid, answering(putAll))
+  router.put('/:key/:id', requireDid, answering(putOne))
+  router.delete('/:key', requireDid, answering(removeAll))
+  router.delete('/:key/:id', requireDid, answering(removeOne))
+  app.use(router)
 }
 
 /** A parameter of a path, decoded. Express has lists of them for patterns that are not used here. */
