@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { checkBlocks } from './check-blocks.js'
 import { checkContents } from './check-contents.js'
+import { checkIntents, type PinCheckParts } from './check-intents.js'
+import { checkNode } from './check-node.js'
 import { checkOwners } from './check-owners.js'
-import { checkIntents, checkNode, type PinCheckParts } from './check-pins.js'
 import { counted, type Finding } from './finding.js'
 import type { PinOutbox } from './pin-outbox.js'
 
