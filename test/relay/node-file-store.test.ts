@@ -83,6 +83,24 @@ describe('NodeFileStore', () => {
     expect(unpinned).toEqual([cidOf('first')])
   })
 
+  it('asks the node once for one content that 20 keep at once', async () => {
+    let asked = 0
+    let answer = (): void => undefined
+    const answered = new Promise<void>((resolve) => (answer = resolve))
+    node.onAsked = () => {
+      asked += 1
+      return answered
+    }
+    const keeping = Promise.all(Array.from({ length: 20 }, () => keep('hello', 11_000)))
+    while (asked === 0) await new Promise(setImmediate)
+    const late = keep('hello', 11_001)
+    answer()
+    await Promise.all([keeping, late])
+    expect([asked, rows()]).toEqual([1, [cidOf('hello')]])
+    await keep('hello', 11_002)
+    expect(asked).toBe(2)
+  })
+
   it('refuses what it lets go of just now, and takes it afterwards', async () => {
     await keep('hello', 11_000)
     let refusal: unknown
