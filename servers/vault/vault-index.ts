@@ -42,6 +42,7 @@ export class VaultIndex {
   readonly #count
   readonly #add
   readonly #remove
+  readonly #removeAll
   readonly #holder
   readonly #ping
 
@@ -67,6 +68,9 @@ export class VaultIndex {
     )
     this.#remove = database.prepare<[number, string, string]>(
       'DELETE FROM entries WHERE owner = ? AND key = ? AND cid = ?'
+    )
+    this.#removeAll = database.prepare<[number, string], VaultEntry>(
+      'DELETE FROM entries WHERE owner = ? AND key = ? RETURNING cid AS id, byte_count AS byteCount'
     )
     this.#holder = database.prepare<[string]>('SELECT 1 FROM entries WHERE cid = ? LIMIT 1').pluck()
     this.#ping = database.prepare('SELECT version FROM vault_version')
@@ -115,6 +119,16 @@ export class VaultIndex {
     if (owner === undefined) return
     this.#remove.run(owner.number, key, id)
     this.#count.run(-byteCount, -1, owner.number)
+  }
+
+  /** Removes all entries of a key, and answers which they were. */
+  removeAll(did: string, key: string): VaultEntry[] {
+    const owner = this.#owner.get(did)
+    if (owner === undefined) return []
+    const removed = this.#removeAll.all(owner.number, key)
+    const byteCount = removed.reduce((sum, entry) => sum + entry.byteCount, 0)
+    this.#count.run(-byteCount, -removed.length, owner.number)
+    return removed
   }
 
   /** Whether any entry of anybody has this content. */

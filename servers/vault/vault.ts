@@ -45,13 +45,13 @@ export class Vault {
 
   /** Puts content in the place of all that is under a key. @throws ServerError ERR_STORAGE_FULL */
   replaceAll(did: string, key: string, bytes: Uint8Array): Promise<Written> {
-    return this.#write(did, key, bytes, () => this.#parts.index.find(did, key))
+    return this.#write(did, key, bytes, () => this.#parts.index.removeAll(did, key))
   }
 
   /** Puts content in the place of one entry, or adds it where there is no such entry. @throws ServerError ERR_STORAGE_FULL */
   replace(did: string, key: string, id: string, bytes: Uint8Array): Promise<Written> {
     return this.#write(did, key, bytes, (newId) =>
-      [...new Set([id, newId])].flatMap((one) => this.#parts.index.findOne(did, key, one) ?? [])
+      [...new Set([id, newId])].flatMap((one) => this.#removeOne(did, key, one))
     )
   }
 
@@ -59,20 +59,17 @@ export class Vault {
   async remove(did: string, key: string, id?: string): Promise<boolean> {
     const { index, commits } = this.#parts
     const dropped = await commits.write(() => {
-      const one = id === undefined ? undefined : index.findOne(did, key, id)
-      const entries = id === undefined ? index.find(did, key) : one === undefined ? [] : [one]
-      for (const entry of entries) index.remove(did, key, entry)
-      return this.#drop(entries)
+      return this.#drop(id === undefined ? index.removeAll(did, key) : this.#removeOne(did, key, id))
     })
     return this.#settle(dropped)
   }
 
-  /** @param replaced - the entries whose place the new one takes; undefined when there is nothing to do */
+  /** @param replace - removes the entries whose place the new one takes; undefined when there is nothing to do */
   async #write(
     did: string,
     key: string,
     bytes: Uint8Array,
-    replaced: (id: string) => readonly VaultEntry[] | undefined
+    replace: (id: string) => readonly VaultEntry[] | undefined
   ): Promise<Written> {
     const { index, contents, commits, intents, outbox, quota } = this.#parts
     const content = contentOf(bytes)
@@ -82,15 +79,22 @@ export class Vault {
       else if (contents.read(id) === undefined) contents.repair(content)
       // Also without a node: what is to be unpinned stays pinned then.
       if (outbox !== undefined || intents.find(id) !== undefined) intents.want(id)
-      const entries = replaced(id)
-      if (entries === undefined) return []
       const before = index.usage(did)
-      for (const entry of entries) index.remove(did, key, entry)
+      const entries = replace(id)
+      if (entries === undefined) return []
       index.add(did, key, { id, byteCount })
       assertWithin(quota, before, index.usage(did))
       return this.#drop(entries)
     })
     return { id, isPinned: await this.#settle([id, ...dropped]) }
+  }
+
+  #removeOne(did: string, key: string, id: string): VaultEntry[] {
+    const { index } = this.#parts
+    const entry = index.findOne(did, key, id)
+    if (entry === undefined) return []
+    index.remove(did, key, entry)
+    return [entry]
   }
 
   async #settle(cids: readonly string[]): Promise<boolean> {

@@ -10,7 +10,7 @@ const { TEST_KILL_SQL = '', TEST_KILL_WHEN, TEST_KILL_ARM } = process.env
 
 type Run = (...values: unknown[]) => unknown
 interface Native {
-  prepare: (this: Native, sql: string, ...rest: unknown[]) => { run: Run }
+  prepare: (this: Native, sql: string, ...rest: unknown[]) => { run: Run; all: Run }
 }
 
 // Every statement, those of transactions too, is prepared by the native part.
@@ -26,13 +26,16 @@ native.prepare = function (sql, ...rest) {
   const isTarget = target.test(sql)
   const isArming = TEST_KILL_ARM !== undefined && new RegExp(TEST_KILL_ARM).test(sql)
   if (!isTarget && !isArming) return statement
-  const run = statement.run.bind(statement)
-  statement.run = (...values) => {
-    if (isTarget && isArmed && TEST_KILL_WHEN === 'before') kill()
-    const result = run(...values)
-    if (isTarget && isArmed && TEST_KILL_WHEN === 'after') kill()
-    if (isArming) isArmed = true
-    return result
+  // A statement that changes rows and answers them is asked for all.
+  for (const verb of ['run', 'all'] as const) {
+    const call = statement[verb].bind(statement)
+    statement[verb] = (...values) => {
+      if (isTarget && isArmed && TEST_KILL_WHEN === 'before') kill()
+      const result = call(...values)
+      if (isTarget && isArmed && TEST_KILL_WHEN === 'after') kill()
+      if (isArming) isArmed = true
+      return result
+    }
   }
   return statement
 }
