@@ -1,4 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
+import { ContentStore } from '../../servers/shared/content-store.js'
+import { GroupCommit } from '../../servers/shared/group-commit.js'
+import { PinIntents } from '../../servers/vault/pin-intents.js'
+import { takeDown } from '../../servers/vault/takedown.js'
 import { blockCount, testVault, VaultUser, type TestVault } from '../support/vault-app.js'
 import { VaultNode } from '../support/vault-node.js'
 import { walletOf } from '../support/wallet.js'
@@ -132,5 +136,26 @@ describe('content that is lost here and kept by the node', () => {
     expect((await user.read('notes').expect(200)).body).toEqual(['first', LARGE, 'last'])
     vault.database.pragma('query_only = OFF')
     expect(vault.log()).toContainEqual(expect.objectContaining({ event: 'repair-failed', level: 'error' }))
+  })
+
+  it('is not put back when it is removed while the node is asked', async () => {
+    vault.database.exec("DELETE FROM blocks WHERE bytes = CAST('first' AS BLOB)")
+    const blocks = blockCount(vault)
+    let open = (): void => undefined
+    node.gate = new Promise((resolve) => (open = resolve))
+    const reading = user.read('notes').then(({ status }) => status)
+    while (node.reads.length === 0) await new Promise(setImmediate)
+    const { id } = (await user.get('keys')).body.keys[0].entries[0]
+    const contents = new ContentStore(vault.database)
+    const intents = new PinIntents(vault.database, new GroupCommit(vault.database))
+    expect(takeDown({ database: vault.database, contents, intents }, id, false)).toEqual({
+      entryCount: 1,
+      userCount: 1
+    })
+    open()
+    expect(await reading).toBe(200)
+    expect(contents.read(id)).toBeUndefined()
+    expect(blockCount(vault)).toBe(blocks)
+    expect((await user.read('notes').expect(200)).body).toEqual([LARGE, 'last'])
   })
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Dictionary } from '../support/dictionary.js'
 import { expressMajor } from '../support/express-major.js'
+import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../support/rpc-node.js'
 import { ask, logIn, post, refresh, signedLogin } from '../support/server-client.js'
 import { runCli, ServerProcesses } from '../support/server-process.js'
@@ -85,6 +86,45 @@ describe('the vault as a process', () => {
     const answer = await post(`${url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
     expect(await ask(`${url}/${wallet.did}/notes`)).toMatchObject({ status: 200, text: '["a"]' })
+  })
+
+  it('pins what was written while its node was away after a kill and a start, without another write', async () => {
+    const node = await startFaultyNode()
+    try {
+      await node.fail('refuses')
+      const first = await start({ IPFS_API_URL: node.url })
+      const { accessToken } = await logIn(first.url, wallet, domain)
+      const bearer = { Authorization: `DIDAuth ${accessToken}` }
+      const answer = await post(`${first.url}/notes`, { content: 'a' }, bearer)
+      expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
+      first.signal('SIGKILL')
+      await first.ended
+      await node.heal()
+      expect(node.pins.size).toBe(0)
+      await start({ IPFS_API_URL: node.url })
+      for (let tenth = 0; tenth < 200 && node.pins.size === 0; tenth += 1) await pause(100)
+      expect([...node.pins]).toEqual([(JSON.parse(answer.text) as { id: string }).id])
+    } finally {
+      await node.stop()
+    }
+  })
+
+  it('stops at once while its node keeps it waiting', async () => {
+    const node = await startFaultyNode()
+    try {
+      await node.fail('is silent')
+      const server = await start({ IPFS_API_URL: node.url })
+      const { accessToken } = await logIn(server.url, wallet, domain)
+      const answer = await post(`${server.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
+      expect([answer.status, node.underWay()]).toEqual([201, 1])
+      const startedAt = performance.now()
+      server.signal('SIGTERM')
+      const { code, stderr } = await server.ended
+      expect([code, stderr]).toEqual([0, ''])
+      expect(performance.now() - startedAt).toBeLessThan(4_000)
+    } finally {
+      await node.stop()
+    }
   })
 
   it('says in a sentence why it cannot start: its database is none', async () => {

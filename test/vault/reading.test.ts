@@ -116,6 +116,16 @@ describe('GET /:did/:key', () => {
     await user.read('notes').expect(200, [])
   })
 
+  it('breaks the connection when content is lost while it is sent, and logs why', async () => {
+    fill('notes', mebibytes(32))
+    const answer = await open(`/${user.did}/notes`)
+    vault.database.exec('DELETE FROM blocks')
+    await expect(textOf(answer)).rejects.toThrow('aborted')
+    expect(vault.log()).toContainEqual(
+      expect.objectContaining({ level: 'error', event: 'request-failed', reason: 'ERR_CONTENT_LOST' })
+    )
+  })
+
   it('goes on with what it listed when something is added while it is sent', async () => {
     const contents = mebibytes(16)
     fill('notes', contents)
