@@ -1,4 +1,5 @@
 import type { Content } from '../shared/content-blocks.js'
+import { recountBlocks } from '../shared/content-recount.js'
 import { ContentStore } from '../shared/content-store.js'
 import type { SqliteFile } from '../shared/database.js'
 import { GroupCommit } from '../shared/group-commit.js'
@@ -10,11 +11,13 @@ const SWEPT_AT_ONCE = 8
 
 /** Files in the server's own database. */
 export class EmbeddedFileStore implements FileStore {
+  readonly #database: SqliteFile
   readonly #commits: GroupCommit
   readonly #contents: ContentStore
   readonly #kept: KeptFiles
 
   constructor(database: SqliteFile, options: FileStoreOptions) {
+    this.#database = database
     this.#commits = new GroupCommit(database)
     this.#contents = new ContentStore(database)
     this.#kept = new KeptFiles(database, 'here', options)
@@ -30,16 +33,19 @@ export class EmbeddedFileStore implements FileStore {
 
   async sweep(nowSeconds: number, signal: AbortSignal): Promise<void> {
     let dropped = SWEPT_AT_ONCE
+    let isAllGone = true
     while (dropped === SWEPT_AT_ONCE && !signal.aborted) {
-      dropped = await this.#commits.write(() => {
-        const cids = this.#kept.ended(nowSeconds, SWEPT_AT_ONCE)
-        for (const cid of cids) {
-          this.#contents.remove(cid)
+      const gone = await this.#commits.write(() =>
+        this.#kept.ended(nowSeconds, SWEPT_AT_ONCE).map((cid) => {
           this.#kept.remove(cid)
-        }
-        return cids.length
-      })
+          return this.#contents.remove(cid)
+        })
+      )
+      dropped = gone.length
+      isAllGone &&= gone.every(Boolean)
     }
+    // What was damaged once may have left something behind.
+    if (!isAllGone) recountBlocks(this.#database, "SELECT cid FROM files WHERE place = 'here'", false)
   }
 
   keptSince(seconds: number, limit: number): readonly KeptFile[] {
