@@ -3,8 +3,8 @@ import { recountBlocks } from '../shared/content-recount.js'
 import { ContentStore } from '../shared/content-store.js'
 import type { SqliteFile } from '../shared/database.js'
 import { GroupCommit } from '../shared/group-commit.js'
-import type { FileStore, FileStoreOptions } from './file-store.js'
-import { KeptFiles, type KeptFile } from './kept-files.js'
+import type { FileStore } from './file-store.js'
+import { KeptFiles, type KeptFile, type KeptFilesOptions } from './kept-files.js'
 
 /** Files that are dropped in one transaction, during which nothing else happens. */
 const SWEPT_AT_ONCE = 8
@@ -16,7 +16,7 @@ export class EmbeddedFileStore implements FileStore {
   readonly #contents: ContentStore
   readonly #kept: KeptFiles
 
-  constructor(database: SqliteFile, options: FileStoreOptions) {
+  constructor(database: SqliteFile, options: KeptFilesOptions) {
     this.#database = database
     this.#commits = new GroupCommit(database)
     this.#contents = new ContentStore(database)

@@ -1,14 +1,6 @@
 import type { Content } from '../shared/content-blocks.js'
 import type { KeptFile } from './kept-files.js'
 
-/** Bounds of what is kept. */
-export interface FileStoreOptions {
-  /** How long a file is kept after it was last posted. */
-  ttlSeconds: number
-  /** Of all files together. */
-  maxBytes: number
-}
-
 /** Where the relay keeps what was posted, beyond its memory: in its own database, or on an IPFS node. */
 export interface FileStore {
   /**

@@ -1,12 +1,19 @@
 import type { SqliteFile } from '../shared/database.js'
 import { ServerError } from '../shared/server-error.js'
-import type { FileStoreOptions } from './file-store.js'
 
 /** What the store holds. */
 export interface KeptFile {
   cid: string
   byteCount: number
   keptAtSeconds: number
+}
+
+/** Bounds of what is kept. */
+export interface KeptFilesOptions {
+  /** How long a file is kept after it was last posted. */
+  ttlSeconds: number
+  /** Of the files of all places together. */
+  maxBytes: number
 }
 
 /** Where the bytes of a file are: in the server's own database, or on an IPFS node. */
@@ -51,7 +58,7 @@ const ENDED = 'place = ? AND kept_at <= ? AND begun_at <= ?'
  */
 export class KeptFiles {
   readonly #place: FilePlace
-  readonly #options: FileStoreOptions
+  readonly #options: KeptFilesOptions
   readonly #isKept
   readonly #begin
   readonly #keep
@@ -61,8 +68,7 @@ export class KeptFiles {
   readonly #isEnded
   readonly #total
 
-  /** @param options - `maxBytes` bounds the files of all places together */
-  constructor(database: SqliteFile, place: FilePlace, options: FileStoreOptions) {
+  constructor(database: SqliteFile, place: FilePlace, options: KeptFilesOptions) {
     database.exec(SCHEMA)
     this.#place = place
     this.#options = options

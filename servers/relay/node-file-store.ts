@@ -5,8 +5,8 @@ import { GroupCommit } from '../shared/group-commit.js'
 import type { IpfsNode } from '../shared/ipfs-node.js'
 import { ServerError } from '../shared/server-error.js'
 import { EmbeddedFileStore } from './embedded-file-store.js'
-import type { FileStore, FileStoreOptions } from './file-store.js'
-import { KeptFiles, type KeptFile } from './kept-files.js'
+import type { FileStore } from './file-store.js'
+import { KeptFiles, type KeptFile, type KeptFilesOptions } from './kept-files.js'
 
 /** Files that are let go of in one sweep. */
 const SWEPT_AT_ONCE = 1_000
@@ -26,7 +26,7 @@ export class NodeFileStore implements FileStore {
   readonly #adding = new Map<string, Promise<void>>()
   readonly #dropping = new Set<string>()
 
-  constructor(database: SqliteFile, node: IpfsNode, options: FileStoreOptions) {
+  constructor(database: SqliteFile, node: IpfsNode, options: KeptFilesOptions) {
     this.#node = node
     this.#commits = new GroupCommit(database)
     this.#kept = new KeptFiles(database, 'node', options)
