@@ -30,8 +30,13 @@ let client: IpfsHttpNode
 let relay: TestRelay
 
 /** A relay with the node at a URL, on the folder of this test. */
-async function start(url: string, env: Record<string, string> = {}, options: TestRelayOptions = {}): Promise<void> {
-  client = ipfsHttpNode(url, { deadlineMilliseconds: 300 })
+async function start(
+  url: string,
+  env: Record<string, string> = {},
+  options: TestRelayOptions = {},
+  deadlineMilliseconds = 300
+): Promise<void> {
+  client = ipfsHttpNode(url, { deadlineMilliseconds })
   relay = await startTestRelay(env, {
     clock,
     folder: folder.path,
@@ -73,7 +78,7 @@ describe('the relay on a real IPFS node', () => {
   afterAll(() => node.stop())
 
   it('pins what is posted, under the cid that the node computes as well, and unpins it after 30 days', async () => {
-    await start(node.url)
+    await start(node.url, {}, {}, 10_000)
     const token = await logIn(relay, wallet)
     const others = await node.pins()
     const cids: string[] = []
@@ -86,13 +91,13 @@ describe('the relay on a real IPFS node', () => {
     expect(await node.pins()).toEqual([...others, ...cids].sort())
     await end()
     clock.seconds += 30 * DAY_SECONDS
-    await start(node.url)
+    await start(node.url, {}, {}, 10_000)
     await until(() => rows() === 0)
     expect(await node.pins()).toEqual(others)
   })
 
   it('lists the node on /ready', async () => {
-    await start(node.url)
+    await start(node.url, {}, {}, 10_000)
     const { body } = await request(relay.listener).get('/ready').expect(200)
     expect(body.dependencies).toEqual({ store: 'ok', signer: 'ok', ipfs: 'ok' })
   })
