@@ -58,9 +58,9 @@ export class Vault {
   /** Removes one entry of a key, or all; true when the node has let go of what nobody has any more. */
   async remove(did: string, key: string, id?: string): Promise<boolean> {
     const { index, commits } = this.#parts
-    const dropped = await commits.write(() => {
-      return this.#drop(id === undefined ? index.removeAll(did, key) : this.#removeOne(did, key, id))
-    })
+    const dropped = await commits.write(() =>
+      this.#drop(id === undefined ? index.removeAll(did, key) : this.#removeOne(did, key, id))
+    )
     return this.#settle(dropped)
   }
 
