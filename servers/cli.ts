@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-import type { ServerName } from './shared/read-env.js'
-import { assertPackagesInstalled, requiredPackages } from './shared/required-packages.js'
-import type { Starter } from './shared/run-servers.js'
-import { sentenceOf } from './shared/start-error.js'
+import type { ServerName } from './shared/start/read-env.js'
+import { assertPackagesInstalled, requiredPackages } from './shared/start/required-packages.js'
+import type { Starter } from './shared/start/run-servers.js'
+import { sentenceOf } from './shared/start/start-error.js'
 
 const USAGE = `usage: express-did-auth <command>
 
@@ -28,15 +28,15 @@ const names: readonly ServerName[] = ['auth', 'relay', 'vault']
 /** Runs the servers that a command names, until a signal stops them. */
 async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promise<void> {
   assertPackagesInstalled(requiredPackages(chosen, hasIpfsNode()))
-  const { runServers } = await import('./shared/run-servers.js')
+  const { runServers } = await import('./shared/start/run-servers.js')
   await runServers(await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() }))), isAll)
 }
 
 /** Runs an operator's command on the vault, and answers its exit code. */
 async function runForOperator(args: readonly string[]): Promise<number> {
   assertPackagesInstalled(requiredPackages(['vault'], hasIpfsNode()))
-  const { readEnv } = await import('./shared/read-env.js')
-  const { runVaultCommand } = await import('./vault/command.js')
+  const { readEnv } = await import('./shared/start/read-env.js')
+  const { runVaultCommand } = await import('./vault/repair/command.js')
   return runVaultCommand(args, readEnv(process.env, 'vault', false), (line) => {
     process.stdout.write(`${line}\n`)
   })

@@ -1,7 +1,7 @@
 import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
-import { appShell, sealed, type ServerApp, type ShellParts } from '../shared/app-shell.js'
-import { authRoutes } from '../shared/auth-routes.js'
-import { didAuthConfig, didAuthDependencies } from '../shared/did-auth.js'
+import { appShell, sealed, type ServerApp, type ShellParts } from '../shared/http/app-shell.js'
+import { authRoutes } from '../shared/login/auth-routes.js'
+import { didAuthConfig, didAuthDependencies } from '../shared/login/did-auth.js'
 
 /** What the auth server is built of. */
 export interface AuthServerParts extends ShellParts {

@@ -1,8 +1,8 @@
-import { openAuthStore } from '../shared/auth-store.js'
-import type { ServerEnv } from '../shared/read-env.js'
-import type { Surroundings } from '../shared/run-servers.js'
-import type { Running } from '../shared/serve.js'
-import { startServer } from '../shared/start-server.js'
+import { openAuthStore } from '../shared/login/auth-store.js'
+import type { ServerEnv } from '../shared/start/read-env.js'
+import type { Surroundings } from '../shared/start/run-servers.js'
+import type { Running } from '../shared/http/serve.js'
+import { startServer } from '../shared/start/start-server.js'
 import { authApp } from './app.js'
 
 /**

@@ -1,7 +1,7 @@
 // Makes the packages that the servers need dependencies of this copy, so that `npm prune --omit=dev` leaves them there in
 // the versions of the lock file. The native curve is kept as well.
 import { readFileSync, writeFileSync } from 'node:fs'
-import { requiredPackages } from '../../dist/servers/shared/required-packages.js'
+import { requiredPackages } from '../../dist/servers/shared/start/required-packages.js'
 
 const file = new URL('../../package.json', import.meta.url)
 const json = JSON.parse(readFileSync(file, 'utf8'))

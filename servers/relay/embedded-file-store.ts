@@ -1,8 +1,8 @@
-import type { Content } from '../shared/content-blocks.js'
-import { recountBlocks } from '../shared/content-recount.js'
-import { ContentStore } from '../shared/content-store.js'
-import type { SqliteFile } from '../shared/database.js'
-import { GroupCommit } from '../shared/group-commit.js'
+import type { Content } from '../shared/content/content-blocks.js'
+import { recountBlocks } from '../shared/content/content-recount.js'
+import { ContentStore } from '../shared/content/content-store.js'
+import type { SqliteFile } from '../shared/content/database.js'
+import { GroupCommit } from '../shared/content/group-commit.js'
 import type { FileStore } from './file-store.js'
 import { KeptFiles, type KeptFile, type KeptFilesOptions } from './kept-files.js'
 

@@ -1,4 +1,4 @@
-import type { Content } from '../shared/content-blocks.js'
+import type { Content } from '../shared/content/content-blocks.js'
 import type { KeptFile } from './kept-files.js'
 
 /** Where the relay keeps what was posted, beyond its memory: in its own database, or on an IPFS node. */

@@ -1,5 +1,5 @@
-import type { SqliteFile } from '../shared/database.js'
-import { ServerError } from '../shared/server-error.js'
+import type { SqliteFile } from '../shared/content/database.js'
+import { ServerError } from '../shared/http/server-error.js'
 
 /** What the store holds. */
 export interface KeptFile {

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { JSON_TYPE, readBytes } from '../shared/read-bytes.js'
-import { ServerError } from '../shared/server-error.js'
+import { JSON_TYPE, readBytes } from '../shared/upload/read-bytes.js'
+import { ServerError } from '../shared/http/server-error.js'
 
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })

@@ -1,4 +1,4 @@
-import type { JsonText } from '../shared/json-text.js'
+import type { JsonText } from '../shared/upload/json-text.js'
 
 const OPENING = Buffer.from('{"file":')
 const CLOSING = Buffer.from('}')

@@ -1,5 +1,5 @@
 import { setImmediate as nextRound } from 'node:timers/promises'
-import { jsonOf } from '../shared/json-text.js'
+import { jsonOf } from '../shared/upload/json-text.js'
 import type { FileStore } from './file-store.js'
 import { ENTRY_BYTES, type MemoryFiles } from './memory-files.js'
 import { answerAround } from './relay-answer.js'

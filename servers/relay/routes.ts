@@ -1,5 +1,5 @@
 import type { Express, Request, Response } from 'express'
-import { readText } from '../shared/read-text.js'
+import { readText } from '../shared/upload/read-text.js'
 import type { FileRelay } from './file-relay.js'
 import { readField } from './read-field.js'
 import type { RelayAuth } from './relay-auth.js'

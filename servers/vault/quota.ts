@@ -1,4 +1,4 @@
-import { ServerError } from '../shared/server-error.js'
+import { ServerError } from '../shared/http/server-error.js'
 import type { Usage } from './vault-index.js'
 
 /** How much one DID may keep. */

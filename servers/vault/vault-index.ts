@@ -1,4 +1,4 @@
-import type { SqliteFile } from '../shared/database.js'
+import type { SqliteFile } from '../shared/content/database.js'
 import { createVaultTables } from './vault-schema.js'
 
 /** Content under a key. */

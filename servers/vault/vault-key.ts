@@ -1,5 +1,5 @@
-import { authRoutes } from '../shared/auth-routes.js'
-import { ServerError } from '../shared/server-error.js'
+import { authRoutes } from '../shared/login/auth-routes.js'
+import { ServerError } from '../shared/http/server-error.js'
 
 const MAX_KEY_BYTES = 512
 

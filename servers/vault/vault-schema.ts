@@ -1,5 +1,5 @@
-import type { SqliteFile } from '../shared/database.js'
-import { StartError } from '../shared/start-error.js'
+import type { SqliteFile } from '../shared/content/database.js'
+import { StartError } from '../shared/start/start-error.js'
 
 const VERSION = 1
 

@@ -1,8 +1,8 @@
-import { contentOf } from '../shared/content-blocks.js'
-import type { ContentStore } from '../shared/content-store.js'
-import type { GroupCommit } from '../shared/group-commit.js'
-import type { PinIntents } from './pin-intents.js'
-import type { PinOutbox } from './pin-outbox.js'
+import { contentOf } from '../shared/content/content-blocks.js'
+import type { ContentStore } from '../shared/content/content-store.js'
+import type { GroupCommit } from '../shared/content/group-commit.js'
+import type { PinIntents } from './pins/pin-intents.js'
+import type { PinOutbox } from './pins/pin-outbox.js'
 import { assertWithin, type Quota } from './quota.js'
 import type { VaultEntry, VaultIndex } from './vault-index.js'
 

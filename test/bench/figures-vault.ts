@@ -8,9 +8,9 @@
  */
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
-import { ContentStore } from '../../servers/shared/content-store.js'
-import { ipfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
+import { ContentStore } from '../../servers/shared/content/content-store.js'
+import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { crashAt, crashPoints } from '../support/crash-points.js'
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { ipfsFaults } from '../support/ipfs-faults.js'

@@ -6,7 +6,7 @@ import { balanced } from 'ipfs-unixfs-importer/layout'
 import type { CID } from 'multiformats'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { childrenOf, contentOf, isBlockOf, isCid, isLeaf } from '../../servers/shared/content-blocks.js'
+import { childrenOf, contentOf, isBlockOf, isCid, isLeaf } from '../../servers/shared/content/content-blocks.js'
 import { startIpfsRpcServer } from '../support/ipfs-rpc-server.js'
 
 /** Content of one letter, repeated, with the cid that an IPFS node gives it. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { contentOf, type Content } from '../../servers/shared/content-blocks.js'
-import { recountBlocks } from '../../servers/shared/content-recount.js'
-import { ContentStore } from '../../servers/shared/content-store.js'
+import { contentOf, type Content } from '../../servers/shared/content/content-blocks.js'
+import { recountBlocks } from '../../servers/shared/content/content-recount.js'
+import { ContentStore } from '../../servers/shared/content/content-store.js'
 
 const ROOTS = 'SELECT cid FROM kept'
 const single = contentOf(Buffer.from('one block'))

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { createHash } from 'node:crypto'
-import { contentOf, type Content } from '../../servers/shared/content-blocks.js'
-import { recountBlocks } from '../../servers/shared/content-recount.js'
-import { ContentStore } from '../../servers/shared/content-store.js'
-import type { SqliteFile } from '../../servers/shared/database.js'
+import { contentOf, type Content } from '../../servers/shared/content/content-blocks.js'
+import { recountBlocks } from '../../servers/shared/content/content-recount.js'
+import { ContentStore } from '../../servers/shared/content/content-store.js'
+import type { SqliteFile } from '../../servers/shared/content/database.js'
 
 const LEAF_BYTES = 262_144
 

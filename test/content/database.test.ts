@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { join } from 'node:path'
-import { freeBytesOf, openDatabase, type SqliteFile } from '../../servers/shared/database.js'
+import { freeBytesOf, openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
 const folder = { path: '', remove: (): void => undefined }

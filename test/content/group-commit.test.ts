@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
-import { GroupCommit } from '../../servers/shared/group-commit.js'
-import { ServerError } from '../../servers/shared/server-error.js'
+import { openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
+import { GroupCommit } from '../../servers/shared/content/group-commit.js'
+import { ServerError } from '../../servers/shared/http/server-error.js'
 
 let folder: string
 let database: SqliteFile

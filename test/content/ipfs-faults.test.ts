@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
-import type { ServerErrorCode } from '../../servers/shared/server-error.js'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
+import type { ServerErrorCode } from '../../servers/shared/http/server-error.js'
 import { startFaultyNode, type FaultyIpfsNode } from '../support/faulty-ipfs-node.js'
 import { ipfsFaults, ipfsVerbs, otherCid, type IpfsFault, type IpfsVerb } from '../support/ipfs-faults.js'
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { inspect } from 'node:util'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from '../support/faulty-ipfs-node.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../support/ipfs-rpc-server.js'
 

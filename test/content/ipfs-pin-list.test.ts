@@ -3,7 +3,7 @@ import { CID, digest } from 'multiformats'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 
 const servers: Server[] = []
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import fc from 'fast-check'
-import { jsonOf, textInBody } from '../../servers/shared/json-text.js'
+import { jsonOf, textInBody } from '../../servers/shared/upload/json-text.js'
 
 /** What plain JSON makes of a body: its text, undefined, or `throws`. */
 function expectedOf(body: Buffer): string | undefined {

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { createServer, request, type IncomingMessage, type Server } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
-import { readText } from '../../servers/shared/read-text.js'
-import { UploadRoom } from '../../servers/shared/upload-room.js'
+import { readText } from '../../servers/shared/upload/read-text.js'
+import { UploadRoom } from '../../servers/shared/upload/upload-room.js'
 
 const MAX_BYTES = 1_000
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { readBytes } from '../../servers/shared/read-bytes.js'
-import { UploadRoom } from '../../servers/shared/upload-room.js'
+import { readBytes } from '../../servers/shared/upload/read-bytes.js'
+import { UploadRoom } from '../../servers/shared/upload/upload-room.js'
 
 const SMALL_BYTES = 65_536
 const maxBytes = 1_048_576

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { setImmediate as nextRound } from 'node:timers/promises'
 import { NodeFileStore } from '../../servers/relay/node-file-store.js'
-import { ipfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { startFaultyNode, type FaultyIpfsNode } from '../support/faulty-ipfs-node.js'
 import { getFile, logIn, postFile, startTestRelay, TestClock, type TestRelay } from '../support/relay-app.js'
 import { temporaryFolder } from '../support/store-folder.js'

@@ -2,9 +2,9 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import { FileRelay } from '../../servers/relay/file-relay.js'
 import type { FileStore } from '../../servers/relay/file-store.js'
 import { MemoryFiles } from '../../servers/relay/memory-files.js'
-import type { Content } from '../../servers/shared/content-blocks.js'
-import { textInBody } from '../../servers/shared/json-text.js'
-import { UploadRoom } from '../../servers/shared/upload-room.js'
+import type { Content } from '../../servers/shared/content/content-blocks.js'
+import { textInBody } from '../../servers/shared/upload/json-text.js'
+import { UploadRoom } from '../../servers/shared/upload/upload-room.js'
 import { TestClock } from '../support/relay-app.js'
 
 const [did, other] = ['did:one', 'did:two']

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { NodeFileStore } from '../../servers/relay/node-file-store.js'
-import { contentOf } from '../../servers/shared/content-blocks.js'
-import type { SqliteFile } from '../../servers/shared/database.js'
-import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
-import { ServerError } from '../../servers/shared/server-error.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
+import type { SqliteFile } from '../../servers/shared/content/database.js'
+import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
+import { ServerError } from '../../servers/shared/http/server-error.js'
 
 const TTL_SECONDS = 3_600
 const MAX_BYTES = 100

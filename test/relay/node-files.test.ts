@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { setTimeout as pause } from 'node:timers/promises'
 import request from 'supertest'
 import { NodeFileStore } from '../../servers/relay/node-file-store.js'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { startFaultyNode, type FaultyIpfsNode } from '../support/faulty-ipfs-node.js'
 import { faultsAfter, faultsBefore, ipfsFaults, type IpfsFault } from '../support/ipfs-faults.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../support/ipfs-rpc-server.js'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { answerOf } from '../../servers/relay/relay-answer.js'
-import { textInBody, type JsonText } from '../../servers/shared/json-text.js'
+import { textInBody, type JsonText } from '../../servers/shared/upload/json-text.js'
 
 /** The text of a body that lies in memory of so many bytes. */
 function textIn(body: string, memoryBytes: number): JsonText {

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { prometheusMetrics } from '../../servers/shared/metrics.js'
+import { prometheusMetrics } from '../../servers/shared/watch/metrics.js'
 import { ask } from '../support/server-client.js'
 import { serverApp } from '../support/server-app.js'
 import { walletOf } from '../support/wallet.js'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { readFileSync } from 'node:fs'
-import { assertPackagesInstalled, requiredPackages } from '../../servers/shared/required-packages.js'
+import { assertPackagesInstalled, requiredPackages } from '../../servers/shared/start/required-packages.js'
 import { readImports } from '../support/read-imports.js'
 import { root } from '../support/packed-package.js'
 
@@ -13,7 +13,7 @@ const bareName = (versioned: string): string => versioned.replace(/@\d+$/, '')
 /** The packages that a server imports, with all files on the way. */
 function packagesOf(server: string): string[] {
   const packages = new Set<string>()
-  const files = ['servers/shared/run-servers.ts', `servers/${server}/main.ts`]
+  const files = ['servers/shared/start/run-servers.ts', `servers/${server}/main.ts`]
   // What is found on the way is looked at as well.
   for (const file of files) {
     for (const { to, typeOnly } of readImports(root, file)) {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { ipfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { startFaultyNode } from './faulty-ipfs-node.js'
 import type { IpfsVerb } from './ipfs-faults.js'
 import { temporaryFolder } from './store-folder.js'

@@ -1,4 +1,4 @@
-import { contentOf } from '../../servers/shared/content-blocks.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
 import { numbersFrom } from '../protocol/random-numbers.js'
 import { drawWrite, Dictionary, type VaultWrite } from './dictionary.js'
 import { faultsInside, type VaultInside } from './vault-parts.js'

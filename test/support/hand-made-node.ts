@@ -1,5 +1,5 @@
-import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
-import { ServerError, type ServerErrorCode } from '../../servers/shared/server-error.js'
+import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
+import { ServerError, type ServerErrorCode } from '../../servers/shared/http/server-error.js'
 
 /** A call that waits until the test lets it go on. */
 export interface HeldCall {

@@ -1,10 +1,10 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
-import { openDatabase, type SqliteFile } from '../../servers/shared/database.js'
-import { GroupCommit } from '../../servers/shared/group-commit.js'
-import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
-import { PinIntents } from '../../servers/vault/pin-intents.js'
-import { PinOutbox } from '../../servers/vault/pin-outbox.js'
+import { openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
+import { GroupCommit } from '../../servers/shared/content/group-commit.js'
+import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
+import { PinIntents } from '../../servers/vault/pins/pin-intents.js'
+import { PinOutbox } from '../../servers/vault/pins/pin-outbox.js'
 
 /** An outbox on a database, as one process has it. */
 export interface TestOutbox {

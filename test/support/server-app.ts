@@ -1,10 +1,10 @@
 import { Writable } from 'node:stream'
 import { MemoryStore, type Store } from 'express-did-auth'
 import { authApp } from '../../servers/auth/app.js'
-import type { ServerApp } from '../../servers/shared/app-shell.js'
-import { jsonLog } from '../../servers/shared/json-log.js'
-import type { Metrics } from '../../servers/shared/metrics.js'
-import { readEnv } from '../../servers/shared/read-env.js'
+import type { ServerApp } from '../../servers/shared/http/app-shell.js'
+import { jsonLog } from '../../servers/shared/watch/json-log.js'
+import type { Metrics } from '../../servers/shared/watch/metrics.js'
+import { readEnv } from '../../servers/shared/start/read-env.js'
 import { walletOf } from './wallet.js'
 
 /** The service's key: wallet number 7777. */

@@ -2,7 +2,7 @@
  * A vault in a process of its own that is meant to be killed: carries out the writes of its arguments, one after the
  * other, and prints a line for each that is acknowledged. `node vault-child.ts <file> <node> <verb>:<key>:<content>…`
  */
-import { ipfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { vaultInside } from './vault-parts.js'
 
 const [, , file = '', url = '', ...writes] = process.argv

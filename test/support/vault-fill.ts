@@ -1,5 +1,5 @@
-import { contentOf } from '../../servers/shared/content-blocks.js'
-import { ContentStore } from '../../servers/shared/content-store.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
+import { ContentStore } from '../../servers/shared/content/content-store.js'
 import { VaultIndex } from '../../servers/vault/vault-index.js'
 import type { TestVault } from './vault-app.js'
 

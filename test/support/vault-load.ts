@@ -2,7 +2,7 @@ import { numbersFrom } from '../protocol/random-numbers.js'
 import { ask } from './server-client.js'
 import type { Dictionary } from './dictionary.js'
 import { drawWrite, type VaultWrite } from './dictionary.js'
-import { contentOf } from '../../servers/shared/content-blocks.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
 
 const KEYS = ['a', 'b', 'c']
 /** Few, so that users share some: what one lets go of, another may still have. */

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { contentOf } from '../../servers/shared/content-blocks.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
 import type { VaultUser } from './vault-app.js'
 
 export const DIDS = 4

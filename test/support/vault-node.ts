@@ -1,5 +1,5 @@
-import type { IpfsNode } from '../../servers/shared/ipfs-node.js'
-import { ServerError, type ServerErrorCode } from '../../servers/shared/server-error.js'
+import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
+import { ServerError, type ServerErrorCode } from '../../servers/shared/http/server-error.js'
 
 /** An IPFS node in memory that keeps what it is given, until it is told to fail. */
 export class VaultNode implements IpfsNode {

@@ -1,6 +1,6 @@
 import { expect, it, jest } from '@jest/globals'
 import fc from 'fast-check'
-import { contentOf } from '../../servers/shared/content-blocks.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
 import { DIDS, MODEL_QUOTA, operations, perform, VaultModel } from '../support/vault-model.js'
 import { testVault, VaultUser } from '../support/vault-app.js'
 import { VaultNode } from '../support/vault-node.js'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { join } from 'node:path'
-import { ipfsHttpNode } from '../../servers/shared/ipfs-http-node.js'
+import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../support/ipfs-rpc-server.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { runAgainstDictionary } from '../support/dictionary-run.js'

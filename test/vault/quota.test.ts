@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { freeBytesOf, openDatabase } from '../../servers/shared/database.js'
+import { freeBytesOf, openDatabase } from '../../servers/shared/content/database.js'
 import { DiskSpace, usedPercentOf } from '../../servers/vault/disk-space.js'
 import { blockCount, testVault, VaultUser, type TestVault, type VaultTestParts } from '../support/vault-app.js'
 import { temporaryFolder } from '../support/store-folder.js'

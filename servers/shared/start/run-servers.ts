@@ -1,0 +1,55 @@
+import { crashLog } from '../watch/crash-log.js'
+import { jsonLog } from '../watch/json-log.js'
+import { prometheusMetrics, type Metrics } from '../watch/metrics.js'
+import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from './read-env.js'
+import type { Logger } from 'pino'
+import type { Running } from '../http/serve.js'
+import { stopAtSignal } from './stop-at-signal.js'
+
+/** What a server is handed at its start. */
+export interface Surroundings {
+  log: Logger
+  metrics: Metrics | undefined
+}
+
+/** A server that can be started. */
+export interface Starter {
+  name: ServerName
+  start: (env: ServerEnv, surroundings: Surroundings) => Promise<Running>
+}
+
+/**
+ * Starts servers in this process, and stops them at a signal. When one cannot start, the others stop.
+ *
+ * @throws EnvError before anything starts; StartError when one of them cannot start, once the others have stopped
+ */
+export async function runServers(starters: readonly Starter[], isAll: boolean): Promise<void> {
+  // All environments are read first, so that one message names everything.
+  const plans = readForEach(starters, ({ name, start }) => {
+    const env = readEnv(process.env, name, isAll)
+    return { env, start, log: jsonLog(env) }
+  })
+  const [first] = plans
+  if (first === undefined) return
+  const { env, log } = first
+  crashLog(log)
+  for (const variable of readUnusedVariables(process.env, isAll)) {
+    log.warn({ event: 'configuration', variable }, 'not used by `all`, where each server has its own')
+  }
+
+  const running: Running[] = []
+  stopAtSignal(running, log)
+  const { METRICS_PORT: port, HOST: host } = env
+  const metrics = port === undefined ? undefined : prometheusMetrics()
+  try {
+    if (metrics !== undefined && port !== undefined) {
+      const served = await metrics.serve({ port, host, variable: 'METRICS_PORT' })
+      running.push(served)
+      log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
+    }
+    for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, metrics }))
+  } catch (error) {
+    await Promise.allSettled(running.map((server) => server.stop()))
+    throw error
+  }
+}
