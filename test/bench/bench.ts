@@ -254,6 +254,7 @@ if (isChosen('relay')) {
   await benchRelay('embedded')
   await benchRelay('node')
 }
+if (isChosen('vault')) await import('./bench-vault.js')
 if (isChosen('import')) {
   measureImport()
   await memoryFigures()
