@@ -70,7 +70,8 @@ export function relayApp(parts: RelayParts): ServerApp {
   addRelayRoutes(app, { auth, relay, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
     listener: sealed(app, log),
-    ready: Promise.all([key, restored]).then(() => undefined),
+    // Not for the restore, which may take seconds: a request for what is not here yet waits for it.
+    ready: key.then(() => undefined),
     close: async () => {
       closing.abort()
       await Promise.all([swept, restored])
