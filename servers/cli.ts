@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-import type { ServerName } from './shared/start/read-env.js'
+import type { ServerName } from './shared/environment/read-env.js'
 import { assertPackagesInstalled, requiredPackages } from './shared/start/required-packages.js'
 import type { Starter } from './shared/start/run-servers.js'
-import { sentenceOf } from './shared/start/start-error.js'
+import { sentenceOf } from './shared/environment/start-error.js'
 
 const USAGE = `usage: express-did-auth <command>
 
@@ -35,7 +35,7 @@ async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promi
 /** Runs an operator's command on the vault, and answers its exit code. */
 async function runForOperator(args: readonly string[]): Promise<number> {
   assertPackagesInstalled(requiredPackages(['vault'], hasIpfsNode()))
-  const { readEnv } = await import('./shared/start/read-env.js')
+  const { readEnv } = await import('./shared/environment/read-env.js')
   const { runVaultCommand } = await import('./vault/repair/command.js')
   return runVaultCommand(args, readEnv(process.env, 'vault', false), (line) => {
     process.stdout.write(`${line}\n`)

@@ -6,6 +6,11 @@ import { listSourceFiles, parseImports, readImports } from './support/read-impor
 const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
+/** What all servers share, each room using only those before it. */
+const SHARED = 'environment listen watch http login content ipfs upload start'
+  .split(' ')
+  .map((room) => `servers/shared/${room}`)
+
 /**
  * Who may import whom. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
  * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
@@ -37,14 +42,57 @@ const LAYERS: readonly Layer[] = [
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.
-  { name: 'servers/shared', files: /^servers\/shared\//, uses: [], packages: ANY },
-  { name: 'servers/auth', files: /^servers\/auth\//, uses: ['servers/shared'], packages: ANY },
-  { name: 'servers/relay', files: /^servers\/relay\//, uses: ['servers/shared'], packages: ANY },
-  { name: 'servers/vault', files: /^servers\/vault\//, uses: ['servers/shared'], packages: ANY },
+  { name: 'servers/shared/environment', files: /^servers\/shared\/environment\//, uses: [], packages: ANY },
+  {
+    name: 'servers/shared/listen',
+    files: /^servers\/shared\/listen\//,
+    uses: ['servers/shared/environment'],
+    packages: ANY
+  },
+  {
+    name: 'servers/shared/watch',
+    files: /^servers\/shared\/watch\//,
+    uses: ['servers/shared/environment', 'servers/shared/listen'],
+    packages: ANY
+  },
+  {
+    name: 'servers/shared/http',
+    files: /^servers\/shared\/http\//,
+    uses: ['servers/shared/environment', 'servers/shared/listen', 'servers/shared/watch'],
+    packages: ANY
+  },
+  {
+    name: 'servers/shared/login',
+    files: /^servers\/shared\/login\//,
+    uses: ['servers/shared/environment', 'servers/shared/watch', 'servers/shared/http'],
+    packages: ANY
+  },
+  {
+    name: 'servers/shared/content',
+    files: /^servers\/shared\/content\//,
+    uses: ['servers/shared/environment', 'servers/shared/http'],
+    packages: ANY
+  },
+  {
+    name: 'servers/shared/ipfs',
+    files: /^servers\/shared\/ipfs\//,
+    uses: ['servers/shared/environment', 'servers/shared/http', 'servers/shared/content'],
+    packages: ANY
+  },
+  { name: 'servers/shared/upload', files: /^servers\/shared\/upload\//, uses: ['servers/shared/http'], packages: ANY },
+  {
+    name: 'servers/shared/start',
+    files: /^servers\/shared\/start\//,
+    uses: ['servers/shared/environment', 'servers/shared/listen', 'servers/shared/watch', 'servers/shared/http'],
+    packages: ANY
+  },
+  { name: 'servers/auth', files: /^servers\/auth\//, uses: SHARED, packages: ANY },
+  { name: 'servers/relay', files: /^servers\/relay\//, uses: SHARED, packages: ANY },
+  { name: 'servers/vault', files: /^servers\/vault\//, uses: SHARED, packages: ANY },
   {
     name: 'servers/cli',
     files: /^servers\/cli\.ts$/,
-    uses: ['servers/shared', 'servers/auth', 'servers/relay', 'servers/vault'],
+    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault'],
     packages: ANY
   },
   { name: 'examples', files: /^examples\//, uses: [], packages: ANY }
@@ -87,9 +135,9 @@ describe('findLayerFaults', () => {
         'src/protocol/jwt.ts': "export * from './did.js'",
         'src/http/routes.ts': "import express from 'express'\nimport { parseDid } from '../protocol/did.js'",
         'src/setup-did-auth.ts': "import type { Express } from 'express'\nimport { routes } from './http/routes.js'",
-        'servers/shared/serve.ts': "import express from 'express'",
+        'servers/shared/listen/serve.ts': "import express from 'express'",
         'servers/auth/app.ts':
-          "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../shared/serve.js'"
+          "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../shared/listen/serve.js'"
       })
     ).toEqual([])
   })
@@ -143,14 +191,24 @@ describe('findLayerFaults', () => {
     expect(faultsOf({ ...adapter, 'src/setup-did-auth.ts': text.replace('../', './') })).toEqual([])
   })
 
+  it('finds a shared room using one that stands after it', () => {
+    const text = "import { runServers } from '../start/run-servers.js'"
+    expect(faultsOf({ 'servers/shared/listen/serve.ts': text, 'servers/shared/start/run-servers.ts': '' })).toEqual([
+      'servers/shared/listen/serve.ts (servers/shared/listen) imports servers/shared/start/run-servers.ts (servers/shared/start)'
+    ])
+  })
+
   it('finds one server importing another', () => {
     expect(
       faultsOf({ 'servers/relay/app.ts': "import { app } from '../auth/app.js'", 'servers/auth/app.ts': '' })
     ).toEqual(['servers/relay/app.ts (servers/relay) imports servers/auth/app.ts (servers/auth)'])
   })
 
-  it.each(['servers/auth/app.ts', 'servers/shared/serve.ts'])('finds a path into src in %s', (file) => {
-    expect(faultsOf({ [file]: "import '../../src/errors.js'", 'src/errors.ts': '' })).toEqual([
+  it.each([
+    ['servers/auth/app.ts', '../../src/errors.js'],
+    ['servers/shared/listen/serve.ts', '../../../src/errors.js']
+  ])('finds a path into src in %s', (file, path) => {
+    expect(faultsOf({ [file]: `import '${path}'`, 'src/errors.ts': '' })).toEqual([
       expect.stringContaining('imports src/errors.ts (errors)')
     ])
   })

@@ -1,7 +1,7 @@
 import { openAuthStore } from '../shared/login/auth-store.js'
-import type { ServerEnv } from '../shared/start/read-env.js'
+import type { ServerEnv } from '../shared/environment/read-env.js'
 import type { Surroundings } from '../shared/start/run-servers.js'
-import type { Running } from '../shared/http/serve.js'
+import type { Running } from '../shared/listen/serve.js'
 import { startServer } from '../shared/start/start-server.js'
 import { authApp } from './app.js'
 

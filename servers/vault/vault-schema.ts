@@ -1,5 +1,5 @@
 import type { SqliteFile } from '../shared/content/database.js'
-import { StartError } from '../shared/start/start-error.js'
+import { StartError } from '../shared/environment/start-error.js'
 
 const VERSION = 1
 

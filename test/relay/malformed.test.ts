@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals'
-import { serve } from '../../servers/shared/http/serve.js'
+import { serve } from '../../servers/shared/listen/serve.js'
 import { malformedRelayRequests } from '../support/malformed-relay-requests.js'
 import { sampleOf } from '../support/malformed-requests.js'
 import { runMalformed } from '../support/malformed-run.js'

@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { serverPorts } from '../../servers/shared/start/read-env.js'
+import { serverPorts } from '../../servers/shared/environment/read-env.js'
 import { root } from '../support/packed-package.js'
 
 const folder = join(root, 'servers/docker')

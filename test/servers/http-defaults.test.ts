@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import request from 'supertest'
 import { lastErrors, requestListener, serverApp as plainApp } from '../../servers/shared/http/http-defaults.js'
-import { readEnv } from '../../servers/shared/start/read-env.js'
+import { readEnv } from '../../servers/shared/environment/read-env.js'
 import { exchange } from '../support/malformed-run.js'
 import { serverApp } from '../support/server-app.js'
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { loadIdentity } from '../../servers/shared/start/identity.js'
+import { loadIdentity } from '../../servers/shared/environment/identity.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
 

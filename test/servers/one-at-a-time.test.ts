@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { oneAtATime } from '../../servers/shared/http/one-at-a-time.js'
+import { oneAtATime } from '../../servers/shared/listen/one-at-a-time.js'
 
 let server: Server | undefined
 

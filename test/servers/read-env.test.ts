@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
-import { EnvError, readEnv, readForEach, readUnusedVariables } from '../../servers/shared/start/read-env.js'
+import { EnvError, readEnv, readForEach, readUnusedVariables } from '../../servers/shared/environment/read-env.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
 /** The message that a wrong environment is refused with. */

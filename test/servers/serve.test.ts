@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { Agent, get, type IncomingMessage, type RequestListener } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { serve, type Running } from '../../servers/shared/http/serve.js'
+import { serve, type Running } from '../../servers/shared/listen/serve.js'
 import { exchange } from '../support/malformed-run.js'
 
 const patience = { headers: 200, request: 300, idle: 300, check: 50, stop: 1_000 }

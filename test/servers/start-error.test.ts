@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { sentenceOf, StartError, startStep } from '../../servers/shared/start/start-error.js'
+import { sentenceOf, StartError, startStep } from '../../servers/shared/environment/start-error.js'
 
 describe('startStep', () => {
   it.each([

@@ -4,7 +4,7 @@ import { authApp } from '../../servers/auth/app.js'
 import type { ServerApp } from '../../servers/shared/http/app-shell.js'
 import { jsonLog } from '../../servers/shared/watch/json-log.js'
 import type { Metrics } from '../../servers/shared/watch/metrics.js'
-import { readEnv } from '../../servers/shared/start/read-env.js'
+import { readEnv } from '../../servers/shared/environment/read-env.js'
 import { walletOf } from './wallet.js'
 
 /** The service's key: wallet number 7777. */

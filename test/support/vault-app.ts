@@ -7,7 +7,7 @@ import type { ServerApp } from '../../servers/shared/http/app-shell.js'
 import type { SqliteFile } from '../../servers/shared/content/database.js'
 import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/shared/watch/json-log.js'
-import { readEnv } from '../../servers/shared/start/read-env.js'
+import { readEnv } from '../../servers/shared/environment/read-env.js'
 import { loginText, walletOf, type TestWallet } from './wallet.js'
 
 /** The service's key: wallet number 7777. */

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
 import { openSqliteDatabase } from 'express-did-auth/stores/sqlite'
-import { startStep } from '../start/start-error.js'
+import { startStep } from '../environment/start-error.js'
 
 export type SqliteFile = Database.Database
 

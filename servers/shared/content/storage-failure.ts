@@ -1,6 +1,6 @@
 import { DidAuthError } from 'express-did-auth'
 import { ServerError } from '../http/server-error.js'
-import { codeOf } from '../start/start-error.js'
+import { codeOf } from '../environment/start-error.js'
 
 /** No room on the disk: SQLite says so, or only that it cannot write or make its index file longer. */
 const FULL = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_SHMSIZE', 'ENOSPC', 'EDQUOT'])

@@ -2,11 +2,11 @@ import type { RequestListener } from 'node:http'
 import type { Express } from 'express'
 import type { Logger } from 'pino'
 import { lastErrors, notFound, requestListener, serverApp } from './http-defaults.js'
-import type { Identity } from '../start/identity.js'
+import type { Identity } from '../environment/identity.js'
 import { logRequest, watchRequests } from '../watch/json-log.js'
 import type { Metrics } from '../watch/metrics.js'
 import { health, readiness, type Dependency } from '../watch/readiness.js'
-import type { ServerEnv } from '../start/read-env.js'
+import type { ServerEnv } from '../environment/read-env.js'
 
 /** What every server is built of. */
 export interface ShellParts {

@@ -10,7 +10,7 @@ import express, {
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import { describeError } from '../watch/describe-error.js'
-import type { ServerEnv } from '../start/read-env.js'
+import type { ServerEnv } from '../environment/read-env.js'
 
 const EXPOSED_HEADERS = ['Challenge-Expires-In', 'Pin-Status', 'Retry-After', 'WWW-Authenticate']
 const PREFLIGHT_SECONDS = 600

@@ -1,5 +1,5 @@
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
-import { codeOf } from '../start/start-error.js'
+import { codeOf } from '../environment/start-error.js'
 
 /**
  * What a failed request to a node says about the node, for an operator who reads the code.

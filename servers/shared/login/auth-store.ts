@@ -2,8 +2,8 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Store } from 'express-did-auth'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
-import type { ServerEnv } from '../start/read-env.js'
-import { startStep } from '../start/start-error.js'
+import type { ServerEnv } from '../environment/read-env.js'
+import { startStep } from '../environment/start-error.js'
 
 /** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {

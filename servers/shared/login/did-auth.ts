@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { DidAuthConfig, Store } from 'express-did-auth'
 import type { ShellParts } from '../http/app-shell.js'
 import { checkRpc, type Dependency } from '../watch/readiness.js'
-import type { ServerEnv } from '../start/read-env.js'
+import type { ServerEnv } from '../environment/read-env.js'
 
 /** The environment's words in the library's. What is absent is undefined, so that the library's defaults hold. */
 export function didAuthConfig(

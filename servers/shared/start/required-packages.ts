@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { ServerName } from './read-env.js'
-import { StartError } from './start-error.js'
+import type { ServerName } from '../environment/read-env.js'
+import { StartError } from '../environment/start-error.js'
 
 /**
  * What the servers need and users of the library alone do not install, with the major versions that they are written for.

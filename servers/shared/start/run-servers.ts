@@ -1,9 +1,9 @@
 import { crashLog } from '../watch/crash-log.js'
 import { jsonLog } from '../watch/json-log.js'
 import { prometheusMetrics, type Metrics } from '../watch/metrics.js'
-import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from './read-env.js'
+import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../environment/read-env.js'
 import type { Logger } from 'pino'
-import type { Running } from '../http/serve.js'
+import type { Running } from '../listen/serve.js'
 import { stopAtSignal } from './stop-at-signal.js'
 
 /** What a server is handed at its start. */

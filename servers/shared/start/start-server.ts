@@ -1,9 +1,9 @@
 import type { ServerApp, ShellParts } from '../http/app-shell.js'
-import { loadIdentity } from './identity.js'
+import { loadIdentity } from '../environment/identity.js'
 import { logReady } from '../watch/json-log.js'
-import type { ServerEnv } from './read-env.js'
+import type { ServerEnv } from '../environment/read-env.js'
 import type { Surroundings } from './run-servers.js'
-import { serve, type Build, type Running } from '../http/serve.js'
+import { serve, type Build, type Running } from '../listen/serve.js'
 
 /** Relay and vault take content: 8 MiB from a phone at 1 Mbit/s are more than a minute. */
 const UPLOAD_MILLISECONDS = 120_000

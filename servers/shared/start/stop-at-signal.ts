@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { describeError } from '../watch/describe-error.js'
-import type { Running } from '../http/serve.js'
+import type { Running } from '../listen/serve.js'
 
 /** A little less than the 10 s after which many supervisors kill. */
 const STOP_MILLISECONDS = 9_500

@@ -1,4 +1,4 @@
-import { codeOf } from '../start/start-error.js'
+import { codeOf } from '../environment/start-error.js'
 
 const MAX_FRAMES = 10
 

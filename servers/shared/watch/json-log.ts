@@ -1,6 +1,6 @@
 import type { Request, RequestHandler } from 'express'
 import { pino, type DestinationStream, type Logger } from 'pino'
-import type { ServerEnv } from '../start/read-env.js'
+import type { ServerEnv } from '../environment/read-env.js'
 
 /**
  * JSON lines on standard output, each written before the next thing happens: pino's own way loses the order of the last

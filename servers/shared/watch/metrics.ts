@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http'
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client'
 import type { EndedRequest } from './json-log.js'
-import { serve, type ListenAddress, type Running } from '../http/serve.js'
+import { serve, type ListenAddress, type Running } from '../listen/serve.js'
 
 /** Prometheus metrics of one process. */
 export interface Metrics {

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { ServerError } from '../../shared/http/server-error.js'
 import { NodeOutage } from './node-outage.js'
 import { PinTurn, type PinTurnGiver, type PinTurnParts } from './pin-turn.js'
-import { within } from './within.js'
+import { within } from '../within.js'
 
 /** What the outbox is built of. */
 export interface PinOutboxParts extends Omit<PinTurnParts, 'nowSeconds'> {

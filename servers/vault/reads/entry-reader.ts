@@ -2,7 +2,7 @@ import type { ContentStore } from '../../shared/content/content-store.js'
 import { ServerError } from '../../shared/http/server-error.js'
 import type { LostContent } from './lost-content.js'
 import type { VaultEntry, VaultIndex } from '../vault-index.js'
-import { within } from '../pins/within.js'
+import { within } from '../within.js'
 
 /** An entry was removed after it was listed. */
 export class EntryGone extends Error {

@@ -1,7 +1,7 @@
 import { STATUS_CODES, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { codeOf } from '../start/start-error.js'
+import { codeOf } from '../environment/start-error.js'
 
 const LINGER_MILLISECONDS = 500
 

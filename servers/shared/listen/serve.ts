@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { answerClientErrors } from './answer-client-errors.js'
 import { oneAtATime } from './one-at-a-time.js'
-import { reasonOf, StartError } from '../start/start-error.js'
+import { reasonOf, StartError } from '../environment/start-error.js'
 
 /** How long a client may take, in milliseconds. */
 export interface Patience {
