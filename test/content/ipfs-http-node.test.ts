@@ -145,6 +145,22 @@ describe('ipfsHttpNode', () => {
     expect(faulty.calls.version).toBe(4)
   })
 
+  it('asks again where the node had just ended the connection that was kept', async () => {
+    const { faulty, node } = await start({ endsKept: true })
+    await Promise.all([node.add(ten.cid, ten.bytes), node.ping(notAborted), node.ping(notAborted)])
+    await node.add(ten.cid, ten.bytes)
+    await node.unpin(ten.cid)
+    expect(Buffer.from(await node.read(ten.cid, 10)).toString()).toBe('0123456789')
+    expect(await node.listPins()).toEqual(new Set())
+    expect(faulty.calls).toEqual({ add: 2, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 2 })
+  })
+
+  it('does not ask again where a new connection breaks', async () => {
+    const { faulty, node } = await start({ fault: 'resets' })
+    await expect(node.ping(notAborted)).rejects.toMatchObject({ code: 'ERR_NODE_AWAY' })
+    expect(faulty.calls.version).toBe(1)
+  })
+
   it('ends a ping when its caller has had enough', async () => {
     const { node } = await start({ fault: 'is silent' })
     const caller = new AbortController()

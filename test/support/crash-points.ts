@@ -5,7 +5,7 @@ import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { startFaultyNode } from './faulty-ipfs-node.js'
 import type { IpfsVerb } from './ipfs-faults.js'
 import { temporaryFolder } from './store-folder.js'
-import { faultsInside, vaultInside } from './vault-parts.js'
+import { drained, faultsInside, vaultInside } from './vault-parts.js'
 
 /** A point at which a vault's process is killed, and how the write is found afterwards. */
 export interface CrashPoint {
@@ -111,6 +111,7 @@ export async function crashAt({ write, at, isDone }: CrashPoint): Promise<string
   try {
     const first = vaultInside(file, node)
     await first.vault.add('did:ethr:rsk:0xa', 'old', Buffer.from('old'))
+    await drained(first, 20_000)
     await first.close()
 
     const isSql = 'sql' in at
@@ -135,7 +136,7 @@ export async function crashAt({ write, at, isDone }: CrashPoint): Promise<string
 
     const again = vaultInside(file, node)
     again.outbox?.start()
-    await again.outbox?.drain(5_000)
+    await drained(again, 40_000)
     const [, key = '', text] = write.split(':')
     const texts = (one: string): string =>
       again.index

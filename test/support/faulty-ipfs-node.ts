@@ -39,6 +39,8 @@ export interface FaultyNodeOptions {
   slowMilliseconds?: number
   /** `user:password`, when the node wants one. */
   credentials?: string
+  /** Resets a connection when a second request comes on it: the node had ended it as idle in the same moment. */
+  endsKept?: boolean
   /**
    * Called when a request is there and not yet carried out, and again before it is answered. The node waits for what it
    * returns: a test can kill a process at just that moment. Not called when a fault keeps the order from being carried out.
@@ -48,7 +50,7 @@ export interface FaultyNodeOptions {
 
 /** Starts a node on a free port of this machine. */
 export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<FaultyIpfsNode> {
-  const { slowMilliseconds = 1_000, credentials, onCall } = options
+  const { slowMilliseconds = 1_000, credentials, endsKept = false, onCall } = options
   const pins = new Set<string>()
   const contents = new Map<string, Buffer>()
   const calls = Object.fromEntries(ipfsVerbs.map((verb) => [verb, 0])) as Record<IpfsVerb, number>
@@ -92,7 +94,13 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
   }
 
   const underWay = new Set<ServerResponse>()
+  const used = new WeakSet<Socket>()
   const http = createServer((req, res) => {
+    if (endsKept && used.has(req.socket)) {
+      req.socket.resetAndDestroy()
+      return
+    }
+    used.add(req.socket)
     underWay.add(res)
     res.on('error', () => undefined).once('close', () => underWay.delete(res))
     void answer(req, res)

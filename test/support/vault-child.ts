@@ -3,11 +3,12 @@
  * other, and prints a line for each that is acknowledged. `node vault-child.ts <file> <node> <verb>:<key>:<content>…`
  */
 import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
-import { vaultInside } from './vault-parts.js'
+import { drained, vaultInside } from './vault-parts.js'
 
 const [, , file = '', url = '', ...writes] = process.argv
 const node = ipfsHttpNode(url)
-const { vault, outbox, close } = vaultInside(file, node)
+const inside = vaultInside(file, node)
+const { vault, outbox, close } = inside
 outbox?.start()
 
 for (const write of writes) {
@@ -18,5 +19,7 @@ for (const write of writes) {
   if (verb === 'remove') await vault.remove('did:ethr:rsk:0xa', key)
   console.log(write)
 }
+// On a slow machine a write is answered before its pins, and it is during those that this process is to be killed.
+await drained(inside, 20_000)
 await close()
 node.close()

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import { contentOf } from '../../servers/shared/content/content-blocks.js'
 import { ContentStore } from '../../servers/shared/content/content-store.js'
@@ -45,6 +46,15 @@ export function vaultInside(file: string, node: IpfsNode | undefined): VaultInsi
       await outbox?.stop()
       database.close()
     }
+  }
+}
+
+/** Waits until the node is as wanted. A machine that stands still makes the node look away for a second, so it asks again. */
+export async function drained({ outbox, intents }: VaultInside, milliseconds: number): Promise<void> {
+  const until = performance.now() + milliseconds
+  while (intents.countOpen() > 0 && performance.now() < until) {
+    await outbox?.drain(1_000)
+    await sleep(20)
   }
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals'
 import { crashAt, crashPoints } from '../support/crash-points.js'
 
 // A process each.
-jest.setTimeout(60_000)
+jest.setTimeout(120_000)
 
 describe('a vault that is killed', () => {
   it.concurrent.each(crashPoints.map((point) => [point.name, point] as const))(

@@ -5,6 +5,8 @@ import { subscribe } from 'node:diagnostics_channel'
 export interface AnswerLimit {
   /** Bytes on the wire. May grow while the answer arrives. */
   maxBytes: number
+  /** Called when the request goes out on a connection. */
+  onSent(connection: { readonly bytesRead: number }): void
   /** Called when the answer is longer, compressed (its true length is anybody's guess) or a redirect. It must end the request. */
   refuse(): void
   /** Called when it is over, to let go of its connection. */
@@ -25,7 +27,7 @@ interface HeadersMessage extends RequestMessage {
   response: { statusCode: number; headers: readonly (Buffer | string)[] }
 }
 interface ByteCounter {
-  bytesRead: number
+  readonly bytesRead: number
   on(event: 'readable', listener: () => void): unknown
   off(event: 'readable', listener: () => void): unknown
 }
@@ -57,7 +59,9 @@ function watch(): void {
   subscribe('undici:client:sendHeaders', (message) => {
     const { request, socket } = message as SocketMessage
     const limit = limits.get(request)
-    if (limit !== undefined) countBytes(socket, limit)
+    if (limit === undefined) return
+    limit.onSent(socket)
+    countBytes(socket, limit)
   })
   // From Node 24 on, and the only count where the answer comes over HTTP/2, which Node 26 speaks.
   subscribe('undici:request:bodyChunkReceived', (message) => {

@@ -1,4 +1,4 @@
-import type { AnswerLimit } from './answer-limit.js'
+import { withAnswerLimit, type AnswerLimit } from './answer-limit.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
 
 /** One call to a node: how much its answer may be, and why it was ended, when it was. */
@@ -10,6 +10,7 @@ export class IpfsCall implements AnswerLimit {
   readonly #releases: (() => void)[] = []
   readonly #deadline: NodeJS.Timeout
   #failure: ServerError | undefined
+  #wentUnheard = (): boolean => false
   #reject: (failure: ServerError) => void = () => undefined
 
   constructor(maxBytes: number, deadlineMilliseconds: number) {
@@ -29,6 +30,22 @@ export class IpfsCall implements AnswerLimit {
   /** Why the call was ended from here. Its request may fail for that in any way. */
   get failure(): ServerError | undefined {
     return this.#failure
+  }
+
+  /**
+   * Carries out work that is one request, which may be sent twice. A node ends connections that were idle for long, and
+   * what is sent on one in that moment meets a closed door: so it is sent again, as long as a kept connection broke
+   * before a byte of the answer came. Each time costs a kept connection, so this comes to an end.
+   */
+  async send<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      this.#wentUnheard = () => false
+      try {
+        return await withAnswerLimit(this, work)
+      } catch (error) {
+        if (this.#failure !== undefined || !this.#wentUnheard()) throw error
+      }
+    }
   }
 
   /** Ends the call and its request, and so its connection. Only the first reason counts. */
@@ -57,6 +74,11 @@ export class IpfsCall implements AnswerLimit {
 
   refuse(): void {
     this.end('ERR_NODE_NONSENSE')
+  }
+
+  onSent(connection: { readonly bytesRead: number }): void {
+    const bytesBefore = connection.bytesRead
+    this.#wentUnheard = () => bytesBefore > 0 && connection.bytesRead === bytesBefore
   }
 
   onEnd(release: () => void): void {

@@ -1,4 +1,3 @@
-import { withAnswerLimit } from './answer-limit.js'
 import { contentOf } from '../content/content-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import { ipfsFailure, isNotPinned } from './ipfs-failure.js'
@@ -87,7 +86,7 @@ export function ipfsHttpNode(
     if (outerSignal?.aborted === true) onSlow()
     calls.add(call)
     try {
-      return await Promise.race([call.ended, withAnswerLimit(call, () => work(client, call))])
+      return await Promise.race([call.ended, call.send(() => work(client, call))])
     } catch (error) {
       throw call.failure ?? (error instanceof ServerError ? error : ipfsFailure(error))
     } finally {
