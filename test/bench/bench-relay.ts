@@ -15,50 +15,19 @@ import { fileURLToPath } from 'node:url'
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { loginCredential } from '../support/relay-login.js'
 import { walletOf } from '../support/wallet.js'
+import { compare, costOf, type Step } from './contest.js'
 import { Connection } from './http-client.js'
-import { median } from './median.js'
 import { startChild, type BenchServer } from './variants.js'
 
-const CONNECTIONS = 8
-const ROUNDS = 5
+const CLIENTS = 8
 const KIBIBYTE = 1_024
 
 type Variant = 'embedded' | 'node'
 
-/** What is asked of a server, once. */
-type Ask = (connection: Connection, index: number) => Promise<void>
-
-async function costOf(server: BenchServer, total: number, ask: Ask): Promise<number> {
-  const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => Connection.open(server.port)))
-  const before = await server.cpuMicroseconds()
-  let next = 0
-  await Promise.all(
-    connections.map(async (connection) => {
-      while (next < total) await ask(connection, next++)
-    })
-  )
-  const after = await server.cpuMicroseconds()
-  for (const connection of connections) connection.close()
-  return (after - before) / total
-}
-
-async function compare(name: string, total: number, goal: string, bare: [BenchServer, Ask], ours: [BenchServer, Ask]) {
-  const costs: { bare: number; ours: number }[] = []
-  for (let round = 0; round <= ROUNDS; round += 1) {
-    const pair = { bare: await costOf(bare[0], total, bare[1]), ours: await costOf(ours[0], total, ours[1]) }
-    // The first is to warm up.
-    if (round > 0) costs.push(pair)
-  }
-  const ratio = median(costs.map(({ bare, ours }) => bare / ours)).toFixed(2)
-  const [bareCost, ourCost] = [median(costs.map(({ bare }) => bare)), median(costs.map(({ ours }) => ours))]
-  const figures = `bare / ours ${bareCost.toFixed(1)} / ${ourCost.toFixed(1)} µs CPU`
-  console.log(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${figures})`)
-}
-
 let posts = 0
 /** Another file each time, because the same once more is no work. */
 const poster =
-  (byteCount: number, token: string): Ask =>
+  (byteCount: number, token: string): Step =>
   async (connection) => {
     posts += 1
     const file = String(posts).padStart(12, '0') + 'a'.repeat(byteCount - 12)
@@ -67,7 +36,7 @@ const poster =
   }
 
 const getter =
-  (path: string, token: string): Ask =>
+  (path: string, token: string): Step =>
   async (connection) => {
     const answer = await connection.get(path, `Authorization: ${token}\r\n`)
     if (answer.status !== 200) throw new Error(`${answer.status} ${answer.body}`)
@@ -136,20 +105,24 @@ export async function benchRelay(variant: Variant): Promise<void> {
     ['1 MiB', KIBIBYTE * KIBIBYTE, 150, '>= 0.40']
   ] as const) {
     const post = poster(byteCount, token)
-    await compare(`P5 relay POST ${size}, store: ${variant}`, total, goal, [bare, post], [ours, post])
+    await compare({
+      name: `P5 relay POST ${size}, store: ${variant}`,
+      goal,
+      bare: () => costOf(bare, total, post, CLIENTS),
+      ours: () => costOf(ours, total, post, CLIENTS)
+    })
   }
   const connection = await Connection.open(ours.port)
   const file = 'a'.repeat(KIBIBYTE * KIBIBYTE)
   const { body } = await connection.post('/file', { file }, `Authorization: ${token}\r\n`)
   connection.close()
   const { cid } = JSON.parse(body) as { cid: string }
-  await compare(
-    `P6 relay GET 1 MiB, store: ${variant}`,
-    400,
-    '>= 0.90',
-    [bare, getter('/file/ready', token)],
-    [ours, getter(`/file/${cid}`, token)]
-  )
+  await compare({
+    name: `P6 relay GET 1 MiB, store: ${variant}`,
+    goal: '>= 0.90',
+    bare: () => costOf(bare, 400, getter('/file/ready', token), CLIENTS),
+    ours: () => costOf(ours, 400, getter(`/file/${cid}`, token), CLIENTS)
+  })
   bare.stop()
   ours.stop()
   await node?.stop()

@@ -12,20 +12,15 @@ import { openDatabase, type SqliteFile } from '../../servers/shared/content/data
 import { ContentStore } from '../../servers/shared/content/content-store.js'
 import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
 import { crashAt, crashPoints } from '../support/crash-points.js'
-import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { ipfsFaults } from '../support/ipfs-faults.js'
 import { startIpfsRpcServer } from '../support/ipfs-rpc-server.js'
-import { logIn } from '../support/server-client.js'
-import { ServerProcesses } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { askWithFault, vaultVerbs } from '../support/vault-faults.js'
-import { findVaultLosses, startVaultLoad, type LoadUser } from '../support/vault-load.js'
+import { findVaultLosses, startVaultLoad } from '../support/vault-load.js'
 import { runAgainstDictionary } from '../support/dictionary-run.js'
-import { Dictionary } from '../support/dictionary.js'
+import { vaultBesideNode } from '../support/vault-beside-node.js'
 import { faultsInside, vaultInside } from '../support/vault-parts.js'
-import { walletOf } from '../support/wallet.js'
 
-const domain = 'vault.example'
 const USERS = 12
 
 function report(figure: string, text: string, isGood: boolean): void {
@@ -38,26 +33,11 @@ const describe = (faults: readonly string[]): string =>
 
 /** F4: the process is killed under load, round after round on one folder; nothing acknowledged may be lost. */
 export async function killFigure(rounds: number): Promise<void> {
-  const folder = temporaryFolder()
-  const node = await startFaultyNode()
-  const servers = new ServerProcesses({
-    DATA_DIR: folder.path,
-    SERVICE_URL: `https://${domain}`,
-    LOG_LEVEL: 'warn',
-    IPFS_API_URL: node.url,
-    MAX_REQUESTS_PER_TIME_SLOT: '10000000',
-    ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400'
-  })
-  const start = () => servers.start({}, [], 'vault')
+  const vault = await vaultBesideNode({ ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400' })
   try {
-    let server = await start()
-    const users: LoadUser[] = []
-    for (let user = 0; user < USERS; user += 1) {
-      const wallet = walletOf(20_000 + user)
-      const { accessToken } = await logIn(server.url, wallet, domain)
-      users.push({ did: wallet.did, accessToken, model: new Dictionary(), uncertain: undefined })
-    }
-    const database = openDatabase(join(folder.path, 'vault', 'vault.db'))
+    let server = await vault.start()
+    const users = await vault.logIn(server.url, USERS, 20_000)
+    const database = openDatabase(join(vault.folder, 'vault', 'vault.db'))
     const faults: string[] = []
     let [acknowledged, slowestStart, slowestDrain, underLoad, loadMilliseconds] = [0, 0, 0, 0, 0]
     for (let round = 0; round < rounds; round += 1) {
@@ -73,12 +53,12 @@ export async function killFigure(rounds: number): Promise<void> {
       await server.ended
       await load.stop()
       acknowledged += load.acknowledged()
-      server = await start()
+      server = await vault.start()
       slowestStart = Math.max(slowestStart, server.startMilliseconds)
       slowestDrain = Math.max(slowestDrain, await drained(database))
       const wanted = database.prepare<[], string>('SELECT DISTINCT cid FROM entries ORDER BY cid').pluck().all()
-      if ([...node.pins].sort().join() !== wanted.join()) {
-        faults.push(`${node.pins.size} pins on the node for ${wanted.length} contents`)
+      if ([...vault.node.pins].sort().join() !== wanted.join()) {
+        faults.push(`${vault.node.pins.size} pins on the node for ${wanted.length} contents`)
       }
       faults.push(...load.wrongAnswers, ...(await findVaultLosses(server.url, users)))
       faults.push(...faultsInside({ database, contents: new ContentStore(database) }))
@@ -91,9 +71,7 @@ export async function killFigure(rounds: number): Promise<void> {
       faults.length === 0 && slowestStart <= 5_000 && writesPerSecond >= 50
     )
   } finally {
-    await servers.killAll()
-    await node.stop()
-    folder.remove()
+    await vault.stop()
   }
 }
 
