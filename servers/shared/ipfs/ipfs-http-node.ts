@@ -71,12 +71,21 @@ export function ipfsHttpNode(
   let loaded: Promise<IpfsClient> | undefined
   let isClosed = false
 
+  function load(): Promise<IpfsClient> {
+    loaded ??= loadClient(endpoint).catch((error: unknown) => {
+      // Not for ever: the next call tries again.
+      loaded = undefined
+      throw error
+    })
+    return loaded
+  }
+
   async function ask<T>(
     maxAnswerBytes: number,
     work: (client: IpfsClient, call: IpfsCall) => Promise<T>,
     outerSignal?: AbortSignal
   ): Promise<T> {
-    const client = await (loaded ??= loadClient(endpoint))
+    const client = await load()
     if (isClosed) throw new ServerError('ERR_NODE_AWAY')
     const call = new IpfsCall(maxAnswerBytes, deadlineMilliseconds)
     const onSlow = (): void => {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { codeOf } from '../../shared/environment/start-error.js'
 import { describeError } from '../../shared/watch/describe-error.js'
 import { ServerError } from '../../shared/http/server-error.js'
 
@@ -39,7 +40,7 @@ export class NodeOutage {
     if (!this.#isTold) {
       const isOfNode = error instanceof ServerError
       const fields = isOfNode
-        ? { event: 'ipfs-node-away', reason: error.code }
+        ? { event: 'ipfs-node-away', reason: error.code, code: codeOf(error.cause) }
         : { event: 'pins-failed', ...describeError(error) }
       this.#log.warn(fields, 'pins wait')
     }
