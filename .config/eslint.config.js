@@ -70,6 +70,11 @@ const expressPattern = {
   message: 'Only src/http knows Express.'
 }
 
+const noConcurrentTests = {
+  selector: "MemberExpression[property.name='concurrent']",
+  message: 'Jest refuses lazy imports once one of the tests has ended: see allOf in test/support.'
+}
+
 /** One object per folder, because a later setting of a rule replaces an earlier one and does not add to it. */
 const restrictedImports = (pattern, paths = []) => [
   'error',
@@ -146,6 +151,7 @@ export default defineConfig(
       '@typescript-eslint/no-non-null-assertion': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',
       '@typescript-eslint/no-unsafe-assignment': 'off',
+      'no-restricted-syntax': ['error', ...everywhere, noConcurrentTests],
       '@typescript-eslint/no-unsafe-call': 'off',
       '@typescript-eslint/no-unsafe-member-access': 'off',
       '@typescript-eslint/no-unsafe-return': 'off',

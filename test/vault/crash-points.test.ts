@@ -1,14 +1,18 @@
-import { describe, expect, it, jest } from '@jest/globals'
+import { beforeAll, describe, expect, it } from '@jest/globals'
+import { allOf } from '../support/all-of.js'
 import { crashAt, crashPoints } from '../support/crash-points.js'
 
-// A process each.
-jest.setTimeout(120_000)
-
 describe('a vault that is killed', () => {
-  it.concurrent.each(crashPoints.map((point) => [point.name, point] as const))(
+  let outcomes: unknown[] = []
+  // A process each.
+  beforeAll(async () => {
+    outcomes = await allOf(crashPoints, crashAt)
+  }, 300_000)
+
+  it.each(crashPoints.map(({ name }, place) => [name, place] as const))(
     'is whole again, and the node in step with it: %s',
-    async (_name, point) => {
-      expect(await crashAt(point)).toEqual([])
+    (_name, place) => {
+      expect(outcomes[place]).toEqual([])
     }
   )
 })

@@ -43,6 +43,10 @@ interface IpfsClient {
   version(options: CallOptions): Promise<{ version?: unknown }>
 }
 
+type MakeClient = (endpoint: ReturnType<typeof endpointOf>) => IpfsClient
+
+let loading: Promise<MakeClient> | undefined
+
 /** A node, and a way to let go of it. */
 export interface IpfsHttpNode extends IpfsNode {
   /** Ends all calls with ERR_NODE_AWAY. */
@@ -68,24 +72,15 @@ export function ipfsHttpNode(
 ): IpfsHttpNode {
   const endpoint = endpointOf(url)
   const calls = new Set<IpfsCall>()
-  let loaded: Promise<IpfsClient> | undefined
+  let client: IpfsClient | undefined
   let isClosed = false
-
-  function load(): Promise<IpfsClient> {
-    loaded ??= loadClient(endpoint).catch((error: unknown) => {
-      // Not for ever: the next call tries again.
-      loaded = undefined
-      throw error
-    })
-    return loaded
-  }
 
   async function ask<T>(
     maxAnswerBytes: number,
     work: (client: IpfsClient, call: IpfsCall) => Promise<T>,
     outerSignal?: AbortSignal
   ): Promise<T> {
-    const client = await load()
+    const ready = (client ??= (await loadClient())(endpoint))
     if (isClosed) throw new ServerError('ERR_NODE_AWAY')
     const call = new IpfsCall(maxAnswerBytes, deadlineMilliseconds)
     const onSlow = (): void => {
@@ -95,7 +90,7 @@ export function ipfsHttpNode(
     if (outerSignal?.aborted === true) onSlow()
     calls.add(call)
     try {
-      return await Promise.race([call.ended, call.send(() => work(client, call))])
+      return await Promise.race([call.ended, call.send(() => work(ready, call))])
     } catch (error) {
       throw call.failure ?? (error instanceof ServerError ? error : ipfsFailure(error))
     } finally {
@@ -169,9 +164,16 @@ function endpointOf(text: string): { url: string; headers: Readonly<Record<strin
   return { url: withoutSlash, headers: { ...headers, Authorization: `Basic ${basic}` } }
 }
 
-async function loadClient(endpoint: ReturnType<typeof endpointOf>): Promise<IpfsClient> {
-  const { create } = await import('ipfs-http-client')
-  return create(endpoint) as IpfsClient
+/** Once for all nodes. */
+function loadClient(): Promise<MakeClient> {
+  loading ??= import('ipfs-http-client')
+    .then(({ create }) => create as MakeClient)
+    .catch((error: unknown) => {
+      // Not for ever: the next call tries again.
+      loading = undefined
+      throw error
+    })
+  return loading
 }
 
 function assertSame(answered: Cid | undefined, cid: string): void {
