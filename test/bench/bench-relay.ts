@@ -6,15 +6,13 @@
  *
  * By itself: `npx tsx test/bench/bench-relay.ts [embedded|node]`
  */
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { loginCredential } from '../support/relay-login.js'
 import { walletOf } from '../support/wallet.js'
+import { startBin } from './built-bin.js'
 import { compare, costOf, type Step } from './contest.js'
 import { Connection } from './http-client.js'
 import { startChild, type BenchServer } from './variants.js'
@@ -52,44 +50,19 @@ async function logIn(server: BenchServer): Promise<string> {
   return (JSON.parse(body) as { token: string }).token
 }
 
-const cli = fileURLToPath(new URL('../../dist/servers/cli.js', import.meta.url))
-/** Loaded into the bin: tells its CPU time when asked. */
-const answerCpu = `data:text/javascript,${encodeURIComponent(`
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage()
-    process.send({ cpuMicroseconds: user + system })
-  })
-  process.channel.unref()`)}`
-
 /** Starts the relay as it is shipped. */
 async function startRelay(folder: string, env: Record<string, string>): Promise<BenchServer> {
-  const child = fork(cli, ['relay'], {
-    execArgv: ['--import', answerCpu],
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-    env: {
-      PATH: process.env.PATH,
-      DATA_DIR: folder,
-      PORT: '0',
-      LOG_LEVEL: 'warn',
-      MAX_REQUESTS_PER_TIME_SLOT: '100000000',
-      RELAY_MAX_BYTES_PER_DID: '1000000000000',
-      RELAY_MAX_STORE_BYTES: '1000000000000',
-      ...env
-    }
+  const { servers, takings, stop } = await startBin('relay', {
+    DATA_DIR: folder,
+    PORT: '0',
+    RELAY_MAX_BYTES_PER_DID: '1000000000000',
+    RELAY_MAX_STORE_BYTES: '1000000000000',
+    ...env
   })
-  const [line] = (await once(child.stdout!, 'data')) as [Buffer]
-  const { url } = JSON.parse(line.toString()) as { url: string }
   return {
-    port: Number(new URL(url).port),
-    async cpuMicroseconds() {
-      const answer = once(child, 'message')
-      child.send('cpu')
-      const [message] = (await answer) as [{ cpuMicroseconds: number }]
-      return message.cpuMicroseconds
-    },
-    stop() {
-      child.kill()
-    }
+    port: Number(new URL(servers[0]!.url).port),
+    cpuMicroseconds: async () => (await takings()).cpuMicroseconds,
+    stop: () => void stop()
   }
 }
 

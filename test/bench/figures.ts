@@ -9,7 +9,8 @@ const scripts = [
   'figures-http.ts',
   'figures-servers.ts',
   'figures-relay.ts',
-  'figures-vault.ts'
+  'figures-vault.ts',
+  'figures-soak.ts'
 ]
 
 for (const script of scripts) {

@@ -41,10 +41,14 @@ export class Connection {
   }
 
   post(path: string, body: object, headers = ''): Promise<Answer> {
-    const json = JSON.stringify(body)
+    return this.write('POST', path, JSON.stringify(body), headers)
+  }
+
+  /** A request with a body, or none where it is empty. @param headers - each with its line end */
+  write(method: string, path: string, json: string, headers = ''): Promise<Answer> {
     const length = Buffer.byteLength(json)
     return this.#send(
-      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n${headers}\r\n${json}`
+      `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n${headers}\r\n${json}`
     )
   }
 
