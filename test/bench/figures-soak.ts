@@ -11,10 +11,11 @@ import { soak } from './soak.js'
 
 const MEBIBYTE = 1_048_576
 const MOST_GROWTH = 1.05
-/** Tenths in which caches fill that are bounded. */
-const WARM_UP = 4
+const PARTS = 40
+/** Parts in which bounded caches fill: SQLite's of 64 MiB a database, files, and some 10,000 tokens a server. */
+const WARM_UP = 16
 
-/** Memory after a collection of garbage, after each tenth: of the last three, over that of the first three after the warm-up. */
+/** Memory after a collection of garbage: its median in the second half of what follows the warm-up, over that in the first. */
 export async function soakFigure(requests: number): Promise<void> {
   const folder = temporaryFolder()
   const bin = await startBin(
@@ -32,16 +33,20 @@ export async function soakFigure(requests: number): Promise<void> {
   )
   const taken: Takings[] = []
   const startedAt = performance.now()
-  const wrong = await soak(bin.servers, requests, async () => {
-    taken.push(await bin.takings())
+  const wrong = await soak(bin.servers, requests, {
+    parts: PARTS,
+    onPart: async () => {
+      taken.push(await bin.takings())
+    }
   })
   const seconds = (performance.now() - startedAt) / 1_000
   await bin.stop()
   folder.remove()
 
+  const middle = (PARTS + WARM_UP) / 2
   const growthOf = (name: 'rss' | 'used'): number => {
-    const middle = (from: number): number => median(taken.slice(from, from + 3).map((one) => one[name]))
-    return middle(taken.length - 3) / middle(WARM_UP)
+    const of = (from: number, to: number): number => median(taken.slice(from, to).map((one) => one[name]))
+    return of(middle, PARTS) / of(WARM_UP, middle)
   }
   const listOf = (name: 'rss' | 'used'): string => taken.map((one) => (one[name] / MEBIBYTE).toFixed(0)).join(' ')
   const [used, rss] = [growthOf('used'), growthOf('rss')]
