@@ -1,7 +1,7 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
-import { es256kSigner, MemoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { es256kSigner, loadCurve, MemoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { guardedStore } from '../src/adapters/guarded-store.js'
 import { timerDeadline } from '../src/adapters/system.js'
 import { authApp, challengeSecret, logIn, serviceUrl, serviceWallet, START_SECONDS } from './support/auth-app.js'
@@ -14,6 +14,9 @@ const config: DidAuthConfig = {
   serviceDid: serviceWallet.did,
   serviceSigner: es256kSigner(serviceWallet.privateKey)
 }
+
+// A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
+beforeAll(loadCurve)
 
 describe('setupDidAuth', () => {
   afterEach(() => {
