@@ -2,7 +2,7 @@
 import type { ServerName } from './shared/environment/read-env.js'
 import { assertPackagesInstalled, requiredPackages } from './shared/start/required-packages.js'
 import type { Starter } from './shared/start/run-servers.js'
-import { sentenceOf } from './shared/environment/start-error.js'
+import { reasonOf, sentenceOf, StartError } from './shared/environment/start-error.js'
 
 const USAGE = `usage: express-did-auth <command>
 
@@ -37,9 +37,15 @@ async function runForOperator(args: readonly string[]): Promise<number> {
   assertPackagesInstalled(requiredPackages(['vault'], hasIpfsNode()))
   const { readEnv } = await import('./shared/environment/read-env.js')
   const { runVaultCommand } = await import('./vault/repair/command.js')
-  return runVaultCommand(args, readEnv(process.env, 'vault', false), (line) => {
-    process.stdout.write(`${line}\n`)
-  })
+  const env = readEnv(process.env, 'vault', false)
+  try {
+    return await runVaultCommand(args, env, (line) => {
+      process.stdout.write(`${line}\n`)
+    })
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    throw new StartError(`vault ${args[0] ?? ''} failed on the vault in ${env.DATA_DIR} (DATA_DIR): ${reasonOf(error)}`)
+  }
 }
 
 /** Does what the command line says, and answers the exit code once that is known. */

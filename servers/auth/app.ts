@@ -1,5 +1,6 @@
 import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../shared/http/app-shell.js'
+import { errorSender } from '../shared/http/server-error.js'
 import { authRoutes } from '../shared/login/auth-routes.js'
 import { didAuthConfig, didAuthDependencies } from '../shared/login/did-auth.js'
 
@@ -17,5 +18,6 @@ export function authApp(parts: AuthServerParts): ServerApp {
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
-  return { listener: sealed(app, parts.log), ready: requireDid.ready, close: () => requireDid.close() }
+  const sendError = errorSender(parts.serviceUrl, parts.log)
+  return { listener: sealed(app, sendError), ready: requireDid.ready, close: () => requireDid.close() }
 }

@@ -69,7 +69,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const sendError = errorSender(serviceUrl, log)
   addRelayRoutes(app, { auth, relay, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
-    listener: sealed(app, log),
+    listener: sealed(app, sendError),
     // Not for the restore, which may take seconds: a request for what is not here yet waits for it.
     ready: key.then(() => undefined),
     close: async () => {

@@ -1,4 +1,5 @@
 import type { Express, Request, Response } from 'express'
+import type { SendError } from '../shared/http/server-error.js'
 import { readText } from '../shared/upload/read-text.js'
 import type { FileRelay } from './file-relay.js'
 import { readField } from './read-field.js'
@@ -13,7 +14,7 @@ export interface RouteParts {
   auth: RelayAuth
   relay: FileRelay
   maxFileBytes: number
-  sendError: (req: Request, res: Response, error: unknown) => void
+  sendError: SendError
 }
 
 type Answer = (req: Request, res: Response) => Promise<void>

@@ -39,9 +39,10 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const intents = new PinIntents(database, commits)
   const outbox =
     node === undefined ? undefined : new PinOutbox({ intents, node, read: (cid) => contents.read(cid), log })
+  const sendError = errorSender(parts.serviceUrl, log)
   vaultRoutes(app, {
     requireDid,
-    sendError: errorSender(parts.serviceUrl, log),
+    sendError,
     vault: new Vault({ index, contents, commits, intents, outbox, quota }),
     reading: { index, contents, lost: new LostContent({ index, contents, commits, node, log }) },
     disk: new DiskSpace(parts.usedPercent),
@@ -53,7 +54,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     await outbox?.stop()
     await requireDid.close()
   }
-  return { listener: sealed(app, log), ready: requireDid.ready, close }
+  return { listener: sealed(app, sendError), ready: requireDid.ready, close }
 }
 
 /** The store is one word for two databases: a vault without either is of no use. */

@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { runCli, ServerProcesses, type Ended } from '../support/server-process.js'
 import { ask, logIn, post } from '../support/server-client.js'
 import { temporaryFolder } from '../support/store-folder.js'
+import { vaultInside } from '../support/vault-parts.js'
 import { walletOf } from '../support/wallet.js'
 
 // Processes that start beside each other on a slow machine.
@@ -48,6 +50,22 @@ describe('express-did-auth', () => {
       expect([code, stdout]).toEqual([2, ''])
       expect(stderr).toMatch(/^usage: /)
     }
+  })
+
+  it('vault reconcile says that the database is damaged, and not that a server cannot start', async () => {
+    const vault = join(folder.path, 'vault')
+    mkdirSync(vault)
+    const inside = vaultInside(join(vault, 'vault.db'), undefined)
+    await inside.vault.add(walletOf(1).did, 'key', Buffer.from('content'))
+    inside.database.pragma('wal_checkpoint(TRUNCATE)')
+    await inside.close()
+    const bytes = readFileSync(join(vault, 'vault.db'))
+    // The first page says what the tables are; what is in them is no more.
+    writeFileSync(join(vault, 'vault.db'), bytes.fill(0xaa, 4_096))
+    expectSentence(
+      await runCli(['vault', 'reconcile'], { DATA_DIR: folder.path }),
+      `vault reconcile failed on the vault in ${folder.path} (DATA_DIR): the file is damaged`
+    )
   })
 
   it('names every wrong variable at once', async () => {

@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import request from 'supertest'
 import { lastErrors, requestListener, serverApp as plainApp } from '../../servers/shared/http/http-defaults.js'
+import { sealed } from '../../servers/shared/http/app-shell.js'
 import { readEnv } from '../../servers/shared/environment/read-env.js'
+import { errorSender } from '../../servers/shared/http/server-error.js'
 import { exchange } from '../support/malformed-run.js'
 import { serverApp } from '../support/server-app.js'
 
@@ -50,6 +52,26 @@ describe('every answer', () => {
   })
 })
 
+describe('what no route answers', () => {
+  it.each([
+    ['/nothing', 404, 'ERR_NOT_FOUND', 'Not found'],
+    ['/broken/%ff', 400, 'ERR_PATH', 'Malformed path'],
+    ['/broken/a', 500, 'ERR_INTERNAL', 'Internal error']
+  ])('is a problem for whoever asks for one: %s', async (path, status, code, title) => {
+    const app = plainApp(env)
+    app.get('/broken/:name', () => {
+      throw new Error('secret')
+    })
+    const listener = sealed(app, errorSender('https://auth.example', pino({ level: 'silent' })))
+    const response = await request(listener).get(path).set('Accept', 'application/problem+json').expect(status)
+    expect(response.headers).toMatchObject({
+      'content-type': 'application/problem+json; charset=utf-8',
+      'cache-control': 'no-store'
+    })
+    expect(JSON.parse(response.text)).toEqual({ type: 'about:blank', title, status, code })
+  })
+})
+
 describe('lastErrors', () => {
   const failing = (error: unknown) => {
     const lines: string[] = []
@@ -57,7 +79,8 @@ describe('lastErrors', () => {
     app.get('/broken/:name', () => {
       throw error
     })
-    app.use(lastErrors(pino({}, { write: (line: string) => void lines.push(line) })))
+    const log = pino({}, { write: (line: string) => void lines.push(line) })
+    app.use(lastErrors(errorSender('https://auth.example', log)))
     return { listener: requestListener(app), lines }
   }
 
@@ -115,7 +138,7 @@ describe('CORS', () => {
     const { listener } = await serverApp({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
     expect(headers['access-control-expose-headers']).toBe(
-      'Challenge-Expires-In,Pin-Status,Retry-After,WWW-Authenticate'
+      'Challenge-Expires-In,ETag,Pin-Status,Retry-After,WWW-Authenticate'
     )
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers.vary).toContain('Origin')

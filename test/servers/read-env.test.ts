@@ -129,6 +129,16 @@ describe('readEnv', () => {
     }
   )
 
+  it.each(['http://user:50%off@127.0.0.1:5001', 'https://%zz@ipfs.example'])(
+    'refuses %s, whose user or password cannot be told, without showing it',
+    (IPFS_API_URL) => {
+      expect(refusal({ IPFS_API_URL })).toContain(
+        'IPFS_API_URL: received (not shown); write % in the user or password of the URL as %25'
+      )
+      expect(readEnv({ IPFS_API_URL: IPFS_API_URL.replace('%', '%25') }, 'vault', false).IPFS_API_URL).toContain('%25')
+    }
+  )
+
   it.each([
     ['off', false],
     ['false', false],

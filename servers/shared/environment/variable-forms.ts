@@ -9,6 +9,18 @@ const MAX_HOURS = 1e9
 
 const isHttpUrl = (text: string): boolean => URL.canParse(text) && /^https?:\/\//i.test(text)
 
+/** Whether user and password of a URL can be told from how they are written in it. */
+const hasReadableUser = (text: string): boolean => {
+  if (!isHttpUrl(text)) return true
+  const { username, password } = new URL(text)
+  try {
+    decodeURIComponent(username + password)
+    return true
+  } catch {
+    return false
+  }
+}
+
 const isPrivateKey = (text: string): boolean => {
   if (!/^(?:0x)?[0-9a-fA-F]{64}$/.test(text)) return false
   const key = BigInt(`0x${text.replace(/^0x/, '')}`)
@@ -42,7 +54,10 @@ export const forms = {
     .refine((value) => value > 0 && value <= MAX_HOURS, 'give a number of hours above 0'),
   truth: z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true'),
   serviceUrl: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'give a URL of printable ASCII without space'),
-  httpUrl: z.string().refine(isHttpUrl, 'give an http(s) URL'),
+  httpUrl: z
+    .string()
+    .refine(isHttpUrl, 'give an http(s) URL')
+    .refine(hasReadableUser, 'write % in the user or password of the URL as %25'),
   origins: z
     .string()
     .transform(entriesOf)

@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import type { Express } from 'express'
 import type { Logger } from 'pino'
 import { lastErrors, notFound, requestListener, serverApp } from './http-defaults.js'
+import type { SendError } from './server-error.js'
 import type { Identity } from '../environment/identity.js'
 import { logRequest, watchRequests } from '../watch/json-log.js'
 import type { Metrics } from '../watch/metrics.js'
@@ -53,8 +54,8 @@ export function appShell(
 }
 
 /** Puts what comes after the routes on the application: an answer for everything else. */
-export function sealed(app: Express, log: Logger): RequestListener {
-  app.use(notFound)
-  app.use(lastErrors(log))
+export function sealed(app: Express, sendError: SendError): RequestListener {
+  app.use(notFound(sendError))
+  app.use(lastErrors(sendError))
   return requestListener(app)
 }

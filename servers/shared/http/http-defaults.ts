@@ -8,11 +8,10 @@ import express, {
   type Response
 } from 'express'
 import helmet from 'helmet'
-import type { Logger } from 'pino'
-import { describeError } from '../watch/describe-error.js'
 import type { ServerEnv } from '../environment/read-env.js'
+import { ServerError, type SendError } from './server-error.js'
 
-const EXPOSED_HEADERS = ['Challenge-Expires-In', 'Pin-Status', 'Retry-After', 'WWW-Authenticate']
+const EXPOSED_HEADERS = ['Challenge-Expires-In', 'ETag', 'Pin-Status', 'Retry-After', 'WWW-Authenticate']
 const PREFLIGHT_SECONDS = 600
 
 /** An application with what all servers have in common: security headers, CORS, trust in proxies. */
@@ -30,24 +29,17 @@ export function serverApp(env: Pick<ServerEnv, 'TRUST_PROXY' | 'CORS_ORIGINS' | 
 }
 
 /** 404 for everything that no route took. */
-export const notFound: RequestHandler = (_req, res) => {
-  res.status(404).type('text/plain').send('Not found')
+export function notFound(sendError: SendError): RequestHandler {
+  return (req, res) => {
+    sendError(req, res, new ServerError('ERR_NOT_FOUND'))
+  }
 }
 
 /** The last resort: a fixed text, never a stack or a page; the cause only in the log. */
-export function lastErrors(log: Logger): ErrorRequestHandler {
+export function lastErrors(sendError: SendError): ErrorRequestHandler {
   // Express knows an error handler by its four parameters.
-  return (error: unknown, _req, res, _next) => {
-    const isBadPath = error instanceof URIError
-    if (!isBadPath) log.error({ event: 'request-failed', ...describeError(error) }, 'request failed')
-    if (res.headersSent) {
-      res.destroy()
-      return
-    }
-    res
-      .status(isBadPath ? 400 : 500)
-      .type('text/plain')
-      .send(isBadPath ? 'Malformed path' : 'Internal error')
+  return (error: unknown, req, res, _next) => {
+    sendError(req, res, error instanceof URIError ? new ServerError('ERR_PATH') : error)
   }
 }
 

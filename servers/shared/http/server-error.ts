@@ -48,13 +48,16 @@ export class ServerError extends Error {
   }
 }
 
+/** Answers an error; never throws. */
+export type SendError = (req: Request, res: Response, error: unknown) => void
+
 const DEFAULT_RETRY_AFTER_SECONDS = 5
 
 /**
  * Makes the function that answers every error of relay and vault as the library answers its own: a fixed text, or RFC
  * 9457 where the client asks for it. What is unforeseen is a 500 without text, with its cause in the log only.
  */
-export function errorSender(serviceUrl: string, log: Logger): (req: Request, res: Response, error: unknown) => void {
+export function errorSender(serviceUrl: string, log: Logger): SendError {
   return (req, res, thrown) => {
     const error =
       thrown instanceof ServerError || thrown instanceof DidAuthError
