@@ -155,6 +155,18 @@ describe('GET /ready', () => {
     node.stop()
   })
 
+  it('gives the RPC node a password without a user as well', async () => {
+    const seen: (string | undefined)[] = []
+    const node = await startRpcNode((req, res) => {
+      seen.push(req.headers.authorization)
+      answeringResults(() => ({ result: '0x1e' }))(req, res)
+    })
+    const { listener } = await serverApp({ RPC_URL: node.rpcUrl.replace('//', '//:p%25ss@') })
+    await request(listener).get('/ready').expect(200)
+    expect(seen).toEqual([`Basic ${Buffer.from(':p%ss').toString('base64')}`])
+    node.stop()
+  })
+
   it('answers 200 while the RPC node refuses or answers nonsense', async () => {
     const node = await startRpcNode(answering(200, '"nonsense"'))
     for (const RPC_URL of [await deadRpcUrl(), node.rpcUrl]) {

@@ -50,6 +50,14 @@ describe('loadIdentity', () => {
     )
   })
 
+  it.each(['0', 'f'])('refuses a file of 64 times %s, which is no key', async (digit) => {
+    const file = join(folder.path, 'private-key')
+    writeFileSync(file, digit.repeat(64))
+    await expect(load()).rejects.toThrow(
+      `The file ${file} holds no key of secp256k1: restore it, or remove it for a new identity`
+    )
+  })
+
   it('says in one sentence that the folder cannot be used', async () => {
     const file = join(folder.path, 'file')
     writeFileSync(file, '')

@@ -139,6 +139,18 @@ describe('readEnv', () => {
     }
   )
 
+  it.each(['0.0.0.0/0', '::/0'])('refuses TRUST_PROXY=%s, which is everybody', (TRUST_PROXY) => {
+    expect(refusal({ TRUST_PROXY })).toContain('TRUST_PROXY')
+  })
+
+  it.each(['TIME_SLOT_IN_SECONDS', 'CHALLENGE_EXPIRATION_TIME_IN_SECONDS', 'REFRESH_REUSE_GRACE_SECONDS'])(
+    'takes at most 1000000000 seconds as %s',
+    (name) => {
+      expect(readEnv({ [name]: '1000000000' }, 'auth', false)).toMatchObject({ [name]: 1_000_000_000 })
+      expect(refusal({ [name]: '1000000001' })).toContain(`${name}: received "1000000001"; give a number of seconds`)
+    }
+  )
+
   it.each([
     ['off', false],
     ['false', false],
@@ -256,8 +268,14 @@ describe('readForEach', () => {
 
 describe('readUnusedVariables', () => {
   it('names what `all` does not read', () => {
-    expect(readUnusedVariables({ PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }, true)).toEqual(['PORT'])
-    expect(readUnusedVariables({ PORT: '1' }, false)).toEqual([])
+    const env = { PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }
+    expect(readUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
+  })
+
+  it('names what is read by `all` only', () => {
+    const env = { PORT: '1', AUTH_PORT: '2', AUTH_SERVICE_URL: 'https://auth.example', RELAY_PORT: '3' }
+    expect(readUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
+    expect(readUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
   })
 })
 

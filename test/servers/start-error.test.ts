@@ -8,6 +8,8 @@ describe('startStep', () => {
     ['ERR_DLOPEN_FAILED', 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'],
     ['ENOSPC', 'the disk is full'],
     ['SQLITE_NOTADB', 'the file is no SQLite database'],
+    ['SQLITE_READONLY_DIRECTORY', 'it can only be read'],
+    ['SQLITE_STRANGE_THING', 'SQLITE_STRANGE_THING'],
     ['ESTRANGE', 'ESTRANGE']
   ])('says of %s: %s', (code, reason) => {
     const step = (): void => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { didOfPrivateKey } from 'express-did-auth'
 import type { ServerEnv } from './read-env.js'
 import { codeOf, StartError, startStep } from './start-error.js'
+import { isPrivateKey } from './variable-forms.js'
 
 /** Who a server is: all servers of one `DATA_DIR` are the same. */
 export interface Identity {
@@ -24,12 +25,19 @@ export async function loadIdentity(
   const { privateKey, challengeSecret } = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
-      privateKey: env.PRIVATE_KEY ?? keptSecret(join(env.DATA_DIR, 'private-key')),
+      privateKey: env.PRIVATE_KEY ?? keptKey(join(env.DATA_DIR, 'private-key')),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret'))
     }
   })
   const serviceDid = env.SERVICE_DID ?? (await didOfPrivateKey(privateKey, env.NETWORK_NAME))
   return { serviceDid, privateKey, challengeSecret }
+}
+
+/** Not every secret is a key: somebody may have put another one in its place. */
+function keptKey(file: string): string {
+  const key = keptSecret(file)
+  if (isPrivateKey(key)) return key
+  throw new StartError(`The file ${file} holds no key of secp256k1: restore it, or remove it for a new identity`)
 }
 
 /** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */

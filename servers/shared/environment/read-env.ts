@@ -116,7 +116,7 @@ export function readForEach<T, R>(items: readonly T[], read: (item: T) => R): R[
  */
 export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): ServerEnv {
   const spelling = (variable: string): string =>
-    isOneOfAll && OWN_VARIABLES.includes(variable) ? `${name.toUpperCase()}_${variable}` : variable
+    isOneOfAll && OWN_VARIABLES.includes(variable) ? ownSpelling(name, variable) : variable
   const problems: string[] = []
   const values: Record<string, string | undefined> = {}
   for (const variable of variableNames) {
@@ -141,9 +141,16 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): Server
   return { ...parsed.data, name, address: { port, host, variable: spelling('PORT') } }
 }
 
-/** Variables that are set and mean nothing under `all`, which deserves a word. */
-export function readUnusedVariables(env: Env, isAll: boolean): string[] {
-  return isAll ? OWN_VARIABLES.filter((variable) => (env[variable] ?? '') !== '') : []
+/** Variables that are set and mean nothing here, which deserves a word: under `all` `PORT`, for one alone `AUTH_PORT`. */
+export function readUnusedVariables(env: Env, names: readonly ServerName[], isAll: boolean): string[] {
+  const unused = isAll
+    ? OWN_VARIABLES
+    : names.flatMap((name) => OWN_VARIABLES.map((variable) => ownSpelling(name, variable)))
+  return unused.filter((variable) => (env[variable] ?? '') !== '')
+}
+
+function ownSpelling(name: ServerName, variable: string): string {
+  return `${name.toUpperCase()}_${variable}`
 }
 
 /** Whether nobody on the way can read or change what is asked there: whoever reaches a node's RPC owns it. */

@@ -35,7 +35,8 @@ export function codeOf(error: unknown): string | undefined {
 /** Why something of the operating system failed, for people. */
 export function reasonOf(error: unknown): string {
   const code = codeOf(error)
-  const known = code === undefined ? undefined : REASONS[code]
+  // SQLite's further words, such as SQLITE_READONLY_DIRECTORY, say what an operator need not know.
+  const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
   const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }

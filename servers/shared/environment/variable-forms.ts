@@ -4,7 +4,8 @@ import { z } from 'zod'
 
 /** The order of secp256k1: a private key is less. */
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
-/** What the library takes for the longest session. */
+/** What the library takes for the longest time. */
+const MAX_SECONDS = 1e9
 const MAX_HOURS = 1e9
 
 const isHttpUrl = (text: string): boolean => URL.canParse(text) && /^https?:\/\//i.test(text)
@@ -21,7 +22,8 @@ const hasReadableUser = (text: string): boolean => {
   }
 }
 
-const isPrivateKey = (text: string): boolean => {
+/** Whether text is a private key of secp256k1: 64 hex digits, with or without `0x`, in the range of the curve. */
+export const isPrivateKey = (text: string): boolean => {
   if (!/^(?:0x)?[0-9a-fA-F]{64}$/.test(text)) return false
   const key = BigInt(`0x${text.replace(/^0x/, '')}`)
   return key > 0n && key < ORDER
@@ -32,7 +34,8 @@ const isProxy = (text: string): boolean => {
   if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true
   const [address = '', bits, ...rest] = text.split('/')
   const version = isIP(address)
-  const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
+  const isNetwork =
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (version === 4 ? 32 : 128))
   return version !== 0 && isNetwork && rest.length === 0
 }
 
@@ -42,8 +45,8 @@ const entriesOf = (text: string): string[] => text.split(',').flatMap((entry) =>
 export const forms = {
   text: z.string(),
   port: wholeNumber(0, 'give a port, 0 to 65535').refine((value) => value <= 65_535, 'give a port, 0 to 65535'),
-  seconds: wholeNumber(1, 'give a number of seconds, at least 1'),
-  secondsOrNone: wholeNumber(0, 'give a number of seconds'),
+  seconds: wholeNumber(1, 'give a number of seconds, 1 to 1000000000', MAX_SECONDS),
+  secondsOrNone: wholeNumber(0, 'give a number of seconds, 0 to 1000000000', MAX_SECONDS),
   bytes: wholeNumber(1, 'give a number of bytes, at least 1'),
   entries: wholeNumber(1, 'give a number of entries, at least 1'),
   requests: wholeNumber(1, 'give a number of requests, at least 1'),
@@ -92,10 +95,10 @@ export const forms = {
   replayProtection: z.enum(['single-use', 'window'], { error: 'give single-use or window' })
 } as const
 
-function wholeNumber(least: number, remedy: string): z.ZodType<number, string> {
+function wholeNumber(least: number, remedy: string, most = Infinity): z.ZodType<number, string> {
   return z
     .string()
     .regex(/^\d{1,15}$/, remedy)
     .transform(Number)
-    .refine((value) => value >= least, remedy)
+    .refine((value) => value >= least && value <= most, remedy)
 }

@@ -33,8 +33,10 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
   if (first === undefined) return
   const { env, log } = first
   crashLog(log)
-  for (const variable of readUnusedVariables(process.env, isAll)) {
-    log.warn({ event: 'configuration', variable }, 'not used by `all`, where each server has its own')
+  const names = starters.map(({ name }) => name)
+  for (const variable of readUnusedVariables(process.env, names, isAll)) {
+    const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
+    log.warn({ event: 'configuration', variable }, why)
   }
 
   const running: Running[] = []

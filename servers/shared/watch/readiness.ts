@@ -79,7 +79,10 @@ export async function checkRpc(rpcUrl: string, signal: AbortSignal): Promise<voi
   const basic = Buffer.from(`${username}:${password}`).toString('base64')
   const response = await fetch(rest.url, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json', ...(username !== '' && { Authorization: `Basic ${basic}` }) },
+    headers: {
+      'Content-Type': 'application/json',
+      ...(username + password !== '' && { Authorization: `Basic ${basic}` })
+    },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }),
     signal
   })
