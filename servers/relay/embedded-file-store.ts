@@ -48,8 +48,12 @@ export class EmbeddedFileStore implements FileStore {
     if (!isAllGone) recountBlocks(this.#database, "SELECT cid FROM files WHERE place = 'here'", false)
   }
 
-  keptSince(seconds: number, limit: number): readonly KeptFile[] {
-    return this.#kept.since(seconds, limit)
+  keptSince(seconds: number, limit: number, last?: KeptFile): readonly KeptFile[] {
+    return this.#kept.since(seconds, limit, last)
+  }
+
+  find(cid: string): KeptFile | undefined {
+    return this.#kept.find(cid)
   }
 
   read(cid: string): Uint8Array | undefined {

@@ -15,8 +15,14 @@ export interface FileStore {
    * @throws ServerError ERR_NODE_AWAY, ERR_NODE_SLOW, ERR_NODE_NONSENSE
    */
   sweep(nowSeconds: number, signal: AbortSignal): Promise<void>
-  /** What was kept after a moment and can be read here, the newest first. */
-  keptSince(seconds: number, limit: number): readonly KeptFile[]
+  /**
+   * What was kept after a moment and can be read here, the newest first.
+   *
+   * @param last - where an earlier call stopped: what follows it
+   */
+  keptSince(seconds: number, limit: number, last?: KeptFile): readonly KeptFile[]
+  /** A file that is kept and can be read here. */
+  find(cid: string): KeptFile | undefined
   /** Undefined when it is not here, or damaged. */
   read(cid: string): Uint8Array | undefined
   /** Resolves when it can work. @throws Error */

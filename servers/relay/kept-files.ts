@@ -47,6 +47,8 @@ const SCHEMA = `
     UPDATE totals SET bytes = bytes - old.byte_count;
   END`
 
+const COLUMNS = 'cid, byte_count AS byteCount, kept_at AS keptAtSeconds'
+
 /** What has ended by two times: that of the last post, and that of an attempt whose outcome nobody knows. */
 const ENDED = 'place = ? AND kept_at <= ? AND begun_at <= ?'
 
@@ -63,6 +65,7 @@ export class KeptFiles {
   readonly #begin
   readonly #keep
   readonly #remove
+  readonly #find
   readonly #since
   readonly #ended
   readonly #isEnded
@@ -84,9 +87,13 @@ export class KeptFiles {
        ON CONFLICT DO UPDATE SET kept_at = excluded.kept_at, begun_at = 0`
     )
     this.#remove = database.prepare<[string, FilePlace]>('DELETE FROM files WHERE cid = ? AND place = ?')
-    this.#since = database.prepare<[FilePlace, number, number], KeptFile>(
-      `SELECT cid, byte_count AS byteCount, kept_at AS keptAtSeconds FROM files
-       WHERE place = ? AND kept_at > ? ORDER BY kept_at DESC LIMIT ?`
+    this.#find = database.prepare<[FilePlace, string], KeptFile>(
+      `SELECT ${COLUMNS} FROM files WHERE place = ? AND cid = ? AND kept_at > 0`
+    )
+    // In the order of the index, so that nothing is sorted.
+    this.#since = database.prepare<[FilePlace, number, number, string, number], KeptFile>(
+      `SELECT ${COLUMNS} FROM files WHERE place = ? AND kept_at > ? AND (kept_at, begun_at, cid) < (?, 0, ?)
+       ORDER BY kept_at DESC, begun_at DESC, cid DESC LIMIT ?`
     )
     this.#ended = database
       .prepare<[FilePlace, number, number, number], string>(
@@ -126,9 +133,17 @@ export class KeptFiles {
     this.#remove.run(cid, this.#place)
   }
 
-  /** What was kept after a moment, the newest first. */
-  since(seconds: number, limit: number): KeptFile[] {
-    return this.#since.all(this.#place, seconds, limit)
+  find(cid: string): KeptFile | undefined {
+    return this.#find.get(this.#place, cid)
+  }
+
+  /**
+   * What was kept after a moment, the newest first, but for what is begun once more.
+   *
+   * @param last - where an earlier call stopped: what follows it
+   */
+  since(seconds: number, limit: number, last?: KeptFile): KeptFile[] {
+    return this.#since.all(this.#place, seconds, last?.keptAtSeconds ?? Number.MAX_SAFE_INTEGER, last?.cid ?? '', limit)
   }
 
   /** Cids of what has ended, the first to end first. */

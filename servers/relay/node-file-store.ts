@@ -67,8 +67,12 @@ export class NodeFileStore implements FileStore {
   }
 
   /** Only what is not on the node: what that answers arrives too late for a memory that just begins. */
-  keptSince(seconds: number, limit: number): readonly KeptFile[] {
-    return this.#here.keptSince(seconds, limit)
+  keptSince(seconds: number, limit: number, last?: KeptFile): readonly KeptFile[] {
+    return this.#here.keptSince(seconds, limit, last)
+  }
+
+  find(cid: string): KeptFile | undefined {
+    return this.#here.find(cid)
   }
 
   read(cid: string): Uint8Array | undefined {
