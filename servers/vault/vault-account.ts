@@ -1,21 +1,15 @@
 import type { Quota } from './quota.js'
 import type { KeyedEntry, Usage } from './vault-index.js'
 
-/** A key with what is under it, as `GET /keys` shows it. */
-export interface KeyAccount {
-  key: string
-  entries: { id: string; size: number }[]
-}
-
-/** Keys in the order of their first entries. */
-export function keysOf(entries: readonly KeyedEntry[]): { keys: KeyAccount[] } {
-  const accounts = new Map<string, KeyAccount>()
-  for (const { key, id, byteCount } of entries) {
-    const account = accounts.get(key) ?? { key, entries: [] }
-    account.entries.push({ id, size: byteCount })
-    accounts.set(key, account)
+/** Entries in the order of `GET /keys`: keys in that of their first entries, and those of a key together. */
+export function groupedByKey(entries: readonly KeyedEntry[]): KeyedEntry[] {
+  const groups = new Map<string, KeyedEntry[]>()
+  for (const entry of entries) {
+    const group = groups.get(entry.key)
+    if (group === undefined) groups.set(entry.key, [entry])
+    else group.push(entry)
   }
-  return { keys: [...accounts.values()] }
+  return [...groups.values()].flat()
 }
 
 /** What `GET /storage` shows. */

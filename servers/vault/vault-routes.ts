@@ -8,11 +8,11 @@ import type { Quota } from './quota.js'
 import { AnswerRoom } from './reads/answer-room.js'
 import { ReaderGone, ReadingGate } from './reads/reading-gate.js'
 import { ReadingTurns } from './reads/reading-turns.js'
-import { sendChecked } from './reads/send-entries.js'
-import { keysOf, storageOf } from './vault-account.js'
-import type { VaultIndex } from './vault-index.js'
+import { sendChecked, type EntriesAnswer } from './reads/send-entries.js'
+import { groupedByKey, storageOf } from './vault-account.js'
+import type { KeyedEntry, VaultIndex } from './vault-index.js'
 import { parseKey } from './vault-key.js'
-import { backupAnswer, checkAtOneMoment, etagOf, listAnswer, listInTurn } from './reads/vault-reads.js'
+import { backupAnswer, checkAtOneMoment, etagOf, keysAnswer, listAnswer, listInTurn } from './reads/vault-reads.js'
 import type { Vault, Written } from './vault.js'
 
 /** What the routes are wired with. */
@@ -56,6 +56,10 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     return bytes
   }
 
+  /** Few entries pass by those who wait for many. */
+  const passGate = <T>(res: Response, hasFew: () => boolean, prepare: () => Promise<T>): Promise<T> =>
+    shared.gate.isFull && hasFew() ? prepare() : shared.gate.pass(res, prepare)
+
   const list: Answer = async (req, res) => {
     const did = canonicalDid(paramOf(req, 'did'))
     const key = paramOf(req, 'key')
@@ -68,9 +72,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
       const read = entryReader(reading, did)
       return checkAtOneMoment(shared, res, idsNow, (ids) => listAnswer(read, key, ids))
     }
-    // Few entries pass by those who wait for many.
-    const isSmall = shared.gate.isFull && !index.hasMore(did, key, FEW_ENTRIES)
-    const checked = await (isSmall ? prepare() : shared.gate.pass(res, prepare))
+    const checked = await passGate(res, () => !index.hasMore(did, key, FEW_ENTRIES), prepare)
     if (checked === undefined) {
       res.status(304).end()
       return
@@ -102,23 +104,29 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     sendRemoved(res, await vault.remove(userOf(req), parseKey(paramOf(req, 'key')), paramOf(req, 'id')))
   }
 
-  const keys: Answer = (req, res) => {
-    res.set('Cache-Control', 'no-store').json(keysOf(index.findAll(userOf(req))))
+  /** Sends an answer of all entries of the user. */
+  const sendAll = async (
+    req: Request,
+    res: Response,
+    answerOf: (entries: readonly KeyedEntry[]) => EntriesAnswer<KeyedEntry>
+  ): Promise<void> => {
+    const did = userOf(req)
+    const prepare = () => checkAtOneMoment(shared, res, () => index.findAll(did), answerOf)
+    const checked = await passGate(res, () => index.usage(did).entryCount <= FEW_ENTRIES, prepare)
+    res.setHeader('Cache-Control', 'no-store')
+    await sendChecked(req, res, checked)
   }
+
+  const keys: Answer = (req, res) => sendAll(req, res, (entries) => keysAnswer(groupedByKey(entries)))
 
   const storage: Answer = (req, res) => {
     res.set('Cache-Control', 'no-store').json(storageOf(quota, index.usage(userOf(req))))
   }
 
-  const backup: Answer = async (req, res) => {
+  const backup: Answer = (req, res) => {
     const did = userOf(req)
     const read = entryReader(reading, did)
-    const entriesNow = () => index.findAll(did)
-    const checked = await shared.gate.pass(res, () =>
-      checkAtOneMoment(shared, res, entriesNow, (entries) => backupAnswer(read, did, entries))
-    )
-    res.setHeader('Cache-Control', 'no-store')
-    await sendChecked(req, res, checked)
+    return sendAll(req, res, (entries) => backupAnswer(read, did, entries))
   }
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.

@@ -1,4 +1,6 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals'
+import request from 'supertest'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
 import { testVault, VaultUser, type TestVault } from '../support/vault-app.js'
 import { fillVault } from '../support/vault-fill.js'
 import { walletOf } from '../support/wallet.js'
@@ -49,6 +51,39 @@ describe('GET /keys', () => {
   it('is empty for a user who has nothing', async () => {
     const answer = await user.get('keys').expect(200)
     expect(answer.text).toBe('{"keys":[]}')
+  })
+
+  it.each([
+    ['held in memory', 1],
+    ['sent in chunks', 3_000]
+  ])('is the exact JSON with its length when it is %s, and only the length for HEAD', async (_how, size) => {
+    const quotes = '"\\'.repeat(250)
+    const names = ['é 💥', 'b', '__proto__', ...Array.from({ length: size }, (_, number) => `${quotes}${number}`)]
+    // Every key once, and then all of them once more.
+    const entries = [...names, ...names].map((key, number) => ({ key, content: `content ${number}` }))
+    fillVault(
+      vault,
+      user.did,
+      entries.map(({ key, content }) => [key, content])
+    )
+    const entryOf = (content: string) => ({ id: contentOf(Buffer.from(content)).cid, size: content.length })
+    const expected = JSON.stringify({
+      keys: names.map((key, number) => ({
+        key,
+        entries: [number, number + names.length].map((one) => entryOf(`content ${one}`))
+      }))
+    })
+    const headers = {
+      'cache-control': 'no-store',
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': String(Buffer.byteLength(expected))
+    }
+    const answer = await user.get('keys').expect(200)
+    expect(answer.text === expected).toBe(true)
+    expect(answer.headers).toMatchObject(headers)
+    expect(answer.headers).not.toHaveProperty('etag')
+    const head = await request(vault.listener).head('/keys').set('Authorization', user.authorization).expect(200)
+    expect(head.headers).toMatchObject(headers)
   })
 })
 

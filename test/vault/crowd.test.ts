@@ -62,6 +62,7 @@ function open(path: string): { req: ClientRequest; answer: Promise<Answer> } {
 
 describe('a crowd that reads a key of 9,900 entries at once', () => {
   it('is answered, or told to come back, and stops nobody else', async () => {
+    const other = await VaultUser.logIn(vault.listener, walletOf(2))
     const crowd = Array.from({ length: CROWD }, () => open(`/${user.did}/many`).answer)
     let isOver = false
     const answers = Promise.all(crowd).finally(() => (isOver = true))
@@ -71,6 +72,8 @@ describe('a crowd that reads a key of 9,900 entries at once', () => {
       expect((await open('/health').answer).status).toBe(200)
       waits.push(Math.round(performance.now() - askedAt))
       expect(await open(`/${user.did}/one`).answer).toMatchObject({ status: 200, byteCount: 9 })
+      await other.get('keys').expect(200, { keys: [] })
+      await other.get('backup').expect(200)
       await pause(20)
     }
     const byStatus = new Map<number, number>()
@@ -137,7 +140,7 @@ describe('turns of reading', () => {
     setImmediate(count)
     const shared = { turns: new ReadingTurns(), gate: new ReadingGate(), room: new AnswerRoom() }
     const reader = { destroyed: false, destroy: () => undefined, once: () => undefined }
-    const answer = { entries, before: () => ',', end: ']', read: () => Buffer.alloc(0) }
+    const answer = { entries, listedBytes: 0, before: () => ',', end: ']', read: () => Buffer.alloc(0) }
     await checkEntries(shared, reader, answer)
     isOver = true
     // After 256, 512 and 768 entries: each counts as a kibibyte and its three bytes.
@@ -228,6 +231,21 @@ describe('the room of answers', () => {
       this.emit('close')
     }
   }
+
+  it('counts the list of an answer while its content is waited for, and refuses a list that is too long', async () => {
+    const room = new AnswerRoom(1_000_000)
+    const shared = { turns: new ReadingTurns(), gate: new ReadingGate(), room }
+    let arrive = (_content: Buffer): void => undefined
+    const read = () => new Promise<Buffer>((resolve) => (arrive = resolve))
+    const answer = { entries: ['one'], listedBytes: 600_000, before: () => '[', end: ']', read }
+    const checked = checkEntries(shared, new Held(), answer)
+    expect(room.bytes).toBe(600_000)
+    const refused = checkEntries(shared, new Held(), answer)
+    await expect(refused).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    arrive(Buffer.from('content'))
+    expect(await checked).toEqual({ byteCount: 11, text: Buffer.from('["content"]') })
+    expect(room.bytes).toBe(0)
+  })
 
   it('counts what is more than 64 KiB until the connection closes, and refuses what would be too much', () => {
     const room = new AnswerRoom(1_000_000)

@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { ServerError } from '../../servers/shared/http/server-error.js'
 import { EntryGone, entryReader } from '../../servers/vault/reads/entry-reader.js'
 import { testVault, VaultUser, type TestVault } from '../support/vault-app.js'
@@ -23,6 +25,7 @@ beforeEach(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 })
 afterEach(async () => {
+  jest.restoreAllMocks()
   server.closeAllConnections()
   await new Promise((resolve) => server.close(resolve))
 })
@@ -39,6 +42,19 @@ function fill(key: string, contents: readonly string[]): void {
 /** Contents of a mebibyte, all different; JSON has to escape the first. */
 function mebibytes(count: number): string[] {
   return Array.from({ length: count }, (_, number) => `${number}${number === 0 ? '"' : ''}`.padEnd(MEBIBYTE, 'x'))
+}
+
+/** What this process holds in memory that is no garbage. */
+async function heldBytes(): Promise<number> {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  for (let count = 0; count < 3; count += 1) {
+    collect()
+    // What is outside the heap is let go of by what runs then.
+    await pause(50)
+  }
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
 }
 
 /** An answer of which nothing is taken yet. */
@@ -165,6 +181,43 @@ describe('GET /:did/:key', () => {
       const { headers } = await user.head(key).expect(200)
       expect(headers['content-length']).toBe(length)
     }
+  })
+})
+
+describe.each(['/keys', '/backup'])('GET %s of 10,000 long keys', (path) => {
+  /** What a reader holds of them while it is answered: the list, not the 11 MB of its answer. */
+  const LIST_BYTES = 10_000 * (512 + 192)
+  const READERS = 32
+
+  const keys = Array.from({ length: 10_000 }, (_, number) => `${'"'.repeat(507)}${10_000 + number}`)
+
+  beforeEach(() => {
+    fillVault(
+      vault,
+      user.did,
+      keys.map((key, number) => [key, String(number)])
+    )
+  })
+
+  it('holds no more than the room for readers that take nothing, and serves others meanwhile', async () => {
+    const before = await heldBytes()
+    const answers = await Promise.all(Array.from({ length: READERS }, () => open(path)))
+    await user.get('storage').expect(200)
+    // All answers are 360 MB, all lists 225 MB.
+    expect((await heldBytes()) - before).toBeLessThan(170 * MEBIBYTE)
+    const served = answers.filter(({ statusCode }) => statusCode === 200).length
+    expect(served).toBeGreaterThanOrEqual(8)
+    expect(served).toBeLessThanOrEqual((128 * MEBIBYTE) / LIST_BYTES)
+    const refused = answers.filter(({ statusCode, headers }) => statusCode === 503 && headers['retry-after'] === '1')
+    expect(refused).toHaveLength(READERS - served)
+
+    // Once they have taken nothing for 10 s, another has the room.
+    const now = performance.now.bind(performance)
+    const later = jest.spyOn(performance, 'now').mockImplementation(() => now() + 10_000)
+    const text = await textOf(await open(path))
+    later.mockRestore()
+    const shown = JSON.parse(text) as Record<'keys' | 'entries', { key: string }[]>
+    expect((path === '/keys' ? shown.keys : shown.entries).map(({ key }) => key)).toEqual(keys)
   })
 })
 

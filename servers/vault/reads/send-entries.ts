@@ -11,9 +11,8 @@ import type { ReadingTurns } from './reading-turns.js'
 /** An answer up to here is built in memory; a larger one is written as its reader takes it. */
 const MAX_HELD_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
-/** What an entry costs at least, in time as if it were as large, and in memory where it is only listed. */
+/** What an entry costs at least, in time as if it were as large. */
 const ENTRY_BYTES = 1_024
-const LISTED_BYTES = 128
 
 /** What the readers of all answers share. */
 export interface SharedReading {
@@ -22,15 +21,17 @@ export interface SharedReading {
   room: AnswerRoom
 }
 
-/** A JSON text that is full of content. */
+/** A JSON text of entries, which may be thousands. */
 export interface EntriesAnswer<Entry> {
   entries: readonly Entry[]
+  /** What the list of them holds in memory, without content, until the last is sent. */
+  listedBytes: number
   /** What stands before the content of an entry. */
   before: (entry: Entry, index: number) => string
   /** What stands after the last. */
   end: string
-  /** Content. It may fail, also where it did not before. */
-  read: (entry: Entry) => Buffer | Promise<Buffer>
+  /** Content, where the answer shows it. It may fail, also where it did not before. */
+  read?: (entry: Entry) => Buffer | Promise<Buffer>
 }
 
 /** An answer of which every entry was read once, so that it can be promised. */
@@ -51,33 +52,42 @@ export async function checkEntries<Entry>(
   answer: EntriesAnswer<Entry>
 ): Promise<CheckedAnswer> {
   const { turns, gate, room } = shared
+  const { listedBytes } = answer
   const held: Buffer[] = []
-  let isHeld = room.hold(reader, 0)
+  let isHeld = true
   let byteCount = 0
   let largest = 0
+  holdOrRefuse(room, reader, listedBytes)
   for (const [index, entry] of answer.entries.entries()) {
     if (turns.isOver) await turns.next()
     if (reader.destroyed) throw new ReaderGone()
-    const bytes = answer.read(entry)
-    const piece = pieceOf(answer, index, entry, Buffer.isBuffer(bytes) ? bytes : await gate.outside(reader, bytes))
+    const content = answer.read?.(entry)
+    const read = content instanceof Promise ? await gate.outside(reader, content) : content
+    const piece = pieceOf(answer, index, entry, read)
     turns.spend(piece.length + ENTRY_BYTES)
     byteCount += piece.length
     largest = Math.max(largest, piece.length)
-    isHeld &&= byteCount <= MAX_HELD_BYTES && room.hold(reader, byteCount)
-    if (isHeld) held.push(piece)
-    else held.length = 0
+    isHeld &&= byteCount <= MAX_HELD_BYTES && room.hold(reader, listedBytes + byteCount)
+    if (isHeld) {
+      held.push(piece)
+      continue
+    }
+    held.length = 0
+    holdOrRefuse(room, reader, listedBytes + largest)
   }
   const end = Buffer.from(answer.end)
   byteCount += end.length
-  if (isHeld && byteCount <= MAX_HELD_BYTES) return { byteCount, text: Buffer.concat([...held, end]) }
-  const heldBytes = largest + answer.entries.length * LISTED_BYTES
-  if (!room.hold(reader, heldBytes)) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
+  if (isHeld && byteCount <= MAX_HELD_BYTES) {
+    room.hold(reader, byteCount)
+    return { byteCount, text: Buffer.concat([...held, end]) }
+  }
+  holdOrRefuse(room, reader, listedBytes + largest)
   return { byteCount, text: chunksOf(shared, reader, answer) }
 }
 
 /**
- * Sends a checked answer, no faster than it is taken: what is held for a reader is one entry, however large the answer.
- * An entry that has gone meanwhile breaks the connection, because its length was promised.
+ * Sends a checked answer, no faster than it is taken: what is held for a reader is the list and one entry, however large
+ * the answer. An entry that has gone meanwhile breaks the connection, because its length was promised.
  */
 export async function sendChecked(req: Request, res: Response, { byteCount, text }: CheckedAnswer): Promise<void> {
   res.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': byteCount })
@@ -103,7 +113,7 @@ async function* chunksOf<Entry>(
   for (const [index, entry] of answer.entries.entries()) {
     if (turns.isOver) await turns.next()
     if (reader.destroyed) throw new ReaderGone()
-    const piece = pieceOf(answer, index, entry, await answer.read(entry))
+    const piece = pieceOf(answer, index, entry, await answer.read?.(entry))
     turns.spend(piece.length + ENTRY_BYTES)
     held.push(piece)
     heldBytes += piece.length
@@ -116,6 +126,16 @@ async function* chunksOf<Entry>(
   yield Buffer.concat([...held, Buffer.from(answer.end)])
 }
 
-function pieceOf<Entry>({ before }: EntriesAnswer<Entry>, index: number, entry: Entry, content: Buffer): Buffer {
-  return Buffer.concat([Buffer.from(before(entry, index)), jsonOf(content)])
+function pieceOf<Entry>(
+  { before }: EntriesAnswer<Entry>,
+  index: number,
+  entry: Entry,
+  content: Buffer | undefined
+): Buffer {
+  const start = Buffer.from(before(entry, index))
+  return content === undefined ? start : Buffer.concat([start, jsonOf(content)])
+}
+
+function holdOrRefuse(room: AnswerRoom, reader: Holder, bytes: number): void {
+  if (!room.hold(reader, bytes)) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
 }

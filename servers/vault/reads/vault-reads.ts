@@ -9,12 +9,16 @@ import type { KeyedEntry } from '../vault-index.js'
 /** Of a key that changes all the time there may be no moment in which all of it can be read. */
 const MAX_ATTEMPTS = 5
 /** What an entry costs when it is only listed, beside bytes that are read. */
-const LISTED_BYTES = 32
+const LISTING_BYTES = 32
+/** What is held of an entry that is listed: its id alone, or all but the text of its key. */
+const ID_BYTES = 128
+const ENTRY_BYTES = 192
 
 /** The bare array of all content under a key. */
 export function listAnswer(read: ReadEntry, key: string, ids: readonly string[]): EntriesAnswer<string> {
   return {
     entries: ids,
+    listedBytes: ids.length * ID_BYTES,
     before: (_id, index) => (index === 0 ? '[' : ','),
     end: ids.length === 0 ? '[]' : ']',
     read: (id) => read(key, id)
@@ -26,10 +30,25 @@ export function backupAnswer(read: ReadEntry, did: string, entries: readonly Key
   const start = `{"did":${JSON.stringify(did)},"entries":[`
   return {
     entries,
+    listedBytes: listedBytesOf(entries),
     before: ({ key, id }, index) =>
       `${index === 0 ? start : '},'}{"key":${JSON.stringify(key)},"id":"${id}","content":`,
     end: entries.length === 0 ? `${start}]}` : '}]}',
     read: ({ key, id }) => read(key, id)
+  }
+}
+
+/** Every key of an owner with the ids and sizes of its entries, which stand together. */
+export function keysAnswer(entries: readonly KeyedEntry[]): EntriesAnswer<KeyedEntry> {
+  const start = '{"keys":['
+  const beforeKey = (key: string, index: number): string =>
+    `${index === 0 ? start : ']},'}{"key":${JSON.stringify(key)},"entries":[`
+  return {
+    entries,
+    listedBytes: listedBytesOf(entries),
+    before: ({ key, id, byteCount }, index) =>
+      `${key === entries[index - 1]?.key ? ',' : beforeKey(key, index)}{"id":"${id}","size":${byteCount}}`,
+    end: entries.length === 0 ? `${start}]}` : ']}]}'
   }
 }
 
@@ -42,7 +61,7 @@ export async function listInTurn<Entry>(
   if (turns.isOver) await turns.next()
   if (reader.destroyed) throw new ReaderGone()
   const entries = entriesNow()
-  turns.spend(entries.length * LISTED_BYTES)
+  turns.spend(entries.length * LISTING_BYTES)
   return entries
 }
 
@@ -66,6 +85,11 @@ export async function checkAtOneMoment<Entry>(
     }
   }
   throw new DidAuthError('ERR_BUSY')
+}
+
+/** Keys may be most of what is held. */
+function listedBytesOf(entries: readonly KeyedEntry[]): number {
+  return entries.reduce((sum, { key }) => sum + ENTRY_BYTES + Buffer.byteLength(key), 0)
 }
 
 /** A strong validator: the same ids in the same order are the same bytes. */
