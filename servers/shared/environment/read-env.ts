@@ -9,6 +9,10 @@ export type ServerName = keyof typeof serverPorts
 
 const MEBIBYTE = 1_048_576
 const DAY_SECONDS = 86_400
+/** What one user may have arriving at once, which is a quarter of the room for uploads: more would never get in. */
+const MAX_UPLOAD_BYTES = 64 * MEBIBYTE
+
+const uploadBytes = forms.bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -40,13 +44,13 @@ const variables = z.object({
   IPFS_API_URL: forms.httpUrl.optional(),
   IPFS_ALLOW_INSECURE: forms.truth.default(false),
   RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.default(600),
-  RELAY_MAX_FILE_BYTES: forms.bytes.default(8 * MEBIBYTE),
+  RELAY_MAX_FILE_BYTES: uploadBytes.default(8 * MEBIBYTE),
   RELAY_MAX_MEMORY_BYTES: forms.bytes.default(512 * MEBIBYTE),
   RELAY_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
   RELAY_FILE_TTL_SECONDS: forms.seconds.default(DAY_SECONDS),
   RELAY_STORE_TTL_SECONDS: forms.seconds.default(30 * DAY_SECONDS),
   RELAY_MAX_STORE_BYTES: forms.bytes.default(8_192 * MEBIBYTE),
-  VAULT_MAX_CONTENT_BYTES: forms.bytes.default(MEBIBYTE),
+  VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
   VAULT_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
   VAULT_MAX_ENTRIES_PER_DID: forms.entries.default(10_000)
 })

@@ -1,7 +1,7 @@
 import { DidAuthError } from 'express-did-auth'
 
-/** Bytes of uploads that are in memory at once, all together. */
-const MAX_ARRIVING_BYTES = 268_435_456
+/** Bytes of uploads that are in memory at once, all together: 256 MiB, and what is around the largest text in a body. */
+const MAX_ARRIVING_BYTES = 268_435_456 + 4 * 1_024
 /** What is not longer is bounded by the number of connections, so that logins pass while uploads wait. */
 const SMALL_BYTES = 65_536
 /** One holder takes at most such a part of the room. */
