@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
 import { GroupCommit } from '../../servers/shared/content/group-commit.js'
 import { ServerError } from '../../servers/shared/http/server-error.js'
@@ -229,5 +230,173 @@ describe('GroupCommit', () => {
     expect(outcomes).toMatchObject([{ code: 'ERR_STORE' }, { code: 'ERR_STORE' }])
     expect(committed()).toEqual([])
     expect(await commits.write(() => note('b'))).toBe('b')
+  })
+})
+
+describe('GroupCommit beside another connection that writes', () => {
+  let other: SqliteFile
+  beforeEach(() => {
+    other = openDatabase(join(folder, 'a.db'))
+    other.exec('BEGIN IMMEDIATE')
+  })
+  afterEach(() => {
+    jest.restoreAllMocks()
+    other.close()
+  })
+
+  it('carries a write out when the other is done, once, and lets all else happen meanwhile', async () => {
+    let runs = 0
+    const written = commits.write(() => {
+      runs += 1
+      return note('a')
+    })
+    for (let turn = 0; turn < 20; turn += 1) await pause(1)
+    expect(runs).toBe(0)
+    other.exec('COMMIT')
+    expect(await written).toBe('a')
+    expect([runs, committed()]).toEqual([1, ['a']])
+  })
+
+  it('stands still for less than a second at a time', async () => {
+    const written = commits.write(() => note('a'))
+    let longest = 0
+    for (let turn = 0; turn < 10; turn += 1) {
+      const start = performance.now()
+      await pause(1)
+      longest = Math.max(longest, performance.now() - start)
+    }
+    expect(longest).toBeLessThan(1_000)
+    other.exec('COMMIT')
+    await written
+  })
+
+  it('keeps the order of those that waited and those that came meanwhile', async () => {
+    const answered: string[] = []
+    const writes: Promise<unknown>[] = []
+    for (const text of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      writes.push(commits.write(() => note(text)).then((one) => answered.push(one)))
+      if (text === 'b' || text === 'd') await pause(50)
+    }
+    expect(answered).toEqual([])
+    other.exec('COMMIT')
+    await Promise.all(writes)
+    expect(answered).toEqual(['a', 'b', 'c', 'd', 'e', 'f'])
+    expect(committed()).toEqual(['a', 'b', 'c', 'd', 'e', 'f'])
+  })
+
+  it('refuses each write with ERR_STORE after 5 s of its own, without having run it', async () => {
+    let now = 0
+    jest.spyOn(performance, 'now').mockImplementation(() => now)
+    const run = jest.fn(() => 'never')
+    const first = commits.write(run)
+    const refused = expect(first).rejects.toMatchObject({ code: 'ERR_STORE', cause: { code: 'SQLITE_BUSY' } })
+    now = 4_000
+    const second = commits.write(() => note('second'))
+    now = 4_999
+    await pause(60)
+    now = 5_000
+    await refused
+    expect(run).not.toHaveBeenCalled()
+    now = 8_999
+    await pause(60)
+    other.exec('COMMIT')
+    expect(await second).toBe('second')
+    expect(committed()).toEqual(['second'])
+  })
+
+  it('goes on after it has refused all', async () => {
+    const now = jest.spyOn(performance, 'now').mockReturnValue(0)
+    const writes = ['a', 'b'].map((text) => commits.write(() => note(text)))
+    now.mockReturnValue(5_000)
+    expect(await outcomesOf(writes)).toMatchObject([{ code: 'ERR_STORE' }, { code: 'ERR_STORE' }])
+    other.exec('COMMIT')
+    expect(await commits.write(() => note('c'))).toBe('c')
+    expect(committed()).toEqual(['c'])
+  })
+
+  it('refuses what waits once the database is closed', async () => {
+    const writes = ['a', 'b'].map((text) => commits.write(() => note(text)))
+    const outcomes = outcomesOf(writes)
+    await pause(30)
+    database.close()
+    const closed = expect.objectContaining({ message: 'The database connection is not open' })
+    expect(await outcomes).toEqual([closed, closed])
+    other.exec('COMMIT')
+    expect(committed()).toEqual([])
+  })
+
+  it('waits as well when the other comes between a write that throws and those beside it', async () => {
+    other.exec('COMMIT')
+    const failure = Object.defineProperty(new Error('no'), 'code', {
+      // Looked at when all is undone, and the rest not begun anew.
+      get: () => {
+        if (!other.inTransaction) other.exec('BEGIN IMMEDIATE')
+        return 'NO_CODE'
+      }
+    })
+    const inner: Promise<string>[] = []
+    let runs = 0
+    const outcomes = outcomesOf([
+      commits.write(() => {
+        runs += 1
+        if (runs === 1) inner.push(commits.write(() => note('inner')))
+        return note('a')
+      }),
+      commits.write(() => {
+        if (!other.inTransaction && runs === 1) throw failure
+        return note('b')
+      })
+    ])
+    await pause(100)
+    expect([other.inTransaction, runs]).toEqual([true, 1])
+    other.exec('COMMIT')
+    expect(await outcomes).toEqual(['a', 'b'])
+    expect(await Promise.all(inner)).toEqual(['inner'])
+    expect(committed()).toEqual(['a', 'b', 'inner'])
+  })
+
+  it('leaves to other statements of its connection how long they wait', async () => {
+    const written = commits.write(() => note('a'))
+    await pause(30)
+    expect(database.pragma('busy_timeout', { simple: true })).toBe(5_000)
+    other.exec('COMMIT')
+    await written
+    expect(database.pragma('busy_timeout', { simple: true })).toBe(5_000)
+  })
+})
+
+describe('GroupCommit on a database that fails', () => {
+  it.each(['SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_FSYNC', 'SQLITE_CORRUPT_VTAB', 'SQLITE_READONLY_DBMOVED'])(
+    'refuses all writes of a round at once, and runs none again: %s',
+    async (code) => {
+      const cause = Object.assign(new Error('of the disk'), { code })
+      const runs: string[] = []
+      const outcomes = await outcomesOf([
+        commits.write(() => {
+          runs.push('a')
+          return note('a')
+        }),
+        commits.write(() => {
+          runs.push('b')
+          throw cause
+        }),
+        commits.write(() => runs.push('c'))
+      ])
+      expect(outcomes).toMatchObject([{ cause }, { cause }, { cause }])
+      expect(runs).toEqual(['a', 'b'])
+      expect(committed()).toEqual([])
+      expect(await commits.write(() => note('d'))).toBe('d')
+    }
+  )
+
+  it('lets the others pass where a statement was wrong', async () => {
+    const outcomes = await outcomesOf([
+      commits.write(() => note('a')),
+      commits.write(() => {
+        database.exec('INSERT INTO nowhere VALUES (1)')
+      })
+    ])
+    expect(outcomes).toMatchObject(['a', { code: 'ERR_STORE', cause: { code: 'SQLITE_ERROR' } }])
+    expect(committed()).toEqual(['a'])
   })
 })
