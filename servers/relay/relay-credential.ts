@@ -3,6 +3,9 @@ import { MAX_CREDENTIAL_BYTES, parseCredential, parseJwt, type ParsedJwt } from 
 
 const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 
+/** Libraries write the time into it unasked, by the clock of a phone; its challenge is what says how fresh it is. */
+const TOLERANCE_SECONDS = 60
+
 /** A login credential whose form and dates are good. Neither its challenge nor its signature is verified yet. */
 export interface LoginCredential {
   /** `iss`: the user, whatever other fields say. */
@@ -15,7 +18,7 @@ export interface LoginCredential {
  * Parses the credential of a login: the JWT of a W3C credential whose only claim is the challenge.
  *
  * Published clients give it no `sub`, `nbf` or `aud`. Where one is there, the subject has to be the issuer itself and the
- * audience this relay: another one may have passed our challenge on.
+ * audience this relay: another one may have passed our challenge on. It may begin up to 60 s ahead.
  *
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see specification, "Relay authentication credential and token"
@@ -23,7 +26,7 @@ export interface LoginCredential {
 export function parseLoginCredential(jwt: string, serviceUrl: string, nowSeconds: number): LoginCredential {
   const iss = parseJwt(jwt, MAX_CREDENTIAL_BYTES)?.payload.iss
   if (typeof iss !== 'string') throw new DidAuthError('ERR_CREDENTIAL')
-  const { credential, parsed } = parseCredential(jwt, iss, nowSeconds)
+  const { credential, parsed } = parseCredential(jwt, iss, nowSeconds, TOLERANCE_SECONDS)
   const challenge = challengeIn(credential.credentialSubject.claims)
   if (!isOurAlgorithm(parsed) || !isOurAudience(parsed.payload.aud, serviceUrl) || challenge === undefined) {
     throw new DidAuthError('ERR_CREDENTIAL')

@@ -1,4 +1,5 @@
 import { DidAuthError } from '../errors.js'
+import { NOT_BEFORE_TOLERANCE_SECONDS } from './access-token.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
 import { parseDateTime } from './date-time.js'
 import { canonicalDid, isDid } from './did.js'
@@ -58,10 +59,17 @@ function isCompactJwt(value: unknown): value is string {
 /**
  * Parses a credential and asserts what needs no key: form, header, dates, and that its subject is the user.
  *
+ * @param toleranceSeconds - how far its beginning may lie ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its end has
+ *   no tolerance
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see W3C Verifiable Credentials Data Model 1.1, section 6.3.1
  */
-export function parseCredential(jwt: string, userDid: string, nowSeconds: number): UnprovedCredential {
+export function parseCredential(
+  jwt: string,
+  userDid: string,
+  nowSeconds: number,
+  toleranceSeconds = NOT_BEFORE_TOLERANCE_SECONDS
+): UnprovedCredential {
   const parsed = parseJwt(jwt, MAX_CREDENTIAL_BYTES)
   if (parsed === undefined || !isCredentialHeader(parsed.header)) throw new DidAuthError('ERR_CREDENTIAL')
   const { iss, sub, vc } = parsed.payload
@@ -74,7 +82,7 @@ export function parseCredential(jwt: string, userDid: string, nowSeconds: number
     subject: parseSubject([sub, vc.credentialSubject.id], userDid),
     type: parseType(vc.type),
     credentialSubject: vc.credentialSubject,
-    expiresAtSeconds: assertDates(parsed.payload, vc, nowSeconds),
+    expiresAtSeconds: assertDates(parsed.payload, vc, nowSeconds, toleranceSeconds),
     vc
   }
   return { credential, parsed }
@@ -115,13 +123,15 @@ function parseType(value: unknown): string[] {
 function assertDates(
   payload: Record<string, unknown>,
   vc: Record<string, unknown>,
-  nowSeconds: number
+  nowSeconds: number,
+  toleranceSeconds: number
 ): number | undefined {
   const { nbf, iat, exp } = payload
   // Without `nbf` a credential starts when it was made, as did-jwt reads it.
   const starts = [numericDate(nbf === undefined ? iat : nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
   const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(isNumber)
-  if (starts.filter(isNumber).some((start) => start > nowSeconds + 5)) throw new DidAuthError('ERR_CREDENTIAL')
+  const latestStart = nowSeconds + toleranceSeconds
+  if (starts.filter(isNumber).some((start) => start > latestStart)) throw new DidAuthError('ERR_CREDENTIAL')
   if (ends.some((end) => end <= nowSeconds)) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
   return ends.length === 0 ? undefined : Math.min(...ends)
 }

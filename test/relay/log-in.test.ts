@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { ES256KSigner, hexToBytes } from 'did-jwt'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
 import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { MemoryStore } from 'express-did-auth'
+import { parseJwt } from 'express-did-auth/protocol'
 import request from 'supertest'
 import { ed25519Key, es256kBy, jwtByHand, p256Key } from '../support/credentials.js'
 import {
@@ -141,7 +142,7 @@ describe('a login credential', () => {
     ['of another type', { type: ['VerifiablePresentation'] }],
     ['without a subject', { credentialSubject: undefined }],
     ['with another issuer inside', { issuer: stranger.did }],
-    ['that is not valid yet', { issuanceDate: '2027-01-15T08:00:06Z' }]
+    ['that is not valid yet', { issuanceDate: '2027-01-15T08:01:01Z' }]
   ])('%s is refused', async (_name, changes) => {
     await expectRefusal(await vcWith(changes), 'Invalid credential')
   })
@@ -176,11 +177,43 @@ describe('a login credential', () => {
 
   it('that has ended, or has not begun, is refused', async () => {
     await expectRefusal(loginCredential(wallet, await challengeOf(), { exp: START_SECONDS }), 'Expired credential')
-    for (const changes of [{ nbf: START_SECONDS + 6 }, { iat: START_SECONDS + 6 }, { exp: '1900000000' }]) {
+    for (const changes of [{ nbf: START_SECONDS + 61 }, { iat: START_SECONDS + 61 }, { exp: '1900000000' }]) {
       await expectRefusal(loginCredential(wallet, await challengeOf(), changes), 'Invalid credential')
     }
-    const inForce = { nbf: START_SECONDS + 5, exp: START_SECONDS + 1 }
+    const inForce = { nbf: START_SECONDS + 60, exp: START_SECONDS + 1 }
     expect((await auth(loginCredential(wallet, await challengeOf(), inForce))).status).toBe(200)
+  })
+
+  it('may begin 60 s ahead, as the clock of a phone may be; that does not make its end later', async () => {
+    expect((await auth(loginCredential(wallet, await challengeOf(), { iat: START_SECONDS + 60 }))).status).toBe(200)
+    expect((await auth(await vcWith({ issuanceDate: '2027-01-15T08:01:00Z' }))).status).toBe(200)
+    expect((await auth(await vcWith({ expirationDate: '2027-01-15T08:00:01Z' }))).status).toBe(200)
+    await expectRefusal(await vcWith({ expirationDate: '2027-01-15T08:00:00Z' }), 'Expired credential')
+  })
+
+  it.each([
+    [60, 200],
+    [61, 401]
+  ])('made by did-jwt and did-jwt-vc with a clock that is %i s ahead is answered %i', async (seconds, status) => {
+    // The relay reads the clock of the test; the libraries know only the machine's.
+    const now = jest.spyOn(Date, 'now').mockReturnValue((START_SECONDS + seconds) * 1_000)
+    const signer = ES256KSigner(hexToBytes(wallet.privateKey))
+    const payloads = [loginPayload(wallet.did, await challengeOf()), loginPayload(wallet.did, await challengeOf())]
+    try {
+      const [bare, dated] = payloads.map(({ vc }) => vc) as [object, object]
+      const w3c = { ...dated, issuer: wallet.did, issuanceDate: new Date(Date.now()).toISOString() }
+      const jwts = [
+        await createJWT({ vc: bare }, { issuer: wallet.did, signer }),
+        await createVerifiableCredentialJwt(w3c as never, { did: wallet.did, signer })
+      ]
+      expect(jwts.map((jwt) => parseJwt(jwt, 16_384)?.payload)).toMatchObject([
+        { iat: START_SECONDS + seconds },
+        { nbf: START_SECONDS + seconds }
+      ])
+      for (const jwt of jwts) expect((await auth(jwt)).status).toBe(status)
+    } finally {
+      now.mockRestore()
+    }
   })
 
   it('by another key is refused, and leaves the challenge good', async () => {
