@@ -2,6 +2,7 @@ import type { Content } from '../shared/content/content-blocks.js'
 import { recountBlocks } from '../shared/content/content-recount.js'
 import { ContentStore } from '../shared/content/content-store.js'
 import type { SqliteFile } from '../shared/content/database.js'
+import type { DiskSpace } from '../shared/content/disk-space.js'
 import { GroupCommit } from '../shared/content/group-commit.js'
 import type { FileStore } from './file-store.js'
 import { KeptFiles, type KeptFile, type KeptFilesOptions } from './kept-files.js'
@@ -15,16 +16,20 @@ export class EmbeddedFileStore implements FileStore {
   readonly #commits: GroupCommit
   readonly #contents: ContentStore
   readonly #kept: KeptFiles
+  readonly #disk: DiskSpace | undefined
 
-  constructor(database: SqliteFile, options: KeptFilesOptions) {
+  /** @param disk - where the database lies; none where nothing is kept any more */
+  constructor(database: SqliteFile, options: KeptFilesOptions, disk?: DiskSpace) {
     this.#database = database
     this.#commits = new GroupCommit(database)
     this.#contents = new ContentStore(database)
     this.#kept = new KeptFiles(database, 'here', options)
+    this.#disk = disk
   }
 
-  keep(content: Content, _bytes: Uint8Array, nowSeconds: number): Promise<void> {
-    return this.#commits.write(() => {
+  async keep(content: Content, _bytes: Uint8Array, nowSeconds: number): Promise<void> {
+    await this.#disk?.assertFree()
+    await this.#commits.write(() => {
       if (this.#kept.keep(content, nowSeconds)) this.#contents.add(content)
       // Whoever posts it once more is told that it is kept, and has it at hand.
       else if (this.#contents.read(content.cid) === undefined) this.#contents.repair(content)

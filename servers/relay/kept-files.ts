@@ -12,19 +12,26 @@ export interface KeptFile {
 export interface KeptFilesOptions {
   /** How long a file is kept after it was last posted. */
   ttlSeconds: number
-  /** Of the files of all places together. */
+  /** Of the files of all places together, each with `FILE_OVERHEAD_BYTES`. */
   maxBytes: number
 }
 
 /** Where the bytes of a file are: in the server's own database, or on an IPFS node. */
 export type FilePlace = 'here' | 'node'
 
+/** What a file counts beside its text: its rows and their indexes take up to 400 bytes, in pages that are never quite full. */
+const FILE_OVERHEAD_BYTES = 512
+
 type FileSize = Pick<KeptFile, 'cid' | 'byteCount'>
 
 /** When what was begun and not confirmed goes: a node that was slow has done what it was asked by then. */
 const UNCONFIRMED_SECONDS = 600
 
-/** A file is kept once `kept_at` is not 0; `begun_at` is 0 but while nobody knows whether it could be kept once more. */
+/**
+ * A file is kept once `kept_at` is not 0; `begun_at` is 0 but while nobody knows whether it could be kept once more.
+ *
+ * `counts` came later than `totals`: a database without it is counted once.
+ */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS files (
     cid TEXT NOT NULL,
@@ -45,6 +52,17 @@ const SCHEMA = `
   END;
   CREATE TRIGGER IF NOT EXISTS files_out AFTER DELETE ON files WHEN old.kept_at > 0 BEGIN
     UPDATE totals SET bytes = bytes - old.byte_count;
+  END;
+  CREATE TABLE IF NOT EXISTS counts (files INTEGER NOT NULL);
+  INSERT INTO counts SELECT (SELECT count(*) FROM files WHERE kept_at > 0) WHERE NOT EXISTS (SELECT * FROM counts);
+  CREATE TRIGGER IF NOT EXISTS count_in AFTER INSERT ON files WHEN new.kept_at > 0 BEGIN
+    UPDATE counts SET files = files + 1;
+  END;
+  CREATE TRIGGER IF NOT EXISTS count_kept AFTER UPDATE ON files WHEN old.kept_at = 0 AND new.kept_at > 0 BEGIN
+    UPDATE counts SET files = files + 1;
+  END;
+  CREATE TRIGGER IF NOT EXISTS count_out AFTER DELETE ON files WHEN old.kept_at > 0 BEGIN
+    UPDATE counts SET files = files - 1;
   END`
 
 const COLUMNS = 'cid, byte_count AS byteCount, kept_at AS keptAtSeconds'
@@ -72,7 +90,8 @@ export class KeptFiles {
   readonly #total
 
   constructor(database: SqliteFile, place: FilePlace, options: KeptFilesOptions) {
-    database.exec(SCHEMA)
+    // In one transaction, so that nothing comes in between a count and what keeps it.
+    database.transaction(() => database.exec(SCHEMA)).immediate()
     this.#place = place
     this.#options = options
     this.#isKept = database
@@ -103,7 +122,9 @@ export class KeptFiles {
     this.#isEnded = database
       .prepare<[FilePlace, number, number, string], number>(`SELECT 1 FROM files WHERE ${ENDED} AND cid = ?`)
       .pluck()
-    this.#total = database.prepare<[], number>('SELECT bytes FROM totals').pluck()
+    this.#total = database
+      .prepare<[], number>(`SELECT bytes + ${FILE_OVERHEAD_BYTES} * files FROM totals, counts`)
+      .pluck()
   }
 
   /**
@@ -166,8 +187,9 @@ export class KeptFiles {
   #assertRoom({ byteCount }: FileSize): void {
     const { maxBytes } = this.#options
     const used = this.#total.get() ?? 0
-    if (used + byteCount <= maxBytes) return
-    const detail = `${used} of ${maxBytes} bytes in use by all, ${byteCount} needed`
+    const needed = byteCount + FILE_OVERHEAD_BYTES
+    if (used + needed <= maxBytes) return
+    const detail = `${used} of ${maxBytes} bytes in use by all, ${needed} needed`
     throw new ServerError('ERR_STORAGE_FULL', { detail })
   }
 }

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { dataFolder, openAuthStore } from '../shared/login/auth-store.js'
 import { freeBytesOf, openDatabase } from '../shared/content/database.js'
+import { usedPercentOf } from '../shared/content/disk-space.js'
 import { ipfsHttpNode } from '../shared/ipfs/ipfs-http-node.js'
 import type { ServerEnv } from '../shared/environment/read-env.js'
 import type { Surroundings } from '../shared/start/run-servers.js'
 import type { Running } from '../shared/listen/serve.js'
 import { startServer } from '../shared/start/start-server.js'
 import { vaultApp } from './app.js'
-import { usedPercentOf } from './disk-space.js'
 
 /**
  * Starts the vault server.

@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
 import request, { type Response } from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
 import { walletOf } from '../support/wallet.js'
@@ -92,6 +94,39 @@ describe('RELAY_MAX_MEMORY_BYTES', () => {
   })
 })
 
+describe('files that slow readers keep alive', () => {
+  it('are at most 128 MiB beside the memory: whoever takes what left it first is cut off, nobody is refused', async () => {
+    relay = await startTestRelay({ RELAY_MAX_MEMORY_BYTES: String(9 * MEBIBYTE) })
+    const server = createServer(relay.listener)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const token = await logIn(relay, wallet)
+    const readers: Socket[] = []
+    // Asks, and takes no more than the headers.
+    const ask = async (cid: string): Promise<void> => {
+      const reader = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => undefined)
+      readers.push(reader)
+      reader.write(`GET /file/${cid} HTTP/1.1\r\nHost: a\r\nAuthorization: ${token}\r\n\r\n`)
+      await new Promise((resolve) => reader.once('readable', resolve))
+    }
+    // Each leaves memory with the next; with what is around it, a file is a little more than 8 MiB.
+    for (let count = 0; count < 17; count += 1) {
+      const { status, body } = await postFile(relay, token, fileOf(8 * MEBIBYTE, `${count} `))
+      expect(status).toBe(200)
+      await ask(body.cid)
+    }
+    const [first, second] = readers
+    const closed = new Promise((resolve) => first?.once('close', resolve))
+    first?.resume()
+    await closed
+    expect(first?.bytesRead).toBeLessThan(8 * MEBIBYTE)
+    let received = 0
+    second?.on('data', (chunk: Buffer) => (received += chunk.length))
+    while (received < 8 * MEBIBYTE) await new Promise((resolve) => second?.once('data', resolve))
+    for (const reader of readers) reader.destroy()
+    await new Promise((resolve) => server.close(resolve))
+  })
+})
+
 describe('RELAY_FILE_TTL_SECONDS', () => {
   it('is 24 h by default, from the last post on', async () => {
     relay = await startTestRelay()
@@ -161,18 +196,18 @@ describe('RELAY_MAX_BYTES_PER_DID', () => {
 })
 
 describe('RELAY_MAX_STORE_BYTES', () => {
-  it('bounds what all keep together, and says the numbers', async () => {
-    relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '100' })
+  it('bounds what all keep together, each with 512 bytes beside it, and says the numbers', async () => {
+    relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '1124' })
     await posted(fileOf(60, '1'))
     await posted(fileOf(60, '1'), other)
     const answer = await postFile(relay, await logIn(relay, other), fileOf(41))
-    expect(answerOf(answer)).toEqual([507, 'Storage full: 60 of 100 bytes in use by all, 41 needed'])
+    expect(answerOf(answer)).toEqual([507, 'Storage full: 572 of 1124 bytes in use by all, 553 needed'])
     await posted(fileOf(40))
     expect((await postFile(relay, await logIn(relay, other), 'b')).status).toBe(507)
   })
 
   it('leaves nothing of what did not fit', async () => {
-    relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '10' })
+    relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '522' })
     const cid = await posted(fileOf(10))
     await postFile(relay, await logIn(relay, wallet), 'another')
     expect(relay.database.prepare('SELECT cid FROM blocks').pluck().all()).toEqual([cid])

@@ -67,9 +67,9 @@ describe('a relay whose files were on a node, and are now in its own database', 
   })
 
   it('counts both places, and leaves what is on the node until there is a node again', async () => {
-    await start(true, { RELAY_MAX_STORE_BYTES: '15' })
+    await start(true, { RELAY_MAX_STORE_BYTES: '1039' })
     expect(await post('hello world')).toBe(200)
-    await start(false, { RELAY_MAX_STORE_BYTES: '15' })
+    await start(false, { RELAY_MAX_STORE_BYTES: '1039' })
     expect([await post('12345'), await post('1234')]).toEqual([507, 200])
     clock.seconds += 30 * DAY_SECONDS
     await start(false)

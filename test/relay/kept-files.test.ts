@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { setImmediate as nextRound } from 'node:timers/promises'
 import request from 'supertest'
+import { EmbeddedFileStore } from '../../servers/relay/embedded-file-store.js'
+import { contentOf } from '../../servers/shared/content/content-blocks.js'
+import { openDatabase } from '../../servers/shared/content/database.js'
+import { DiskSpace } from '../../servers/shared/content/disk-space.js'
 import {
   getFile,
   logIn,
@@ -17,6 +22,28 @@ import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
 
 const DAY_SECONDS = 86_400
+/** Of a relay that counted the bytes of texts, and nothing beside them. */
+const SCHEMA_OF_TEXTS = `
+  CREATE TABLE files (
+    cid TEXT NOT NULL,
+    place TEXT NOT NULL,
+    byte_count INTEGER NOT NULL,
+    kept_at INTEGER NOT NULL DEFAULT 0,
+    begun_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (cid, place)
+  ) WITHOUT ROWID;
+  CREATE INDEX files_by_time ON files (place, kept_at, begun_at);
+  CREATE TABLE totals (bytes INTEGER NOT NULL);
+  INSERT INTO totals VALUES (0);
+  CREATE TRIGGER files_in AFTER INSERT ON files WHEN new.kept_at > 0 BEGIN
+    UPDATE totals SET bytes = bytes + new.byte_count;
+  END;
+  CREATE TRIGGER files_kept AFTER UPDATE ON files WHEN old.kept_at = 0 AND new.kept_at > 0 BEGIN
+    UPDATE totals SET bytes = bytes + new.byte_count;
+  END;
+  CREATE TRIGGER files_out AFTER DELETE ON files WHEN old.kept_at > 0 BEGIN
+    UPDATE totals SET bytes = bytes - old.byte_count;
+  END`
 const wallet = walletOf(1)
 const folder = { path: '', remove: (): void => undefined }
 let clock = new TestClock()
@@ -129,14 +156,15 @@ describe('RELAY_STORE_TTL_SECONDS', () => {
   })
 
   it('drops any number of files in one sweep, and makes room for others', async () => {
-    await restart({ RELAY_MAX_STORE_BYTES: '1000' })
+    await restart({ RELAY_MAX_STORE_BYTES: '52200' })
     const token = await logIn(relay, wallet)
     for (let index = 0; index < 100; index += 1) await postFile(relay, token, `file ${index}`.padEnd(10))
     expect((await postFile(relay, token, 'b')).status).toBe(507)
     clock.seconds += 30 * DAY_SECONDS
-    await restart({ RELAY_MAX_STORE_BYTES: '1000' })
+    await restart({ RELAY_MAX_STORE_BYTES: '52200' })
     await sweptTo(0)
-    expect(await statusOf(await posted('b'.repeat(1_000)))).toBe(200)
+    expect(await statusOf(await posted('b'.repeat(51_688)))).toBe(200)
+    expect((await postFile(relay, await logIn(relay, wallet), '')).status).toBe(507)
   })
 
   it('keeps blocks that another file has as well', async () => {
@@ -179,6 +207,72 @@ describe('RELAY_STORE_TTL_SECONDS', () => {
     await restart({ RELAY_STORE_TTL_SECONDS: '100' })
     await sweptTo(0)
     expect(rows('blocks')).toBe(0)
+  })
+})
+
+describe('RELAY_MAX_STORE_BYTES', () => {
+  const maxBytes = 1_000_000
+  const outcomeOf = (keeping: Promise<void>) => keeping.then(() => 'kept').catch((error: unknown) => String(error))
+
+  it('is what small files take on the disk as well: 6 bytes each do not make the database longer than that', async () => {
+    const database = openDatabase(join(folder.path, 'small.db'))
+    const store = new EmbeddedFileStore(database, { ttlSeconds: 100, maxBytes })
+    const files = Array.from({ length: 2_000 }, (_, number) => Buffer.from(`${100_000 + number}`))
+    const outcomes = await Promise.all(files.map((file) => outcomeOf(store.keep(contentOf(file), file, 1))))
+    database.close()
+    expect(outcomes.filter((outcome) => outcome === 'kept')).toHaveLength(1_930)
+    expect(outcomes.at(-1)).toContain('Storage full: 999740 of 1000000 bytes in use by all, 518 needed')
+    expect(statSync(join(folder.path, 'small.db')).size).toBeLessThan(maxBytes)
+  })
+
+  it('counts what a relay kept that counted only texts, and lets go of as much with it', async () => {
+    const kept = ['one', 'two', 'three', 'four'].map((file) => contentOf(Buffer.from(file)))
+    const file = join(folder.path, 'old.db')
+    const old = openDatabase(file)
+    old.exec(SCHEMA_OF_TEXTS)
+    const keep = old.prepare("INSERT INTO files (cid, place, byte_count, kept_at) VALUES (?, 'here', ?, ?)")
+    for (const [index, { cid, byteCount }] of kept.entries()) keep.run(cid, byteCount, 11_000 + index)
+    old.close()
+
+    const database = openDatabase(file)
+    const options = { ttlSeconds: 100, maxBytes: 4 * 512 + 15 }
+    const more = Buffer.from('more')
+    const open = () => new EmbeddedFileStore(database, options)
+    const { signal } = new AbortController()
+    try {
+      // Counted once, not at each start.
+      const full = 'Storage full: 2063 of 2063 bytes in use by all, 516 needed'
+      for (const store of [open(), open()])
+        expect(await outcomeOf(store.keep(contentOf(more), more, 11_050))).toContain(full)
+      await open().sweep(11_103, signal)
+      expect(await outcomeOf(open().keep(contentOf(more), more, 11_103))).toBe('kept')
+      await open().sweep(11_203, signal)
+      expect(database.prepare('SELECT bytes, files FROM totals, counts').get()).toEqual({ bytes: 0, files: 0 })
+    } finally {
+      database.close()
+    }
+  })
+})
+
+describe('the disk', () => {
+  it('of which more than 90 % are used takes no more, and what is there can be fetched', async () => {
+    let [percent, nowMilliseconds] = [90, 0]
+    const disk = new DiskSpace(
+      () => Promise.resolve(percent),
+      () => (nowMilliseconds += 1_000)
+    )
+    await relay.end()
+    await start(
+      {},
+      { files: (database) => new EmbeddedFileStore(database, { ttlSeconds: 100, maxBytes: 10_000 }, disk) }
+    )
+    const cid = await posted('kept')
+    percent = 90.1
+    const { status, text } = await postFile(relay, await logIn(relay, wallet), 'more')
+    expect([status, text]).toEqual([507, 'Storage full: 90 % of the disk used, at most 90 %'])
+    expect([rows('files'), await statusOf(cid)]).toEqual([1, 200])
+    percent = 90
+    await posted('more')
   })
 })
 

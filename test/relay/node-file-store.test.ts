@@ -7,7 +7,8 @@ import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
 import { ServerError } from '../../servers/shared/http/server-error.js'
 
 const TTL_SECONDS = 3_600
-const MAX_BYTES = 100
+/** 100 bytes of two files, each with 512 beside them. */
+const MAX_BYTES = 1_124
 const away = new ServerError('ERR_NODE_AWAY')
 const { signal } = new AbortController()
 
@@ -125,7 +126,7 @@ describe('NodeFileStore', () => {
     await keep('1'.repeat(60), 11_002)
     await keep('4'.repeat(40), 11_003)
     await expect(keep('5', 11_004)).rejects.toMatchObject({
-      message: 'Storage full: 100 of 100 bytes in use by all, 1 needed'
+      message: 'Storage full: 1124 of 1124 bytes in use by all, 513 needed'
     })
     await store.sweep(19_000, signal)
     expect([rows(), database.prepare('SELECT bytes FROM totals').pluck().get()]).toEqual([[], 0])

@@ -223,11 +223,11 @@ describe('the relay on a node in trouble', () => {
 
   it('bounds what all keep together', async () => {
     await end()
-    await start(node.url, { RELAY_MAX_STORE_BYTES: '11' })
+    await start(node.url, { RELAY_MAX_STORE_BYTES: '523' })
     const token = await logIn(relay, wallet)
     expect((await postFile(relay, token, 'hello world')).status).toBe(200)
     const { status, text } = await postFile(relay, token, 'b')
-    expect([status, text]).toEqual([507, 'Storage full: 11 of 11 bytes in use by all, 1 needed'])
+    expect([status, text]).toEqual([507, 'Storage full: 523 of 523 bytes in use by all, 513 needed'])
     expect(node.calls.add).toBe(1)
   })
 

@@ -1,10 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import Database from 'better-sqlite3'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expressMajor } from '../support/express-major.js'
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { relayCredential, relayGet, relayLogIn, relayPost } from '../support/relay-client.js'
 import { ask, post } from '../support/server-client.js'
-import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+import { runCli, ServerProcesses, type ServerProcess } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -86,6 +89,25 @@ describe('the relay as a process', () => {
       Array.from({ length: 50 }, (_, index) => post(`${(index % 2 === 0 ? one : two).url}/auth`, { jwt }))
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
+  })
+
+  it('says in a sentence why it cannot start: its database is that of another program', async () => {
+    mkdirSync(join(folder.path, 'relay'))
+    const file = join(folder.path, 'relay', 'relay.db')
+    new Database(file).exec('CREATE TABLE files (name TEXT)').close()
+    const { code, stdout, stderr } = await runCli(['relay'], { DATA_DIR: folder.path, PORT: '0' })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): its tables are not those of this server\n`)
+  })
+
+  it('takes no file where more than 90 % of the disk are used', async () => {
+    const fullDisk = `import disk from 'node:fs/promises'
+      import { syncBuiltinESMExports } from 'node:module'
+      disk.statfs = async () => ({ bsize: 4096, blocks: 1000, bfree: 50, bavail: 50 })
+      syncBuiltinESMExports()`
+    const server = await servers.start({}, [`data:text/javascript,${encodeURIComponent(fullDisk)}`], 'relay')
+    const posting = relayPost(server.url, await relayLogIn(server.url, wallet), 'hello world')
+    await expect(posting).rejects.toThrow('post: 507 Storage full: 95 % of the disk used, at most 90 %')
   })
 
   it('starts without its IPFS node, says so, and stops while the node is silent', async () => {

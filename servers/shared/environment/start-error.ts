@@ -20,6 +20,7 @@ const REASONS: Readonly<Record<string, string>> = {
   ERR_DLOPEN_FAILED: NO_NATIVE_PART,
   SQLITE_CANTOPEN: 'it cannot be opened',
   SQLITE_CORRUPT: 'the file is damaged',
+  SQLITE_ERROR: 'its tables are not those of this server',
   SQLITE_FULL: 'the disk is full',
   SQLITE_NOTADB: 'the file is no SQLite database',
   SQLITE_READONLY: 'it can only be read'

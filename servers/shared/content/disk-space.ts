@@ -1,6 +1,6 @@
 import type { StatsFs } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { ServerError } from '../shared/http/server-error.js'
+import { ServerError } from '../http/server-error.js'
 
 const MAX_USED_PERCENT = 90
 const FRESH_MILLISECONDS = 1_000
