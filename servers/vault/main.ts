@@ -18,7 +18,7 @@ export function startVault(env: ServerEnv, surroundings: Surroundings): Promise<
   return startServer(env, surroundings, (parts) => {
     const folder = dataFolder(env)
     const store = openAuthStore(env)
-    const database = openDatabase(join(folder, 'vault.db'))
+    const database = openDatabase(join(folder, 'vault.db'), { secureDelete: true })
     const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
     const usedPercent = usedPercentOf(folder, () => freeBytesOf(database))
     const app = vaultApp({ ...parts, store, database, node, usedPercent })

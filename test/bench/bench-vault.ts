@@ -53,7 +53,7 @@ const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.p
 const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
 
 function subject(entryCount: number): Subject {
-  const database = openDatabase(join(folder, `${entryCount}.db`))
+  const database = openDatabase(join(folder, `${entryCount}.db`), { secureDelete: true })
   const index = new VaultIndex(database)
   const contents = new ContentStore(database)
   const commits = new GroupCommit(database)

@@ -28,6 +28,14 @@ describe('a database of a server', () => {
     expect(pragma('synchronous')).toBe(1)
   })
 
+  it('overwrites what is removed only where it is told so', () => {
+    database = openDatabase(join(folder.path, 'a.db'))
+    expect(pragma('secure_delete')).toBe(0)
+    database.close()
+    database = openDatabase(join(folder.path, 'a.db'), { secureDelete: true })
+    expect(pragma('secure_delete')).toBe(1)
+  })
+
   it('says how much of it is free', () => {
     database = openDatabase(join(folder.path, 'a.db'))
     database.exec('CREATE TABLE a (bytes BLOB)')

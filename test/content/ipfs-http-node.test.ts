@@ -27,9 +27,11 @@ describe('ipfsHttpNode with a real node', () => {
     await node.add(cid, bytes)
     expect(await real.pins()).toEqual([cid])
     expect(await node.listPins()).toEqual(new Set([cid]))
+    expect(await node.isPinned(cid)).toBe(true)
     expect(Buffer.compare(await node.read(cid, size), bytes)).toBe(0)
     await node.unpin(cid)
     expect(await real.pins()).toEqual([])
+    expect(await node.isPinned(cid)).toBe(false)
   })
 
   it('takes a pin off that is not there', async () => {
@@ -79,6 +81,16 @@ describe('ipfsHttpNode', () => {
     await node.unpin(ten.cid)
     expect([...faulty.pins]).toEqual([other])
     expect(faulty.calls).toEqual({ add: 1, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 0 })
+  })
+
+  it('tells whether one cid is pinned, and refuses an answer about another', async () => {
+    const { faulty, node } = await start()
+    faulty.pins.add(ten.cid)
+    expect([await node.isPinned(ten.cid), await node.isPinned(other)]).toEqual([true, false])
+    faulty.say(200, JSON.stringify({ Cid: ten.cid, Type: 'recursive' }))
+    await expect(node.isPinned(other)).rejects.toMatchObject({ code: 'ERR_NODE_NONSENSE' })
+    faulty.say(500, JSON.stringify({ Message: 'no space left on device', Code: 0, Type: 'error' }))
+    await expect(node.isPinned(other)).rejects.toMatchObject({ code: 'ERR_NODE_AWAY' })
   })
 
   it.each(['not pinned or pinned indirectly', `${ten.cid} is not pinned`, `${ten.cid} is pinned indirectly under x`])(

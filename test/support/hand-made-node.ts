@@ -44,6 +44,11 @@ export class HandMadeNode implements IpfsNode {
     if (code !== undefined) throw new ServerError(code)
   }
 
+  async isPinned(cid: string): Promise<boolean> {
+    await this.ping()
+    return this.pins.has(cid)
+  }
+
   async listPins(): Promise<ReadonlySet<string>> {
     await this.ping()
     return new Set(this.pins)

@@ -12,6 +12,9 @@ export interface Kept {
 export function carryOut(verb: IpfsVerb, url: URL, body: Buffer, { pins, contents }: Kept): Answer {
   const cid = url.searchParams.get('arg') ?? ''
   if (verb === 'version') return json({ Version: '0.29.0', Commit: '', Repo: '15' })
+  if (verb === 'pin/ls' && cid !== '') {
+    return pins.has(cid) ? json({ Cid: cid, Type: 'recursive' }) : trouble(`path '${cid}' is not pinned`)
+  }
   if (verb === 'pin/ls') return json(...[...pins].map((pin) => ({ Cid: pin, Type: 'recursive' })))
   if (verb === 'pin/rm') {
     return pins.delete(cid) ? json({ Pins: [cid] }) : trouble('not pinned or pinned indirectly')

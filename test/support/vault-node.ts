@@ -31,6 +31,11 @@ export class VaultNode implements IpfsNode {
     return bytes
   }
 
+  async isPinned(cid: string): Promise<boolean> {
+    await this.#call()
+    return this.pins.has(cid)
+  }
+
   async listPins(): Promise<ReadonlySet<string>> {
     await this.#call()
     return new Set(this.pins)

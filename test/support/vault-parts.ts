@@ -25,7 +25,7 @@ export interface VaultInside {
 
 /** Opens a vault's file as the server does. */
 export function vaultInside(file: string, node: IpfsNode | undefined): VaultInside {
-  const database = openDatabase(file)
+  const database = openDatabase(file, { secureDelete: true })
   const index = new VaultIndex(database)
   const contents = new ContentStore(database)
   const commits = new GroupCommit(database)

@@ -150,7 +150,8 @@ describe('content that is lost here and kept by the node', () => {
     const intents = new PinIntents(vault.database, new GroupCommit(vault.database))
     expect(takeDown({ database: vault.database, contents, intents }, id, false)).toEqual({
       entryCount: 1,
-      userCount: 1
+      userCount: 1,
+      isOutOfFile: true
     })
     open()
     expect(await reading).toBe(200)

@@ -2,14 +2,18 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { mkdirSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { contentOf } from '../../servers/shared/content/content-blocks.js'
+import { openDatabase } from '../../servers/shared/content/database.js'
 import { readEnv } from '../../servers/shared/environment/read-env.js'
 import { runVaultCommand } from '../../servers/vault/repair/command.js'
 import { takeDown } from '../../servers/vault/repair/takedown.js'
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { HandMadeNode } from '../support/hand-made-node.js'
 import { deadRpcUrl } from '../support/rpc-node.js'
+import { logIn, post } from '../support/server-client.js'
+import { ServerProcesses } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { dumpOf, faultsInside, vaultInside, type VaultInside } from '../support/vault-parts.js'
+import { walletOf } from '../support/wallet.js'
 
 const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const text = 'nobody should read this again'
@@ -44,6 +48,12 @@ async function fill(): Promise<void> {
   await inside.vault.add(alice, 'letters', Buffer.from('harmless'))
 }
 
+/** The files of the vault that hold a text. */
+function filesWith(searched: string): string[] {
+  const path = join(folder.path, 'vault')
+  return readdirSync(path).filter((name) => readFileSync(join(path, name)).includes(searched))
+}
+
 async function run(args: string[], env: Record<string, string> = {}): Promise<{ code: number; lines: string[] }> {
   const lines: string[] = []
   const serverEnv = readEnv({ DATA_DIR: folder.path, ...env }, 'vault', false)
@@ -54,7 +64,7 @@ async function run(args: string[], env: Record<string, string> = {}): Promise<{ 
 describe('a takedown', () => {
   it('removes the entries of all users, content, counters and pin, and nothing else', async () => {
     await fill()
-    expect(takeDown(inside, cid, false)).toEqual({ entryCount: 3, userCount: 2 })
+    expect(takeDown(inside, cid, false)).toEqual({ entryCount: 3, userCount: 2, isOutOfFile: true })
     expect(inside.index.find(alice, 'letters').map(({ byteCount }) => byteCount)).toEqual([8])
     expect(inside.index.find(alice, 'copies')).toEqual([])
     expect(inside.index.usage(alice)).toEqual({ byteCount: 8, entryCount: 1 })
@@ -64,17 +74,6 @@ describe('a takedown', () => {
     expect(await inside.outbox?.settle([cid])).toBe(true)
     expect(node.pins.has(cid)).toBe(false)
     expect(node.pins.size).toBe(1)
-  })
-
-  it('leaves no byte of the content in the files', async () => {
-    await fill()
-    const found = () =>
-      readdirSync(join(folder.path, 'vault')).filter((name) =>
-        readFileSync(join(folder.path, 'vault', name)).includes(text)
-      )
-    expect(found()).not.toEqual([])
-    takeDown(inside, cid, false)
-    expect(found()).toEqual([])
   })
 
   it.each([
@@ -111,6 +110,99 @@ describe('a takedown', () => {
 })
 
 describe('vault takedown', () => {
+  it('leaves no byte of the content in the files', async () => {
+    await fill()
+    expect(filesWith(text)).not.toEqual([])
+    await run(['takedown', cid])
+    expect(filesWith(text)).toEqual([])
+  })
+
+  it('leaves no byte of what its owner deleted before', async () => {
+    const { id } = await inside.vault.add(alice, 'letters', Buffer.alloc(20_000, text))
+    inside.database.pragma('wal_checkpoint(TRUNCATE)')
+    await inside.vault.remove(alice, 'letters', id)
+    expect(await run(['takedown', id])).toEqual({
+      code: 1,
+      lines: [`No entry has the content ${id}.`, 'This vault did not pin it.']
+    })
+    expect(filesWith(text)).toEqual([])
+  })
+
+  it('leaves no byte of what its owner deleted before while it was damaged', async () => {
+    const { id } = await inside.vault.add(alice, 'letters', Buffer.alloc(300_000, text))
+    inside.database.prepare("UPDATE blocks SET bytes = x'00' WHERE cid = ?").run(id)
+    await inside.vault.remove(alice, 'letters', id)
+    expect((await run(['takedown', id])).code).toBe(1)
+    expect(filesWith(text)).toEqual([])
+  })
+
+  it('leaves no byte of a document that a running server saw edited', async () => {
+    const servers = new ServerProcesses({
+      DATA_DIR: folder.path,
+      SERVICE_URL: 'https://vault.example',
+      LOG_LEVEL: 'warn'
+    })
+    try {
+      const { url } = await servers.start({}, [], 'vault')
+      const { accessToken } = await logIn(url, walletOf(1), 'vault.example')
+      const headers = { Authorization: `DIDAuth ${accessToken}` }
+      // Both versions begin with the same leaf.
+      const draft = text.repeat(10_000)
+      const ids: string[] = []
+      for (const version of ['first', 'last']) {
+        const { text: answer } = await post(`${url}/letters`, { content: draft + version }, headers)
+        ids.push((JSON.parse(answer) as { id: string }).id)
+      }
+      expect((await fetch(`${url}/letters/${ids[0]!}`, { method: 'DELETE', headers })).status).toBe(200)
+      expect(filesWith(text)).not.toEqual([])
+      expect((await run(['takedown', ids[1]!])).code).toBe(0)
+      expect(filesWith(text)).toEqual([])
+    } finally {
+      await servers.killAll()
+    }
+  }, 20_000)
+
+  it('says that bytes may be left while something reads the files, and removes them afterwards', async () => {
+    await fill()
+    const reader = openDatabase(join(folder.path, 'vault', 'vault.db'))
+    reader.exec('BEGIN')
+    reader.prepare('SELECT count(*) FROM entries').get()
+    expect(await run(['takedown', cid])).toEqual({
+      code: 1,
+      lines: [
+        'Removed 3 entries of 2 users.',
+        'Its bytes may be left in vault.db and vault.db-wal, because something reads them for long: run this again later.',
+        'Its pin stays until there is an IPFS node again: IPFS_API_URL is not given.'
+      ]
+    })
+    expect(filesWith(text)).not.toEqual([])
+    reader.close()
+    expect((await run(['takedown', cid])).lines).toEqual([
+      `No entry has the content ${cid}.`,
+      'Its pin stays until there is an IPFS node again: IPFS_API_URL is not given.'
+    ])
+    expect(filesWith(text)).toEqual([])
+  })
+
+  it('says that parts may be left while other content is damaged, and removes them afterwards', async () => {
+    const bytes = Buffer.alloc(300_000, 'z')
+    const { id } = await inside.vault.add(alice, 'letters', Buffer.alloc(300_000, text))
+    const other = await inside.vault.add(bob, 'letters', bytes)
+    inside.database.prepare("UPDATE blocks SET bytes = x'00' WHERE cid IN (?, ?)").run(id, other.id)
+    const { code, lines } = await run(['takedown', id])
+    expect([code, ...lines]).toEqual([
+      1,
+      'Removed 1 entry of 1 user.',
+      'Parts of it may be left in vault.db while other content is damaged: run vault reconcile, then this again.',
+      'Its pin stays until there is an IPFS node again: IPFS_API_URL is not given.'
+    ])
+    expect(filesWith(text)).not.toEqual([])
+    inside.contents.repair(contentOf(bytes))
+    expect((await run(['takedown', id])).lines).toHaveLength(2)
+    expect(filesWith(text)).toEqual([])
+    expect(inside.contents.read(other.id)?.length).toBe(300_000)
+  })
+
   it('says how much it removed, and that the pin waits while the node is away', async () => {
     await fill()
     expect(await run(['takedown', cid], { IPFS_API_URL: await deadRpcUrl() })).toEqual({
@@ -159,6 +251,31 @@ describe('vault takedown', () => {
     })
     expect([...faulty.pins]).toEqual([])
     await faulty.stop()
+  })
+
+  it('names a pin that the node has and this vault does not know of, and ends with 1', async () => {
+    await fill()
+    const faulty = await startFaultyNode()
+    const env = { IPFS_API_URL: faulty.url }
+    inside.database.exec('DELETE FROM vault_pins')
+    faulty.pins.add(cid)
+    const pin = `It is pinned on the IPFS node, but not by this vault as far as it knows: ipfs pin rm ${cid}`
+    expect(await run(['takedown', cid, '--dry-run'], env)).toEqual({
+      code: 1,
+      lines: ['Would remove 3 entries of 2 users.', pin]
+    })
+    expect(await run(['takedown', cid], env)).toEqual({ code: 1, lines: ['Removed 3 entries of 2 users.', pin] })
+    expect([...faulty.pins]).toEqual([cid])
+    faulty.pins.clear()
+    expect((await run(['takedown', cid], env)).lines[1]).toBe('It is not pinned on the IPFS node.')
+    await faulty.stop()
+    expect(await run(['takedown', cid], env)).toEqual({
+      code: 1,
+      lines: [
+        `No entry has the content ${cid}.`,
+        'This vault did not pin it as far as it knows; the IPFS node could not be asked: IPFS node unavailable, try again'
+      ]
+    })
   })
 
   it('keeps the pin in mind when no node is configured', async () => {

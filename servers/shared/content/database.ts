@@ -11,6 +11,8 @@ const MAX_LOG_BYTES = 16_777_216
 export interface DatabaseOptions {
   /** `FULL`, the default: a commit survives the loss of power; `NORMAL`: the end of the process, which is cheaper. */
   synchronous?: 'FULL' | 'NORMAL'
+  /** Whether what is removed is overwritten: else SQLite leaves it in the file until its place is used again. Default false. */
+  secureDelete?: boolean
 }
 
 /**
@@ -19,12 +21,16 @@ export interface DatabaseOptions {
  *
  * @throws StartError when it cannot be used
  */
-export function openDatabase(file: string, { synchronous = 'FULL' }: DatabaseOptions = {}): SqliteFile {
+export function openDatabase(
+  file: string,
+  { synchronous = 'FULL', secureDelete = false }: DatabaseOptions = {}
+): SqliteFile {
   return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     // The library knows as much of better-sqlite3 as it uses itself.
     const database = openSqliteDatabase(file, synchronous) as SqliteFile
     database.pragma('cache_size = -65536')
+    database.pragma(`secure_delete = ${secureDelete ? 'ON' : 'OFF'}`)
     // A large write makes the log of changes long; it gives the disk back once they are in the file.
     database.pragma(`journal_size_limit = ${MAX_LOG_BYTES}`)
     return database

@@ -13,7 +13,7 @@ export function ipfsFailure(error: unknown): ServerError {
   return new ServerError(failureCode(error), { cause: reasonOf(error) })
 }
 
-/** Whether a node refused to take off a pin because there is none: js-ipfs and Kubo say it in words of their own. */
+/** Whether a node refused to take off or to list a pin because there is none: js-ipfs and Kubo say it in words of their own. */
 export function isNotPinned(error: unknown): boolean {
   return statusOf(error) === 500 && /not pinned|pinned indirectly/.test(String(fieldOf(error, 'message')))
 }

@@ -1,5 +1,6 @@
 import { contentOf } from '../content/content-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
+import { endpointOf, type IpfsEndpoint } from './ipfs-endpoint.js'
 import { ipfsFailure, isNotPinned } from './ipfs-failure.js'
 import type { IpfsNode } from './ipfs-node.js'
 import { ServerError } from '../http/server-error.js'
@@ -38,12 +39,12 @@ interface IpfsClient {
   cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>
   pin: {
     rm(cid: string, options: CallOptions): Promise<Cid | undefined>
-    ls(options: CallOptions & { type: 'recursive' }): AsyncIterable<{ cid: Cid }>
+    ls(options: CallOptions & { type: 'recursive'; paths?: string }): AsyncIterable<{ cid: Cid }>
   }
   version(options: CallOptions): Promise<{ version?: unknown }>
 }
 
-type MakeClient = (endpoint: ReturnType<typeof endpointOf>) => IpfsClient
+type MakeClient = (endpoint: IpfsEndpoint) => IpfsClient
 
 let loading: Promise<MakeClient> | undefined
 
@@ -120,6 +121,18 @@ export function ipfsHttpNode(
         assertSame(contentOf(bytes).cid, cid)
         return bytes
       }),
+    isPinned: (cid) =>
+      ask(SHORT_ANSWER_BYTES, async (client, { signal }) => {
+        try {
+          for await (const pin of client.pin.ls({ type: 'recursive', paths: cid, signal })) {
+            assertSame(pin.cid, cid)
+            return true
+          }
+        } catch (error) {
+          if (!isNotPinned(error)) throw error
+        }
+        return false
+      }),
     listPins: () =>
       ask(SHORT_ANSWER_BYTES, async (client, call) => {
         call.endAfter(listMilliseconds)
@@ -149,19 +162,6 @@ export function ipfsHttpNode(
       for (const call of calls) call.end('ERR_NODE_AWAY')
     }
   }
-}
-
-/** The user apart from the URL: `fetch` refuses URLs that hold one, and quotes them whole. */
-function endpointOf(text: string): { url: string; headers: Readonly<Record<string, string>> } {
-  const url = new URL(text)
-  const { username, password } = url
-  url.username = ''
-  url.password = ''
-  const headers = { 'Accept-Encoding': 'identity' }
-  const withoutSlash = url.href.replace(/\/+$/, '')
-  if (username === '') return { url: withoutSlash, headers }
-  const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')
-  return { url: withoutSlash, headers: { ...headers, Authorization: `Basic ${basic}` } }
 }
 
 /** Once for all nodes. */

@@ -17,6 +17,8 @@ export interface IpfsNode {
    * @throws ServerError as `add`; also ERR_NODE_SLOW for what the node does not have, because it looks without end
    */
   read(cid: string, maxBytes: number): Promise<Uint8Array>
+  /** Whether content is pinned there, by whomever. @throws ServerError as `add` */
+  isPinned(cid: string): Promise<boolean>
   /** The cids of everything that is pinned there, also by others. @throws ServerError as `add` */
   listPins(): Promise<ReadonlySet<string>>
   /** Resolves when the node answers. @throws ServerError as `add` */

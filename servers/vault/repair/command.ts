@@ -9,11 +9,10 @@ import { GroupCommit } from '../../shared/content/group-commit.js'
 import { ipfsHttpNode } from '../../shared/ipfs/ipfs-http-node.js'
 import type { ServerEnv } from '../../shared/environment/read-env.js'
 import { StartError } from '../../shared/environment/start-error.js'
-import { counted } from './finding.js'
 import { PinIntents } from '../pins/pin-intents.js'
 import { PinOutbox } from '../pins/pin-outbox.js'
 import { reconcile, type ReconcileParts } from './reconcile.js'
-import { takeDown } from './takedown.js'
+import { runTakedown } from './run-takedown.js'
 import { VaultIndex } from '../vault-index.js'
 
 const USAGE = `usage: express-did-auth vault reconcile [--dry-run]
@@ -46,30 +45,10 @@ export async function runVaultCommand(
   return 2
 }
 
-async function runTakedown(parts: Parts, cid: string, isDryRun: boolean, out: (line: string) => void): Promise<number> {
-  const { entryCount, userCount } = takeDown(parts, cid, isDryRun)
-  if (entryCount === 0) out(`No entry has the content ${cid}.`)
-  else
-    out(
-      `${isDryRun ? 'Would remove' : 'Removed'} ${counted(entryCount, 'entry', 'entries')} of ${counted(userCount, 'user')}.`
-    )
-  out(await pinSentence(parts, cid, isDryRun))
-  return entryCount === 0 ? 1 : 0
-}
-
-async function pinSentence({ intents, outbox }: Parts, cid: string, isDryRun: boolean): Promise<string> {
-  const intent = intents.find(cid)
-  if (intent === undefined) return 'This vault did not pin it.'
-  if (isDryRun) return intent.state === 'unpin' ? 'Its pin is still to be taken off.' : 'Its pin would be taken off.'
-  if (outbox === undefined) return 'Its pin stays until there is an IPFS node again: IPFS_API_URL is not given.'
-  if (await outbox.settle([cid])) return 'Its pin is taken off the IPFS node.'
-  return 'Its pin is still to be taken off: the server does so when the IPFS node answers.'
-}
-
 async function withVault(env: ServerEnv, use: (parts: Parts) => Promise<number>): Promise<number> {
   const file = join(dataFolder(env), 'vault.db')
   if (!existsSync(file)) throw new StartError(`There is no vault in ${file} (DATA_DIR)`)
-  const database = openDatabase(file)
+  const database = openDatabase(file, { secureDelete: true })
   const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
   let outbox: PinOutbox | undefined
   try {

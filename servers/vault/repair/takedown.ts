@@ -14,6 +14,8 @@ export interface TakedownParts {
 export interface Takedown {
   entryCount: number
   userCount: number
+  /** Whether no byte of it is kept any more, but what other content shares. */
+  isOutOfFile: boolean
 }
 
 const COUNT = `
@@ -25,27 +27,27 @@ const UNCOUNT = `
   WHERE owners.id = gone.owner`
 
 /**
- * Removes content from the entries of everybody, with its bytes and its pin, in one transaction; its pin also
- * where no entry has it any more. Its owners may store it anew.
+ * Removes content from the entries of everybody, with its bytes and its pin, in one transaction; its pin, and blocks
+ * that it left, also where no entry has it any more. Its owners may store it anew.
+ *
+ * What is removed is overwritten when the database has `secureDelete`; the log of changes has it until it is truncated.
  */
 export function takeDown({ database, contents, intents }: TakedownParts, cid: string, isDryRun: boolean): Takedown {
-  const count = database.prepare<[string], Takedown>(COUNT)
+  const count = database.prepare<[string], Omit<Takedown, 'isOutOfFile'>>(COUNT)
   const none = { entryCount: 0, userCount: 0 }
-  if (isDryRun) return count.get(cid) ?? none
-  // What is removed is overwritten as well: SQLite would leave it in the file until its place is used again.
-  database.pragma('secure_delete = ON')
+  if (isDryRun) return { ...(count.get(cid) ?? none), isOutOfFile: true }
   const remove = database.transaction(() => {
     const found = count.get(cid) ?? none
     // Also what no entry has: a pin may have outlived its entries.
     intents.unwant(cid)
-    if (found.entryCount === 0) return { found, isAllGone: true }
+    // What was removed while it was damaged may have left blocks that nothing uses.
+    if (found.entryCount === 0) return { found, isAllGone: false }
     database.prepare<[string]>(UNCOUNT).run(cid)
     database.prepare<[string]>('DELETE FROM entries WHERE cid = ?').run(cid)
     return { found, isAllGone: contents.remove(cid) }
   })
   const { found, isAllGone } = remove.immediate()
-  if (!isAllGone) recountBlocks(database, 'SELECT DISTINCT cid FROM entries', false)
-  // So that the bytes leave the log of changes too. A reader may be in the way; then it happens with the next checkpoint.
-  if (found.entryCount > 0) database.pragma('wal_checkpoint(TRUNCATE)')
-  return found
+  // Where other content cannot be read, nobody knows whether it shares what is left: that stays.
+  const isOutOfFile = isAllGone || recountBlocks(database, 'SELECT DISTINCT cid FROM entries', false).unreadable === 0
+  return { ...found, isOutOfFile }
 }
