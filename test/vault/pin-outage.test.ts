@@ -44,6 +44,12 @@ async function pass(seconds: number, step = 1): Promise<void> {
   }
 }
 
+/** The process ends, and another one opens the file. */
+async function restart(): Promise<void> {
+  await one.close()
+  one = testOutbox(join(folder.path, 'vault.db'), node)
+}
+
 const events = (): unknown[] => one.log.map(({ event }) => event)
 
 describe('a node that is away', () => {
@@ -252,6 +258,97 @@ describe('a failure of one cid', () => {
     one.outbox.start()
     await pass(10)
     expect([...node.pins].sort()).toEqual(['a', 'b'])
+  })
+})
+
+describe('a process that starts', () => {
+  /** One that failed so often that it waits for almost an hour. */
+  async function failOften(cid: string): Promise<void> {
+    node.fault = () => 'ERR_NODE_NONSENSE'
+    want(cid)
+    await one.outbox.settle([cid])
+    one.change((intents) => {
+      const inAnHour = Math.floor(Date.now() / 1_000) + 3_599
+      for (let more = 0; more < 11; more += 1) intents.postpone(intents.find(cid)!, inAnHour)
+    })
+    node.fault = () => undefined
+  }
+
+  it('tries at once what failed before and waits for its next try', async () => {
+    await failOften('a')
+    await restart()
+    expect(node.calls).toEqual(['add a'])
+    one.outbox.start()
+    await settleDown()
+    expect(node.calls).toEqual(['add a', 'add a'])
+    expect(one.intents.find('a')?.state).toBe('pinned')
+  })
+
+  it('lets it wait as long as before when it fails again', async () => {
+    await failOften('a')
+    await restart()
+    node.fault = () => 'ERR_NODE_NONSENSE'
+    one.outbox.start()
+    await pass(3_590, 10)
+    expect(node.calls).toEqual(['add a', 'add a'])
+    node.fault = () => undefined
+    await pass(20)
+    expect([...node.pins]).toEqual(['a'])
+  })
+
+  it('leaves the minute alone after which a doubtful call is made once more', async () => {
+    node.fault = () => 'ERR_NODE_NONSENSE'
+    want('a')
+    await one.outbox.settle(['a'])
+    node.fault = () => undefined
+    unwant('a')
+    await one.outbox.settle(['a'])
+    expect(node.calls).toEqual(['add a', 'unpin a'])
+    for (let time = 0; time < 5; time += 1) {
+      await restart()
+      one.outbox.start()
+      await pass(10)
+    }
+    expect(node.calls).toEqual(['add a', 'unpin a'])
+    node.pins.add('a')
+    await pass(20)
+    expect(node.calls).toEqual(['add a', 'unpin a', 'unpin a'])
+    expect([...node.pins]).toEqual([])
+    expect(one.intents.find('a')).toBeUndefined()
+  })
+
+  it('does no harm beside others that start: each calls once at most', async () => {
+    await failOften('a')
+    const others = [1, 2, 3].map(() => testOutbox(join(folder.path, 'vault.db'), node))
+    for (const { outbox } of [one, ...others]) outbox.start()
+    await settleDown()
+    expect(node.calls.length).toBeLessThanOrEqual(1 + 4)
+    expect([...node.pins]).toEqual(['a'])
+    expect(one.intents.find('a')).toMatchObject({ state: 'pinned', attempts: 0, retryAtSeconds: 0 })
+    for (const { close } of others) await close()
+  })
+
+  it('does not shorten the minute of doubt when it fails where another succeeded', async () => {
+    node.fault = () => 'ERR_NODE_NONSENSE'
+    want('a')
+    await one.outbox.settle(['a'])
+    node.fault = () => undefined
+    unwant('a')
+    node.isHolding = true
+    one.outbox.start()
+    const other = testOutbox(join(folder.path, 'vault.db'), node)
+    other.outbox.start()
+    const [well, ill] = [await node.heldCall('unpin', 'a'), await node.heldCall('unpin', 'a')]
+    well.finish()
+    await settleDown()
+    ill.fail('ERR_NODE_NONSENSE')
+    node.isHolding = false
+    await pass(50)
+    expect(node.calls).toEqual(['add a', 'unpin a', 'unpin a'])
+    await other.close()
+    node.pins.add('a')
+    await pass(20)
+    expect([...node.pins]).toEqual([])
   })
 })
 

@@ -158,7 +158,10 @@ describe('reconcile', () => {
     inside = open()
     await expectRepair(
       { 3: 'pins: 4 contents to pin, no contents to unpin' },
-      { 3: 'pins: 4 contents to pin, no contents to unpin' }
+      {
+        3: 'pins: 4 contents to pin, no contents to unpin',
+        4: 'IPFS node: has all that was pinned before, 4 contents still to pin, no pins of others left alone'
+      }
     )
     expect(node.pins.size).toBe(4)
   })
@@ -217,6 +220,47 @@ describe('reconcile', () => {
     inside.database.prepare('UPDATE vault_pins SET retry_at_seconds = 0').run()
     expect((await run()).isInOrder).toBe(true)
     expect(node.pins.size).toBe(5)
+  })
+
+  it('tries at once what failed and waits for its next try; with --dry-run it only says so', async () => {
+    node.fault = (verb) => (verb === 'add' ? 'ERR_NODE_NONSENSE' : undefined)
+    await fill()
+    inside.database.prepare('UPDATE vault_pins SET retry_at_seconds = unixepoch() + 3600').run()
+    node.fault = () => undefined
+    const before = dumpOf(inside.database)
+    const found = {
+      4: 'IPFS node: has all that was pinned before, 4 contents still to pin, no pins of others left alone'
+    }
+    expect(await run(true)).toEqual({ isInOrder: false, lines: reportWith({ ...found, 5: 'outbox: 4 pins pending' }) })
+    expect([dumpOf(inside.database), node.pins.size]).toEqual([before, 0])
+    expect(await run()).toEqual({ isInOrder: true, lines: reportWith(found) })
+    expect(node.pins.size).toBe(4)
+    expect(await run()).toEqual({ isInOrder: true, lines: whole })
+  })
+
+  it('says what is lost and what is still to pin, and tries once what fails again', async () => {
+    const { one, two } = await fill()
+    node.pins.delete(two)
+    node.fault = (verb) => (verb === 'add' ? 'ERR_NODE_NONSENSE' : undefined)
+    inside.database.prepare("UPDATE vault_pins SET state = 'pin' WHERE cid = ?").run(one)
+    node.pins.delete(one)
+    const calls = node.calls.length
+    const expected = reportWith({
+      4: 'IPFS node: 1 pin lost, to pin again, 1 content still to pin, no pins of others left alone',
+      5: 'outbox: 2 pins pending'
+    })
+    expect(await run()).toEqual({ isInOrder: false, lines: expected })
+    expect(node.calls.slice(calls)).toEqual(['ping', `add ${one}`, `add ${two}`])
+  })
+
+  it('does not cut short the minute after which a doubtful pin is made once more', async () => {
+    const { one } = await fill()
+    inside.database.prepare("UPDATE vault_pins SET state = 'pin', is_doubtful = 1 WHERE cid = ?").run(one)
+    for (const calls of [['ping', `add ${one}`], ['ping']]) {
+      const before = node.calls.length
+      expect(await run()).toEqual({ isInOrder: false, lines: reportWith({ 5: 'outbox: 1 pin pending' }) })
+      expect(node.calls.slice(before)).toEqual(calls)
+    }
   })
 
   it('leaves to the server what it wants while the outbox drains', async () => {

@@ -46,6 +46,7 @@ export class PinIntents {
   readonly #finishUnpin
   readonly #finishLater
   readonly #postpone
+  readonly #makeDue
   readonly #unpinAgain
   readonly #pinAgain
 
@@ -93,8 +94,15 @@ export class PinIntents {
       `UPDATE vault_pins SET is_doubtful = 0, attempts = 0, retry_at_seconds = ?
        WHERE revision = ? AND is_doubtful = 1 AND state <> 'pinned'`
     )
-    this.#postpone = database.prepare<[number, number]>(
-      "UPDATE vault_pins SET attempts = attempts + 1, retry_at_seconds = ? WHERE revision = ? AND state <> 'pinned'"
+    // Who failed where another process succeeded does not shorten the minute of doubt.
+    this.#postpone = database.prepare<[number, number, 0 | 1]>(
+      `UPDATE vault_pins SET attempts = attempts + 1, retry_at_seconds = ?
+       WHERE revision = ? AND is_doubtful = ? AND state <> 'pinned'`
+    )
+    // Who waits for the minute of doubt has not failed since.
+    this.#makeDue = database.prepare<{ nowSeconds: number }>(
+      `UPDATE vault_pins SET retry_at_seconds = @nowSeconds
+       WHERE state <> 'pinned' AND retry_at_seconds > @nowSeconds AND attempts > 0`
     )
     this.#unpinAgain = database.prepare<[string]>("INSERT OR IGNORE INTO vault_pins (cid, state) VALUES (?, 'unpin')")
     this.#pinAgain = database.prepare<[string]>(
@@ -103,11 +111,12 @@ export class PinIntents {
   }
 
   /**
-   * From now on, what is still open of what was wanted so far counts as asked of the node: a process that was killed may
-   * have asked, and the node may carry it out yet.
+   * A process begins. From now on, what is still open of what was wanted so far counts as asked of the node: a process
+   * that was killed may have asked, and the node may carry it out yet. What waits after a failure is due.
    */
-  doubtOpen(): void {
+  async takeOver(nowSeconds: number): Promise<void> {
     this.#doubtfulUntil = this.lastRevision()
+    await this.makeDue(nowSeconds)
   }
 
   /** In the caller's transaction: an entry has this content, so it is to be pinned. */
@@ -170,7 +179,15 @@ export class PinIntents {
   }
 
   /** Notes that an intent failed, unless there was a change of mind meanwhile. */
-  postpone({ revision }: PinIntent, retryAtSeconds: number): void {
-    this.#postpone.run(retryAtSeconds, revision)
+  postpone({ revision, isDoubtful }: PinIntent, retryAtSeconds: number): void {
+    this.#postpone.run(retryAtSeconds, revision, isDoubtful)
+  }
+
+  /**
+   * What failed and waits to be tried again is due now: whoever mended the cause does not wait as well. How often it
+   * failed is still known, so that it waits as long as before when it fails again.
+   */
+  async makeDue(nowSeconds: number): Promise<void> {
+    await this.commit(() => this.#makeDue.run({ nowSeconds }))
   }
 }

@@ -80,17 +80,17 @@ export class PinOutbox {
     }
   }
 
-  /** Carries out what is left from before, and from then on what fails or another process leaves. */
+  /** Carries out what is left from before, also what waits, and from then on what fails or another process leaves. */
   start(): void {
-    try {
-      this.#parts.intents.doubtOpen()
-    } catch (error) {
-      this.#fail(error)
-    }
-    this.#timer = setInterval(() => {
+    const { intents, nowSeconds } = this.#parts
+    const pump = (): void => {
       this.#pump()
-    }, LOOK_MILLISECONDS).unref()
-    this.#pump()
+    }
+    this.#timer = setInterval(pump, LOOK_MILLISECONDS).unref()
+    pump()
+    intents.takeOver(nowSeconds()).then(pump, (error: unknown) => {
+      this.#fail(error)
+    })
   }
 
   /** Waits until nothing is due, the node is away, or the time is over. */

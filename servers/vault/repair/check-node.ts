@@ -18,6 +18,13 @@ export async function checkNode(parts: PinCheckParts): Promise<Finding> {
     for (const cid of onNode) {
       if (wasOurs.get(cid) === undefined && intents.find(cid) === undefined) others += 1
     }
+    const stillToPin = database
+      .prepare<[], string>(
+        "SELECT cid FROM vault_pins JOIN pins_before USING (cid, revision, state) WHERE state = 'pin'"
+      )
+      .pluck()
+      .all()
+      .filter((cid) => !onNode.has(cid)).length
     const known = "SELECT cid FROM pins_before WHERE cid > ? AND state = 'pinned' ORDER BY cid LIMIT ?"
     const unchanged = database.prepare<[string]>(
       "SELECT 1 FROM vault_pins JOIN pins_before USING (cid, revision, state) WHERE cid = ? AND state = 'pinned'"
@@ -31,7 +38,12 @@ export async function checkNode(parts: PinCheckParts): Promise<Finding> {
       },
       isMissing
     )
-    const text = `IPFS node: ${missing === 0 ? 'has all pins of this vault' : `${counted(missing, 'pin')} lost, to pin again`}, ${counted(others, 'pin')} of others left alone`
+    const hasAll = stillToPin === 0 ? 'has all pins of this vault' : 'has all that was pinned before'
+    const text = [
+      `IPFS node: ${missing === 0 ? hasAll : `${counted(missing, 'pin')} lost, to pin again`}`,
+      ...(stillToPin > 0 ? [`${counted(stillToPin, 'content')} still to pin`] : []),
+      `${counted(others, 'pin')} of others left alone`
+    ].join(', ')
     return { text, repairs: missing, faults: 0 }
   } catch (error) {
     if (!(error instanceof ServerError)) throw error

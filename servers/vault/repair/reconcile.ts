@@ -53,6 +53,7 @@ async function drain({ intents, outbox, isDryRun }: ReconcileParts): Promise<Fin
     pending = intents.countOpen(now)
   }
   if (outbox !== undefined && !isDryRun) {
+    await intents.makeDue(Math.floor(Date.now() / 1_000))
     for (let before = Infinity; pending > 0 && pending < before;) {
       before = pending
       await outbox.drain(DRAIN_MILLISECONDS)
