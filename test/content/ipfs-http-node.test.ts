@@ -140,6 +140,12 @@ describe('ipfsHttpNode', () => {
     expect([...faulty.pins]).toEqual([ten.cid])
   })
 
+  it('sends a password that has no user', async () => {
+    const { faulty, node } = await start({ credentials: ':p@ss' }, ':p%40ss@')
+    await node.add(ten.cid, ten.bytes)
+    expect([...faulty.pins]).toEqual([ten.cid])
+  })
+
   it('shows user and password in no error', async () => {
     const { faulty, node } = await start({ credentials: 'me:right' }, 'me:s3cret@')
     const errors: unknown[] = []

@@ -12,7 +12,7 @@ export function endpointOf(text: string): IpfsEndpoint {
   url.password = ''
   const headers = { 'Accept-Encoding': 'identity' }
   const withoutSlash = url.href.replace(/\/+$/, '')
-  if (username === '') return { url: withoutSlash, headers }
+  if (username + password === '') return { url: withoutSlash, headers }
   const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')
   return { url: withoutSlash, headers: { ...headers, Authorization: `Basic ${basic}` } }
 }
