@@ -56,10 +56,12 @@ describe('UploadRoom', () => {
 describe('readBytes', () => {
   let server: Server
   let room: UploadRoom
+  let now: number
   const sockets: Socket[] = []
 
   beforeEach(async () => {
-    room = new UploadRoom({ maxBytes })
+    now = 0
+    room = new UploadRoom({ maxBytes, nowMilliseconds: () => now })
     server = createServer((req, res) => {
       const bound = Number(req.headers['x-bound'] ?? 8 * maxBytes)
       const holder = String(req.headers['x-holder'])
@@ -86,7 +88,7 @@ describe('readBytes', () => {
     const answer = new Promise<string>((resolve) => {
       socket.on('data', (data) => {
         const line = String(data).trim().split('\r\n').at(-1)
-        if (line === 'ERR_BUSY' || line?.startsWith('got') === true) resolve(line)
+        if (line?.startsWith('ERR_') === true || line?.startsWith('got') === true) resolve(line)
       })
     })
     return { socket, answer }
@@ -124,5 +126,29 @@ describe('readBytes', () => {
     expect(seen).toEqual([counted])
     socket.destroy()
     await until(() => room.bytes === 0)
+  })
+
+  it('answers ERR_BUSY to uploads that come no further, when others need their room', async () => {
+    const slow = ['a', 'b', 'c', 'd'].map((holder) =>
+      send(`X-Holder: ${holder}\r\nContent-Length: 262144`, 'a'.repeat(262_143))
+    )
+    await until(() => room.bytes === 4 * 262_143)
+    const another = () => send('X-Holder: e\r\nContent-Length: 100000', 'a'.repeat(100_000)).answer
+    expect(await another()).toBe('ERR_BUSY')
+    now = 5_001
+    expect(await another()).toBe('got 100000')
+    expect(await Promise.race(slow.map(({ answer }) => answer))).toBe('ERR_BUSY')
+    expect(room.bytes).toBe(3 * 262_143)
+    // What comes of the one that was ended is dropped, and the others go on.
+    for (const { socket } of slow) socket.write('a')
+    const answers = await Promise.all(slow.map(({ answer }) => answer))
+    expect(answers.toSorted()).toEqual(['ERR_BUSY', 'got 262144', 'got 262144', 'got 262144'])
+    expect(room.bytes).toBe(0)
+  })
+
+  it('refuses a body that no buffer can hold: it threw in a listener, which ended the process', async () => {
+    const { answer } = send(`X-Bound: ${2 ** 53 - 1}\r\nContent-Length: ${2 ** 53 - 1}`, 'a')
+    expect(await answer).toBe('ERR_OUT_OF_RANGE')
+    expect(room.bytes).toBe(0)
   })
 })

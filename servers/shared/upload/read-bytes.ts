@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { ArrivingBody } from './arriving-body.js'
+import { ArrivingUpload } from './arriving-upload.js'
 import { uploadRoom, type UploadRoom } from './upload-room.js'
 
 /** Content types of JSON, `application/json` and `application/<anything>+json`. */
@@ -18,7 +19,8 @@ export interface ReadingRoom {
  * together; a short body needs no room.
  *
  * @param tooLarge - makes the error for a longer body
- * @throws DidAuthError ERR_BUSY when there is no room; ERR_JSON when the client goes away in the middle: nobody reads that
+ * @throws DidAuthError ERR_BUSY when there is no room, or others need it that come faster; ERR_JSON when the client goes
+ * away in the middle: nobody reads that; RangeError when no buffer can be so large
  */
 export function readBytes(
   req: IncomingMessage,
@@ -32,16 +34,30 @@ export function readBytes(
     const isSmall = room.isSmall(Math.min(maxBytes, length === undefined ? maxBytes : announcedBytes))
     const body = new ArrivingBody(announcedBytes)
     let isRefused = false
-    const giveBack = (): void => {
-      if (!isSmall) room.give(body.size, holder)
-    }
     // The rest is read and dropped: a connection that is cut under a client's hands may swallow the answer.
     const refuse = (error: Error): void => {
       if (isRefused) return
       isRefused = true
-      giveBack()
+      room.leave(upload)
       body.drop()
       reject(error)
+    }
+    const upload = new ArrivingUpload(holder, () => {
+      refuse(new DidAuthError('ERR_BUSY'))
+    })
+    const add = (chunk: Buffer): void => {
+      if (body.size + chunk.length > maxBytes) refuse(tooLarge())
+      else if (!isSmall && !room.admit(upload, chunk.length)) refuse(new DidAuthError('ERR_BUSY'))
+      else body.add(chunk)
+    }
+    /** What a listener throws would end the process. */
+    const orRefuse = (work: () => void): void => {
+      if (isRefused) return
+      try {
+        work()
+      } catch (error) {
+        refuse(error as Error)
+      }
     }
     const onBroken = (): void => {
       if (!req.readableEnded) refuse(new DidAuthError('ERR_JSON'))
@@ -50,15 +66,15 @@ export function readBytes(
     if (req.destroyed || req.readableEnded) refuse(new DidAuthError('ERR_JSON'))
     else if (announcedBytes > maxBytes) refuse(tooLarge())
     req.on('data', (chunk: Buffer) => {
-      if (isRefused) return
-      if (body.size + chunk.length > maxBytes) refuse(tooLarge())
-      else if (!isSmall && !room.take(chunk.length, holder)) refuse(new DidAuthError('ERR_BUSY'))
-      else body.add(chunk)
+      orRefuse(() => {
+        add(chunk)
+      })
     })
     req.on('end', () => {
-      if (isRefused) return
-      giveBack()
-      resolve(body.whole())
+      orRefuse(() => {
+        resolve(body.whole())
+        room.leave(upload)
+      })
     })
     req.on('error', onBroken)
     req.on('close', onBroken)
