@@ -7,13 +7,14 @@ import type { FileStore } from './file-store.js'
 import type { MemoryFile, MemoryFiles } from './memory-files.js'
 import { PostingFiles } from './posting-files.js'
 import { answerOf } from './relay-answer.js'
+import { restoreFile } from './restore-files.js'
 
 export interface FileRelayParts {
   maxBytesPerDid: number
   maxMemoryBytes: number
   memory: MemoryFiles
   store: FileStore
-  /** Resolves when what is left of the time before a restart is in memory again. */
+  /** Ends when what is left of the time before a restart is in memory again; until then, a file may still be in the store. */
   restored: Promise<void>
   clock: Clock
   /** Where what is posted counts until it is stored. */
@@ -30,9 +31,14 @@ export interface RelayFile {
 export class FileRelay {
   readonly #parts: FileRelayParts
   readonly #posting = new PostingFiles()
+  #isRestoring = true
 
   constructor(parts: FileRelayParts) {
     this.#parts = parts
+    const stop = (): void => {
+      this.#isRestoring = false
+    }
+    parts.restored.then(stop, stop)
   }
 
   /**
@@ -61,15 +67,15 @@ export class FileRelay {
   }
 
   /**
-   * The whole answer to a GET, as it is sent.
+   * The whole answer to a GET, as it is sent. It is in memory now.
    *
    * @param name - whatever the path holds
    * @throws ServerError ERR_NOT_FOUND
    */
-  async find(name: string): Promise<Buffer> {
-    const { memory, restored, clock } = this.#parts
-    const look = (): Buffer | undefined => memory.find(name, clock.nowSeconds())
-    const answer = look() ?? (await restored.then(look))
+  find(name: string): Buffer {
+    const { memory, clock } = this.#parts
+    const nowSeconds = clock.nowSeconds()
+    const answer = memory.find(name, nowSeconds) ?? this.#restored(name, nowSeconds)
     if (answer === undefined) throw new ServerError('ERR_NOT_FOUND')
     return answer
   }
@@ -79,6 +85,15 @@ export class FileRelay {
     const nowSeconds = this.#parts.clock.nowSeconds()
     this.#parts.memory.dropEnded(nowSeconds)
     await this.#parts.store.sweep(nowSeconds, signal)
+  }
+
+  /** A file that comes back before its turn, so that nobody waits for all the others. */
+  #restored(name: string, nowSeconds: number): Buffer | undefined {
+    const { memory, store } = this.#parts
+    const file = this.#isRestoring ? store.find(name) : undefined
+    if (file === undefined || memory.isOver(file.keptAtSeconds, nowSeconds)) return undefined
+    restoreFile({ memory, store }, file)
+    return memory.find(name, nowSeconds)
   }
 
   #assertRoom(did: string, file: MemoryFile): void {

@@ -11,6 +11,8 @@ export interface MemoryFilesOptions {
   maxBytes: number
   /** How long a file stays after it was last posted. */
   ttlSeconds: number
+  /** Is told of each answer that goes: others may still hold it. */
+  onGone?: (answer: Buffer) => void
 }
 
 /** A file as it is sent. */
@@ -43,14 +45,17 @@ export class MemoryFiles {
   readonly #restoredEnds = new Map<string, number>()
   readonly #heldBytes = new Map<string, number>()
 
-  constructor({ maxBytes, ttlSeconds }: MemoryFilesOptions) {
+  constructor({ maxBytes, ttlSeconds, onGone }: MemoryFilesOptions) {
     this.#ttlSeconds = ttlSeconds
     this.#maxBytes = maxBytes
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: sizeOf,
       dispose: (entry, cid, reason) => {
-        if (reason !== 'set') this.#forget(cid, entry)
+        // The same file once more keeps its answer.
+        if (reason === 'set') return
+        this.#forget(cid, entry)
+        onGone?.(entry.answer)
       }
     })
   }
@@ -93,7 +98,26 @@ export class MemoryFiles {
     this.#forgetEnd(file.cid)
     const ends = did === undefined ? this.#restoredEnds : this.#ends
     ends.set(file.cid, expiresAtSeconds)
-    this.#entries.set(file.cid, { ...file, expiresAtSeconds, holders })
+    // The answer that is here may be under way to readers: another one, which holds the same, would be there beside it.
+    this.#entries.set(file.cid, { ...file, answer: known?.answer ?? file.answer, expiresAtSeconds, holders })
+  }
+
+  /**
+   * Whether a file that comes back is here already. If it came before its turn, it ends from now on as if it had waited:
+   * after those that came before it.
+   */
+  takeTurn(cid: string): boolean {
+    const expiresAtSeconds = this.#restoredEnds.get(cid)
+    if (expiresAtSeconds !== undefined) {
+      this.#restoredEnds.delete(cid)
+      this.#restoredEnds.set(cid, expiresAtSeconds)
+    }
+    return this.#entries.has(cid)
+  }
+
+  /** Whether what was posted then may no longer be fetched. */
+  isOver(postedAtSeconds: number, nowSeconds: number): boolean {
+    return nowSeconds >= postedAtSeconds + this.#ttlSeconds
   }
 
   /** The answer to a GET; undefined when it is not here. */

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
+import { setImmediate as nextRound } from 'node:timers/promises'
 import { FileRelay } from '../../servers/relay/file-relay.js'
 import type { FileStore } from '../../servers/relay/file-store.js'
 import { MemoryFiles } from '../../servers/relay/memory-files.js'
 import type { Content } from '../../servers/shared/content/content-blocks.js'
 import { textInBody } from '../../servers/shared/upload/json-text.js'
 import { UploadRoom } from '../../servers/shared/upload/upload-room.js'
-import { TestClock } from '../support/relay-app.js'
+import { START_SECONDS, TestClock } from '../support/relay-app.js'
 
 const [did, other] = ['did:one', 'did:two']
 
@@ -17,6 +18,8 @@ interface Waiting {
   reject: (error: Error) => void
 }
 
+/** Times at which what is in the store was kept. */
+let kept: Record<string, number>
 /** Files that wait for the store, by their first letter. */
 let waiting: Map<string, Waiting[]>
 let restored: () => void
@@ -25,7 +28,13 @@ beforeEach(() => {
   room = new UploadRoom({ maxBytes: 1_000_000 })
   memory = new MemoryFiles({ maxBytes: 10_000_000, ttlSeconds: 100 })
   waiting = new Map()
-  const store: Pick<FileStore, 'keep'> = {
+  kept = {}
+  const store: Pick<FileStore, 'keep' | 'find' | 'read'> = {
+    find: (cid) => {
+      const keptAtSeconds = kept[cid]
+      return keptAtSeconds === undefined ? undefined : { cid, byteCount: cid.length, keptAtSeconds }
+    },
+    read: (cid) => Buffer.from(cid),
     keep: (_content: Content, bytes: Uint8Array) =>
       new Promise((resolve, reject) => {
         const letter = String.fromCharCode(bytes[0] ?? 0)
@@ -97,11 +106,21 @@ describe('FileRelay', () => {
     await expect(post('f', 2_000_000)).rejects.toThrow('Storage full: 0 of 1000000')
   })
 
-  it('waits for what comes back after a restart before it says that a file is not there', async () => {
-    const finding = relay.find('cid')
-    memory.keep({ cid: 'cid', byteCount: 1, answer: Buffer.from('answer') }, undefined, new TestClock().nowSeconds())
+  it('finds what has not come back yet after a restart in the store, and says at once what is not there', () => {
+    kept = { late: START_SECONDS, last: START_SECONDS - 99, over: START_SECONDS - 100 }
+    expect(String(relay.find('late'))).toBe('{"file":"late"}')
+    expect([memory.has('late'), memory.isHeldBy('late', did)]).toEqual([true, false])
+    expect(String(relay.find('last'))).toBe('{"file":"last"}')
+    for (const cid of ['over', 'unknown']) {
+      expect(() => relay.find(cid)).toThrow(expect.objectContaining({ code: 'ERR_NOT_FOUND' }))
+      expect(memory.has(cid)).toBe(false)
+    }
+  })
+
+  it('hands out nothing but what is in memory once all has come back', async () => {
+    kept = { late: START_SECONDS }
     restored()
-    expect(String(await finding)).toBe('answer')
-    await expect(relay.find('another')).rejects.toMatchObject({ code: 'ERR_NOT_FOUND' })
+    await nextRound()
+    expect(() => relay.find('late')).toThrow(expect.objectContaining({ code: 'ERR_NOT_FOUND' }))
   })
 })

@@ -69,6 +69,32 @@ describe('MemoryFiles', () => {
     expect(held).toEqual(Array<number>(170).fill(0))
   })
 
+  it('tells of each answer that goes, and keeps the one that is there when a file is posted once more', () => {
+    const gone: Buffer[] = []
+    const files = new MemoryFiles({ maxBytes: 30_000, ttlSeconds: 10, onGone: (answer) => gone.push(answer) })
+    const [first, again, ...others] = ['a', 'a', 'b', 'c', 'd'].map((cid) => fileOf(cid, 10_000))
+    files.keep(first!, 'did:1', 0)
+    files.keep(again!, 'did:1', 1)
+    expect(files.find('a', 10) === first!.answer).toBe(true)
+    expect(gone).toEqual([])
+    for (const file of others) files.keep(file, 'did:1', 5)
+    expect(gone.map((answer) => answer.toString('utf8', 0, 1))).toEqual(['a', 'b'])
+    expect(gone[0] === first!.answer).toBe(true)
+    files.dropEnded(15)
+    expect(gone.map((answer) => answer.toString('utf8', 0, 1))).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  it('drops in the order of their ends also what came back before its turn', () => {
+    const files = new MemoryFiles({ maxBytes: 1_000_000, ttlSeconds: 10 })
+    files.keep(fileOf('late', 10), undefined, 5)
+    files.keep(fileOf('early', 10), undefined, 1)
+    expect([files.takeTurn('late'), files.takeTurn('unknown')]).toEqual([true, false])
+    files.dropEnded(11)
+    expect([files.has('early'), files.has('late')]).toEqual([false, true])
+    files.dropEnded(15)
+    expect(files.has('late')).toBe(false)
+  })
+
   it('knows what cannot fit', () => {
     const files = new MemoryFiles({ maxBytes: 20_000, ttlSeconds: 10 })
     expect(files.canHold(fileOf('a', 10_000))).toBe(true)
