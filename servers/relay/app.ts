@@ -11,6 +11,7 @@ import { RelayAuth } from './relay-auth.js'
 import { restoreFiles } from './restore-files.js'
 import { addRelayRoutes, relayRouteNames } from './routes.js'
 import { loadServiceKey } from './service-key.js'
+import { SlowReaders } from './slow-readers.js'
 import { sweepEveryMinute } from './sweep-timer.js'
 
 /** What the relay is built of. */
@@ -57,7 +58,14 @@ export function relayApp(parts: RelayParts): ServerApp {
     log.warn({ event, ...describeError(error) }, event)
   }
   const [maxBytes, ttlSeconds] = [env.RELAY_MAX_MEMORY_BYTES, env.RELAY_FILE_TTL_SECONDS]
-  const memory = new MemoryFiles({ maxBytes, ttlSeconds })
+  const slowReaders = new SlowReaders()
+  const memory = new MemoryFiles({
+    maxBytes,
+    ttlSeconds,
+    onGone: (answer) => {
+      slowReaders.letGo(answer)
+    }
+  })
   const since = clock.nowSeconds() - ttlSeconds
   const restored = restoreFiles({ memory, store: files, maxBytes }, since, closing.signal).catch(
     failed('restore-failed')
@@ -67,10 +75,10 @@ export function relayApp(parts: RelayParts): ServerApp {
   const swept = sweepEveryMinute(() => relay.sweep(closing.signal), failed('sweep-failed'), closing.signal)
 
   const sendError = errorSender(serviceUrl, log)
-  addRelayRoutes(app, { auth, relay, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
+  addRelayRoutes(app, { auth, relay, slowReaders, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
     listener: sealed(app, sendError),
-    // Not for the restore, which may take seconds: a request for what is not here yet waits for it.
+    // Not for the restore, which may take seconds: what is not here yet is looked for in the store.
     ready: key.then(() => undefined),
     close: async () => {
       closing.abort()

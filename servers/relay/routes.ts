@@ -6,6 +6,7 @@ import { readField } from './read-field.js'
 import type { RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
 import { sendFile } from './send-file.js'
+import type { SlowReaders } from './slow-readers.js'
 
 /** First segments of the routes, by which log and metrics name requests. */
 export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']
@@ -13,6 +14,7 @@ export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/f
 export interface RouteParts {
   auth: RelayAuth
   relay: FileRelay
+  slowReaders: SlowReaders
   maxFileBytes: number
   sendError: SendError
 }
@@ -24,7 +26,7 @@ type Answer = (req: Request, res: Response) => Promise<void>
  *
  * @see specification, "Endpoints", "Component B"
  */
-export function addRelayRoutes(app: Express, { auth, relay, maxFileBytes, sendError }: RouteParts): void {
+export function addRelayRoutes(app: Express, { auth, relay, slowReaders, maxFileBytes, sendError }: RouteParts): void {
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(await readField(req, 'did'))
     sendJson(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
@@ -42,7 +44,7 @@ export function addRelayRoutes(app: Express, { auth, relay, maxFileBytes, sendEr
 
   const getFile: Answer = async (req, res) => {
     await auth.authenticate(req.headers.authorization)
-    sendFile(res, await relay.find(req.path.slice(1)))
+    sendFile(res, relay.find(req.path.slice(1)), slowReaders)
   }
 
   const run = (answer: Answer, req: Request, res: Response): void => {
