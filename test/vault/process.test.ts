@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import Database from 'better-sqlite3'
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -134,6 +135,15 @@ describe('the vault as a process', () => {
     const { code, stdout, stderr } = await runCli(['vault'], { ...env, PORT: '0' })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): the file is no SQLite database\n`)
+  })
+
+  it('says in a sentence why it cannot start: its database is that of another program', async () => {
+    mkdirSync(join(folder.path, 'vault'))
+    const file = join(folder.path, 'vault', 'vault.db')
+    new Database(file).exec('CREATE TABLE entries (name TEXT)').close()
+    const { code, stdout, stderr } = await runCli(['vault'], { ...env, PORT: '0' })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): its tables are not those of this server\n`)
   })
 
   /** Users who write without end, until `end` ends the server; then what they lost. */
