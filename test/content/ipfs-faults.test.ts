@@ -4,7 +4,7 @@ import type { ServerErrorCode } from '../../servers/shared/http/server-error.js'
 import { startFaultyNode, type FaultyIpfsNode } from '../support/faulty-ipfs-node.js'
 import { ipfsFaults, ipfsVerbs, otherCid, type IpfsFault, type IpfsVerb } from '../support/ipfs-faults.js'
 
-const DEADLINE_MILLISECONDS = 300
+const DEADLINE_MILLISECONDS = 500
 const bytes = Buffer.from('0123456789')
 const cid = 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi'
 
@@ -73,7 +73,13 @@ describe('ipfsHttpNode with a node that fails', () => {
   async function start(deadlineMilliseconds = DEADLINE_MILLISECONDS): Promise<void> {
     faulty = await startFaultyNode({ slowMilliseconds: 60_000 })
     node = ipfsHttpNode(faulty.url, { deadlineMilliseconds, listMilliseconds: deadlineMilliseconds })
-    await node.add(cid, bytes)
+    expect(await codeWhenWell('add')).toBe('ok')
+  }
+  /** When the machine stands still for a moment, also a good node is too slow for so short a deadline. */
+  async function codeWhenWell(verb: IpfsVerb): Promise<string> {
+    let code: string = SLOW
+    for (let tries = 0; code === SLOW && tries < 10; tries += 1) code = await codeOf(ask(node, verb))
+    return code
   }
   afterEach(async () => {
     node.close()
@@ -88,8 +94,8 @@ describe('ipfsHttpNode with a node that fails', () => {
     expect(performance.now() - startedAt).toBeLessThan(DEADLINE_MILLISECONDS + 1_000)
 
     await faulty.heal()
-    expect(await codeOf(ask(node, 'add'))).toBe('ok')
-    expect(await codeOf(ask(node, verb))).toBe('ok')
+    expect(await codeWhenWell('add')).toBe('ok')
+    expect(await codeWhenWell(verb)).toBe('ok')
   })
 
   // Endless answers of one process to itself leave no time for others.

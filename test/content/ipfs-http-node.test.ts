@@ -61,7 +61,7 @@ describe('ipfsHttpNode', () => {
   const started: { faulty: FaultyIpfsNode; node: IpfsHttpNode }[] = []
   async function start(options: FaultyNodeOptions = {}, userinfo = ''): Promise<(typeof started)[number]> {
     const faulty = await startFaultyNode(options)
-    const node = ipfsHttpNode(faulty.url.replace('//', `//${userinfo}`), { deadlineMilliseconds: 300 })
+    const node = ipfsHttpNode(faulty.url.replace('//', `//${userinfo}`), { deadlineMilliseconds: 3_000 })
     started.push({ faulty, node })
     return { faulty, node }
   }

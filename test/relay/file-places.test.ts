@@ -20,7 +20,7 @@ let relay: TestRelay
 /** The relay on the folder of this test, in place of the one that ran there before. */
 async function start(isOnNode: boolean, env: Record<string, string> = {}): Promise<void> {
   await end()
-  const client = ipfsHttpNode(node.url, { deadlineMilliseconds: 300 })
+  const client = ipfsHttpNode(node.url, { deadlineMilliseconds: 3_000 })
   relay = await startTestRelay(env, {
     clock,
     folder: folder.path,

@@ -48,7 +48,7 @@ export interface FaultyNodeOptions {
   onCall?: (verb: IpfsVerb, phase: 'before' | 'after') => unknown
 }
 
-/** Starts a node on a free port of this machine. */
+/** Starts a node on a free port of this machine, which stays its own. */
 export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<FaultyIpfsNode> {
   const { slowMilliseconds = 1_000, credentials, endsKept = false, onCall } = options
   const pins = new Set<string>()
@@ -116,8 +116,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
     socket.on('error', () => undefined).write('SSH-2.0-OpenSSH_9.2\r\n')
   })
   await listen(elsewhere)
-  await listen(http)
-  const port = portOf(http)
+  const port = await listenApart(http)
 
   /** One of the two listens on the port, or neither. */
   async function become(next: IpfsFault | undefined): Promise<void> {
@@ -165,6 +164,22 @@ function listen(server: Server | TcpServer, port = 0): Promise<void> {
       resolve()
     })
   })
+}
+
+/**
+ * Listens on a port below those that a system gives away, and answers which: while the node refuses, nobody else may be
+ * given its port, and answer in its place.
+ */
+async function listenApart(server: Server): Promise<number> {
+  for (;;) {
+    const port = 10_240 + Math.floor(Math.random() * 20_000)
+    try {
+      await listen(server, port)
+      return port
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    }
+  }
 }
 
 /** Ends connections as well, also those that wait for an answer. */
