@@ -1,7 +1,7 @@
 import { contentOf } from '../../servers/shared/content/content-blocks.js'
 import { numbersFrom } from '../protocol/random-numbers.js'
 import { drawWrite, Dictionary, type VaultWrite } from './dictionary.js'
-import { faultsInside, type VaultInside } from './vault-parts.js'
+import { drained, faultsInside, type VaultInside } from './vault-parts.js'
 
 const dids = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb', 'did:ethr:rsk:0xc', 'did:ethr:rsk:0xd']
 const keys = ['letters', 'photos']
@@ -38,7 +38,8 @@ export async function runAgainstDictionary(
       waiting = []
     }
     await Promise.all(waiting)
-    await inside.outbox?.drain(10_000)
+    // A call that failed once is made again after a minute of doubt.
+    await drained(inside, 75_000)
     for (const did of dids) {
       for (const key of keys) {
         const found = inside.index.find(did, key).map(({ id }) => contents.findIndex(({ cid }) => cid === id))

@@ -6,8 +6,8 @@ import { temporaryFolder } from '../support/store-folder.js'
 import { runAgainstDictionary } from '../support/dictionary-run.js'
 import { vaultInside } from '../support/vault-parts.js'
 
-// A real node starts in seconds.
-jest.setTimeout(60_000)
+// A real node starts in seconds, and a call to it that failed once is made again after a minute.
+jest.setTimeout(180_000)
 
 describe('a vault with a real IPFS node', () => {
   let server: IpfsRpcServer
