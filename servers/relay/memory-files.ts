@@ -112,7 +112,7 @@ export class MemoryFiles {
       this.#restoredEnds.delete(cid)
       this.#restoredEnds.set(cid, expiresAtSeconds)
     }
-    return this.#entries.has(cid)
+    return this.has(cid)
   }
 
   /** Whether what was posted then may no longer be fetched. */

@@ -53,9 +53,15 @@ export class UploadRoom {
    * False when there is no room for them, and then nothing is taken. Slow uploads may end for it.
    *
    * @param holder - for whom; a quarter of the room is all that one may have
+   * @param asking - the upload that they are of: it goes itself before it ends a faster one
    */
-  take(bytes: number, holder?: string): boolean {
-    return this.#take(bytes, holder)
+  take(bytes: number, holder?: string, asking?: ArrivingUpload): boolean {
+    const held = holder === undefined ? 0 : (this.#held.get(holder) ?? 0) + bytes
+    if (held > this.#maxBytes / SHARES || !this.#makeRoom(bytes, asking)) return false
+    // Read anew: what made room may be of the same holder.
+    if (holder !== undefined) this.#held.set(holder, (this.#held.get(holder) ?? 0) + bytes)
+    this.#bytes += bytes
+    return true
   }
 
   /** @param holder - as it was taken */
@@ -70,7 +76,7 @@ export class UploadRoom {
   /** As {@link take}, for what has come of an upload. It may be ended from now on, until it leaves. */
   admit(upload: ArrivingUpload, bytes: number): boolean {
     upload.arrive(bytes, this.#nowMilliseconds())
-    if (!this.#take(bytes, upload.holder, upload)) return false
+    if (!this.take(bytes, upload.holder, upload)) return false
     upload.keep(bytes)
     this.#uploads.add(upload)
     return true
@@ -97,16 +103,7 @@ export class UploadRoom {
     }
   }
 
-  #take(bytes: number, holder: string | undefined, asking?: ArrivingUpload): boolean {
-    const held = holder === undefined ? 0 : (this.#held.get(holder) ?? 0) + bytes
-    if (held > this.#maxBytes / SHARES || !this.#makeRoom(bytes, asking)) return false
-    // Read anew: what made room may be of the same holder.
-    if (holder !== undefined) this.#held.set(holder, (this.#held.get(holder) ?? 0) + bytes)
-    this.#bytes += bytes
-    return true
-  }
-
-  /** Ends uploads, if that makes room enough, and else none. One that asks goes itself before it ends a faster one. */
+  /** Ends uploads, if that makes room enough, and else none. */
   #makeRoom(bytes: number, asking: ArrivingUpload | undefined): boolean {
     let missing = this.#bytes + bytes - this.#maxBytes
     if (missing <= 0) return true
