@@ -173,6 +173,28 @@ describe('ipfsHttpNode', () => {
     expect(faulty.calls).toEqual({ add: 2, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 2 })
   })
 
+  it.each(['add', 'cat', 'pin/ls', 'pin/rm', 'version'] as const)(
+    'does not ask %s again when its time is over on a connection that was kept',
+    async (verb) => {
+      const faulty = await startFaultyNode()
+      const node = ipfsHttpNode(faulty.url, { deadlineMilliseconds: 300 })
+      started.push({ faulty, node })
+      await ipfsHttpNode(faulty.url).add(ten.cid, ten.bytes)
+      const before = faulty.calls[verb]
+      await faulty.fail('is silent')
+      const asked = {
+        add: () => node.add(ten.cid, ten.bytes),
+        cat: () => node.read(ten.cid, 10),
+        'pin/ls': () => node.listPins(),
+        'pin/rm': () => node.unpin(ten.cid),
+        version: () => node.ping(notAborted)
+      }[verb]()
+      await expect(asked).rejects.toMatchObject({ code: 'ERR_NODE_SLOW' })
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      expect(faulty.calls[verb]).toBe(before + 1)
+    }
+  )
+
   it('does not ask again where a new connection breaks', async () => {
     const { faulty, node } = await start({ fault: 'resets' })
     await expect(node.ping(notAborted)).rejects.toMatchObject({ code: 'ERR_NODE_AWAY' })

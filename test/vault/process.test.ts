@@ -78,7 +78,7 @@ describe('the vault as a process', () => {
   })
 
   it('starts and works without its IPFS node, and says so', async () => {
-    const { url } = await start({ IPFS_API_URL: await deadRpcUrl() })
+    const { url, output } = await start({ IPFS_API_URL: await deadRpcUrl() })
     expect(JSON.parse((await ask(`${url}/ready`)).text)).toEqual({
       status: 'ready',
       dependencies: { store: 'ok', signer: 'ok', ipfs: 'unavailable' }
@@ -87,6 +87,11 @@ describe('the vault as a process', () => {
     const answer = await post(`${url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
     expect(await ask(`${url}/${wallet.did}/notes`)).toMatchObject({ status: 200, text: '["a"]' })
+    const told =
+      output()
+        .split('\n')
+        .find((line) => line.includes('ipfs-node-away')) ?? '{}'
+    expect(JSON.parse(told)).toMatchObject({ level: 'warn', reason: 'ERR_NODE_AWAY', code: 'ECONNREFUSED' })
   })
 
   it('pins what was written while its node was away after a kill and a start, without another write', async () => {

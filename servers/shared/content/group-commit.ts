@@ -100,7 +100,7 @@ export class GroupCommit {
     try {
       return this.#together(works)
     } catch (error) {
-      if (!this.#isBegun || isOfAllStatements(error)) throw error
+      if (isOfAllStatements(error)) throw error
       return this.#apart(works)
     } finally {
       this.#setBusyTimeout(this.#busyMilliseconds)
