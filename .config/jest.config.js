@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
@@ -5,54 +6,77 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const shared = {
   rootDir,
   testEnvironment: 'node',
+  globalSetup: '<rootDir>/.config/compile-for-tests.js',
+  globalTeardown: '<rootDir>/.config/remove-compiled.js',
+  setupFilesAfterEnv: ['<rootDir>/test/support/limit-test-time.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
     '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2023', parser: { syntax: 'typescript' } }, swcrc: false }]
   },
-  modulePathIgnorePatterns: ['<rootDir>/dist/']
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
 }
 
 const moduleNameMapper = {
+  '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
   // The package by its own name means the sources, so that no test ever runs against an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
-  '^express-did-auth/protocol$': '<rootDir>/src/protocol/index.ts',
-  '^express-did-auth/stores/(.*)$': '<rootDir>/src/stores/$1.ts',
-  '^express-did-auth/testing$': '<rootDir>/src/testing.ts',
+  '^express-did-auth/(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
   // NodeNext writes `./x.js` for x.ts; packages in node_modules mean the .js that they say, hence this order.
   '^(\\.{1,2}/.*)\\.js$': ['$1.js', '$1.ts']
 }
 
-export default {
+/** Files that take long: `npm run test:slow` runs them, `npm test` does not. */
+const SLOW = '[.]slow[.]test[.]ts$'
+
+const suite = (projects) => ({
   rootDir,
+  // Jest itself would use one core of two.
+  maxWorkers: Math.max(2, availableParallelism() - 1),
   // v8 coverage counts lines that swc made up.
   coverageProvider: 'babel',
   collectCoverageFrom: ['src/**/*.ts', 'servers/**/*.ts'],
   coverageDirectory: '<rootDir>/.cache/coverage',
   reporters: ['default', '<rootDir>/.config/totals-reporter.js'],
-  projects: [
-    {
-      ...shared,
-      displayName: 'express5',
-      testMatch: ['<rootDir>/test/**/*.test.ts'],
-      moduleNameMapper
-    },
-    {
-      ...shared,
-      displayName: 'express4',
-      testMatch: [
-        '<rootDir>/test/http/**/*.test.ts',
-        '<rootDir>/test/setup-did-auth*.test.ts',
-        '<rootDir>/test/servers/**/*.test.ts',
-        '<rootDir>/test/relay/**/*.test.ts',
-        '<rootDir>/test/vault/**/*.test.ts'
-      ],
-      // Without Express, and not worth the time of their processes twice.
-      testPathIgnorePatterns: [
-        '/test/servers/(?:cli|docker|identity|one-at-a-time|read-env|required-packages|serve|start-error)[.]test[.]ts$',
-        '/test/vault/(?:crash-points|pin-[a-z]+|reconcile[a-z-]*|takedown)[.]test[.]ts$'
-      ],
-      // Code and tests alike get Express 4, whoever imports it.
-      moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
-    }
-  ]
+  projects
+})
+
+const express5 = { ...shared, displayName: 'express5', moduleNameMapper }
+
+const express4 = {
+  ...shared,
+  displayName: 'express4',
+  // Code and tests alike get Express 4, whichever of them imports it.
+  moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
 }
+
+/** The slow files. Malformed requests are parsed by Express, so they are sent to both versions of it. */
+export const slowSuite = suite([
+  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'] },
+  {
+    ...express4,
+    testMatch: [
+      '<rootDir>/test/{http,servers/*}/malformed.slow.test.ts',
+      '<rootDir>/test/servers/auth/process.slow.test.ts'
+    ]
+  }
+])
+
+export default suite([
+  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW] },
+  {
+    ...express4,
+    // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one file
+    // that goes through all of that. Rules of ours are proved once, on Express 5.
+    testMatch: [
+      '<rootDir>/test/http/{body-deadline,check-session,client-network,cookie*,failures,guard-csrf,host}.test.ts',
+      '<rootDir>/test/http/{log-in,log-out,optional-did,own-session,parser-refusal,read-request}.test.ts',
+      '<rootDir>/test/http/{request-challenge,require-did,send-error}.test.ts',
+      '<rootDir>/test/setup-did-auth.test.ts',
+      '<rootDir>/test/servers/*/app.test.ts',
+      '<rootDir>/test/servers/http/http-defaults.test.ts',
+      '<rootDir>/test/servers/relay/relay-file.test.ts',
+      '<rootDir>/test/servers/vault/verbs.test.ts'
+    ],
+    testPathIgnorePatterns: [SLOW]
+  }
+])

@@ -2,7 +2,7 @@ import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { Wallet } from 'ethers'
 import { didOfPrivateKey, es256kSigner } from 'express-did-auth'
 
-/** Whoever signs that an e-mail address is a user's. Anybody can: services choose whom they believe. */
+/** An issuer that signs a user's e-mail address. Anybody can issue: services choose the issuers that they trust. */
 export interface DemoIssuer {
   did: string
   emailCredential(userDid: string, email: string): Promise<string>

@@ -18,7 +18,7 @@ export async function startServers(): Promise<DemoServers> {
   process.once('exit', () => {
     rmSync(folder, { recursive: true, force: true })
   })
-  const node = new DemoProcess('demo-ipfs-node.ts', [join(folder, 'ipfs')])
+  const node = new DemoProcess('../test/slow/ipfs-node.mjs', [join(folder, 'ipfs')])
   const [nodeUrl = ''] = await node.printed(/IPFS node at (\S+)/g, 1)
   const servers = new DemoProcess('../servers/cli.ts', ['all'], {
     AUTH_PORT: '0',

@@ -7,7 +7,7 @@ import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'expre
 /** The service of the demo: an Express application with DID login and one protected route. */
 export interface DemoService {
   url: string
-  /** Lets the service's clock run ahead, so that nobody has to wait. */
+  /** Moves the service's clock ahead, so that the demo does not wait. */
   pass(seconds: number): void
   stop(): Promise<void>
 }

@@ -14,7 +14,7 @@ export async function step(words: string, run: () => Promise<Answer>, expectedSt
   return answer
 }
 
-/** Says what nobody was asked for. */
+/** Prints a remark that belongs to no request. */
 export function say(words: string): void {
   console.log(`            (${words})`)
 }

@@ -1,5 +1,5 @@
 /** A store of your own is an object with the verbs of `Store`. This one measures another one, verb by verb. */
-import { MemoryStore, type Store } from 'express-did-auth'
+import { memoryStore, type Store } from 'express-did-auth'
 import { storeContract } from 'express-did-auth/testing'
 
 /** Passes everything on to `store`, and tells `onVerb` how many milliseconds each verb took. */
@@ -20,7 +20,7 @@ export function measuredStore(store: Store, onVerb: (verb: keyof Store, millisec
     revokeSessions: (...whose) => measured('revokeSessions', () => store.revokeSessions(...whose)),
     listSessions: (...whose) => measured('listSessions', () => store.listSessions(...whose)),
     countChallengeUses: (key) => measured('countChallengeUses', () => store.countChallengeUses(key)),
-    useChallenge: (use) => measured('useChallenge', () => store.useChallenge(use)),
+    consumeChallenge: (use) => measured('consumeChallenge', () => store.consumeChallenge(use)),
     chargeQuota: (charge) => measured('chargeQuota', () => store.chargeQuota(charge)),
     ping: () => measured('ping', () => store.ping()),
     close: () => measured('close', () => store.close())
@@ -28,4 +28,4 @@ export function measuredStore(store: Store, onVerb: (verb: keyof Store, millisec
 }
 
 /** The suite that every store has to pass. In a test file: `for (const { name, run } of contract) it(name, run)`. */
-export const contract = storeContract((bounds) => measuredStore(new MemoryStore(bounds), () => undefined))
+export const contract = storeContract((bounds) => measuredStore(memoryStore(bounds), () => undefined))

@@ -1,10 +1,10 @@
-#!/usr/bin/env node
-import type { ServerName } from './shared/environment/read-env.js'
-import { assertPackagesInstalled, requiredPackages } from './shared/start/required-packages.js'
-import type { Starter } from './shared/start/run-servers.js'
-import { reasonOf, sentenceOf, StartError } from './shared/environment/start-error.js'
+import type { ServerEnv, ServerName } from './config/read-env.js'
+import { assertIpfsClientInstalled } from './ipfs/ipfs-client-package.js'
+import type { Starter } from './process/run-servers.js'
+import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
+import { silenceSqliteWarning } from './observability/node-warnings.js'
 
-const USAGE = `usage: express-did-auth <command>
+const USAGE = `usage: express-did-auth-servers <command>
 
   auth    the authentication server (port 3000)
   relay   the file relay (port 3001)
@@ -13,38 +13,51 @@ const USAGE = `usage: express-did-auth <command>
 
   vault reconcile [--dry-run]        makes the pins of the IPFS node those of the vault's entries
   vault takedown <cid> [--dry-run]   removes content from all entries, and from the IPFS node
+  relay takedown <cid> [--allow] [--dry-run]
+                                     removes a file and refuses it from then on, or allows it again
+
+  --version                          prints the version
 
 All settings are environment variables, see the README.`
 
-/** Loaded when they are wanted, because what they import may not be installed. */
+/** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
   auth: async () => (await import('./auth/main.js')).startAuth,
   relay: async () => (await import('./relay/main.js')).startRelay,
   vault: async () => (await import('./vault/main.js')).startVault
 }
-const operatorCommands: readonly string[] = ['reconcile', 'takedown']
+type OperatorCommand = (args: readonly string[], env: ServerEnv, out: (line: string) => void) => Promise<number>
+/** What an operator runs beside a server. */
+const operatorCommands: Readonly<Record<'relay' | 'vault', readonly string[]>> = {
+  relay: ['takedown'],
+  vault: ['reconcile', 'takedown']
+}
 const names: readonly ServerName[] = ['auth', 'relay', 'vault']
 
 /** Runs the servers that a command names, until a signal stops them. */
 async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promise<void> {
-  assertPackagesInstalled(requiredPackages(chosen, hasIpfsNode()))
-  const { runServers } = await import('./shared/start/run-servers.js')
+  if (hasIpfsNode() && chosen.some((name) => name !== 'auth')) assertIpfsClientInstalled()
+  const { runServers } = await import('./process/run-servers.js')
   await runServers(await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() }))), isAll)
 }
 
-/** Runs an operator's command on the vault, and answers its exit code. */
-async function runForOperator(args: readonly string[]): Promise<number> {
-  assertPackagesInstalled(requiredPackages(['vault'], hasIpfsNode()))
-  const { readEnv } = await import('./shared/environment/read-env.js')
-  const { runVaultCommand } = await import('./vault/repair/command.js')
-  const env = readEnv(process.env, 'vault', false)
+/** Runs an operator's command on relay or vault, and answers its exit code. */
+async function runForOperator(name: 'relay' | 'vault', args: readonly string[]): Promise<number> {
+  if (hasIpfsNode()) assertIpfsClientInstalled()
+  const { readEnv } = await import('./config/read-env.js')
+  const runCommand: OperatorCommand =
+    name === 'relay'
+      ? (await import('./relay/command.js')).runRelayCommand
+      : (await import('./vault/admin/command.js')).runVaultCommand
+  const env = readEnv(process.env, name, false)
   try {
-    return await runVaultCommand(args, env, (line) => {
+    return await runCommand(args, env, (line) => {
       process.stdout.write(`${line}\n`)
     })
   } catch (error) {
     if (error instanceof StartError) throw error
-    throw new StartError(`vault ${args[0] ?? ''} failed on the vault in ${env.DATA_DIR} (DATA_DIR): ${reasonOf(error)}`)
+    const reason = reasonOf(error)
+    throw new StartError(`${name} ${args[0] ?? ''} failed on the ${name} in ${env.DATA_DIR} (DATA_DIR): ${reason}`)
   }
 }
 
@@ -52,7 +65,9 @@ async function runForOperator(args: readonly string[]): Promise<number> {
 async function run(args: readonly string[]): Promise<number | undefined> {
   const [command = '', ...rest] = args
   const chosen = command === 'all' ? names : names.filter((name) => name === command)
-  if (command === 'vault' && operatorCommands.includes(rest[0] ?? '')) return runForOperator(rest)
+  if ((command === 'relay' || command === 'vault') && operatorCommands[command].includes(rest[0] ?? '')) {
+    return runForOperator(command, rest)
+  }
   if (chosen.length > 0 && rest.length === 0) {
     await runStarters(chosen, command === 'all')
     return undefined
@@ -67,6 +82,7 @@ function hasIpfsNode(): boolean {
   return url !== '' || file !== ''
 }
 
+silenceSqliteWarning()
 run(process.argv.slice(2)).then(
   (code) => {
     if (code !== undefined) process.exitCode = code

@@ -9,6 +9,8 @@ export const errorTexts = {
   ERR_REQUEST: 'Invalid request',
   ERR_JSON: 'Malformed JSON',
   ERR_TOO_LARGE: 'Request too large',
+  ERR_REQUEST_TIMEOUT: 'Request timeout',
+  ERR_IDEMPOTENCY_KEY: 'Invalid Idempotency-Key',
   ERR_CROSS_ORIGIN: 'Cross-origin request refused',
   ERR_TOO_MANY_REQUESTS: 'Too many requests',
   ERR_DID: 'Invalid DID',
@@ -22,9 +24,12 @@ export const errorTexts = {
   ERR_CREDENTIAL_ISSUER: 'Unproved credential issuer',
   ERR_DISCLOSURE_MISSING: 'Missing credentials or claims',
   ERR_BUSINESS_LOGIC: 'Refused',
+  ERR_DUPLICATE_COOKIE: 'Duplicate cookie',
   ERR_ACCESS_TOKEN_MISSING: 'Missing access token',
   ERR_ACCESS_TOKEN: 'Invalid access token',
   ERR_ACCESS_TOKEN_EXPIRED: 'Expired access token',
+  ERR_SESSION_ENDED: 'Session ended',
+  ERR_SESSION_NOT_FOUND: 'Session not found',
   ERR_REFRESH_TOKEN: 'Invalid refresh token',
   ERR_REFRESH_TOKEN_REUSED: 'Refresh token used twice: session revoked',
   ERR_BUSY: 'Busy, try again',
@@ -43,8 +48,22 @@ export interface DidAuthErrorOptions {
   message?: string
   /** What led to it. For the log only, never shown to a client. */
   cause?: unknown
+  /** Which check refused, and what it expected. For the log only, never shown to a client. */
+  reason?: RefusalReason
   /** Whole seconds after which a retry makes sense, sent as `Retry-After`. */
   retryAfterSeconds?: number
+}
+
+/**
+ * Why a request was refused, for people who read the log at debug.
+ *
+ * It holds what the service expects, and of what it received no more than the kind: never a secret, signature, challenge or
+ * token, and no text of the request.
+ */
+export interface RefusalReason {
+  /** The check that refused: `signer`, `aud`, `origin`. */
+  readonly check: string
+  readonly [field: string]: string | number | boolean | readonly string[] | undefined
 }
 
 /** The only error class: everything that this package refuses is one of these, told apart by `code`. */
@@ -52,10 +71,13 @@ export class DidAuthError extends Error {
   override readonly name = 'DidAuthError'
   readonly code: DidAuthErrorCode
   readonly retryAfterSeconds: number | undefined
+  /** For the log only. */
+  readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {
     super(options.message ?? errorTexts[code], options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.retryAfterSeconds = options.retryAfterSeconds
+    this.reason = options.reason
   }
 }

@@ -1,26 +1,36 @@
-export { setupDidAuth, type ExpressApp, type RequireDid, type Sessions } from './setup-did-auth.js'
-export type { DidAuthConfig } from './config-options.js'
+export { setupDidAuth, type ExpressApp, type Guard, type RequireDid, type Sessions } from './setup-did-auth.js'
+export type { DidAuthConfig } from './config/options.js'
+export { defaultPaths } from './config/paths.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { errorStatuses } from './http/send-error.js'
+export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-error-answer.js'
 export { loadCurve } from './adapters/curve.js'
-export { didOfPrivateKey, es256kSigner } from './adapters/es256k-signer.js'
-export { MemoryStore, type MemoryStoreOptions } from './adapters/memory-store.js'
+export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
+export type { GuardOptions } from './http/require-did.js'
 export type { DidAuthInfo } from './http/express-types.js'
 export type {
   AuthenticationBusinessLogic,
   ChallengeFlow,
   ChallengeUse,
   ChallengeUseKey,
+  ChallengeUseStore,
   Clock,
   DidResolver,
   Logger,
   NewSession,
+  OnSecurityEvent,
   QuotaCharge,
   QuotaState,
+  QuotaStore,
+  RefreshBusinessLogic,
   Rotation,
+  SecurityEvent,
+  SessionStore,
   Signer,
   SignupBusinessLogic,
-  Store
+  Store,
+  StoreLifecycle,
+  UserIdentity
 } from './ports.js'
 export type { AccessTokenClaims } from './protocol/access-token.js'
 export type { VerifiedCredential } from './protocol/credential.js'
@@ -28,4 +38,6 @@ export type { Curve } from './protocol/curve.js'
 export { canonicalDid } from './protocol/did.js'
 export type { JsonObject, JsonValue } from './protocol/json.js'
 export type { Claim, SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
-export type { RefreshVerdict, Session } from './protocol/session.js'
+export type { RefreshVerdict, ReplacedToken, Session, StoredSession } from './protocol/session.js'
+export { combineStores, type StoreParts } from './stores/combine.js'
+export { memoryStore, type MemoryStoreOptions } from './stores/memory/index.js'

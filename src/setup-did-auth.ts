@@ -1,29 +1,28 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
-import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
 import { consoleLogger } from './adapters/console-logger.js'
-import { credentialVerifier } from './adapters/credential-verifier.js'
-import { loadCurve } from './adapters/curve.js'
-import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
-import { EventLoopTurns } from './adapters/event-loop-turns.js'
-import { guardedStore } from './adapters/guarded-store.js'
-import { MemoryStore } from './adapters/memory-store.js'
-import { MemoryVerifiedTokens } from './adapters/memory-verified-tokens.js'
-import { signerServiceKey } from './adapters/signer-service-key.js'
-import { systemClock, systemRandom, timerDeadline } from './adapters/system.js'
-import type { DidAuthConfig } from './config-options.js'
-import { configWarnings, parseConfig, type Settings } from './config.js'
+import { withTimeout } from './stores/with-timeout.js'
+import { securityReporter } from './adapters/security-reporter.js'
+import { serviceQuotas } from './adapters/service-quotas.js'
+import { sharedStoreWarnings } from './adapters/shared-store-warnings.js'
+import { systemClock, timerDeadline } from './adapters/system.js'
+import type { DidAuthConfig } from './config/options.js'
+import { configWarnings, parseConfig } from './config/settings.js'
 import type { Parts } from './flows/parts.js'
-import { describeCause } from './http/describe-cause.js'
+import { listSessions } from './flows/manage-sessions.js'
+import { describeCause } from './flows/describe-cause.js'
 import './http/express-types.js'
 import { requestLimits } from './http/limit-requests.js'
-import { requireDidHandler, type HttpParts } from './http/require-did.js'
+import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { bodyTransport, cookieTransport } from './http/token-transport.js'
+import { loadParts, resolverOf } from './load-parts.js'
 import type { Clock } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
+import { sessionsOf } from './stores/combine.js'
+import { isMemoryStore, memoryStore } from './stores/memory/index.js'
 
 /** Any Express 4.18+ or 5 application or router. */
 export interface ExpressApp {
@@ -31,14 +30,14 @@ export interface ExpressApp {
   use(path: RegExp, handler: ErrorRequestHandler): unknown
 }
 
-/** Looks after the sessions of users, for account pages and operators. */
+/** Lists and ends the sessions of users, for account pages and operators. */
 export interface Sessions {
   /** A user's active sessions, the newest first. @throws DidAuthError ERR_STORE */
   list(did: string): Promise<Session[]>
   /**
    * Ends one session; true when it was active. Its access token stays good until its `exp`.
    *
-   * It does not look at whose session it is: where a user names the session, look for it in `list(did)` first.
+   * It ends the session of any user: where a user names the session, look for it in `list(did)` first.
    *
    * @throws DidAuthError ERR_STORE
    */
@@ -47,23 +46,36 @@ export interface Sessions {
   revokeAll(did: string): Promise<number>
 }
 
+/** A middleware that protects a route. */
+// As a RequestHandler it would replace the typed path parameters of the handlers after it.
+export type Guard = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
+
 /** The middleware that protects a route, and what belongs to it. */
-export interface RequireDid {
-  // As a RequestHandler it would take the typed path parameters from the handlers behind it.
-  (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void): void
+export interface RequireDid extends Guard {
+  /**
+   * A guard that asks more, or less, of a request.
+   *
+   * @example
+   * ```ts
+   * app.post('/payments', requireDid.with({ checkSession: true }), pay) // a logged out session cannot pay
+   * ```
+   */
+  with(options: GuardOptions): Guard
+  /** Lets a request without token pass, with `req.user` undefined. A bad token is still refused. */
+  readonly optional: Guard
   /** Resolves when curve, signer and store can work; rejects when one cannot. Requests wait and retry by themselves. */
   readonly ready: Promise<void>
   readonly sessions: Sessions
-  /** Lets go of what setup opened. A store that was given is its giver's to close. */
+  /** Closes what setup opened. The application closes a store that it passed in. */
   close(): Promise<void>
 }
 
 /**
  * Puts DID login on an Express application: the challenge, sign up, login, refresh and logout routes.
  *
- * Nothing else is changed on the application: body reader, cookie reading and error handler are for our routes alone. What
- * the application's own body parser refuses on one of them is answered in our words as well, where parser and routes are
- * on the same application or router: Express hands errors down to none.
+ * The application's other routes do not change: body reader, cookie reading and error handler serve our routes alone. A body
+ * that the application's own parser refuses on one of our routes gets our error answer as well, where parser and routes are
+ * on the same application or router: Express passes errors to no router below.
  *
  * @param app - an application or router, before or after its own parsers
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
@@ -76,75 +88,67 @@ export interface RequireDid {
  */
 export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid {
   const settings = parseConfig(config)
+  const { serviceUrl } = settings
   const logger = config.logger ?? consoleLogger
   const clock = wholeSeconds(config.clock ?? systemClock)
-  const store = config.store === undefined ? new MemoryStore() : guardedStore(config.store, timerDeadline)
-  const hasOwnStore = config.store !== undefined && !(config.store instanceof MemoryStore)
-  const environment = { hasOwnStore, isProduction: process.env.NODE_ENV === 'production' }
-  for (const warning of configWarnings(settings, environment)) logger.warn({ event: 'configuration' }, warning)
+  const store = config.store === undefined ? memoryStore() : withTimeout(config.store, timerDeadline)
+  const environment = {
+    hasOwnStore: config.store !== undefined && !isMemoryStore(sessionsOf(config.store)),
+    isProduction: process.env.NODE_ENV === 'production'
+  }
+  const warnings = [...configWarnings(settings, environment), ...sharedStoreWarnings(config.store, settings)]
+  for (const warning of warnings) logger.warn({ event: 'configuration' }, warning)
 
+  const report = securityReporter({ clock, logger, onSecurityEvent: config.onSecurityEvent })
   const resolver = resolverOf(settings)
   let loading: Promise<Parts> | undefined
-  const load = async (): Promise<Parts> => {
-    const curve = await loadCurve()
-    const turns = new EventLoopTurns()
-    return {
-      settings,
-      clock,
-      random: systemRandom,
-      curve,
-      serviceKey: signerServiceKey(
-        { curve, deadline: timerDeadline, logger },
-        settings.serviceSigner,
-        settings.serviceDid
-      ),
-      store,
-      verifiedTokens: new MemoryVerifiedTokens(),
-      credentialVerifier: credentialVerifier({
-        curve,
-        turns,
-        issuerKeys: cachedIssuerKeys({ clock, deadline: timerDeadline }, resolver),
-        provesByAddress: settings.resolution.kind === 'ethr' && settings.resolution.provesByAddress
-      }),
-      turns,
-      deadline: timerDeadline,
-      logger
-    }
-  }
   const parts = (): Promise<Parts> =>
-    (loading ??= load().catch((error: unknown) => {
+    (loading ??= loadParts({ settings, clock, store, logger, report, resolver }).catch((error: unknown) => {
       // The next request tries again.
       loading = undefined
       throw error
     }))
 
+  const { timeSlotSeconds, challengeSecret: secret } = settings
+  const quotas = serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds })
   const http: HttpParts = {
     parts,
-    transport: settings.useCookies ? cookieTransport(settings.sessionSeconds) : bodyTransport,
-    limits: requestLimits({ settings, store, clock, logger }),
-    sendError: errorSender(settings.serviceUrl, logger),
+    transport: settings.useCookies ? cookieTransport(settings.cookiePrefix) : bodyTransport,
+    limits: requestLimits({ settings, quotas, logger }),
+    sendError: errorSender(settings, logger, report),
     useCookies: settings.useCookies,
-    trustedOrigins: settings.trustedOrigins
+    trustedOrigins: settings.trustedOrigins,
+    report
   }
-  const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings.paths)
+  const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
   app.use(answerRequest)
   app.use(ownPaths, answerParserError)
 
   const ready = parts().then(async ({ serviceKey }) => {
     await Promise.all([serviceKey.publicKey(), store.ping()])
   })
-  // Whoever does not ask for `ready` learns of a failure from the answers and the log.
+  // An application that does not await `ready` finds a failure in the answers and in the log.
   ready.catch((error: unknown) => {
     logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet')
   })
 
-  const { serviceUrl } = settings
-  return Object.assign(parseAnyRequest(requireDidHandler(http)), {
+  const guard = (options: GuardOptions): Guard => parseAnyRequest(requireDidHandler(http, options))
+  return Object.assign(guard({}), {
+    with: guard,
+    optional: guard({ optional: true }),
     ready,
     sessions: {
-      list: (did: string) => store.listSessions(serviceUrl, canonicalDid(did), clock.nowSeconds()),
-      revoke: (sessionId: string) => store.endSession(serviceUrl, sessionId, 'revoked', clock.nowSeconds()),
-      revokeAll: (did: string) => store.revokeSessions(serviceUrl, canonicalDid(did), clock.nowSeconds())
+      list: (did: string) => listSessions({ settings, clock, store }, did),
+      async revoke(sessionId: string) {
+        const wasActive = await store.endSession(serviceUrl, sessionId, 'revoked', clock.nowSeconds())
+        if (wasActive) report({ type: 'session-revoked', sessionId })
+        return wasActive
+      },
+      async revokeAll(did: string) {
+        const count = await store.revokeSessions(serviceUrl, canonicalDid(did), clock.nowSeconds())
+        if (count > 0) report({ type: 'session-revoked', did, count })
+        return count
+      }
     },
     async close() {
       resolver.close()
@@ -153,20 +157,9 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 }
 
-/** Express hands its own requests to whatever takes a request of Node. */
-function parseAnyRequest(handler: RequestHandler): (...args: Parameters<RequireDid>) => void {
-  return handler as unknown as (...args: Parameters<RequireDid>) => void
-}
-
-function resolverOf({ resolution }: Settings): ClosableDidResolver {
-  if (resolution.kind === 'ethr') return ethrDidResolver(resolution.networks, resolution.registry)
-  const { resolver } = resolution
-  return {
-    resolve: (did) => resolver.resolve(did),
-    close() {
-      // The application's own.
-    }
-  }
+/** A handler for requests of Express, typed for requests of Node. Express passes its own. */
+function parseAnyRequest(handler: RequestHandler): Guard {
+  return handler as unknown as Guard
 }
 
 function wholeSeconds(clock: Clock): Clock {

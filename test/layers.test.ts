@@ -6,10 +6,10 @@ import { listSourceFiles, parseImports, readImports } from './support/read-impor
 const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
-/** What all servers share, each room using only those before it. */
-const SHARED = 'environment listen watch http login content ipfs upload start'
-  .split(' ')
-  .map((room) => `servers/shared/${room}`)
+/** What all servers share, each folder using only those before it. */
+const SHARED = 'config observability http storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
+
+const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHARED.indexOf(`servers/${folder}`))
 
 /**
  * Who may import whom. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
@@ -18,74 +18,39 @@ const SHARED = 'environment listen watch http login content ipfs upload start'
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/errors\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
-  { name: 'ports', files: /^src\/ports\.ts$/, uses: ['errors', 'protocol'] },
-  { name: 'config', files: /^src\/config(-options|-rules)?\.ts$/, uses: ['errors', 'protocol', 'ports'] },
+  { name: 'ports', files: /^src\/(?:application-port|ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
+  { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
   { name: 'http', files: /^src\/http\//, uses: ['errors', 'protocol', 'ports', 'config', 'flows'], packages: ANY },
   { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports'] },
   {
     name: 'setup',
-    files: /^src\/setup-did-auth\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'adapters'],
+    files: /^src\/(?:load-parts|setup-did-auth)\.ts$/,
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'adapters', 'stores'],
     typePackages: /^express$/
   },
   {
     name: 'index',
     files: /^src\/index\.ts$/,
     // The signer and the memory store are public; like the other doors it may name adapters.
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'setup', 'adapters'],
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'setup', 'adapters', 'stores'],
     typePackages: /^express$/
   },
+  // Imports the servers by name at run time, where they are installed.
+  { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
+  // Each store is a door of its own as well. A package that only a store uses is loaded by name at run time.
+  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports'], packages: /^node:/ },
   // The other doors. Besides setup, they alone name adapters.
-  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports', 'adapters'], aloof: true },
-  { name: 'testing', files: /^src\/testing(\.ts$|\/)/, uses: ['errors', 'protocol', 'ports', 'adapters'] },
+  { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', 'adapters', 'stores'] },
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.
-  { name: 'servers/shared/environment', files: /^servers\/shared\/environment\//, uses: [], packages: ANY },
-  {
-    name: 'servers/shared/listen',
-    files: /^servers\/shared\/listen\//,
-    uses: ['servers/shared/environment'],
+  ...['config', 'observability', 'http', 'storage', 'ipfs', 'process'].map((folder) => ({
+    name: `servers/${folder}`,
+    files: new RegExp(`^servers/${folder}/`),
+    uses: sharedBefore(folder),
     packages: ANY
-  },
-  {
-    name: 'servers/shared/watch',
-    files: /^servers\/shared\/watch\//,
-    uses: ['servers/shared/environment', 'servers/shared/listen'],
-    packages: ANY
-  },
-  {
-    name: 'servers/shared/http',
-    files: /^servers\/shared\/http\//,
-    uses: ['servers/shared/environment', 'servers/shared/listen', 'servers/shared/watch'],
-    packages: ANY
-  },
-  {
-    name: 'servers/shared/login',
-    files: /^servers\/shared\/login\//,
-    uses: ['servers/shared/environment', 'servers/shared/watch', 'servers/shared/http'],
-    packages: ANY
-  },
-  {
-    name: 'servers/shared/content',
-    files: /^servers\/shared\/content\//,
-    uses: ['servers/shared/environment', 'servers/shared/http'],
-    packages: ANY
-  },
-  {
-    name: 'servers/shared/ipfs',
-    files: /^servers\/shared\/ipfs\//,
-    uses: ['servers/shared/environment', 'servers/shared/http', 'servers/shared/content'],
-    packages: ANY
-  },
-  { name: 'servers/shared/upload', files: /^servers\/shared\/upload\//, uses: ['servers/shared/http'], packages: ANY },
-  {
-    name: 'servers/shared/start',
-    files: /^servers\/shared\/start\//,
-    uses: ['servers/shared/environment', 'servers/shared/listen', 'servers/shared/watch', 'servers/shared/http'],
-    packages: ANY
-  },
+  })),
   { name: 'servers/auth', files: /^servers\/auth\//, uses: SHARED, packages: ANY },
   { name: 'servers/relay', files: /^servers\/relay\//, uses: SHARED, packages: ANY },
   { name: 'servers/vault', files: /^servers\/vault\//, uses: SHARED, packages: ANY },
@@ -95,6 +60,7 @@ const LAYERS: readonly Layer[] = [
     uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault'],
     packages: ANY
   },
+  { name: 'servers/bin', files: /^servers\/bin\.ts$/, uses: ['servers/cli'], packages: /^node:fs$/ },
   { name: 'examples', files: /^examples\//, uses: [], packages: ANY }
 ]
 
@@ -135,9 +101,9 @@ describe('findLayerFaults', () => {
         'src/protocol/jwt.ts': "export * from './did.js'",
         'src/http/routes.ts': "import express from 'express'\nimport { parseDid } from '../protocol/did.js'",
         'src/setup-did-auth.ts': "import type { Express } from 'express'\nimport { routes } from './http/routes.js'",
-        'servers/shared/listen/serve.ts': "import express from 'express'",
+        'servers/http/listen.ts': "import express from 'express'",
         'servers/auth/app.ts':
-          "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../shared/listen/serve.js'"
+          "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../http/listen.js'"
       })
     ).toEqual([])
   })
@@ -187,14 +153,15 @@ describe('findLayerFaults', () => {
     const text = "import '../adapters/memory-sessions.js'"
     expect(faultsOf({ ...adapter, 'src/flows/log-in.ts': text })).toHaveLength(1)
     expect(faultsOf({ ...adapter, 'src/http/routes.ts': text })).toHaveLength(1)
-    expect(faultsOf({ ...adapter, 'src/stores/sqlite.ts': text })).toEqual([])
+    expect(faultsOf({ ...adapter, 'src/stores/sqlite/index.ts': text })).toHaveLength(1)
+    expect(faultsOf({ ...adapter, 'src/testing/wallet.ts': text })).toEqual([])
     expect(faultsOf({ ...adapter, 'src/setup-did-auth.ts': text.replace('../', './') })).toEqual([])
   })
 
-  it('finds a shared room using one that stands after it', () => {
-    const text = "import { runServers } from '../start/run-servers.js'"
-    expect(faultsOf({ 'servers/shared/listen/serve.ts': text, 'servers/shared/start/run-servers.ts': '' })).toEqual([
-      'servers/shared/listen/serve.ts (servers/shared/listen) imports servers/shared/start/run-servers.ts (servers/shared/start)'
+  it('finds a shared folder using one that stands after it', () => {
+    const text = "import { runServers } from '../process/run-servers.js'"
+    expect(faultsOf({ 'servers/http/listen.ts': text, 'servers/process/run-servers.ts': '' })).toEqual([
+      'servers/http/listen.ts (servers/http) imports servers/process/run-servers.ts (servers/process)'
     ])
   })
 
@@ -206,7 +173,7 @@ describe('findLayerFaults', () => {
 
   it.each([
     ['servers/auth/app.ts', '../../src/errors.js'],
-    ['servers/shared/listen/serve.ts', '../../../src/errors.js']
+    ['servers/http/listen.ts', '../../src/errors.js']
   ])('finds a path into src in %s', (file, path) => {
     expect(faultsOf({ [file]: `import '${path}'`, 'src/errors.ts': '' })).toEqual([
       expect.stringContaining('imports src/errors.ts (errors)')

@@ -4,17 +4,32 @@ import { readFileSync } from 'node:fs'
 interface LockedPackage {
   readonly version?: string
   readonly resolved?: string
+  readonly link?: boolean
   readonly optionalDependencies?: Readonly<Record<string, string>>
 }
 
-const lockFile = JSON.parse(readFileSync(new URL('../package-lock.json', import.meta.url), 'utf8')) as {
-  readonly packages: Readonly<Record<string, LockedPackage>>
+function readLocked(file: string): [string, LockedPackage][] {
+  const lockFile = JSON.parse(readFileSync(new URL(`../${file}`, import.meta.url), 'utf8')) as {
+    readonly packages: Readonly<Record<string, LockedPackage>>
+  }
+  return Object.entries(lockFile.packages)
 }
-const locked = Object.entries(lockFile.packages)
 
-describe('package-lock.json', () => {
+describe.each(['package-lock.json', 'test/slow/package-lock.json'])('%s', (file) => {
+  const locked = readLocked(file)
+
   it('carries no download address, which may be that of a private mirror', () => {
-    expect(locked.filter(([, { resolved }]) => resolved !== undefined)).toEqual([])
+    const named = locked.filter(([, { resolved }]) => resolved !== undefined)
+    // The two packages of this repository are folders.
+    expect(named.filter(([, { link }]) => link !== true)).toEqual([])
+    expect(named.map(([path, { resolved }]) => [path, resolved])).toEqual(
+      file === 'package-lock.json'
+        ? [
+            ['node_modules/express-did-auth', ''],
+            ['node_modules/express-did-auth-servers', 'servers']
+          ]
+        : []
+    )
   })
 
   // npm leaves out what the registry at hand does not offer, and then refuses its own lock file at `npm ci`.

@@ -13,7 +13,7 @@ jest.unstable_mockModule('hash-wasm', () => ({
   }
 }))
 const { es256kSigner, setupDidAuth } = await import('express-did-auth')
-const { challengeSecret, serviceUrl, serviceWallet } = await import('./support/auth-app.js')
+const { challengeSecret, serviceUrl, serviceWallet } = await import('./support/test-app.js')
 
 // Its rejection was once kept for ever: every request was 500 until the next start.
 it('a curve that does not load makes ready reject and requests 500, until one finds that it loads', async () => {

@@ -1,10 +1,11 @@
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
-import { es256kSigner, loadCurve, MemoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
-import { guardedStore } from '../src/adapters/guarded-store.js'
+import { combineStores, es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { withTimeout } from '../src/stores/with-timeout.js'
 import { timerDeadline } from '../src/adapters/system.js'
-import { authApp, challengeSecret, logIn, serviceUrl, serviceWallet, START_SECONDS } from './support/auth-app.js'
+import { logIn } from './support/app-client.js'
+import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
 import { walletOf } from './support/wallet.js'
 
 const wallet = walletOf(1)
@@ -17,6 +18,8 @@ const config: DidAuthConfig = {
 
 // A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
 beforeAll(loadCurve)
+
+const [memory, durable] = [memoryStore(), withTimeout(memoryStore(), timerDeadline)]
 
 describe('setupDidAuth', () => {
   afterEach(() => {
@@ -80,11 +83,7 @@ describe('setupDidAuth', () => {
       { accessTokenExpirationTimeInSeconds: 901 },
       'access tokens live longer than 900 s: logout leaves them good until then'
     ],
-    [
-      'http outside loopback',
-      { serviceUrl: 'http://service.example' },
-      'serviceUrl is http: tokens travel readable to anybody on the way'
-    ]
+    ['http outside loopback', { serviceUrl: 'http://service.example' }, 'serviceUrl is http: tokens travel unencrypted']
   ])('warns once of %s', (_name, more, text) => {
     const warn = jest.fn()
     setupDidAuth(express(), { ...config, logger: { info: jest.fn(), warn, error: jest.fn() }, ...more })
@@ -92,9 +91,19 @@ describe('setupDidAuth', () => {
   })
 
   it.each<[string, Partial<DidAuthConfig>, string[]]>([
-    ['no store', {}, ['sessions are in memory: a restart logs everybody out']],
-    ['a MemoryStore', { store: new MemoryStore() }, ['sessions are in memory: a restart logs everybody out']],
-    ['another store', { store: guardedStore(new MemoryStore(), timerDeadline) }, []]
+    ['no store', {}, ['sessions are in memory: a restart ends all of them']],
+    ['a memoryStore', { store: memoryStore() }, ['sessions are in memory: a restart ends all of them']],
+    [
+      'a memoryStore for the sessions of a combined store',
+      { store: combineStores({ sessions: memory, challengeUses: durable, quotas: durable }) },
+      ['sessions are in memory: a restart ends all of them']
+    ],
+    [
+      'a memoryStore for the quotas of a combined store',
+      { store: combineStores({ sessions: durable, challengeUses: durable, quotas: memory }) },
+      []
+    ],
+    ['another store', { store: withTimeout(memoryStore(), timerDeadline) }, []]
   ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
     const environment = process.env.NODE_ENV
@@ -107,8 +116,23 @@ describe('setupDidAuth', () => {
     expect(warn.mock.calls).toEqual(texts.map((text) => [{ event: 'configuration' }, text]))
   })
 
+  it('warns of a store and a secret that two services share', () => {
+    const warn = jest.fn()
+    const logger = { info: jest.fn(), warn, error: jest.fn() }
+    const store = memoryStore()
+    setupDidAuth(express(), { ...config, logger, store })
+    expect(warn).not.toHaveBeenCalled()
+    setupDidAuth(express(), { ...config, logger, store, serviceUrl: 'https://other.example' })
+    expect(warn.mock.calls).toEqual([
+      [
+        { event: 'configuration' },
+        'https://other.example and https://service.example share a store and a challengeSecret: give each service its own secret'
+      ]
+    ])
+  })
+
   it('warns when serviceSigner is not the key of serviceDid, and works', async () => {
-    const { app, log } = await authApp({ serviceDid: walletOf(99).did })
+    const { app, log } = await testApp({ serviceDid: walletOf(99).did })
     expect(log.map(({ message }) => message)).toEqual(['serviceSigner is not the key of serviceDid'])
     const { accessToken } = await logIn(app, wallet)
     await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
@@ -120,7 +144,7 @@ describe('setupDidAuth', () => {
     setupDidAuth(app, mine)
     mine.challengeSecret = 'another secret, which is long enough as well'
     const { body } = await request(app).get(`/request-auth/${wallet.did}`).expect(200)
-    const { app: other } = await authApp()
+    const { app: other } = await testApp()
     expect((await request(other).get(`/request-auth/${wallet.did}`).expect(200)).body).toEqual(body)
   })
 })
@@ -130,7 +154,7 @@ describe('ready', () => {
     ['the signer fails', { serviceSigner: () => Promise.reject(new Error('away')) }, 'ERR_SIGNER'],
     [
       'the store is away',
-      { store: Object.assign(new MemoryStore(), { ping: () => Promise.reject(new Error('away')) }) },
+      { store: Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('away')) }) },
       'ERR_STORE'
     ]
   ])('rejects when %s, with one line in the log, and nothing unhandled when nobody asks', async (_name, more, code) => {
@@ -146,15 +170,15 @@ describe('ready', () => {
 
 describe('close', () => {
   it('leaves a store that was given open', async () => {
-    const store = new MemoryStore()
+    const store = memoryStore()
     const close = jest.spyOn(store, 'close')
-    const { requireDid } = await authApp({ store })
+    const { requireDid } = await testApp({ store })
     await requireDid.close()
     expect(close).not.toHaveBeenCalled()
   })
 
   it('resolves for its own store, also twice', async () => {
-    const { requireDid } = await authApp()
+    const { requireDid } = await testApp()
     await requireDid.close()
     await requireDid.close()
   })
@@ -163,8 +187,8 @@ describe('close', () => {
 describe('sessions, when the store is away', () => {
   it('reject with ERR_STORE', async () => {
     const fail = () => Promise.reject(new Error('away'))
-    const store = Object.assign(new MemoryStore(), { listSessions: fail, endSession: fail, revokeSessions: fail })
-    const { requireDid } = await authApp({ store })
+    const store = Object.assign(memoryStore(), { listSessions: fail, endSession: fail, revokeSessions: fail })
+    const { requireDid } = await testApp({ store })
     const { list, revoke, revokeAll } = requireDid.sessions
     for (const answer of [list(wallet.did), revoke('a'), revokeAll(wallet.did)]) {
       await expect(answer).rejects.toMatchObject({ code: 'ERR_STORE' })
@@ -182,9 +206,15 @@ describe('a log', () => {
     const plant = (value: unknown): void => {
       for (const [text] of JSON.stringify(value).matchAll(/[\w-]{40,}/g)) secrets.add(text)
     }
-    const quoting = new MemoryStore()
+    const quoting = memoryStore()
     let isBroken = false
-    for (const verb of ['createSession', 'findSession', 'rotateRefreshToken', 'useChallenge', 'chargeQuota'] as const) {
+    for (const verb of [
+      'createSession',
+      'findSession',
+      'rotateRefreshToken',
+      'consumeChallenge',
+      'chargeQuota'
+    ] as const) {
       const works = quoting[verb].bind(quoting) as (argument: unknown, more?: unknown) => Promise<unknown>
       Object.assign(quoting, {
         [verb]: async (argument: unknown, more: unknown) => {
@@ -195,7 +225,7 @@ describe('a log', () => {
       })
     }
     for (const logged of [{}, { logger: undefined }]) {
-      const { app, log } = await authApp({ store: quoting, ...(logged as Partial<DidAuthConfig>) })
+      const { app, log } = await testApp({ store: quoting, ...(logged as Partial<DidAuthConfig>) })
       for (const number of [1, 2, 3, 4]) {
         isBroken = false
         const tokens = await logIn(app, walletOf(number))

@@ -1,8 +1,8 @@
-import { openAuthStore } from '../shared/login/auth-store.js'
-import type { ServerEnv } from '../shared/environment/read-env.js'
-import type { Surroundings } from '../shared/start/run-servers.js'
-import type { Running } from '../shared/listen/serve.js'
-import { startServer } from '../shared/start/start-server.js'
+import { openAuthStore } from '../storage/auth-store.js'
+import type { ServerEnv } from '../config/read-env.js'
+import type { Surroundings } from '../process/run-servers.js'
+import type { Running } from '../http/listen.js'
+import { startServer } from '../process/start-server.js'
 import { authApp } from './app.js'
 
 /**
@@ -12,7 +12,7 @@ import { authApp } from './app.js'
  */
 export function startAuth(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
   return startServer(env, surroundings, (parts) => {
-    const store = openAuthStore(env)
+    const store = openAuthStore(env, parts.log)
     const app = authApp({ ...parts, store })
     const close = async (): Promise<void> => {
       await app.close()

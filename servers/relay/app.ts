@@ -1,39 +1,47 @@
 import { es256kSigner, type Clock, type Store } from 'express-did-auth'
-import { appShell, sealed, type ServerApp, type ShellParts } from '../shared/http/app-shell.js'
-import { describeError } from '../shared/watch/describe-error.js'
-import { challengeSecretOf, maxRequestsOf } from '../shared/login/did-auth.js'
-import type { IpfsNode } from '../shared/ipfs/ipfs-node.js'
-import { errorSender } from '../shared/http/server-error.js'
+import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
+import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
+import { BodyReader } from '../http/read-body.js'
+import { errorSender } from '../http/server-error.js'
+import type { IpfsNode } from '../ipfs/ipfs-node.js'
+import { PinWorker } from '../ipfs/pin-worker.js'
+import { describeError } from '../observability/error-fields.js'
+import { repeatWork } from '../process/repeat-work.js'
+import type { ContentMaintenance, ContentReads, FileStore } from '../storage/content-store.js'
+import type { Spool } from '../storage/files/spool.js'
+import { LeafHasher } from '../storage/leaf-hasher.js'
+import type { PinLedger } from '../storage/pin-ledger.js'
+import { FileCache } from './file-cache.js'
 import { FileRelay } from './file-relay.js'
-import type { FileStore } from './file-store.js'
-import { MemoryFiles } from './memory-files.js'
 import { RelayAuth } from './relay-auth.js'
-import { restoreFiles } from './restore-files.js'
 import { addRelayRoutes, relayRouteNames } from './routes.js'
 import { loadServiceKey } from './service-key.js'
-import { SlowReaders } from './slow-readers.js'
-import { sweepEveryMinute } from './sweep-timer.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ShellParts {
-  /** For used challenges. */
+  /** For used challenges and quotas. */
   store: Store
-  files: FileStore
-  /** Where files are, when they are not in the server's own database. */
-  node?: Pick<IpfsNode, 'ping'> | undefined
+  contents: FileStore & ContentReads & ContentMaintenance
+  ledger: PinLedger
+  /** Undefined: none is configured. */
+  node: IpfsNode | undefined
+  /** Where bodies lie while they arrive. */
+  spool: Spool
   clock?: Clock
 }
 
 const DEFAULT_TIME_SLOT_SECONDS = 600
+/** Of answers from memory that are being sent. */
+const MAX_SENT_BYTES = 33_554_432
 
 const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1000) }
 
-/** Builds the relay. Stores and node are their giver's to close. */
+/** Builds the relay. Its caller closes stores and node. */
 export function relayApp(parts: RelayParts): ServerApp {
-  const { env, identity, serviceUrl, log, store, files, node, clock = systemClock } = parts
+  const { env, identity, serviceUrl, log, store, contents, ledger, node, spool, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   const app = appShell(parts, relayRouteNames, [
-    { name: 'store', isNeeded: true, check: () => Promise.all([store.ping(), files.ping()]) },
+    { name: 'store', isNeeded: true, check: () => Promise.all([store.ping(), contents.probe()]) },
     { name: 'signer', isNeeded: true, check: () => signer('ready?') },
     ...(node === undefined
       ? []
@@ -52,37 +60,36 @@ export function relayApp(parts: RelayParts): ServerApp {
     store,
     clock
   })
-
-  const closing = new AbortController()
-  const failed = (event: string) => (error: unknown) => {
-    log.warn({ event, ...describeError(error) }, event)
-  }
-  const [maxBytes, ttlSeconds] = [env.RELAY_MAX_MEMORY_BYTES, env.RELAY_FILE_TTL_SECONDS]
-  const slowReaders = new SlowReaders()
-  const memory = new MemoryFiles({
-    maxBytes,
-    ttlSeconds,
-    onGone: (answer) => {
-      slowReaders.letGo(answer)
-    }
+  const pins = node && new PinWorker({ ledger, store: contents, node, log, nowSeconds: () => clock.nowSeconds() })
+  const cache = new FileCache(env.RELAY_MAX_MEMORY_BYTES, MAX_SENT_BYTES)
+  const relay = new FileRelay({
+    store: contents,
+    pins,
+    cache,
+    ttlSeconds: env.RELAY_FILE_TTL_SECONDS,
+    maxStoreBytes: env.RELAY_MAX_STORE_BYTES,
+    maxBytesPerDid: env.RELAY_MAX_BYTES_PER_DID,
+    clock
   })
-  const since = clock.nowSeconds() - ttlSeconds
-  const restored = restoreFiles({ memory, store: files, maxBytes }, since, closing.signal).catch(
-    failed('restore-failed')
+  const sweep = repeatWork(
+    async (signal) => {
+      while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
+      await contents.collectGarbage(clock.nowSeconds())
+    },
+    (error) => {
+      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'expired files could not be deleted')
+    }
   )
-  const bounds = { maxBytesPerDid: env.RELAY_MAX_BYTES_PER_DID, maxMemoryBytes: maxBytes }
-  const relay = new FileRelay({ ...bounds, memory, store: files, restored, clock })
-  const swept = sweepEveryMinute(() => relay.sweep(closing.signal), failed('sweep-failed'), closing.signal)
+  pins?.start()
 
-  const sendError = errorSender(serviceUrl, log)
-  addRelayRoutes(app, { auth, relay, slowReaders, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
+  const bodies = new BodyReader({ spool, newHasher: () => new LeafHasher() })
+  const sendError = errorSender({ serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
+  addRelayRoutes(app, { auth, relay, cache, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
     listener: sealed(app, sendError),
-    // Not for the restore, which may take seconds: what is not here yet is looked for in the store.
     ready: key.then(() => undefined),
     close: async () => {
-      closing.abort()
-      await Promise.all([swept, restored])
+      await Promise.all([sweep.stop(), pins?.stop()])
     }
   }
 }

@@ -1,24 +1,26 @@
 import type { Clock } from 'express-did-auth'
-import { contentOf } from '../shared/content/content-blocks.js'
-import type { JsonText } from '../shared/upload/json-text.js'
-import { ServerError } from '../shared/http/server-error.js'
-import { uploadRoom, type UploadRoom } from '../shared/upload/upload-room.js'
-import type { FileStore } from './file-store.js'
-import type { MemoryFile, MemoryFiles } from './memory-files.js'
-import { PostingFiles } from './posting-files.js'
-import { answerOf } from './relay-answer.js'
-import { restoreFile } from './restore-files.js'
+import { ServerError } from '../http/server-error.js'
+import type { ContentReads, FileStore, NewContent, StoredContent } from '../storage/content-store.js'
+import { isCid } from '../storage/unixfs-blocks.js'
+import type { CachedFile, FileCache, FoundFile } from './file-cache.js'
+import { encodeAnswer } from './send-file.js'
+
+/** What a DID posts is counted for so long. */
+const SLOT_SECONDS = 86_400
+/** Larger files are streamed. Of a file as a JSON string with its quotes: 1 MiB of text that needs no escapes. */
+const MAX_CACHED_BYTES = 1_048_576 + 2
+/** While so many are looked for at once, files are streamed, so that reading them into memory is bounded. */
+const MAX_ASKING = 16
 
 export interface FileRelayParts {
+  store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
+  /** Carries out pins; none without an IPFS node. */
+  pins: { settle(cids: readonly string[]): Promise<boolean> } | undefined
+  cache: FileCache
+  ttlSeconds: number
+  maxStoreBytes: number
   maxBytesPerDid: number
-  maxMemoryBytes: number
-  memory: MemoryFiles
-  store: FileStore
-  /** Ends when what is left of the time before a restart is in memory again; until then, a file may still be in the store. */
-  restored: Promise<void>
   clock: Clock
-  /** Where what is posted counts until it is stored. */
-  room?: UploadRoom
 }
 
 export interface RelayFile {
@@ -27,89 +29,80 @@ export interface RelayFile {
   cid: string
 }
 
-/** Keeps what is posted, and hands it out again. */
+/** Stores what is posted, and finds it again. */
 export class FileRelay {
   readonly #parts: FileRelayParts
-  readonly #posting = new PostingFiles()
-  #isRestoring = true
+  /** One question at a time for each cid. */
+  readonly #asking = new Map<string, Promise<FoundFile>>()
 
   constructor(parts: FileRelayParts) {
     this.#parts = parts
-    const stop = (): void => {
-      this.#isRestoring = false
-    }
-    parts.restored.then(stop, stop)
   }
 
   /**
-   * Stores a file, then keeps it in memory: what can be fetched is stored as well.
+   * Stores a file.
    *
    * @param did - canonical DID of the user
-   * @throws ServerError ERR_STORAGE_FULL; DidAuthError ERR_BUSY; as `FileStore.keep`
+   * @throws as `FileStore.writeFile`
    */
-  async post(did: string, text: JsonText): Promise<RelayFile> {
-    const { memory, store, clock, room = uploadRoom } = this.#parts
-    const content = contentOf(text.bytes)
-    const { cid, byteCount } = content
-    const file = { cid, byteCount, answer: answerOf(text) }
-    this.#assertRoom(did, file)
-    this.#posting.add(did, file)
-    try {
-      // A node may take its time, and until then nothing else counts these bytes.
-      await room.hold(heldBytes(text, file), did, async () => {
-        await store.keep(content, text.bytes, clock.nowSeconds())
-        memory.keep(file, did, clock.nowSeconds())
-      })
-    } finally {
-      this.#posting.remove(did, file)
-    }
-    return { url: `relay://${cid}`, cid }
+  async post(did: string, content: NewContent): Promise<RelayFile> {
+    const { store, ttlSeconds, maxStoreBytes, maxBytesPerDid, clock } = this.#parts
+    const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
+    await store.writeFile({ did, content, nowSeconds: clock.nowSeconds(), ttlSeconds, bounds })
+    return { url: `relay://${content.cid}`, cid: content.cid }
+  }
+
+  /** Whether the pin of a file is done, also of one that was posted before. Waits for an IPFS node that is quick. */
+  async isPinned(cid: string): Promise<boolean> {
+    return (await this.#parts.pins?.settle([cid])) ?? true
   }
 
   /**
-   * The whole answer to a GET, as it is sent. It is in memory now.
+   * Finds a file: in memory, or in the store. The store is asked once a second about a file in memory, so that a file that
+   * ended or was taken down by another process is refused a second later.
    *
    * @param name - whatever the path holds
-   * @throws ServerError ERR_NOT_FOUND
+   * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE
    */
-  find(name: string): Buffer {
-    const { memory, clock } = this.#parts
-    const nowSeconds = clock.nowSeconds()
-    const answer = memory.find(name, nowSeconds) ?? this.#restored(name, nowSeconds)
-    if (answer === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return answer
-  }
-
-  /** Lets go of what has ended, in memory and in the store. @throws as `FileStore.sweep` */
-  async sweep(signal: AbortSignal): Promise<void> {
+  async find(name: string): Promise<FoundFile> {
+    if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
     const nowSeconds = this.#parts.clock.nowSeconds()
-    this.#parts.memory.dropEnded(nowSeconds)
-    await this.#parts.store.sweep(nowSeconds, signal)
-  }
-
-  /** A file that comes back before its turn, so that nobody waits for all the others. */
-  #restored(name: string, nowSeconds: number): Buffer | undefined {
-    const { memory, store } = this.#parts
-    const file = this.#isRestoring ? store.find(name) : undefined
-    if (file === undefined || memory.isOver(file.keptAtSeconds, nowSeconds)) return undefined
-    restoreFile({ memory, store }, file)
-    return memory.find(name, nowSeconds)
-  }
-
-  #assertRoom(did: string, file: MemoryFile): void {
-    const { memory, maxBytesPerDid, maxMemoryBytes, clock } = this.#parts
-    if (!memory.canHold(file)) {
-      throw new ServerError('ERR_STORAGE_FULL', { detail: `${maxMemoryBytes} bytes of memory in all` })
+    const cached = this.#parts.cache.get(name)
+    if (cached?.askedAtSeconds === nowSeconds) return this.#found(name, cached.answer)
+    const asking = this.#asking.get(name) ?? this.#ask(name, nowSeconds, cached)
+    this.#asking.set(name, asking)
+    try {
+      return await asking
+    } finally {
+      this.#asking.delete(name)
     }
-    const isCounted = (cid: string): boolean => cid === file.cid || memory.isHeldBy(cid, did)
-    const held = memory.heldBytes(did, file.cid, clock.nowSeconds()) + this.#posting.bytes(did, isCounted)
-    if (held + file.byteCount <= maxBytesPerDid) return
-    const detail = `${held} of ${maxBytesPerDid} bytes held by this DID, ${file.byteCount} needed`
-    throw new ServerError('ERR_STORAGE_FULL', { detail })
   }
-}
 
-/** What a post keeps alive: the answer, and the text where that is elsewhere. */
-function heldBytes({ bytes }: JsonText, { answer }: MemoryFile): number {
-  return answer.buffer.byteLength + (bytes.buffer === answer.buffer ? 0 : bytes.buffer.byteLength)
+  async #ask(cid: string, nowSeconds: number, cached: CachedFile | undefined): Promise<FoundFile> {
+    const { store, cache } = this.#parts
+    let answer = cached?.answer
+    const mayLoad = this.#asking.size < MAX_ASKING
+    try {
+      const file = await store.findFile(cid, nowSeconds)
+      if (file === undefined) throw new ServerError('ERR_NOT_FOUND')
+      const isCached = mayLoad && file.jsonByteCount <= MAX_CACHED_BYTES
+      if (answer === undefined && isCached) answer = await encodeAnswer(await this.#read(cid))
+    } catch (error) {
+      cache.delete(cid)
+      throw error
+    }
+    if (answer !== undefined) cache.set(cid, { answer, askedAtSeconds: nowSeconds })
+    return this.#found(cid, answer)
+  }
+
+  #found(cid: string, answer: Buffer | undefined): FoundFile {
+    return { answer, content: () => this.#read(cid) }
+  }
+
+  /** @throws ServerError ERR_NOT_FOUND when it ended since it was found */
+  async #read(cid: string): Promise<StoredContent> {
+    const [content] = await this.#parts.store.readContents([cid])
+    if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
+    return content
+  }
 }

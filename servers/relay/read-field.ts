@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { JSON_TYPE, readBytes } from '../shared/upload/read-bytes.js'
-import { ServerError } from '../shared/http/server-error.js'
+import { JSON_TYPE, readBytes } from '../http/receive-body.js'
+import { ServerError } from '../http/server-error.js'
 
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
@@ -10,7 +10,7 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 /**
  * Reads the one text field of a small JSON body. An absent body and one of another type count as `{}`.
  *
- * @throws ServerError ERR_SHAPE when there is no such text; DidAuthError ERR_JSON, ERR_TOO_LARGE
+ * @throws ServerError ERR_INVALID_REQUEST when there is no such text; DidAuthError ERR_JSON, ERR_TOO_LARGE
  */
 export async function readField(req: IncomingMessage, name: string): Promise<string> {
   const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
@@ -18,7 +18,7 @@ export async function readField(req: IncomingMessage, name: string): Promise<str
   const body: unknown = bytes.length === 0 ? {} : parseJson(bytes)
   const isObject = typeof body === 'object' && body !== null && Object.hasOwn(body, name)
   const value: unknown = isObject ? Object.getOwnPropertyDescriptor(body, name)?.value : undefined
-  if (typeof value !== 'string') throw new ServerError('ERR_SHAPE')
+  if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')
   return value
 }
 

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { DidAuthError, MemoryStore, type Clock, type Store } from 'express-did-auth'
+import { DidAuthError, type Clock, type Store } from 'express-did-auth'
 import { addressOfDid, assertInForce, isDid, signerAddresses, signJwt } from 'express-did-auth/protocol'
 import { LRUCache } from 'lru-cache'
-import { ServerError } from '../shared/http/server-error.js'
+import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
 import { parseLoginCredential } from './relay-credential.js'
+import { RequestQuota } from './request-quota.js'
 import { relayTokenPayload, verifyRelayToken, type RelayTokenClaims } from './relay-token.js'
 import type { ServiceKey } from './service-key.js'
 
@@ -20,25 +21,30 @@ export interface RelayAuthParts {
   maxRequests: number
   timeSlotSeconds: number
   key: Promise<ServiceKey>
-  store: Pick<Store, 'useChallenge'>
+  store: Pick<Store, 'consumeChallenge' | 'chargeQuota'>
   clock: Clock
+}
+
+/** A token that was verified before. */
+interface VerifiedToken extends RelayTokenClaims {
+  quotaKey: string
 }
 
 /** Logs users of the relay in, and tells whose a request is. */
 export class RelayAuth {
   readonly #parts: RelayAuthParts
-  /** Only tokens of our own key come in, so that a stranger pushes nobody's out. */
-  readonly #verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
-  /** Counted for as long as this process lives. */
-  readonly #quotas = new MemoryStore()
+  /** Tokens of our own key only, so that strangers cannot evict those of users. */
+  readonly #verified = new LRUCache<string, VerifiedToken>({ max: MAX_VERIFIED_TOKENS })
+  readonly #quota: RequestQuota
 
   constructor(parts: RelayAuthParts) {
     this.#parts = parts
+    this.#quota = new RequestQuota({ ...parts, secret: parts.challengeSecret })
   }
 
-  /** @throws ServerError ERR_SHAPE when it is no DID */
+  /** @throws ServerError ERR_INVALID_REQUEST when it is no DID */
   requestChallenge(did: string): string {
-    if (!isDid(did)) throw new ServerError('ERR_SHAPE')
+    if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
     return issueRelayChallenge(this.#parts.challengeSecret, did, this.#now(), randomBytes(32))
   }
 
@@ -53,13 +59,13 @@ export class RelayAuth {
     const { serviceUrl, serviceDid, challengeSecret, tokenSeconds } = this.#parts
     const { curve, sign } = await this.#parts.key
     const nowSeconds = this.#now()
-    const { userDid, challenge, parsed } = parseLoginCredential(jwt, serviceUrl, nowSeconds)
-    const address = addressOfDid(userDid)
+    const { userDid, challenge, parsed } = parseLoginCredential(jwt, { did: serviceDid, url: serviceUrl }, nowSeconds)
+    const address = addressOfDid(userDid, curve)
     const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
     if (known === undefined) throw new DidAuthError('ERR_CHALLENGE')
     if (known.isExpired) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
     if (!signerAddresses(curve, parsed).includes(address)) throw new DidAuthError('ERR_CREDENTIAL')
-    await this.#spend(challenge, known, nowSeconds)
+    await this.#consume(challenge, known, nowSeconds)
     const tokenId = randomBytes(16).toString('base64url')
     const payload = relayTokenPayload({ serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds: tokenSeconds })
     return signJwt(payload, sign)
@@ -70,7 +76,8 @@ export class RelayAuth {
    *
    * @param authorization - the header: a token, bare or after `DIDAuth`
    * @returns the canonical DID
-   * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS
+   * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS,
+   * ERR_STORE
    */
   async authenticate(authorization: string | undefined): Promise<string> {
     if (authorization === undefined || authorization === '') throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
@@ -79,19 +86,20 @@ export class RelayAuth {
     const nowSeconds = this.#now()
     const seenBefore = this.#verified.get(token)
     if (seenBefore !== undefined) assertInForce(seenBefore, nowSeconds)
-    const { did } = seenBefore ?? (await this.#verify(token, nowSeconds))
-    await this.#charge(did, nowSeconds)
+    const { did, quotaKey } = seenBefore ?? (await this.#verify(token, nowSeconds))
+    await this.#quota.charge(quotaKey, nowSeconds)
     return did
   }
 
-  async #verify(token: string, nowSeconds: number): Promise<RelayTokenClaims> {
+  async #verify(token: string, nowSeconds: number): Promise<VerifiedToken> {
     const { curve, publicKey } = await this.#parts.key
     const claims = verifyRelayToken(curve, token, { serviceDid: this.#parts.serviceDid, publicKey, nowSeconds })
-    this.#verified.set(token, claims)
-    return claims
+    const verified = { ...claims, quotaKey: this.#quota.keyOf(claims.did) }
+    this.#verified.set(token, verified)
+    return verified
   }
 
-  async #spend(
+  async #consume(
     challenge: string,
     { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number },
     nowSeconds: number
@@ -100,20 +108,12 @@ export class RelayAuth {
     // would be good under another one as well.
     const use = { service: 'relay', did: challenge, window: slot, flow: 'logIn', useCount: 0 } as const
     const outcome = await this.#parts.store
-      .useChallenge({ ...use, spendsBoth: false, nowSeconds, expiresAtSeconds })
+      .consumeChallenge({ ...use, consumesBoth: false, nowSeconds, expiresAtSeconds })
       .catch((cause: unknown) => {
         throw new DidAuthError('ERR_STORE', { cause })
       })
     if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
     if (outcome === 'full') throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: expiresAtSeconds - nowSeconds })
-  }
-
-  async #charge(did: string, nowSeconds: number): Promise<void> {
-    const { serviceUrl: service, timeSlotSeconds, maxRequests } = this.#parts
-    const charge = { service, kind: 'request', key: did, cost: 1, nowSeconds, timeSlotSeconds } as const
-    const { count, resetsAtSeconds } = await this.#quotas.chargeQuota(charge)
-    if (count <= maxRequests) return
-    throw new DidAuthError('ERR_TOO_MANY_REQUESTS', { retryAfterSeconds: Math.max(1, resetsAtSeconds - nowSeconds) })
   }
 
   #now(): number {

@@ -17,18 +17,24 @@ export interface LoginCredential {
 /**
  * Parses the credential of a login: the JWT of a W3C credential whose only claim is the challenge.
  *
- * Published clients give it no `sub`, `nbf` or `aud`. Where one is there, the subject has to be the issuer itself and the
- * audience this relay: another one may have passed our challenge on. It may begin up to 60 s ahead.
+ * Published clients give it no `nbf` or `aud`, and either no subject or the service as its subject. Where a subject is
+ * named, it has to be the issuer itself or this service, and an audience this relay: another one may have passed our
+ * challenge on. It may begin up to 60 s ahead.
  *
+ * @param service - this relay: its DID and its URL
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see specification, "Relay authentication credential and token"
  */
-export function parseLoginCredential(jwt: string, serviceUrl: string, nowSeconds: number): LoginCredential {
+export function parseLoginCredential(
+  jwt: string,
+  service: { did: string; url: string },
+  nowSeconds: number
+): LoginCredential {
   const iss = parseJwt(jwt, MAX_CREDENTIAL_BYTES)?.payload.iss
   if (typeof iss !== 'string') throw new DidAuthError('ERR_CREDENTIAL')
-  const { credential, parsed } = parseCredential(jwt, iss, nowSeconds, TOLERANCE_SECONDS)
+  const { credential, parsed } = parseCredential(jwt, [iss, service.did], nowSeconds, TOLERANCE_SECONDS)
   const challenge = challengeIn(credential.credentialSubject.claims)
-  if (!isOurAlgorithm(parsed) || !isOurAudience(parsed.payload.aud, serviceUrl) || challenge === undefined) {
+  if (!isOurAlgorithm(parsed) || !isOurAudience(parsed.payload.aud, service.url) || challenge === undefined) {
     throw new DidAuthError('ERR_CREDENTIAL')
   }
   const context: unknown = credential.vc['@context']

@@ -1,12 +1,12 @@
 import type { Express, Request, Response } from 'express'
-import type { SendError } from '../shared/http/server-error.js'
-import { readText } from '../shared/upload/read-text.js'
+import type { SendError } from '../http/server-error.js'
+import type { BodyReader } from '../http/read-body.js'
+import type { FileCache } from './file-cache.js'
 import type { FileRelay } from './file-relay.js'
 import { readField } from './read-field.js'
 import type { RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
 import { sendFile } from './send-file.js'
-import type { SlowReaders } from './slow-readers.js'
 
 /** First segments of the routes, by which log and metrics name requests. */
 export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']
@@ -14,7 +14,8 @@ export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/f
 export interface RouteParts {
   auth: RelayAuth
   relay: FileRelay
-  slowReaders: SlowReaders
+  cache: FileCache
+  bodies: BodyReader
   maxFileBytes: number
   sendError: SendError
 }
@@ -26,7 +27,10 @@ type Answer = (req: Request, res: Response) => Promise<void>
  *
  * @see specification, "Endpoints", "Component B"
  */
-export function addRelayRoutes(app: Express, { auth, relay, slowReaders, maxFileBytes, sendError }: RouteParts): void {
+export function addRelayRoutes(
+  app: Express,
+  { auth, relay, cache, bodies, maxFileBytes, sendError }: RouteParts
+): void {
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(await readField(req, 'did'))
     sendJson(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
@@ -38,13 +42,14 @@ export function addRelayRoutes(app: Express, { auth, relay, slowReaders, maxFile
 
   const postFile: Answer = async (req, res) => {
     const did = await auth.authenticate(req.headers.authorization)
-    const text = await readText(req, 'file', maxFileBytes, { holder: did })
-    sendJson(res, await relay.post(did, text))
+    const body = { field: 'file', maxBytes: maxFileBytes, owner: did }
+    const file = await bodies.read(req, body, (content) => relay.post(did, content))
+    sendJson(res, file, (await relay.isPinned(file.cid)) ? {} : { 'Pin-Status': 'pending' })
   }
 
   const getFile: Answer = async (req, res) => {
     await auth.authenticate(req.headers.authorization)
-    sendFile(res, relay.find(req.path.slice(1)), slowReaders)
+    await sendFile(req, res, await relay.find(req.path.slice(1)), cache)
   }
 
   const run = (answer: Answer, req: Request, res: Response): void => {

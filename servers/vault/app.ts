@@ -1,68 +1,86 @@
-import { es256kSigner, setupDidAuth, type Signer, type Store } from 'express-did-auth'
-import { appShell, sealed, type ServerApp, type ShellParts } from '../shared/http/app-shell.js'
-import { authRoutes } from '../shared/login/auth-routes.js'
-import { ContentStore } from '../shared/content/content-store.js'
-import type { SqliteFile } from '../shared/content/database.js'
-import { DiskSpace, type UsedPercent } from '../shared/content/disk-space.js'
-import { didAuthConfig, didAuthDependencies } from '../shared/login/did-auth.js'
-import { GroupCommit } from '../shared/content/group-commit.js'
-import type { IpfsNode } from '../shared/ipfs/ipfs-node.js'
-import type { Dependency } from '../shared/watch/readiness.js'
-import { errorSender } from '../shared/http/server-error.js'
-import { LostContent } from './reads/lost-content.js'
-import { PinIntents } from './pins/pin-intents.js'
-import { PinOutbox } from './pins/pin-outbox.js'
-import { VaultIndex } from './vault-index.js'
+import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
+import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
+import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath } from '../http/did-auth.js'
+import { ByteBudget, ConcurrencyLimiter } from '../http/limits.js'
+import { BodyReader } from '../http/read-body.js'
+import { errorSender } from '../http/server-error.js'
+import { ContentRepair } from '../ipfs/content-repair.js'
+import type { IpfsNode } from '../ipfs/ipfs-node.js'
+import { PinWorker } from '../ipfs/pin-worker.js'
+import { describeError } from '../observability/error-fields.js'
+import type { Dependency } from '../observability/health-checks.js'
+import { repeatWork } from '../process/repeat-work.js'
+import type { ContentMaintenance, ContentReads, EntryStore } from '../storage/content-store.js'
+import { DiskSpace, type UsedPercent } from '../storage/disk-space.js'
+import { LeafHasher } from '../storage/leaf-hasher.js'
+import type { PinLedger } from '../storage/pin-ledger.js'
+import { storeCheck } from '../storage/store-check.js'
 import { vaultRoutes } from './vault-routes.js'
 import { Vault } from './vault.js'
 
 /** What the vault server is built of. */
 export interface VaultServerParts extends ShellParts {
+  /** Sessions, used challenges and quotas. */
   store: Store
-  /** Content, index and pins. */
-  database: SqliteFile
+  contents: EntryStore & ContentReads & ContentMaintenance & PinLedger
+  /** Undefined: none is configured. */
   node: IpfsNode | undefined
+  /** Where bodies lie while they arrive. */
+  spool: { newFile(): string }
   usedPercent: UsedPercent
 }
 
-/** Builds the vault server. Store and database are their giver's to close. */
-export function vaultApp(parts: VaultServerParts): ServerApp {
-  const { env, store, database, node, log } = parts
-  const signer = es256kSigner(parts.identity.privateKey)
-  const index = new VaultIndex(database)
-  const app = appShell(parts, authRoutes, dependenciesOf(parts, signer, index))
-  const requireDid = setupDidAuth(app, didAuthConfig(parts, store, signer))
+/** Lists that are prepared at once: each may be thousands of entries, and the thread of the database has others to answer. */
+const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
+/** Lists and pages of answers that are being sent. */
+const MAX_SENT_BYTES = 134_217_728
+const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 
-  const contents = new ContentStore(database)
-  const commits = new GroupCommit(database)
-  const quota = { byteCount: env.VAULT_MAX_BYTES_PER_DID, entryCount: env.VAULT_MAX_ENTRIES_PER_DID }
-  const intents = new PinIntents(database, commits)
-  const outbox =
-    node === undefined ? undefined : new PinOutbox({ intents, node, read: (cid) => contents.read(cid), log })
-  const sendError = errorSender(parts.serviceUrl, log)
+/** Builds the vault server without listening. Its caller closes stores and node. */
+export function vaultApp(parts: VaultServerParts): ServerApp {
+  const { env, store, contents, node, spool, log } = parts
+  const signer = es256kSigner(parts.identity.privateKey)
+  const app = appShell(parts, [...authRoutes, sessionPath], dependenciesOf(parts, signer))
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, store, signer), sessionPath })
+
+  const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
+  const pins = node && new PinWorker({ ledger: contents, store: contents, node, log })
+  const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
   vaultRoutes(app, {
     requireDid,
     sendError,
-    vault: new Vault({ index, contents, commits, intents, outbox, quota }),
-    reading: { index, contents, lost: new LostContent({ index, contents, commits, node, log }) },
+    vault: new Vault({ store: contents, pins, quota }),
+    bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),
     disk: new DiskSpace(parts.usedPercent),
+    reading: {
+      store: contents,
+      repair: new ContentRepair({ store: contents, node, log }),
+      limiter: new ConcurrencyLimiter(PREPARING),
+      budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES })
+    },
     quota,
     maxContentBytes: env.VAULT_MAX_CONTENT_BYTES
   })
-  outbox?.start()
+  const collector = repeatWork(
+    () => contents.collectGarbage(nowSeconds()),
+    (error) => {
+      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'unused objects could not be deleted')
+    }
+  )
+  pins?.start()
   const close = async (): Promise<void> => {
-    await outbox?.stop()
+    await Promise.all([collector.stop(), pins?.stop()])
     await requireDid.close()
   }
   return { listener: sealed(app, sendError), ready: requireDid.ready, close }
 }
 
-/** The store is one word for two databases: a vault without either is of no use. */
-function dependenciesOf({ env, store, node }: VaultServerParts, signer: Signer, index: VaultIndex): Dependency[] {
-  const check = async (): Promise<void> => {
-    await store.ping()
-    index.ping()
-  }
+/** The store is one name for two databases: a vault without either is of no use. */
+function dependenciesOf(
+  { env, store, contents, node }: VaultServerParts,
+  signer: Parameters<typeof didAuthDependencies>[2]
+): Dependency[] {
+  const check = storeCheck(store, contents)
   const own = didAuthDependencies(env, store, signer).map((one) => (one.name === 'store' ? { ...one, check } : one))
   return node === undefined ? own : [...own, { name: 'ipfs', isNeeded: false, check: (signal) => node.ping(signal) }]
 }

@@ -1,13 +1,14 @@
 import { join } from 'node:path'
-import { dataFolder, openAuthStore } from '../shared/login/auth-store.js'
-import { freeBytesOf, openDatabase } from '../shared/content/database.js'
-import { usedPercentOf } from '../shared/content/disk-space.js'
-import { ipfsHttpNode } from '../shared/ipfs/ipfs-http-node.js'
-import type { ServerEnv } from '../shared/environment/read-env.js'
-import { startStep } from '../shared/environment/start-error.js'
-import type { Surroundings } from '../shared/start/run-servers.js'
-import type { Running } from '../shared/listen/serve.js'
-import { startServer } from '../shared/start/start-server.js'
+import type { ServerEnv } from '../config/read-env.js'
+import { reasonOf, StartError } from '../config/startup-error.js'
+import type { Running } from '../http/listen.js'
+import { ServerError } from '../http/server-error.js'
+import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
+import type { Surroundings } from '../process/run-servers.js'
+import { startServer } from '../process/start-server.js'
+import { dataFolder, openAuthStore } from '../storage/auth-store.js'
+import { usedPercentOf } from '../storage/disk-space.js'
+import { openContentStore, type OpenContentStore } from '../storage/sqlite/open-content-store.js'
 import { vaultApp } from './app.js'
 
 /**
@@ -15,25 +16,42 @@ import { vaultApp } from './app.js'
  *
  * @throws StartError
  */
-export function startVault(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
-  return startServer(env, surroundings, (parts) => {
-    const folder = dataFolder(env)
-    const store = openAuthStore(env)
-    const file = join(folder, 'vault.db')
-    const database = openDatabase(file, { secureDelete: true })
-    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
-    const usedPercent = usedPercentOf(folder, () => freeBytesOf(database))
-    const app = startStep(`Cannot use ${file} (DATA_DIR)`, () =>
-      vaultApp({ ...parts, store, database, node, usedPercent })
-    )
-    const close = async (): Promise<void> => {
-      const closed = app.close()
-      // What was under way there is done again after the next start.
-      node?.close()
-      await closed
-      await store.close()
-      database.close()
-    }
-    return { ...app, close }
-  })
+export async function startVault(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
+  const { store: contents, spool } = await openVaultContents(env)
+  const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+  try {
+    return await startServer(env, surroundings, (parts) => {
+      const store = openAuthStore(env)
+      const app = vaultApp({ ...parts, store, contents, spool, node, usedPercent: usedPercentOf(dataFolder(env)) })
+      const close = async (): Promise<void> => {
+        const closed = app.close()
+        // Calls under way are made again after the next start.
+        node?.close()
+        await closed
+        await Promise.all([store.close(), contents.close()])
+      }
+      return { ...app, close }
+    })
+  } catch (error) {
+    await contents.close()
+    throw error
+  }
+}
+
+/**
+ * Opens what the vault stores. A write that was answered survives the loss of power.
+ *
+ * @throws StartError
+ */
+export async function openVaultContents(
+  env: Pick<ServerEnv, 'DATA_DIR' | 'name' | 'IPFS_API_URL'>
+): Promise<OpenContentStore> {
+  const folder = dataFolder(env)
+  try {
+    return await openContentStore({ folder, database: 'vault.db', tracksPins: env.IPFS_API_URL !== undefined })
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    const reason = reasonOf(error instanceof ServerError ? (error.cause ?? error) : error)
+    throw new StartError(`Cannot use ${join(folder, 'vault.db')} (DATA_DIR): ${reason}`, { cause: error })
+  }
 }

@@ -1,132 +1,99 @@
 import { canonicalDid, type RequireDid } from 'express-did-auth'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
-import { readText } from '../shared/upload/read-text.js'
-import { storageFailure } from '../shared/content/storage-failure.js'
-import type { DiskSpace } from '../shared/content/disk-space.js'
-import { entryReader, type EntryReaderParts } from './reads/entry-reader.js'
-import type { Quota } from './quota.js'
-import { AnswerRoom } from './reads/answer-room.js'
-import { ReaderGone, ReadingGate } from './reads/reading-gate.js'
-import { ReadingTurns } from './reads/reading-turns.js'
-import { sendChecked, type EntriesAnswer } from './reads/send-entries.js'
-import { groupedByKey, storageOf } from './vault-account.js'
-import type { KeyedEntry, VaultIndex } from './vault-index.js'
-import { parseKey } from './vault-key.js'
-import { backupAnswer, checkAtOneMoment, etagOf, keysAnswer, listAnswer, listInTurn } from './reads/vault-reads.js'
-import type { Vault, Written } from './vault.js'
+import type { BodyReader } from '../http/read-body.js'
+import type { SendError } from '../http/server-error.js'
+import type { EntryStore } from '../storage/content-store.js'
+import type { DiskSpace } from '../storage/disk-space.js'
+import { sendEntries, type SendEntriesParts } from './send-entries.js'
+import { backupAnswer, keysAnswer, listAnswer, storageAnswer } from './vault-answers.js'
+import { parseKey, parsePrecondition, type Quota, type Vault, type Written } from './vault.js'
 
 /** What the routes are wired with. */
 export interface VaultRoutesParts {
   requireDid: RequireDid
-  sendError: (req: Request, res: Response, error: unknown) => void
+  sendError: SendError
   vault: Vault
-  reading: EntryReaderParts & { index: VaultIndex }
+  bodies: BodyReader
   disk: DiskSpace
+  reading: SendEntriesParts & { store: EntryStore }
   quota: Quota
   maxContentBytes: number
 }
 
-const FEW_ENTRIES = 8
+type Answer = (req: Request, res: Response) => Promise<void>
 
-type Answer = (req: Request, res: Response) => Promise<void> | void
-
-/** Puts the vault's routes on an application, behind those of the library: reads are open, the rest is for users. */
+/** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
-  const { requireDid, sendError, vault, reading, disk, quota, maxContentBytes } = parts
-  const { index } = reading
-  const shared = { turns: new ReadingTurns(), gate: new ReadingGate(), room: new AnswerRoom() }
+  const { requireDid, sendError, vault, bodies, disk, reading, quota, maxContentBytes } = parts
+  const { store } = reading
 
   const answering =
     (answer: Answer): RequestHandler =>
     (req, res, next) => {
-      const answerOrRefuse = async (): Promise<void> => {
-        try {
-          await answer(req, res)
-        } catch (error) {
-          if (!(error instanceof ReaderGone)) sendError(req, res, storageFailure(error))
-        }
-      }
-      // Only the log can have failed now.
-      answerOrRefuse().catch(next)
+      // What fails then is the log.
+      answer(req, res)
+        .catch((error: unknown) => {
+          sendError(req, res, error)
+        })
+        .catch(next)
     }
-
-  const readContent = async (req: Request): Promise<Uint8Array> => {
-    const { bytes } = await readText(req, 'content', maxContentBytes, { holder: userOf(req) })
-    await disk.assertFree()
-    return bytes
-  }
-
-  /** Few entries pass by those who wait for many. */
-  const passGate = <T>(res: Response, hasFew: () => boolean, prepare: () => Promise<T>): Promise<T> =>
-    shared.gate.isFull && hasFew() ? prepare() : shared.gate.pass(res, prepare)
 
   const list: Answer = async (req, res) => {
-    const did = canonicalDid(paramOf(req, 'did'))
-    const key = paramOf(req, 'key')
-    // What is no DID or no key has nothing.
-    const idsNow = () => index.list(did, key)
+    // What is no DID or no key has no entries.
+    const place = { did: canonicalDid(paramOf(req, 'did')), key: paramOf(req, 'key') }
+    const { etag, entryCount } = await store.describeList(place)
     res.setHeader('Cache-Control', 'no-cache')
-    const prepare = async () => {
-      const asked = req.headers['if-none-match'] !== undefined
-      if (asked && isFresh(req, res, etagOf(await listInTurn(shared, res, idsNow)))) return undefined
-      const read = entryReader(reading, did)
-      return checkAtOneMoment(shared, res, idsNow, (ids) => listAnswer(read, key, ids))
-    }
-    const checked = await passGate(res, () => !index.hasMore(did, key, FEW_ENTRIES), prepare)
-    if (checked === undefined) {
+    if (isFresh(req, res, etag)) {
       res.status(304).end()
       return
     }
-    res.setHeader('ETag', etagOf(checked.entries))
-    await sendChecked(req, res, checked)
+    await sendEntries(reading, req, res, {
+      did: place.did,
+      entryCount,
+      list: async () => {
+        const { etag, entries } = await store.listEntries(place)
+        return { etag, answer: listAnswer(place.key, entries) }
+      }
+    })
   }
 
-  const post: Answer = async (req, res) => {
-    const key = parseKey(paramOf(req, 'key'))
-    sendWritten(res, 201, await vault.add(userOf(req), key, await readContent(req)))
+  /** A write of the user's under the key of the path. */
+  const write = (status: number, replacedBy: (req: Request) => 'nothing' | 'all' | { cid: string }): Answer => {
+    return async (req, res) => {
+      const place = placeOf(req)
+      const body = { field: 'content', maxBytes: maxContentBytes, owner: place.did }
+      await bodies.read(req, body, async (content) => {
+        await disk.assertFree()
+        setHeaders(res, await vault.write(place, content, replacedBy(req)))
+        res.status(status).json({ id: content.cid })
+      })
+    }
   }
 
-  const putAll: Answer = async (req, res) => {
-    const key = parseKey(paramOf(req, 'key'))
-    sendWritten(res, 200, await vault.replaceAll(userOf(req), key, await readContent(req)))
+  const remove: Answer = async (req, res) => {
+    const { id } = req.params
+    setHeaders(res, await vault.remove(placeOf(req), id === undefined ? undefined : paramOf(req, 'id')))
+    res.status(200).end()
   }
 
-  const putOne: Answer = async (req, res) => {
-    const key = parseKey(paramOf(req, 'key'))
-    sendWritten(res, 200, await vault.replace(userOf(req), key, paramOf(req, 'id'), await readContent(req)))
-  }
-
-  const removeAll: Answer = async (req, res) => {
-    sendRemoved(res, await vault.remove(userOf(req), parseKey(paramOf(req, 'key'))))
-  }
-
-  const removeOne: Answer = async (req, res) => {
-    sendRemoved(res, await vault.remove(userOf(req), parseKey(paramOf(req, 'key')), paramOf(req, 'id')))
-  }
-
-  /** Sends an answer of all entries of the user. */
-  const sendAll = async (
-    req: Request,
-    res: Response,
-    answerOf: (entries: readonly KeyedEntry[]) => EntriesAnswer<KeyedEntry>
-  ): Promise<void> => {
+  const keys: Answer = async (req, res) => {
     const did = userOf(req)
-    const prepare = () => checkAtOneMoment(shared, res, () => index.findAll(did), answerOf)
-    const checked = await passGate(res, () => index.usage(did).entryCount <= FEW_ENTRIES, prepare)
     res.setHeader('Cache-Control', 'no-store')
-    await sendChecked(req, res, checked)
+    const { entryCount } = await store.usageOf(did)
+    const list = async () => ({ answer: keysAnswer(await store.listOwnEntries(did)) })
+    await sendEntries(reading, req, res, { did, entryCount, list })
   }
 
-  const keys: Answer = (req, res) => sendAll(req, res, (entries) => keysAnswer(groupedByKey(entries)))
-
-  const storage: Answer = (req, res) => {
-    res.set('Cache-Control', 'no-store').json(storageOf(quota, index.usage(userOf(req))))
-  }
-
-  const backup: Answer = (req, res) => {
+  const backup: Answer = async (req, res) => {
     const did = userOf(req)
-    const read = entryReader(reading, did)
-    return sendAll(req, res, (entries) => backupAnswer(read, did, entries))
+    res.setHeader('Cache-Control', 'no-store')
+    const { entryCount } = await store.usageOf(did)
+    const list = async () => ({ answer: backupAnswer(did, await store.listOwnEntries(did)) })
+    await sendEntries(reading, req, res, { did, entryCount, list })
+  }
+
+  const storage: Answer = async (req, res) => {
+    res.set('Cache-Control', 'no-store').json(storageAnswer(quota, await store.usageOf(userOf(req))))
   }
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
@@ -135,12 +102,17 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   router.get('/storage', requireDid, answering(storage))
   router.get('/backup', requireDid, answering(backup))
   router.get('/:did/:key', answering(list))
-  router.post('/:key', requireDid, answering(post))
-  router.put('/:key', requireDid, answering(putAll))
-  router.put('/:key/:id', requireDid, answering(putOne))
-  router.delete('/:key', requireDid, answering(removeAll))
-  router.delete('/:key/:id', requireDid, answering(removeOne))
+  router.post('/:key', requireDid, answering(write(201, () => 'nothing')))
+  router.put('/:key', requireDid, answering(write(200, () => 'all')))
+  router.put('/:key/:id', requireDid, answering(write(200, (req) => ({ cid: paramOf(req, 'id') }))))
+  router.delete('/:key', requireDid, answering(remove))
+  router.delete('/:key/:id', requireDid, answering(remove))
   app.use(router)
+}
+
+/** Where a user writes, and on what condition. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
+function placeOf(req: Request) {
+  return { did: userOf(req), key: parseKey(paramOf(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
 /** A parameter of a path, decoded. Express has lists of them for patterns that are not used here. */
@@ -149,9 +121,9 @@ function paramOf({ params }: Request, name: string): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Whether whoever asks has this already. */
+/** Whether the client has the list already. */
 function isFresh(req: Request, res: Response, etag: string): boolean {
-  // Express compares with the header of the answer; what is refused later must not have one.
+  // Express compares with the header of the answer; an error must not have it.
   res.setHeader('ETag', etag)
   const { fresh } = req
   if (!fresh) res.removeHeader('ETag')
@@ -164,12 +136,7 @@ function userOf({ user }: Request): string {
   return canonicalDid(user.did)
 }
 
-function sendWritten(res: Response, status: number, { id, isPinned }: Written): void {
-  if (!isPinned) res.setHeader('Pin-Status', 'pending')
-  res.status(status).json({ id })
-}
-
-function sendRemoved(res: Response, isSettled: boolean): void {
+function setHeaders(res: Response, { etag, isSettled }: Written): void {
+  res.setHeader('ETag', etag)
   if (!isSettled) res.setHeader('Pin-Status', 'pending')
-  res.status(200).end()
 }

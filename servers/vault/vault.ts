@@ -1,33 +1,89 @@
-import { contentOf } from '../shared/content/content-blocks.js'
-import type { ContentStore } from '../shared/content/content-store.js'
-import type { GroupCommit } from '../shared/content/group-commit.js'
-import type { PinIntents } from './pins/pin-intents.js'
-import type { PinOutbox } from './pins/pin-outbox.js'
-import { assertWithin, type Quota } from './quota.js'
-import type { VaultEntry, VaultIndex } from './vault-index.js'
+import { authRoutes } from '../http/did-auth.js'
+import { ServerError } from '../http/server-error.js'
+import type { PinWorker } from '../ipfs/pin-worker.js'
+import type {
+  EntryChange,
+  EntryPlace,
+  EntryStore,
+  EntryWrite,
+  NewContent,
+  Precondition
+} from '../storage/content-store.js'
 
-/** What the vault is built of. All of it works on one database. */
+const MAX_KEY_BYTES = 512
+
+const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
+
+/** C0, DEL and C1. */
+const CONTROL_CHARACTER = /\p{Cc}/u
+
+const reservedKeys: ReadonlySet<string> = new Set(authRoutes.map((route) => route.slice(1)))
+
+/**
+ * A key to write under, as Express has decoded it from its path segment: 1 to 512 bytes of UTF-8, no control characters,
+ * and neither `.` nor `..`, which clients resolve in paths. The names of the library's routes are reserved, without regard
+ * to case: a POST would not arrive here.
+ *
+ * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
+ */
+export function parseKey(text: string): string {
+  const isKey = !NO_KEYS.has(text) && Buffer.byteLength(text) <= MAX_KEY_BYTES && !CONTROL_CHARACTER.test(text)
+  if (!isKey) throw new ServerError('ERR_KEY')
+  if (reservedKeys.has(text.toLowerCase())) throw new ServerError('ERR_RESERVED_KEY')
+  return text
+}
+
+const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*$/
+
+/**
+ * What a write requires of the list that it changes: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag
+ * matches no list.
+ *
+ * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite what it must not
+ * @see RFC 9110, sections 13.1.1 and 13.1.2
+ */
+export function parsePrecondition(headers: Readonly<Record<string, string | string[] | undefined>>): Precondition {
+  const ifMatch = headers['if-match']
+  const ifNoneMatch = headers['if-none-match']
+  if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match is * on a write' })
+  }
+  return {
+    ...(ifMatch !== undefined && { ifMatch: parseEntityTags(String(ifMatch)) }),
+    ...(ifNoneMatch !== undefined && { ifNoneMatch })
+  }
+}
+
+function parseEntityTags(text: string): readonly string[] | '*' {
+  if (text === '*') return text
+  if (!ENTITY_TAGS.test(text)) {
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-Match is * or a list of quoted ETags' })
+  }
+  return text.match(/(?:W\/)?"[^"]*"/g) ?? []
+}
+
+/** How much one DID may store. */
+export type Quota = EntryWrite['quota']
+
+/** What the vault is built of. */
 export interface VaultParts {
-  index: VaultIndex
-  contents: ContentStore
-  commits: GroupCommit
-  intents: Pick<PinIntents, 'find' | 'want' | 'unwant'>
-  /** Undefined without an IPFS node: then nothing is wanted of it, but what was pinned before is still to be unpinned. */
-  outbox: Pick<PinOutbox, 'settle'> | undefined
+  store: EntryStore
+  /** Undefined without an IPFS node: pins that were made before stay in the ledger. */
+  pins: Pick<PinWorker, 'settle'> | undefined
   quota: Quota
 }
 
 /** A write that is durable here. */
 export interface Written {
-  /** The cid of what was written. */
-  id: string
+  /** ETag of the list as it is now, quoted. */
+  etag: string
   /** Whether the node has what it should; true without a node. */
-  isPinned: boolean
+  isSettled: boolean
 }
 
 /**
- * Writes entries. Each write is one transaction of content, index and what is wanted of the node: it happens wholly, or,
- * when there is no room for it, not at all.
+ * Writes entries: each write is one verb of the store, which changes content, index, quota and ledger together or not at
+ * all. Then the node follows, for which a caller waits 2 s at most.
  */
 export class Vault {
   readonly #parts: VaultParts
@@ -36,79 +92,28 @@ export class Vault {
     this.#parts = parts
   }
 
-  /** Adds content under a key. Content that is there already stays in its place. @throws ServerError ERR_STORAGE_FULL */
-  add(did: string, key: string, bytes: Uint8Array): Promise<Written> {
-    return this.#write(did, key, bytes, (id) =>
-      this.#parts.index.findOne(did, key, id) === undefined ? [] : undefined
-    )
-  }
-
-  /** Puts content in the place of all that is under a key. @throws ServerError ERR_STORAGE_FULL */
-  replaceAll(did: string, key: string, bytes: Uint8Array): Promise<Written> {
-    return this.#write(did, key, bytes, () => this.#parts.index.removeAll(did, key))
-  }
-
-  /** Puts content in the place of one entry, or adds it where there is no such entry. @throws ServerError ERR_STORAGE_FULL */
-  replace(did: string, key: string, id: string, bytes: Uint8Array): Promise<Written> {
-    return this.#write(did, key, bytes, (newId) =>
-      [...new Set([id, newId])].flatMap((one) => this.#removeOne(did, key, one))
-    )
-  }
-
-  /** Removes one entry of a key, or all; true when the node has let go of what nobody has any more. */
-  async remove(did: string, key: string, id?: string): Promise<boolean> {
-    const { index, commits } = this.#parts
-    const dropped = await commits.write(() =>
-      this.#drop(id === undefined ? index.removeAll(did, key) : this.#removeOne(did, key, id))
-    )
-    return this.#settle(dropped)
-  }
-
-  /** @param replace - removes the entries whose place the new one takes; undefined when there is nothing to do */
-  async #write(
-    did: string,
-    key: string,
-    bytes: Uint8Array,
-    replace: (id: string) => readonly VaultEntry[] | undefined
+  /**
+   * Stores content under a key.
+   *
+   * @param replaces - the entries whose place it takes
+   * @throws ServerError ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_TAKEN_DOWN, ERR_STORAGE
+   */
+  async write(
+    place: EntryPlace & Precondition,
+    content: NewContent,
+    replaces: EntryWrite['replaces']
   ): Promise<Written> {
-    const { index, contents, commits, intents, outbox, quota } = this.#parts
-    const content = contentOf(bytes)
-    const { cid: id, byteCount } = content
-    const dropped = await commits.write(() => {
-      if (!index.isHeld(id)) contents.add(content)
-      else if (contents.read(id) === undefined) contents.repair(content)
-      // Also without a node: what is to be unpinned stays pinned then.
-      if (outbox !== undefined || intents.find(id) !== undefined) intents.want(id)
-      const before = index.usage(did)
-      const entries = replace(id)
-      if (entries === undefined) return []
-      index.add(did, key, { id, byteCount })
-      assertWithin(quota, before, index.usage(did))
-      return this.#drop(entries)
-    })
-    return { id, isPinned: await this.#settle([id, ...dropped]) }
+    const { store, quota } = this.#parts
+    return this.#settle(await store.writeEntry({ ...place, content, replaces, quota }))
   }
 
-  #removeOne(did: string, key: string, id: string): VaultEntry[] {
-    const { index } = this.#parts
-    const entry = index.findOne(did, key, id)
-    if (entry === undefined) return []
-    index.remove(did, key, entry)
-    return [entry]
+  /** Removes one entry of a key, or all. @throws ServerError ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_STORAGE */
+  async remove(place: EntryPlace & Precondition, cid?: string): Promise<Written> {
+    return this.#settle(await this.#parts.store.removeEntries({ ...place, ...(cid !== undefined && { cid }) }))
   }
 
-  async #settle(cids: readonly string[]): Promise<boolean> {
-    return this.#parts.outbox === undefined || this.#parts.outbox.settle(cids)
-  }
-
-  /** Lets go of the content of entries that are removed, where no other entry has it. */
-  #drop(entries: readonly VaultEntry[]): string[] {
-    const { index, contents, intents } = this.#parts
-    const dropped = entries.map(({ id }) => id).filter((id) => !index.isHeld(id))
-    for (const id of dropped) {
-      contents.remove(id)
-      intents.unwant(id)
-    }
-    return dropped
+  async #settle({ etag, changedPins }: EntryChange): Promise<Written> {
+    const { pins } = this.#parts
+    return { etag, isSettled: pins === undefined || (await pins.settle(changedPins)) }
   }
 }

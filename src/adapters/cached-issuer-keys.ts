@@ -1,121 +1,116 @@
 import { DidAuthError } from '../errors.js'
-import type { Clock, Deadline, DidResolver } from '../ports.js'
-import { fieldOf, isObject } from '../protocol/json.js'
+import type { Client, Clock, Deadline, DidResolver } from '../ports.js'
+import { parseResolution } from './did-resolution.js'
+import { ExpiringCache } from './expiring-cache.js'
+import type { IssuerKey } from './issuer-key.js'
+import { InFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
-const CACHE_SECONDS = 60
+const ANSWERS_SECONDS = 60
+const FAILURES_SECONDS = 10
 const MAX_CACHED = 1_000
-/** Questions under way at once. One sign up may name twenty issuers, and each question is several calls to a node. */
-const MAX_UNDER_WAY = 50
+/** Keys of all cached issuers together; one needs about 300 bytes. */
+const MAX_CACHED_KEYS = 10_000
+/** A resolution is several calls to a node, and a client network can prove control of any number of DIDs. */
+const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
+const MAX_REASON_LENGTH = 200
 
 /** Says which keys may sign credentials of an issuer. */
 export interface IssuerKeys {
   /**
-   * The verification methods that the issuer's DID document lists for assertions, as the document gives them; none for
-   * a DID that is deactivated.
+   * The keys that the issuer's DID document lists for assertions: at least one.
    *
-   * @throws DidAuthError ERR_RESOLVER when there is no answer to be had, ERR_CREDENTIAL_ISSUER when there is no such
-   * DID, ERR_BUSY when too many others are being asked for
+   * @param client - who waits; a resolution whose clients are all gone is aborted
+   * @throws DidAuthError ERR_RESOLVER when the resolver does not answer, ERR_CREDENTIAL_ISSUER when the issuer is
+   * unproved (see `parseResolution`), ERR_BUSY when too many resolutions are in flight
    */
-  keysOf(did: string): Promise<Record<string, unknown>[]>
+  keysOf(did: string, client: Client): Promise<IssuerKey[]>
 }
 
-/** A resolver that may have code to load before its first question. */
+/** A resolver that may have code to load before its first resolution. */
 export interface LoadableDidResolver extends DidResolver {
-  /** Loads code, not data: a machine that starts up slowly is no network out of reach, so no deadline counts it. */
+  /** Loads code, not data: the deadline does not include it, because a slow start is not an unavailable network. */
   load?(): Promise<unknown>
 }
 
-/** Answers that say of a DID itself that it has no keys; any other error says that the network is out of reach. */
-const HOPELESS: ReadonlySet<unknown> = new Set([
-  'invalidDid',
-  'unsupportedDidMethod',
-  'methodNotSupported',
-  'unknownNetwork',
-  'representationNotSupported'
-])
+/** Why an issuer has no keys, without the objects that the first failure came with. */
+interface Failure {
+  code: 'ERR_RESOLVER' | 'ERR_CREDENTIAL_ISSUER'
+  reason: string
+}
 
 /**
- * Issuers' keys through a resolver, with a deadline of 3 s, and good answers kept for 60 s: an issuer that revokes a key
- * is believed up to a minute late. At most 50 questions are under way at once.
+ * Issuers' keys through a resolver, with a deadline of 3 s. Answers are kept for 60 s, so that an issuer that revokes a
+ * key is believed up to a minute late; failures for 10 s, so that a resolver that is unavailable is not asked by every
+ * sign up. At most 50 resolutions are in flight, two of them for one client network.
  */
 export function cachedIssuerKeys(
   parts: { clock: Clock; deadline: Deadline },
   resolver: LoadableDidResolver
 ): IssuerKeys {
-  const cache = new Map<string, { keys: Promise<Record<string, unknown>[]>; untilSeconds: number }>()
-  let underWay = 0
+  const answers = new ExpiringCache<IssuerKey[]>({
+    lifetimeSeconds: ANSWERS_SECONDS,
+    maxEntries: MAX_CACHED,
+    maxWeight: MAX_CACHED_KEYS
+  })
+  const failures = new ExpiringCache<Failure>({ lifetimeSeconds: FAILURES_SECONDS, maxEntries: MAX_CACHED })
+  const requests = new InFlightRequests<IssuerKey[]>(IN_FLIGHT)
 
-  const ask = async (did: string): Promise<Record<string, unknown>[]> => {
-    const expired = (): Error => new Error(`no answer within ${String(RESOLUTION_SECONDS)} s`)
-    if (underWay >= MAX_UNDER_WAY) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
-    let answer: unknown
-    underWay += 1
+  const resolve = async (did: string, abandoned: AbortSignal): Promise<unknown> => {
+    const timeout = new AbortController()
+    const signal = AbortSignal.any([abandoned, timeout.signal])
+    const expired = (): Error => {
+      const error = new Error(`no answer within ${String(RESOLUTION_SECONDS)} s`)
+      timeout.abort(error)
+      return error
+    }
     try {
       await resolver.load?.()
-      answer = await parts.deadline.within(RESOLUTION_SECONDS, () => resolver.resolve(did), expired)
+      return await parts.deadline.within(RESOLUTION_SECONDS, () => resolver.resolve(did, { signal }), expired)
     } catch (cause) {
       throw new DidAuthError('ERR_RESOLVER', { cause })
-    } finally {
-      underWay -= 1
     }
-    return parseResolution(did, answer)
+  }
+
+  const ask = async (did: string, abandoned: AbortSignal): Promise<IssuerKey[]> => {
+    try {
+      const keys = parseResolution(did, await resolve(did, abandoned))
+      answers.set(did, keys, parts.clock.nowSeconds(), keys.length)
+      return keys
+    } catch (error) {
+      const failure = failureOf(error)
+      // An aborted resolution says nothing about the issuer: a client that disconnects must not make it unavailable.
+      if (failure !== undefined && !abandoned.aborted) failures.set(did, failure, parts.clock.nowSeconds())
+      if (failure?.code !== 'ERR_RESOLVER') throw error
+      const cause = error instanceof Error ? error.cause : error
+      throw new DidAuthError('ERR_RESOLVER', { cause, retryAfterSeconds: FAILURES_SECONDS })
+    }
   }
 
   return {
-    keysOf(issuer) {
+    async keysOf(issuer, client) {
       const did = resolvableDid(issuer)
       const nowSeconds = parts.clock.nowSeconds()
-      const known = cache.get(did)
-      if (known !== undefined && nowSeconds < known.untilSeconds) return known.keys
-      const keys = ask(did)
-      cache.delete(did)
-      for (const oldest of cache.keys()) {
-        if (cache.size < MAX_CACHED) break
-        cache.delete(oldest)
-      }
-      // Kept while under way, too: fifty sign ups at once are one question.
-      cache.set(did, { keys, untilSeconds: nowSeconds + CACHE_SECONDS })
-      keys.catch(() => {
-        if (cache.get(did)?.keys === keys) cache.delete(did)
-      })
-      return keys
+      const known = answers.get(did, nowSeconds)
+      if (known !== undefined) return known.value
+      const failed = failures.get(did, nowSeconds)
+      if (failed === undefined) return requests.share(did, client, (abandoned) => ask(did, abandoned))
+      const { value, secondsLeft } = failed
+      const cause = new Error(`remembered for ${String(secondsLeft)} s more: ${value.reason}`)
+      const retry = value.code === 'ERR_RESOLVER' ? { retryAfterSeconds: secondsLeft } : {}
+      throw new DidAuthError(value.code, { cause, ...retry })
     }
   }
 }
 
-/** The same DID with addresses and chain ids in lower case: resolvers refuse EIP-1191 checksums, and each spelling is a question. */
+/** The DID with addresses and chain ids in lower case: resolvers refuse EIP-1191 checksums, and spellings share a resolution. */
 function resolvableDid(did: string): string {
   return did.startsWith('did:ethr:') ? did.replace(/:0x[0-9a-f]+/gi, (part) => part.toLowerCase()) : did
 }
 
-/** Parses a DID resolution result. */
-function parseResolution(did: string, result: unknown): Record<string, unknown>[] {
-  const error = fieldOf(fieldOf(result, 'didResolutionMetadata'), 'error')
-  const document = fieldOf(result, 'didDocument')
-  if (error !== undefined || !isObject(document)) {
-    // Every did:ethr exists, so that its "not found" is a node that did not answer.
-    const isHopeless = HOPELESS.has(error) || (error === 'notFound' && !did.startsWith('did:ethr:'))
-    const reason = typeof error === 'string' ? error : 'no DID document'
-    const cause = new Error(`resolution of an issuer failed: ${reason}`)
-    throw new DidAuthError(isHopeless ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
-  }
-  if (fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true) return []
-  const listed = objectsOf(fieldOf(document, 'verificationMethod'))
-  const entries: unknown = fieldOf(document, 'assertionMethod')
-  return objectsOf(
-    (Array.isArray(entries) ? entries : []).map((entry: unknown) =>
-      typeof entry === 'string' ? listed.find((method) => isSameId(did, method.id, entry)) : entry
-    )
-  )
-}
-
-function objectsOf(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
-}
-
-/** A document may name its keys by fragment alone. */
-function isSameId(did: string, id: unknown, reference: string): boolean {
-  const absolute = (text: string): string => (text.startsWith('#') ? `${did}${text}` : text)
-  return typeof id === 'string' && absolute(id) === absolute(reference)
+function failureOf(error: unknown): Failure | undefined {
+  if (!(error instanceof DidAuthError)) return undefined
+  const { code, cause } = error
+  if (code !== 'ERR_RESOLVER' && code !== 'ERR_CREDENTIAL_ISSUER') return undefined
+  return { code, reason: (cause instanceof Error ? cause.message : 'no reason given').slice(0, MAX_REASON_LENGTH) }
 }

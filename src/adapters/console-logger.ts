@@ -1,9 +1,9 @@
 import type { Logger } from '../ports.js'
 
-/** Warnings and errors on the console; what is only informative is left out. */
+/** Warnings and errors on the console, without informative lines. */
 export const consoleLogger: Logger = {
   info() {
-    // A library that nobody asked says nothing when all is well.
+    // By default a library writes no line about normal operation.
   },
   warn(fields, message) {
     console.warn('express-did-auth:', message, fields)

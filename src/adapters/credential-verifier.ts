@@ -1,76 +1,105 @@
+import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import type { CredentialVerifier, Curve, Turns } from '../ports.js'
-import { parseCredential, signerAddresses, type UnprovedCredential } from '../protocol/credential.js'
+import type { Client, CredentialVerifier, Curve, Scheduler } from '../ports.js'
+import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../protocol/credential.js'
+import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
+import type { ParsedJwt } from '../protocol/jwt.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
+import type { IssuerKey } from './issuer-key.js'
+import { isSignedByIssuerKey } from './issuer-signature.js'
 
-/** Keys of an issuer that are tried, one after the other; its document is its own, and may be as long as it likes. */
+/** Keys of an issuer that are tried, one after the other. */
 const MAX_KEYS = 10
 
-const EIP_155_ACCOUNT = /^(?:eip155:\d+:(0x[0-9a-f]{40})|(0x[0-9a-f]{40})@eip155(?::\d+)?)$/i
-
-interface VerifierParts {
+export interface CredentialVerifierParts {
   curve: Curve
-  turns: Turns
+  scheduler: Pick<Scheduler, 'yield'>
   issuerKeys: IssuerKeys
   /** True: the address in a did:ethr issuer proves it, without a network. */
   provesByAddress: boolean
+  /** Asked about every issuer before anything is resolved; absent: each issuer that is proved is accepted. */
+  isTrustedIssuer?: ((issuerDid: string) => unknown) | undefined
 }
 
 /**
- * Verifies credentials: form, subject and dates by the protocol, then the signature by the issuer's keys.
+ * Verifies credentials: form, subject and dates by the protocol, then whether the issuer is trusted, then the signature
+ * by the issuer's keys.
  *
- * did-jwt is asked one question only, whether a key made this signature; what a credential says is read from the very
- * bytes that were signed.
+ * The client that signs up chooses the issuers, so that each step costs little until the one before has passed: credentials
+ * are resolved and verified one after the other, up to the first bad one, and it yields once for each key tried. The
+ * content of a credential is read from the bytes that were signed.
  */
-export function credentialVerifier(parts: VerifierParts): CredentialVerifier {
-  const keysOf = async ({ credential: { issuer } }: UnprovedCredential): Promise<Record<string, unknown>[]> =>
-    parts.provesByAddress && isEthrDid(issuer)
-      ? [{ ethereumAddress: addressOfDid(issuer) }]
-      : parts.issuerKeys.keysOf(issuer)
+export function credentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
+  const { curve, scheduler, issuerKeys, provesByAddress, isTrustedIssuer } = parts
 
-  const assertSigned = async (
-    { credential, parsed }: UnprovedCredential,
-    keys: Record<string, unknown>[]
-  ): Promise<void> => {
-    if (keys.length === 0) throw new DidAuthError('ERR_CREDENTIAL_ISSUER')
-    await parts.turns.take()
-    const addresses = new Set(keys.flatMap(addressOfKey))
-    if (addresses.size > 0 && signerAddresses(parts.curve, parsed).some((address) => addresses.has(address))) return
-    const others = keys.filter((key) => addressOfKey(key).length === 0).slice(0, MAX_KEYS)
-    if (!(await isSignedByOneOf(others, credential.jwt))) throw new DidAuthError('ERR_CREDENTIAL')
+  const assertTrusted = async (issuers: ReadonlySet<string>): Promise<void> => {
+    if (isTrustedIssuer === undefined) return
+    for (const issuer of issuers) {
+      if (await isTrustedIssuer(issuer)) continue
+      const cause = new Error('trustedIssuers does not accept the issuer of a credential')
+      throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
+    }
+  }
+
+  const keysOf = async (issuer: string, client: Client): Promise<IssuerKey[]> =>
+    provesByAddress && isEthrDid(issuer) ? [keyByAddress(curve, issuer)] : issuerKeys.keysOf(issuer, client)
+
+  const isSigned = async (parsed: ParsedJwt, keys: readonly IssuerKey[], client: Client): Promise<boolean> => {
+    const fitting = keys.filter((key) => KINDS[String(parsed.header.alg)]?.has(key.kind))
+    if (isSecp256k1(parsed)) {
+      // Its signature tells the keys that can have made it: however many the issuer has, it is one piece of arithmetic.
+      if (fitting.length === 0) return false
+      await scheduler.yield(client)
+      const signers = signerPublicKeys(curve, parsed).flatMap((publicKey) => formsOf(curve, publicKey))
+      return fitting.some(({ hex }) => signers.includes(hex))
+    }
+    for (const key of fitting.slice(0, MAX_KEYS)) {
+      await scheduler.yield(client)
+      if (isSignedByIssuerKey(key, parsed)) return true
+    }
+    return false
   }
 
   return {
-    async verify(jwts, userDid, nowSeconds) {
-      const unproved = jwts.map((jwt) => parseCredential(jwt, userDid, nowSeconds))
-      const asked = await Promise.all(unproved.map(async (one) => ({ one, keys: await keysOf(one) })))
-      // One after the other: what follows the first bad one costs its sender nothing, so it must not cost us anything.
-      for (const { one, keys } of asked) await assertSigned(one, keys)
+    async verify(jwts, { did, client }, nowSeconds) {
+      const unproved: UnprovedCredential[] = jwts.map((jwt) => parseCredential(jwt, did, nowSeconds))
+      await assertTrusted(new Set(unproved.map(({ credential }) => credential.issuer)))
+      for (const { credential, parsed } of unproved) {
+        const keys = await keysOf(credential.issuer, client)
+        if (!(await isSigned(parsed, keys, client))) throw new DidAuthError('ERR_CREDENTIAL')
+      }
       return unproved.map(({ credential }) => credential)
     }
   }
 }
 
-/** The address that a verification method stands for, in lower case, or nothing when it holds a key or is malformed. */
-function addressOfKey({ blockchainAccountId, ethereumAddress }: Record<string, unknown>): string[] {
-  if (typeof ethereumAddress === 'string') return [ethereumAddress.toLowerCase()]
-  if (typeof blockchainAccountId !== 'string') return []
-  const match = EIP_155_ACCOUNT.exec(blockchainAccountId)
-  const address = match?.[1] ?? match?.[2]
-  return address === undefined ? [] : [address.toLowerCase()]
+const SECP256K1: ReadonlySet<IssuerKey['kind']> = new Set(['address', 'secp256k1', 'ecdsa'] as const)
+
+/** The kinds of keys that make signatures of an algorithm. */
+const KINDS: Readonly<Record<string, ReadonlySet<IssuerKey['kind']>>> = {
+  ES256K: SECP256K1,
+  'ES256K-R': SECP256K1,
+  ES256: new Set(['P-256', 'ecdsa'] as const),
+  EdDSA: new Set(['Ed25519'] as const)
 }
 
-async function isSignedByOneOf(keys: readonly Record<string, unknown>[], jwt: string): Promise<boolean> {
-  if (keys.length === 0) return false
-  const { verifyJWS } = await import('did-jwt')
-  return keys.some((key) => {
-    try {
-      verifyJWS(jwt, key as unknown as Parameters<typeof verifyJWS>[1])
-      return true
-    } catch {
-      // One by one: a key that did-jwt cannot read must not spoil the one after it.
-      return false
-    }
-  })
+function isSecp256k1({ header }: ParsedJwt): boolean {
+  return header.alg === 'ES256K' || header.alg === 'ES256K-R'
+}
+
+/** The three ways in which a document may name a public key: whole, compressed, by its address. */
+function formsOf(curve: Curve, publicKey: Uint8Array): string[] {
+  const whole = Buffer.from(publicKey)
+  const sign = (whole[64] ?? 0) % 2 === 0 ? '02' : '03'
+  return [whole.toString('hex'), sign + whole.toString('hex', 1, 33), addressOfPublicKey(curve, whole).slice(2)]
+}
+
+function keyByAddress(curve: Curve, issuer: string): IssuerKey {
+  try {
+    return { kind: 'address', hex: addressOfDid(issuer, curve).slice(2) }
+  } catch (cause) {
+    // A public key that is no point of the curve: no one can have signed with it.
+    throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
+  }
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Curve } from '../protocol/curve.js'
 
-type Arithmetic = Pick<Curve, 'kind' | 'sign' | 'verify' | 'recover' | 'publicKeyOf'>
+type Arithmetic = Pick<Curve, 'kind' | 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
 
 let loading: Promise<Curve> | undefined
 
@@ -26,11 +26,12 @@ export function loadCurve(): Promise<Curve> {
 /**
  * Makes a curve of a build: asserts the shapes of all bytes, and adds the two hashes.
  *
- * The WASM build copies what it is given into its memory unmeasured: a hash that is too short would be completed by
- * what the last caller left there. A login takes four Keccak hashes of short texts, for which WASM needs a third of the
- * time of JavaScript.
+ * The WASM build copies its arguments into its memory without checking their length: a hash that is too short would be
+ * completed by bytes of the last caller. A login computes four Keccak hashes of short texts, for which WASM needs a third
+ * of the time of JavaScript.
  */
-export async function withHashes({ kind, sign, verify, recover, publicKeyOf }: Arithmetic): Promise<Curve> {
+export async function withHashes(arithmetic: Arithmetic): Promise<Curve> {
+  const { kind, sign, verify, recover, publicKeyOf, decompress } = arithmetic
   const { createKeccak } = await import('hash-wasm')
   const keccak = await createKeccak(256)
   return {
@@ -50,6 +51,10 @@ export async function withHashes({ kind, sign, verify, recover, publicKeyOf }: A
         ? recover(hash, signature, recovery)
         : undefined,
     publicKeyOf: (privateKey) => (privateKey.length === 32 ? publicKeyOf(privateKey) : undefined),
+    decompress: (compressedKey) =>
+      compressedKey.length === 33 && (compressedKey[0] === 2 || compressedKey[0] === 3)
+        ? decompress(compressedKey)
+        : undefined,
     sha256: (data) => hash('sha256', data, 'buffer'),
     keccak256: (data) => keccak.init().update(data).digest('binary'),
     keccak256Hex: (data) => keccak.init().update(data).digest('hex')
@@ -92,7 +97,14 @@ export async function loadNative(): Promise<Arithmetic> {
       }
     },
     publicKeyOf: (privateKey) =>
-      native.privateKeyVerify(privateKey) ? native.publicKeyCreate(privateKey, false) : undefined
+      native.privateKeyVerify(privateKey) ? native.publicKeyCreate(privateKey, false) : undefined,
+    decompress: (compressedKey) => {
+      try {
+        return native.publicKeyConvert(compressedKey, false)
+      } catch {
+        return undefined
+      }
+    }
   }
 }
 
@@ -113,6 +125,10 @@ export async function loadWasm(): Promise<Arithmetic> {
     },
     publicKeyOf: (privateKey) => {
       const publicKey = wasm.derivePublicKeyUncompressed(privateKey)
+      return typeof publicKey === 'string' ? undefined : publicKey
+    },
+    decompress: (compressedKey) => {
+      const publicKey = wasm.uncompressPublicKey(compressedKey)
       return typeof publicKey === 'string' ? undefined : publicKey
     }
   }

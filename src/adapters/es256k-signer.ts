@@ -8,7 +8,7 @@ import { loadCurve } from './curve.js'
 const PRIVATE_KEY = /^(?:0x)?[0-9a-fA-F]{64}$/
 const OUT_OF_RANGE = 'the private key is not in the range of secp256k1'
 
-/** Signs right here and now: 64 bytes over SHA-256 of the text. */
+/** Signs synchronously: 64 bytes over SHA-256 of the text. */
 export type LocalSigner = (curve: Pick<Curve, 'sha256' | 'sign'>, data: string | Uint8Array) => Uint8Array
 
 const localSigners = new WeakMap<Signer, LocalSigner>()
@@ -28,9 +28,9 @@ export function es256kSigner(privateKey: string | Uint8Array): (data: string | U
 }
 
 /**
- * What a signer of ours does without its promise and its text form, which cost as much as a third of the signature.
+ * The synchronous function behind a signer of ours. The promise and the text form cost a third of the signature.
  *
- * @returns undefined for any other signer, which may be far away, slow, or change its key
+ * @returns undefined for any other signer, which may be remote, slow, or change its key
  */
 export function localSignerOf(signer: Signer): LocalSigner | undefined {
   return localSigners.get(signer)
@@ -50,6 +50,22 @@ export async function didOfPrivateKey(privateKey: string | Uint8Array, network =
   const publicKey = curve.publicKeyOf(key)
   if (publicKey === undefined) throw new TypeError(OUT_OF_RANGE)
   return ['did:ethr', network, addressOfPublicKey(curve, publicKey)].filter((part) => part !== '').join(':')
+}
+
+/**
+ * Whether a value is a private key that {@link es256kSigner} accepts: 32 bytes, or 64 hexadecimal digits with or without
+ * `0x`, in the range of secp256k1.
+ *
+ * @example
+ * if (!isPrivateKey(process.env.PRIVATE_KEY)) throw new Error('PRIVATE_KEY: give 64 hex digits')
+ */
+export function isPrivateKey(value: unknown): value is string | Uint8Array {
+  try {
+    parsePrivateKey(value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function parsePrivateKey(privateKey: unknown): Uint8Array {

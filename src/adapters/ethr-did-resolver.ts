@@ -6,13 +6,13 @@ import type { LoadableDidResolver } from './cached-issuer-keys.js'
 
 const RESOLUTION_MILLISECONDS = 3_000
 
-/** A resolver that holds connections. */
+/** A resolver with open connections. */
 export interface ClosableDidResolver extends LoadableDidResolver {
   /** Ends every resolution under way, and every one to come. */
   close(): void
 }
 
-/** A question to the node of one network. */
+/** Sends a request to the node of one network. */
 type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcResult[]>
 
 /**
@@ -48,7 +48,7 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
         const { name, rpcUrl } = ethrNetwork
         const ask: AskNode = (payload) => askNode(rpcUrl, payload, signal)
         const network = ethers.Network.from(await chainIdOf(ethrNetwork, ask))
-        // A network that is given is never probed: the probe of ethers retries for ever, and writes to the console.
+        // A static network is never probed: the probe of ethers retries for ever, and writes to the console.
         const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
         // The transport of ethers cannot be called off, retries by timers, and names the URL, key and all, in its errors.
         provider._send = async (payload) => {
@@ -77,17 +77,23 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
 
   return {
     load,
-    async resolve(did) {
+    async resolve(did, { signal } = {}) {
       if (!did.startsWith('did:ethr:')) return unresolved('unsupportedDidMethod')
       if (isClosed) throw new Error('the resolver is closed')
       const stop = new AbortController()
       const timer = setTimeout(() => {
         stop.abort(new Error('the RPC node took longer than 3 s'))
       }, RESOLUTION_MILLISECONDS).unref()
+      const abort = (): void => {
+        stop.abort(signal?.reason)
+      }
       running.add(stop)
+      signal?.addEventListener('abort', abort)
       try {
+        signal?.throwIfAborted()
         return await resolveUntil(did, stop.signal)
       } finally {
+        signal?.removeEventListener('abort', abort)
         clearTimeout(timer)
         running.delete(stop)
         stop.abort()
@@ -118,7 +124,7 @@ function networkNameOf(did: string): string {
   return did.split(':').slice(2, -1).join(':') || 'mainnet'
 }
 
-/** Sends a JSON-RPC request. The errors do not show the URL: it may hold a key. */
+/** Sends a JSON-RPC request. The errors do not show the URL: it may contain a key. */
 async function askNode(
   rpcUrl: string,
   payload: JsonRpcPayload | JsonRpcPayload[],

@@ -6,6 +6,7 @@ declare module 'secp256k1/bindings.js' {
     ecdsaRecover(signature: Uint8Array, recovery: number, hash: Uint8Array, isCompressed: boolean): Uint8Array
     privateKeyVerify(privateKey: Uint8Array): boolean
     publicKeyCreate(privateKey: Uint8Array, isCompressed: boolean): Uint8Array
+    publicKeyConvert(publicKey: Uint8Array, isCompressed: boolean): Uint8Array
   }
   export default bindings
 }

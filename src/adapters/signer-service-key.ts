@@ -16,19 +16,25 @@ interface SignerParts {
   curve: Curve
   deadline: Deadline
   logger: Logger
+  /**
+   * Called with the address of the key that signs now, when it is another than the one learnt before: what was verified
+   * with that one is no longer the service's. Not called when the first key is learnt.
+   */
+  onKeyChange?: ((address: string) => void) | undefined
 }
 
 /**
  * The service's key behind a did-jwt signer, whose public key is learnt from signatures.
  *
- * One signature fits two keys. The key of `serviceDid` decides; where neither is, a second signature does, and a warning
- * is given, because the owner of a DID may have changed. Each signature of a foreign signer is checked: a key store that
+ * One signature fits two keys. The key of `serviceDid` decides; where neither is, a second signature does, with a
+ * warning, because the owner of a DID may have changed. Each signature of a foreign signer is checked: a key store that
  * changed its key must not hand out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
   const local = localSignerOf(signer)
   let learning: Promise<Uint8Array> | undefined
   let warnedOf: string | undefined
+  let lastKey: Uint8Array | undefined
 
   const failed = (cause: unknown): DidAuthError =>
     new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
@@ -52,14 +58,22 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     return [0, 1].flatMap((recovery) => parts.curve.recover(hash, signature, recovery) ?? [])
   }
 
+  const expectedAddress = (): string | undefined => {
+    try {
+      return isEthrDid(serviceDid) ? addressOfDid(serviceDid, parts.curve) : undefined
+    } catch (cause) {
+      throw failed(new Error('serviceDid has a public key that is not a point of the curve', { cause }))
+    }
+  }
+
   const learn = async (): Promise<Uint8Array> => {
     const keys = await candidates(FIRST_PROBE)
-    const expected = isEthrDid(serviceDid) ? addressOfDid(serviceDid) : undefined
+    const expected = expectedAddress()
     const own = keys.find((key) => addressOfPublicKey(parts.curve, key) === expected)
     if (own !== undefined) return own
     const others = await candidates(SECOND_PROBE)
     const key = keys.find((one) => others.some((other) => Buffer.compare(one, other) === 0))
-    if (key === undefined) throw failed(new Error('the signer made two signatures that no one key fits'))
+    if (key === undefined) throw failed(new Error('the signer made two signatures with different keys'))
     const address = addressOfPublicKey(parts.curve, key)
     if (expected !== undefined && warnedOf !== address) {
       warnedOf = address
@@ -68,11 +82,20 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     return key
   }
 
+  const noteChange = (key: Uint8Array): Uint8Array => {
+    const isChanged = lastKey !== undefined && Buffer.compare(lastKey, key) !== 0
+    lastKey = key
+    if (isChanged) parts.onKeyChange?.(addressOfPublicKey(parts.curve, key))
+    return key
+  }
+
   const publicKey = (): Promise<Uint8Array> => {
-    learning ??= learn().catch((error: unknown) => {
-      learning = undefined
-      throw error
-    })
+    learning ??= learn()
+      .then(noteChange)
+      .catch((error: unknown) => {
+        learning = undefined
+        throw error
+      })
     return learning
   }
 
@@ -84,7 +107,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
       const key = await known
       const signature = await askSigner(data)
       if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
-      // It has another key now, or answers nonsense: the next request learns which.
+      // The signer has another key now, or returned an invalid signature: the next request learns which.
       if (learning === known) learning = undefined
       throw failed(new Error('the signature does not fit the key that the signer had before'))
     }

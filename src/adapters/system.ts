@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock, Deadline, Random } from '../ports.js'
 
-/** The machine's clock. */
+/** The clock of this machine. */
 export const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1000) }
 
 const POOL_BYTES = 4096
 let pool = Buffer.alloc(0)
 
-/** The operating system's random numbers, fetched 4 KiB at a time: a call a token is what a login would wait for. */
+/** The operating system's random numbers, fetched 4 KiB at a time: a call for each token would slow logins down. */
 export const systemRandom: Random = {
   id(byteCount) {
     if (pool.length < byteCount) pool = randomBytes(Math.max(POOL_BYTES, byteCount))
     const bytes = pool.subarray(0, byteCount)
     pool = pool.subarray(byteCount)
     const id = bytes.toString('base64url')
-    // A token must not lie about in memory longer than whoever asked for it keeps it.
+    // The pool must not keep the bytes of a token in memory.
     bytes.fill(0)
     return id
   }

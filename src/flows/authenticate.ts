@@ -1,26 +1,57 @@
 import { DidAuthError } from '../errors.js'
-import { assertInForce, verifyAccessToken, type AccessTokenClaims } from '../protocol/access-token.js'
+import type { AuthenticatedUser } from '../ports.js'
+import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
+import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
 import type { Parts } from './parts.js'
 
 /**
- * Verifies the access token of a request, from memory where it was seen before; its times are looked at every time.
+ * Verifies the access token of a request. A token that was verified before is taken from memory, with its times checked again.
  *
  * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_SIGNER
  */
 export async function authenticate(
   parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'serviceKey' | 'verifiedTokens'>,
   accessToken: string | undefined
-): Promise<AccessTokenClaims> {
+): Promise<AuthenticatedUser> {
   if (accessToken === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
   const nowSeconds = parts.clock.nowSeconds()
+  const { serviceDid, serviceUrl, accessTokenSeconds } = parts.settings
   const seenBefore = parts.verifiedTokens.get(accessToken)
   if (seenBefore !== undefined) {
-    assertInForce(seenBefore, nowSeconds)
+    assertInForce(seenBefore.claims, nowSeconds, accessTokenSeconds)
     return seenBefore
   }
-  const { serviceDid, serviceUrl } = parts.settings
   const publicKey = await parts.serviceKey.publicKey()
-  const claims = verifyAccessToken(parts.curve, accessToken, { serviceDid, serviceUrl, publicKey, nowSeconds })
-  parts.verifiedTokens.add(accessToken, claims)
-  return claims
+  const expected = { serviceDid, serviceUrl, publicKey, nowSeconds, maxLifetimeSeconds: accessTokenSeconds }
+  const claims = verifyAccessToken(parts.curve, accessToken, expected)
+  const did = claims.sub
+  const address = isEthrDid(did) ? addressOfDid(did, parts.curve) : undefined
+  const user = { claims, canonicalDid: canonicalDid(did), address }
+  parts.verifiedTokens.set(accessToken, user)
+  return user
+}
+
+/**
+ * Asserts that the session of an access token is active, by a read of the store.
+ *
+ * @throws DidAuthError ERR_ACCESS_TOKEN for a token without session, ERR_SESSION_ENDED, ERR_STORE
+ */
+export async function assertSessionActive(
+  parts: Pick<Parts, 'settings' | 'clock' | 'store'>,
+  sessionId: string | undefined
+): Promise<void> {
+  if (sessionId === undefined) {
+    throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'sid', expected: 'a session id', got: 'none' } })
+  }
+  const { serviceUrl, absoluteSessionSeconds } = parts.settings
+  const session = await parts.store.findSession(serviceUrl, sessionId)
+  const nowSeconds = parts.clock.nowSeconds()
+  if (
+    session?.state !== 'active' ||
+    nowSeconds >= session.expiresAtSeconds ||
+    nowSeconds >= session.createdAtSeconds + absoluteSessionSeconds
+  ) {
+    const got = session === undefined ? 'unknown' : session.state === 'active' ? 'expired' : session.state
+    throw new DidAuthError('ERR_SESSION_ENDED', { reason: { check: 'session', expected: 'active', got } })
+  }
 }

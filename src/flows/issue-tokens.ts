@@ -1,28 +1,23 @@
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
 import { signJwt } from '../protocol/jwt.js'
-import { hashRefreshToken } from '../protocol/session.js'
+import type { UserIdentity } from '../ports.js'
 import type { Parts } from './parts.js'
+import { newRefreshToken, newSessionId } from './refresh-token.js'
 
-const REFRESH_TOKEN_BYTES = 32
-const ID_BYTES = 16
+const TOKEN_ID_BYTES = 16
 
-/** What a client gets. */
+/** The tokens that a client receives. */
 export interface Tokens {
   accessToken: string
   refreshToken: string
+  /** Seconds that the refresh token is good for. */
+  refreshTokenSeconds: number
 }
 
-/** A refresh token, and the hash under which it is kept. */
-export interface NewRefreshToken {
-  token: string
-  hash: string
-}
-
-/** Draws a refresh token: 32 random bytes as base64url. */
-export function newRefreshToken(parts: Pick<Parts, 'random' | 'curve'>): NewRefreshToken {
-  const token = parts.random.id(REFRESH_TOKEN_BYTES)
-  return { token, hash: hashRefreshToken(parts.curve, token) }
+/** A user who proved control of a DID. */
+export interface ProvedUser extends UserIdentity {
+  did: string
 }
 
 /**
@@ -32,47 +27,69 @@ export function newRefreshToken(parts: Pick<Parts, 'random' | 'curve'>): NewRefr
  */
 export async function issueAccessToken(
   parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'verifiedTokens'>,
-  session: { sessionId: string; did: string; tokenClaims: JsonObject | undefined },
+  user: ProvedUser,
+  session: { sessionId: string; tokenClaims: JsonObject | undefined },
   nowSeconds: number
 ): Promise<string> {
   const { settings, random, serviceKey, verifiedTokens } = parts
   const claims = accessTokenPayload({
     serviceDid: settings.serviceDid,
     serviceUrl: settings.serviceUrl,
-    userDid: session.did,
+    userDid: user.did,
     sessionId: session.sessionId,
-    tokenId: random.id(ID_BYTES),
+    tokenId: random.id(TOKEN_ID_BYTES),
     nowSeconds,
     lifetimeSeconds: settings.accessTokenSeconds,
     tokenClaims: session.tokenClaims
   })
   const token = await signJwt(claims, (data) => serviceKey.sign(data))
-  verifiedTokens.add(token, claims)
+  verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token
 }
 
 /**
+ * When a session ends that was created then and is refreshed now.
+ *
+ * @returns seconds since the Unix epoch
+ */
+export function sessionEndSeconds(
+  { sessionSeconds, absoluteSessionSeconds }: Parts['settings'],
+  createdAtSeconds: number,
+  nowSeconds: number
+): number {
+  return Math.min(nowSeconds + sessionSeconds, createdAtSeconds + absoluteSessionSeconds)
+}
+
+/**
  * Opens a session and issues its first tokens. The access token is signed first, so that a failing signer leaves no
- * session behind that nobody holds a token of.
+ * unused session behind.
  *
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(
-  parts: Pick<Parts, 'settings' | 'random' | 'curve' | 'serviceKey' | 'verifiedTokens' | 'store'>,
-  user: { did: string; tokenClaims: JsonObject | undefined },
-  nowSeconds: number
+  parts: Pick<Parts, 'settings' | 'random' | 'curve' | 'serviceKey' | 'verifiedTokens' | 'store' | 'logger' | 'report'>,
+  user: ProvedUser,
+  session: { event: 'login' | 'signup'; tokenClaims: JsonObject | undefined; nowSeconds: number }
 ): Promise<Tokens> {
-  const sessionId = parts.random.id(ID_BYTES)
-  const accessToken = await issueAccessToken(parts, { ...user, sessionId }, nowSeconds)
-  const refreshToken = newRefreshToken(parts)
-  await parts.store.createSession({
-    service: parts.settings.serviceUrl,
+  const { settings, store, logger, report } = parts
+  const { event, tokenClaims, nowSeconds } = session
+  const sessionId = newSessionId(parts, user.canonicalDid)
+  const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
+  const refreshToken = newRefreshToken(parts, sessionId)
+  const expiresAtSeconds = sessionEndSeconds(settings, nowSeconds, nowSeconds)
+  const evicted = await store.createSession({
+    service: settings.serviceUrl,
     sessionId,
     did: user.did,
     refreshTokenHash: refreshToken.hash,
-    tokenClaims: user.tokenClaims,
+    tokenClaims,
     nowSeconds,
-    expiresAtSeconds: nowSeconds + parts.settings.sessionSeconds
+    expiresAtSeconds
   })
-  return { accessToken, refreshToken: refreshToken.token }
+  if (evicted > 0) {
+    logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')
+    report({ type: 'sessions-evicted', count: evicted })
+  }
+  report({ type: event, did: user.did, sessionId })
+  return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
 }

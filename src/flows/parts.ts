@@ -1,14 +1,17 @@
-import type { Settings } from '../config.js'
+import type { Settings } from '../config/settings.js'
 import type {
+  Client,
   Clock,
   CredentialVerifier,
   Curve,
   Deadline,
   Logger,
   Random,
+  SecurityEvent,
   ServiceKey,
+  SignatureCache,
   Store,
-  Turns,
+  Scheduler,
   VerifiedTokens
 } from '../ports.js'
 
@@ -21,8 +24,17 @@ export interface Parts {
   serviceKey: ServiceKey
   store: Store
   verifiedTokens: VerifiedTokens
+  disclosureRequests: SignatureCache
   credentialVerifier: CredentialVerifier
-  turns: Turns
+  scheduler: Scheduler
   deadline: Deadline
   logger: Logger
+  /** Hands an event to the application, with the time added. Never throws. */
+  report: (event: Omit<SecurityEvent, 'atSeconds'>) => void
+}
+
+/** The client of a login or sign up. */
+export interface LoginClient extends Client {
+  /** Counts a login that succeeds against the budget of the client's network. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  chargeLogin(): Promise<void>
 }

@@ -1,43 +1,119 @@
-import { DidAuthError } from '../errors.js'
-import { hashRefreshToken } from '../protocol/session.js'
-import { issueAccessToken, newRefreshToken, type Tokens } from './issue-tokens.js'
+import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import type { JsonObject } from '../protocol/json.js'
+import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../protocol/session.js'
+import { findPresentedSession } from './find-presented-session.js'
+import { issueAccessToken, sessionEndSeconds, type ProvedUser, type Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
+import { newRefreshToken, successorToken } from './refresh-token.js'
+import { runBusinessLogic } from './run-business-logic.js'
+import { userIdentity } from './user-identity.js'
 
-const REFRESH_TOKEN = /^[A-Za-z0-9_-]{43}$/
+export interface RefreshRequest {
+  /** The received refresh token, of any type. */
+  refreshToken: unknown
+  /** From `Idempotency-Key`: makes a repeat of this request safe. */
+  idempotencyKey: string | undefined
+}
+
+type RefreshParts = Pick<
+  Parts,
+  | 'settings'
+  | 'clock'
+  | 'random'
+  | 'curve'
+  | 'serviceKey'
+  | 'store'
+  | 'verifiedTokens'
+  | 'deadline'
+  | 'logger'
+  | 'report'
+>
 
 /**
- * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins.
+ * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A request
+ * that is repeated with its idempotency key gets the same refresh token again, until that has been used.
  *
  * The new access token is signed before the store changes, so that a failure leaves the old refresh token good.
  *
- * @param refreshToken - what was received; anything
- * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED (its session is revoked now), ERR_SIGNER, ERR_STORE
+ * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
+ * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_SIGNER, ERR_STORE
  * @see RFC 9700, section 4.14.2
  */
 export async function refreshTokens(
-  parts: Pick<Parts, 'settings' | 'clock' | 'random' | 'curve' | 'serviceKey' | 'store' | 'verifiedTokens' | 'logger'>,
-  refreshToken: unknown
-): Promise<Tokens> {
+  parts: RefreshParts,
+  { refreshToken, idempotencyKey }: RefreshRequest
+): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
-  if (typeof refreshToken !== 'string' || !REFRESH_TOKEN.test(refreshToken)) throw new DidAuthError('ERR_REFRESH_TOKEN')
-  const presentedHash = hashRefreshToken(parts.curve, refreshToken)
-  const session = await store.findSession(settings.serviceUrl, presentedHash)
+  const { presented, session } = await findPresentedSession(parts, refreshToken)
+  const { sessionId } = session
+  const next =
+    idempotencyKey === undefined ? newRefreshToken(parts, sessionId) : successorToken(parts, presented, idempotencyKey)
   const nowSeconds = parts.clock.nowSeconds()
-  // Only to save a signature: the atomic verb below is what decides.
-  if (session?.state !== 'active') throw new DidAuthError('ERR_REFRESH_TOKEN')
+  const nextExpiresAtSeconds = sessionEndSeconds(settings, session.createdAtSeconds, nowSeconds)
+  const hashes = { presentedHash: presented.hash, nextHash: next.hash }
+  const refresh = { ...hashes, nowSeconds, graceSeconds: settings.refreshReuseGraceSeconds }
+  // A preview, so that a refused refresh neither asks the business logic nor signs. The atomic verb below decides.
+  const expected = judgeRefresh(session, refresh)
+  const isExpected = expected === 'rotate' || expected === 'repeated'
+  if (!isExpected && expected !== 'reused') throw refused(expected)
+  if (nextExpiresAtSeconds <= nowSeconds) throw refused('ended')
 
-  const accessToken = await issueAccessToken(parts, session, nowSeconds)
-  const next = newRefreshToken(parts)
-  const verdict = await store.rotateRefreshToken({
-    service: settings.serviceUrl,
-    presentedHash,
-    nextHash: next.hash,
-    nowSeconds,
-    nextExpiresAtSeconds: nowSeconds + settings.sessionSeconds,
-    graceSeconds: settings.refreshReuseGraceSeconds
-  })
-  if (verdict === 'rotate') return { accessToken, refreshToken: next.token }
-  if (verdict !== 'reused') throw new DidAuthError('ERR_REFRESH_TOKEN')
-  parts.logger.warn({ event: 'refresh-token-reused', sessionId: session.sessionId }, 'session revoked')
+  const user = { did: session.did, ...userIdentity(parts.curve, session.did) }
+  const tokenClaims = isExpected ? await claimsFor(parts, user, session) : session.tokenClaims
+  const accessToken = isExpected ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
+  const service = settings.serviceUrl
+  const verdict = await store.rotateRefreshToken({ service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds })
+  if (isExpected && verdict === 'rotate') {
+    const refreshTokenSeconds = nextExpiresAtSeconds - nowSeconds
+    return { accessToken, refreshToken: next.token, refreshTokenSeconds, isRepeated: false }
+  }
+  if (isExpected && verdict === 'repeated') {
+    // Its end is where the first answer put it: now, when this request lost a race, or at an earlier one.
+    const endSeconds =
+      expected === 'repeated' ? Math.min(session.expiresAtSeconds, nextExpiresAtSeconds) : nextExpiresAtSeconds
+    return { accessToken, refreshToken: next.token, refreshTokenSeconds: endSeconds - nowSeconds, isRepeated: true }
+  }
+  if (verdict !== 'reused') throw refused(verdict)
+  parts.logger.warn({ event: 'refresh-token-reused', sessionId }, 'session revoked')
+  parts.report({ type: 'refresh-token-reused', did: session.did, sessionId })
   throw new DidAuthError('ERR_REFRESH_TOKEN_REUSED')
+}
+
+function refused(verdict: RefreshVerdict): DidAuthError {
+  return new DidAuthError('ERR_REFRESH_TOKEN', { reason: { check: 'session', expected: 'rotate', got: verdict } })
+}
+
+/** Codes that say that a part of the service failed, and nothing of the user. */
+const FAILURES: ReadonlySet<DidAuthErrorCode> = new Set([
+  'ERR_BUSY',
+  'ERR_STORE',
+  'ERR_RESOLVER',
+  'ERR_SIGNER',
+  'ERR_BUSINESS_LOGIC_TIMEOUT',
+  'ERR_TOO_MANY_REQUESTS',
+  'ERR_CONFIG',
+  'ERR_INTERNAL'
+])
+
+/** The claims of the session from now on, as business logic says; a refusal, whatever its code, revokes the session. */
+async function claimsFor(
+  parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report'>,
+  { did, canonicalDid, address }: ProvedUser,
+  session: StoredSession
+): Promise<JsonObject | undefined> {
+  const { settings, store, clock, report } = parts
+  const logic = settings.refreshBusinessLogic
+  if (logic === undefined) return session.tokenClaims
+  const { refreshTokenHash: _hash, replacedTokens: _replaced, ...shown } = session
+  try {
+    const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }))
+    return tokenClaims ?? session.tokenClaims
+  } catch (error) {
+    if (error instanceof DidAuthError && !FAILURES.has(error.code)) {
+      const { sessionId } = session
+      const isRevoked = await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
+      if (isRevoked) report({ type: 'session-revoked', did, sessionId, code: error.code })
+    }
+    throw error
+  }
 }

@@ -2,10 +2,10 @@ import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../prot
 import { canonicalDid } from '../protocol/did.js'
 import { signJwt } from '../protocol/jwt.js'
 import { selectiveDisclosureRequest, signUpUrl } from '../protocol/selective-disclosure.js'
-import type { ChallengeFlow } from '../ports.js'
+import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
 
-/** A challenge for one DID, and what a service that asks for data at sign up adds. */
+/** A challenge for one DID, with the selective disclosure request of a service that asks for data at sign up. */
 export interface ChallengeAnswer {
   challenge: string
   /** Selective disclosure request, a signed JWT. Only at sign up, and only when something is required. */
@@ -17,7 +17,7 @@ export interface ChallengeAnswer {
 type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
 
 /**
- * Gives the challenge for a login. Nothing is stored.
+ * Computes the challenge for a login. It is not stored.
  *
  * @param did - as received: its exact spelling is part of the challenge
  * @throws DidAuthError ERR_STORE
@@ -27,32 +27,41 @@ export async function requestLoginChallenge(parts: ChallengeParts, did: string):
 }
 
 /**
- * Gives the challenge for a sign up, with a selective disclosure request when the service requires something.
+ * Computes the challenge for a sign up, with a selective disclosure request when the service requires data.
  *
  * @param did - as received: its exact spelling is part of the challenge
+ * The request is signed once for a DID and window, after the logins that wait: anybody can ask for one.
+ *
  * @param mountPath - where the routes are mounted in the application
- * @throws DidAuthError ERR_STORE, ERR_SIGNER
+ * @throws DidAuthError ERR_STORE, ERR_SIGNER, ERR_BUSY
  */
 export async function requestSignUpChallenge(
-  parts: ChallengeParts & Pick<Parts, 'serviceKey'>,
+  parts: ChallengeParts & Pick<Parts, 'serviceKey' | 'scheduler' | 'disclosureRequests'>,
   did: string,
-  mountPath: string
+  { mountPath, client }: { mountPath: string; client: Client }
 ): Promise<ChallengeAnswer> {
   const { settings, serviceKey } = parts
   const nowSeconds = parts.clock.nowSeconds()
   const answer = await requestChallenge(parts, did, 'signUp', nowSeconds)
   const { required } = settings
   if (required.credentials.length === 0 && required.claims.length === 0) return answer
-  const sdr = selectiveDisclosureRequest({
-    serviceDid: settings.serviceDid,
-    serviceUrl: settings.serviceUrl,
-    userDid: did,
-    replyUrl: signUpUrl(settings.serviceUrl, mountPath, settings.paths.signup),
-    required,
-    nowSeconds,
-    expiresAtSeconds: nowSeconds + answer.expiresInSeconds
+  const expiresAtSeconds = nowSeconds + answer.expiresInSeconds
+  const key = `${String(expiresAtSeconds)} ${mountPath} ${did}`
+  const sdr = await parts.disclosureRequests.signOnce(key, client, nowSeconds, async () => {
+    // Other clients may share this request by now, so that it must go on when this client disconnects.
+    await parts.scheduler.yield({ network: client.network, isGone: () => false }, 'background')
+    const request = selectiveDisclosureRequest({
+      serviceDid: settings.serviceDid,
+      serviceUrl: settings.serviceUrl,
+      userDid: did,
+      replyUrl: signUpUrl(settings.serviceUrl, mountPath, settings.paths.signup),
+      required,
+      nowSeconds,
+      expiresAtSeconds
+    })
+    return signJwt(request, (data) => serviceKey.sign(data))
   })
-  return { ...answer, sdr: await signJwt(sdr, (data) => serviceKey.sign(data)) }
+  return { ...answer, sdr }
 }
 
 async function requestChallenge(
@@ -70,7 +79,7 @@ async function requestChallenge(
   }
 }
 
-/** How many challenges of a window a user spent in one flow; always 0 where replay is only bounded by the window. */
+/** How many challenges of a window a user consumed in one flow; always 0 with `replayProtection: 'window'`. */
 export async function countUses(
   parts: Pick<Parts, 'settings' | 'store'>,
   did: string,

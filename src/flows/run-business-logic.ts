@@ -2,39 +2,65 @@ import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { isReservedClaim } from '../protocol/access-token.js'
 import { isObject, type JsonObject } from '../protocol/json.js'
+import { describeCause } from './describe-cause.js'
 import type { Parts } from './parts.js'
 
 /** Seconds that business logic may take. */
 export const BUSINESS_LOGIC_SECONDS = 10
 
-/** Bytes of JSON that the claims it adds may take, and characters that its refusal may have. */
+/** Longest JSON of the claims that it adds, in bytes, and longest text of its refusal, in characters. */
 const MAX_TOKEN_CLAIMS_BYTES = 1024
 const MAX_REFUSAL_LENGTH = 200
 
+/** Errors of the program, which say nothing about the user. */
+const BUILTIN_ERRORS: ReadonlySet<unknown> = new Set([
+  'AggregateError',
+  'EvalError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'TypeError',
+  'URIError'
+])
+
 /**
- * Runs business logic.
+ * Runs business logic. What it throws is logged.
  *
  * @param logic - the application's own function, already bound to its argument
- * @returns the claims that it adds to the user's access tokens, without reserved ones
+ * @returns the claims that it adds to the user's access tokens, without reserved ones; undefined when it adds none
  * @throws DidAuthError ERR_BUSINESS_LOGIC when it throws (with its message) or returns exactly false,
- * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s; TypeError when the claims that it returns are no JSON object of at most 1 KiB
+ * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s, ERR_INTERNAL when it throws a failure and not a refusal; a DidAuthError of
+ * its own as it is; TypeError when the claims that it returns are no JSON object of at most 1 KiB
  */
 export async function runBusinessLogic(
-  parts: Pick<Parts, 'deadline'>,
+  parts: Pick<Parts, 'deadline' | 'logger'>,
   logic: () => unknown
 ): Promise<JsonObject | undefined> {
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
-  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => refusalsMarked(logic), expired)
+  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => parseRefusals(parts, logic), expired)
   if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC')
   return parseTokenClaims(isObject(result) ? result.tokenClaims : undefined)
 }
 
-async function refusalsMarked(logic: () => unknown): Promise<unknown> {
+async function parseRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unknown): Promise<unknown> {
   try {
     return await logic()
   } catch (cause) {
+    logger.warn({ event: 'business-logic-threw', cause: describeCause(cause) }, 'business logic threw')
+    if (cause instanceof DidAuthError) throw cause
+    if (isFailure(cause)) throw new DidAuthError('ERR_INTERNAL', { cause })
     const message = refusalText(cause)
     throw new DidAuthError('ERR_BUSINESS_LOGIC', message === '' ? { cause } : { cause, message })
+  }
+}
+
+/** A builtin error, or one with a system's code: an unavailable database must not look like a refused user. */
+function isFailure(thrown: unknown): boolean {
+  try {
+    return isObject(thrown) && (BUILTIN_ERRORS.has(thrown.name) || thrown.code !== undefined)
+  } catch {
+    // A getter that throws is not what a refusal looks like.
+    return true
   }
 }
 
@@ -63,5 +89,5 @@ function parseTokenClaims(value: unknown): JsonObject | undefined {
     json === undefined || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES ? undefined : JSON.parse(json)
   if (!isObject(claims)) throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
   const kept = Object.entries(claims as JsonObject).filter(([name]) => !isReservedClaim(name))
-  return kept.length === 0 ? undefined : Object.fromEntries(kept)
+  return Object.fromEntries(kept)
 }

@@ -4,6 +4,13 @@ import type { AccessTokenClaims } from '../protocol/access-token.js'
 export interface DidAuthInfo {
   /** The session that the access token belongs to; undefined for a token made elsewhere with the service's key. */
   sessionId: string | undefined
+  /** The user's DID in lower case: keep accounts by it, because one DID has many spellings. */
+  canonicalDid: string
+  /**
+   * The address that controls the DID, lower case with `0x`: to ban a key, compare it, because one key has a DID for each
+   * network name. Undefined for a DID of another method, in a token made elsewhere with the service's key.
+   */
+  address: string | undefined
   /** The verified payload of the access token, frozen. */
   claims: AccessTokenClaims
 }
@@ -16,8 +23,8 @@ declare global {
       /**
        * The DID that the user proved control of, as received at login.
        *
-       * Keep accounts, bans and allow lists by `canonicalDid(did)`: one DID has many spellings. And one key has many DIDs,
-       * one for each network name: to ban a key, compare `addressOfDid(did)` of `express-did-auth/protocol`.
+       * Keep accounts, bans and allow lists by `req.auth.canonicalDid`: one DID has many spellings. And one key has many DIDs,
+       * one for each network name: to ban a key, compare `req.auth.address`.
        */
       did: string
     }

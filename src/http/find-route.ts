@@ -1,69 +1,68 @@
 import type { Request, Response } from 'express'
-import { DidAuthError } from '../errors.js'
 
-/** Answers a request, or rejects with what is to be answered instead. */
+/** Answers a request, or rejects with the error to answer. */
 export type Answer = (req: Request, res: Response) => Promise<void>
 
-/** Answers a request for a challenge. `did` is what stood in its place, and nothing is known of it yet. */
-export type AnswerForDid = (req: Request, res: Response, did: unknown) => Promise<void>
+/** Answers a request whose path ends with a parameter, which is not parsed yet. */
+export type AnswerWithParameter = (req: Request, res: Response, parameter: unknown) => Promise<void>
 
-export interface Routes {
-  /** By path, for POST. */
-  posts: ReadonlyMap<string, Answer>
-  /** By path, for GET and HEAD of `<path>/:did`. */
-  gets: ReadonlyMap<string, AnswerForDid>
-}
+export type Method = 'GET' | 'POST' | 'DELETE'
 
-/** Finds what answers a request; undefined when it is none of ours. */
+/** One of our routes: `path` itself, or `path/:parameter`. A GET answers HEAD as well. */
+export type Route =
+  | { method: Method; path: string; answer: Answer }
+  | { method: Method; path: string; answerWithParameter: AnswerWithParameter }
+
+/** Finds the route of a request; undefined for a request of the application. */
 export type FindRoute = (req: Pick<Request, 'method' | 'path' | 'app'>) => Answer | undefined
 
 /**
- * Makes the look-up of our routes: one look into a table, where Express would try a pattern for each route with every
- * request of the application. As in Express, neither case nor one slash at the end makes a difference, unless the
+ * Makes the look-up of our routes: one or two looks into a table, where Express would try a pattern for each route with
+ * every request of the application. As in Express, neither case nor one slash at the end makes a difference, unless the
  * application says `case sensitive routing` or `strict routing`.
  */
-export function routeFinder(routes: Routes): FindRoute {
-  const posts = tableOf(routes.posts)
-  const gets = tableOf(routes.gets)
+export function routeFinder(routes: readonly Route[]): FindRoute {
+  const exact = new Map<string, { path: string; answer: Answer }>()
+  const withParameter = new Map<string, { path: string; answer: AnswerWithParameter }>()
+  for (const route of routes) {
+    const key = routeKey(route.method, route.path)
+    if ('answer' in route) exact.set(key, route)
+    else withParameter.set(key, { path: withoutSlash(route.path), answer: route.answerWithParameter })
+  }
 
-  return ({ method, path, app }) => {
-    if (method === 'POST') {
-      const found = posts.get(routeKey(path))
-      return found && isSpelt(app, path, found.path) ? found.answer : undefined
-    }
-    if (method !== 'GET' && method !== 'HEAD') return undefined
+  return ({ method: received, path, app }) => {
+    const method = received === 'HEAD' ? 'GET' : received
+    const found = exact.get(routeKey(method, path))
+    if (found !== undefined && isSpelt(app, path, found.path)) return found.answer
     const trimmed = withoutSlash(path)
     const slash = trimmed.lastIndexOf('/')
-    const found = slash + 1 < trimmed.length ? gets.get(trimmed.slice(0, slash).toLowerCase()) : undefined
-    if (found === undefined || !isSpelt(app, path, withoutSlash(found.path) + trimmed.slice(slash))) return undefined
-    return async (req, res) => found.answer(req, res, decodeSegment(trimmed.slice(slash + 1)))
+    if (slash + 1 === trimmed.length) return undefined
+    const parent = withParameter.get(routeKey(method, trimmed.slice(0, slash)))
+    if (parent === undefined || !isSpelt(app, path, parent.path + trimmed.slice(slash))) return undefined
+    return async (req, res) => parent.answer(req, res, decodeSegment(trimmed.slice(slash + 1)))
   }
 }
 
-function tableOf<T>(routes: ReadonlyMap<string, T>): Map<string, { path: string; answer: T }> {
-  return new Map([...routes].map(([path, answer]) => [routeKey(path), { path, answer }]))
-}
-
-/** Asked only of a path that is ours but for its case and its last slash: others pay nothing for it. */
+/** Called only for a path that equals ours but for case and last slash, so that other requests are not slowed down. */
 function isSpelt(app: Request['app'], given: string, configured: string): boolean {
   if (given === configured) return true
   if (app.enabled('strict routing') && given.endsWith('/') !== configured.endsWith('/')) return false
   return !app.enabled('case sensitive routing') || withoutSlash(given) === withoutSlash(configured)
 }
 
-function routeKey(path: string): string {
-  return withoutSlash(path).toLowerCase()
+function routeKey(method: string, path: string): string {
+  return `${method} ${withoutSlash(path).toLowerCase()}`
 }
 
 function withoutSlash(path: string): string {
   return path.endsWith('/') ? path.slice(0, -1) : path
 }
 
-/** The only parameter is a DID. @throws DidAuthError ERR_DID when it is badly percent-encoded */
-function decodeSegment(segment: string): string {
+/** Undefined when it is badly percent-encoded: the route decides what that means. */
+function decodeSegment(segment: string): string | undefined {
   try {
     return decodeURIComponent(segment)
   } catch {
-    throw new DidAuthError('ERR_DID')
+    return undefined
   }
 }

@@ -13,7 +13,7 @@ const CODES: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
 ])
 
 /**
- * What we answer where a body parser of the application refused a body; undefined when an error is none of a parser.
+ * Our error answer for a body that a body parser of the application refused; undefined for any other error.
  * Without the cause: a parser's message quotes the body.
  */
 export function parserRefusal(error: unknown): DidAuthError | undefined {

@@ -11,20 +11,29 @@ import type { SignUpRequest } from '../flows/sign-up.js'
 export const MAX_BODY_BYTES = 16 * 1024
 export const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
 
+/** Seconds that a body may take to arrive. */
+const BODY_SECONDS = 30
+
+const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
+
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/)/i
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
-/** The fields of a body, which nobody has looked at yet. */
+/** The fields of a login, and of a sign up. */
+export type LoginBody = Omit<LoginRequest, 'client'>
+export type SignUpBody = Omit<SignUpRequest, 'client'>
+
+/** The fields of a body, not yet parsed. */
 export type Body = Record<string, unknown>
 
 /**
- * Reads a JSON body, or takes the one that a parser of the application has read, as object, text or bytes.
+ * Reads a JSON body, or uses the one that a parser of the application has read, as object, text or bytes.
  *
  * An absent or empty body, one of another type, and JSON that is no object count as `{}`. So does a form: it is the body
  * that every page of another site can send.
  *
- * @throws DidAuthError ERR_JSON when it does not parse, ERR_TOO_LARGE
+ * @throws DidAuthError ERR_JSON when it does not parse, ERR_TOO_LARGE, ERR_REQUEST_TIMEOUT
  */
 export async function readBody(req: Request, maxBytes: number): Promise<Body> {
   const given: unknown = req.body
@@ -57,6 +66,9 @@ function parseBody(given: string | Uint8Array, maxBytes: number): Body {
 
 function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new DidAuthError('ERR_REQUEST_TIMEOUT'))
+    }, BODY_SECONDS * 1000).unref()
     const chunks: Buffer[] = []
     let size = 0
     req.on('data', (chunk: Buffer) => {
@@ -65,15 +77,17 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
         chunks.push(chunk)
         return
       }
-      // The rest is read and dropped: a connection that is cut under a client's hands may swallow the answer.
+      // The rest is read and dropped: cutting the connection while the client sends could lose the answer.
       chunks.length = 0
       reject(new DidAuthError('ERR_TOO_LARGE'))
     })
     req.on('end', () => {
+      clearTimeout(timer)
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks))
     })
-    // A client that went away in the middle is no failure of ours; nobody reads this answer.
+    // A client that disconnects in the middle is not a failure of the service, and does not read this answer.
     const onBroken = (): void => {
+      clearTimeout(timer)
       if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))
     }
     req.on('error', onBroken)
@@ -88,7 +102,7 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
  *
  * @throws DidAuthError ERR_REQUEST for both at once, ERR_DID
  */
-export function readLogin(body: Body): LoginRequest {
+export function readLogin(body: Body): LoginBody {
   const fields = responseFields(body)
   return { did: parseDid(fieldOf(fields, 'did')), sig: fieldOf(fields, 'sig') }
 }
@@ -98,7 +112,7 @@ export function readLogin(body: Body): LoginRequest {
  *
  * @throws DidAuthError ERR_REQUEST, ERR_DID
  */
-export function readSignUp(body: Body): SignUpRequest {
+export function readSignUp(body: Body): SignUpBody {
   const fields = responseFields(body)
   return {
     ...readLogin(body),
@@ -107,10 +121,31 @@ export function readSignUp(body: Body): SignUpRequest {
   }
 }
 
+/**
+ * The key of `Idempotency-Key`, without the quotes that may stand around it; undefined where there is none.
+ *
+ * @throws DidAuthError ERR_IDEMPOTENCY_KEY for anything but 22 to 128 characters of base64url, and for two such headers
+ */
+export function readIdempotencyKey({ headers }: Pick<Request, 'headers'>): string | undefined {
+  // Node joins two headers of one name with a comma, which no key contains.
+  const received = headers['idempotency-key']
+  if (received === undefined) return undefined
+  const key = typeof received === 'string' ? IDEMPOTENCY_KEY.exec(received)?.[2] : undefined
+  if (key === undefined) {
+    const reason = { check: 'Idempotency-Key', expected: '22 to 128 characters of base64url, once' }
+    throw new DidAuthError('ERR_IDEMPOTENCY_KEY', { reason })
+  }
+  return key
+}
+
 function responseFields(body: Body): Body {
   const response = fieldOf(body, 'response')
   if (response === undefined) return body
   const hasBoth = ['did', 'sig', 'credentials', 'claims'].some((name) => fieldOf(body, name) !== undefined)
-  if (hasBoth || !isObject(response)) throw new DidAuthError('ERR_REQUEST')
+  if (hasBoth || !isObject(response)) {
+    throw new DidAuthError('ERR_REQUEST', {
+      reason: { check: 'body', expected: '{ response: { … } } or its fields alone' }
+    })
+  }
   return response
 }

@@ -1,10 +1,26 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import { authenticate } from '../flows/authenticate.js'
+import { assertSessionActive, authenticate } from '../flows/authenticate.js'
 import type { Parts } from '../flows/parts.js'
+import type { AuthenticatedUser } from '../ports.js'
 import { guardCsrf } from './guard-csrf.js'
 import type { RequestLimits } from './limit-requests.js'
 import type { SendError } from './send-error.js'
-import { hasTokenCookie, type TokenTransport } from './token-transport.js'
+import type { TokenTransport } from './token-transport.js'
+
+/**
+ * Asserts that a request which the browser may have authenticated by cookies was not made by a page of another site.
+ *
+ * @throws DidAuthError ERR_CROSS_ORIGIN
+ */
+export function assertNotForged(
+  { useCookies, transport, trustedOrigins }: Pick<HttpParts, 'useCookies' | 'transport' | 'trustedOrigins'>,
+  req: Request
+): void {
+  // A foreign page cannot make a request that carries the header and no cookie.
+  if (useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
+    guardCsrf(req, trustedOrigins)
+  }
+}
 
 /** What the handlers of this folder are wired with. `parts` resolves once curve and signer are there. */
 export interface HttpParts {
@@ -14,34 +30,64 @@ export interface HttpParts {
   sendError: SendError
   useCookies: boolean
   trustedOrigins: ReadonlySet<string>
+  report: Parts['report']
+}
+
+/** What a guard asks of a request. */
+export interface GuardOptions {
+  /**
+   * Also asks the store whether the session of the access token was ended: logout and revocation count at once, for one
+   * more look into the store. A token without session is refused. Default false.
+   */
+  checkSession?: boolean | undefined
+  /** Lets a request without token pass, with `req.user` undefined. A bad token is still refused. Default false. */
+  optional?: boolean | undefined
 }
 
 /**
- * Lets a request pass with a good access token only: cross-site forgery first, then the token, then the user's quota.
- * It sets `req.user` and `req.auth`.
+ * Authenticates a request: cross-site forgery first, then the token, then the session where that is asked for.
  *
- * @param countsRequest - whether a passing request counts against the user's quota
- * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_TOO_MANY_REQUESTS, ERR_SIGNER, ERR_STORE
+ * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_DUPLICATE_COOKIE, ERR_SESSION_ENDED, ERR_SIGNER, ERR_STORE
  */
-export async function passWithDid(http: HttpParts, req: Request, countsRequest: boolean): Promise<void> {
-  // A request that carries a header and no cookie is one that a foreign page cannot make.
-  if (http.useCookies && (hasTokenCookie(req) || req.headers.authorization === undefined)) {
-    guardCsrf(req, http.trustedOrigins)
-  }
-  const claims = await authenticate(await http.parts(), http.transport.readAccessToken(req))
+export async function authenticateRequest(
+  http: HttpParts,
+  req: Request,
+  { checkSession = false }: GuardOptions = {}
+): Promise<AuthenticatedUser> {
+  assertNotForged(http, req)
+  const parts = await http.parts()
+  const user = await authenticate(parts, http.transport.readAccessToken(req))
+  if (checkSession) await assertSessionActive(parts, user.claims.sid)
+  return user
+}
+
+/**
+ * Lets a request pass with a good access token only, and counts it against the user's quota. It sets `req.user` and
+ * `req.auth`.
+ *
+ * @throws DidAuthError as `authenticateRequest`, and ERR_TOO_MANY_REQUESTS
+ */
+export async function passWithDid(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
+  const user = await authenticateRequest(http, req, options)
+  const { claims, canonicalDid, address } = user
   // Claims stay the same object while they are remembered: with these, the request has passed a guard of ours already.
   // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
   const isCharged = req.auth?.claims === claims
-  if (countsRequest && !isCharged) await http.limits.chargeUser(claims.sub)
+  if (!isCharged) await http.limits.chargeUser(req, canonicalDid)
   req.user = { did: claims.sub }
-  req.auth = { sessionId: claims.sid, claims }
+  req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
+  return user
 }
 
-/** Makes the middleware for protected routes, which answers every refusal by itself. */
-export function requireDidHandler(http: HttpParts): RequestHandler {
+/** Makes a middleware for protected routes. It answers every refusal itself. */
+export function requireDidHandler(http: HttpParts, options: GuardOptions): RequestHandler {
+  const { optional = false } = options
+  const hasNoToken = (req: Request): boolean =>
+    req.headers.authorization === undefined && !http.transport.hasTokenCookie(req)
+
   const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
     try {
-      await passWithDid(http, req, true)
+      await passWithDid(http, req, options)
     } catch (error) {
       http.sendError(req, res, error)
       return
@@ -49,7 +95,8 @@ export function requireDidHandler(http: HttpParts): RequestHandler {
     next()
   }
   return (req, res, next) => {
-    // What fails now is the application's own: its logger, or what it hung on the response.
-    passOrAnswer(req, res, next).catch(next)
+    if (optional && hasNoToken(req)) next()
+    // Only the application's own code can fail now: its logger, or its hooks on the response.
+    else passOrAnswer(req, res, next).catch(next)
   }
 }

@@ -1,8 +1,8 @@
 import type { Response } from 'express'
 
 /**
- * Answers 200 with JSON. Express's own `res.json` takes longer than the rest of a challenge; and a text leaves together
- * with the headers, where bytes would be a write of their own.
+ * Answers 200 with JSON. Express's own `res.json` costs more than the rest of a challenge. A text is sent together with
+ * the headers, where bytes would need a write of their own.
  */
 export function sendJson(res: Response, body: object, headers: Record<string, string> = {}): void {
   const json = JSON.stringify(body)
@@ -16,7 +16,7 @@ export function sendJson(res: Response, body: object, headers: Record<string, st
 }
 
 /** Answers 200 without content. */
-export function sendEmpty(res: Response): void {
-  res.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store' })
+export function sendEmpty(res: Response, headers: Record<string, string> = {}): void {
+  res.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store', ...headers })
   res.end()
 }

@@ -1,20 +1,26 @@
-import { STATUS_CODES } from 'node:http'
 import type { Request, Response } from 'express'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../errors.js'
-import type { Logger } from '../ports.js'
-import { describeCause } from './describe-cause.js'
+import type { Settings } from '../config/settings.js'
+import type { Parts } from '../flows/parts.js'
+import type { Logger, SecurityEvent } from '../ports.js'
+import { clientOf } from './client-network.js'
+import { describeCause } from '../flows/describe-cause.js'
+import { refusalLog } from './refusal-log.js'
+import { sendErrorAnswer } from './send-error-answer.js'
 
 /**
  * The HTTP status of each code.
  *
- * 401 is what a client throws its tokens away for, so it stands for refused proofs alone: bad JSON, limits and outages
- * have their own.
+ * Clients discard their tokens after a 401, so it stands for refused proofs alone: bad JSON, limits and outages have their
+ * own statuses.
  */
 export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_CONFIG: 500,
   ERR_REQUEST: 401,
   ERR_JSON: 400,
   ERR_TOO_LARGE: 413,
+  ERR_REQUEST_TIMEOUT: 408,
+  ERR_IDEMPOTENCY_KEY: 400,
   ERR_CROSS_ORIGIN: 403,
   ERR_TOO_MANY_REQUESTS: 429,
   ERR_DID: 401,
@@ -28,9 +34,12 @@ export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_CREDENTIAL_ISSUER: 401,
   ERR_DISCLOSURE_MISSING: 401,
   ERR_BUSINESS_LOGIC: 401,
+  ERR_DUPLICATE_COOKIE: 401,
   ERR_ACCESS_TOKEN_MISSING: 401,
   ERR_ACCESS_TOKEN: 401,
   ERR_ACCESS_TOKEN_EXPIRED: 401,
+  ERR_SESSION_ENDED: 401,
+  ERR_SESSION_NOT_FOUND: 404,
   ERR_REFRESH_TOKEN: 401,
   ERR_REFRESH_TOKEN_REUSED: 401,
   ERR_BUSY: 503,
@@ -41,39 +50,41 @@ export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_INTERNAL: 500
 }
 
-const DEFAULT_RETRY_AFTER_SECONDS = 5
+/** Refusals that are reported to the application as well. */
+const SECURITY_EVENTS: ReadonlyMap<DidAuthErrorCode, SecurityEvent['type']> = new Map([
+  ['ERR_CROSS_ORIGIN', 'cross-origin-refused'],
+  ['ERR_TOO_MANY_REQUESTS', 'too-many-requests']
+])
 
 /** Answers a request with an error. */
 export type SendError = (req: Request, res: Response, error: unknown) => void
 
 /**
- * Makes the function that answers every error: a fixed text, or RFC 9457 where the client asks for it, and nothing of
- * what went wrong inside. What is no {@link DidAuthError} is a 500 without text, with its cause in the log only.
+ * Makes the function that answers every error: a fixed text or RFC 9457, and no detail of what went wrong. Anything but a
+ * {@link DidAuthError} is a 500, with its cause in the log only.
  */
-export function errorSender(serviceUrl: string, logger: Logger): SendError {
+export function errorSender(
+  { serviceUrl, errorFormat }: Pick<Settings, 'serviceUrl' | 'errorFormat'>,
+  logger: Logger,
+  report: Parts['report']
+): SendError {
+  const logRefusal = refusalLog(logger)
   return (req, res, thrown) => {
     const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
     const status = errorStatuses[error.code]
-    if (status >= 500) {
+    // A client that hung up while it waited is not a failure of the service, and must not fill the log.
+    const isOfClientGone = error.code === 'ERR_BUSY' && req.socket.destroyed
+    if (status >= 500 && !isOfClientGone) {
       logger.error(
         { event: 'request-failed', code: error.code, cause: describeCause(error.cause) },
         errorTexts[error.code]
       )
     }
+    if (status < 500) logRefusal(error)
+    const type = SECURITY_EVENTS.get(error.code)
+    if (type !== undefined) report({ type, code: error.code, clientNetwork: clientOf(req).network })
     if (res.headersSent || res.destroyed) return
-    if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${serviceUrl}"`)
-    if (status === 429 || status === 503) {
-      res.setHeader('Retry-After', String(Math.ceil(error.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS)))
-    }
-    const isProblem = req.accepts(['text/plain', 'application/problem+json']) === 'application/problem+json'
-    const problem = { type: 'about:blank', title: error.message, status, code: error.code }
-    const body = Buffer.from(isProblem ? JSON.stringify(problem) : error.message)
-    res.writeHead(status, STATUS_CODES[status], {
-      'Content-Type': isProblem ? 'application/problem+json; charset=utf-8' : 'text/plain; charset=utf-8',
-      'Content-Length': body.length,
-      'X-Content-Type-Options': 'nosniff',
-      'Cache-Control': 'no-store'
-    })
-    res.end(body)
+    const { code, message: text, retryAfterSeconds } = error
+    sendErrorAnswer(req, res, { status, code, text, retryAfterSeconds }, { serviceUrl, errorFormat })
   }
 }

@@ -1,10 +1,10 @@
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, type RefusalReason } from '../errors.js'
 import type { Curve } from './curve.js'
 import { isDid } from './did.js'
 import { deepFreeze, type JsonObject } from './json.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from './jwt.js'
 
-/** Longest access token that is looked at, in bytes. */
+/** Longest access token that is parsed, in bytes. */
 export const MAX_ACCESS_TOKEN_BYTES = 4096
 
 /** Seconds by which the clock of another instance may run ahead of ours. */
@@ -61,7 +61,7 @@ export function accessTokenPayload(token: NewAccessToken): AccessTokenClaims & J
   })
 }
 
-/** Whether a claim is the protocol's own, not to be given by business logic. */
+/** Whether a claim belongs to the protocol, so that business logic cannot set it. */
 export function isReservedClaim(name: string): boolean {
   return RESERVED_CLAIMS.has(name)
 }
@@ -73,6 +73,8 @@ export interface AccessTokenExpectation {
   /** 65 bytes, uncompressed. */
   publicKey: Uint8Array
   nowSeconds: number
+  /** As for {@link assertInForce}. */
+  maxLifetimeSeconds?: number | undefined
 }
 
 /**
@@ -90,43 +92,53 @@ export function verifyAccessToken(
   expected: AccessTokenExpectation
 ): AccessTokenClaims {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
-  if (
-    jwt === undefined ||
-    !isPlainEs256kHeader(jwt.header) ||
-    !isAccessTokenPayload(jwt.payload, expected) ||
-    !isSignedBy(curve, jwt, expected.publicKey)
-  ) {
-    throw new DidAuthError('ERR_ACCESS_TOKEN')
-  }
-  assertInForce(jwt.payload, expected.nowSeconds)
+  if (jwt === undefined) throw refused({ check: 'form', expected: 'a compact JWT of at most 4096 bytes' })
+  if (!isPlainEs256kHeader(jwt.header)) throw refused({ check: 'header', expected: 'alg ES256K, typ JWT or absent' })
+  assertAccessTokenPayload(jwt.payload, expected)
+  if (!isSignedBy(curve, jwt, expected.publicKey)) throw refused({ check: 'signature', expected: expected.serviceDid })
+  assertInForce(jwt.payload, expected.nowSeconds, expected.maxLifetimeSeconds)
   return deepFreeze(jwt.payload)
 }
 
 /**
- * Asserts that verified claims are in force now: what has to be asked again at every use of a token seen before.
+ * Asserts that verified claims are in force now. To be checked at every use of a token.
  *
+ * @param maxLifetimeSeconds - how far ahead `exp` may lie, {@link NOT_BEFORE_TOLERANCE_SECONDS} added: a token that is
+ * good for longer was made by a clock that ran ahead or was set back since, and would outlive the configured life.
+ * Absent: any
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED
  */
-export function assertInForce(claims: Pick<AccessTokenClaims, 'nbf' | 'exp'>, nowSeconds: number): void {
-  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw new DidAuthError('ERR_ACCESS_TOKEN')
+export function assertInForce(
+  claims: Pick<AccessTokenClaims, 'nbf' | 'exp'>,
+  nowSeconds: number,
+  maxLifetimeSeconds = Infinity
+): void {
+  const latestEnd = nowSeconds + maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
+  if (claims.exp > latestEnd) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
+  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw refused({ check: 'nbf', expected: 'not ahead' })
   if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
 }
 
-function isAccessTokenPayload(
+function assertAccessTokenPayload(
   payload: Record<string, unknown>,
   expected: AccessTokenExpectation
-): payload is Record<string, unknown> & AccessTokenClaims {
+): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
-  return (
-    iss === expected.serviceDid &&
-    aud === expected.serviceUrl &&
-    isDid(sub) &&
-    [exp, nbf, iat].every(Number.isSafeInteger) &&
-    [jti, sid].every((id) => id === undefined || typeof id === 'string') &&
-    (use === undefined || use === 'access') &&
-    // Signed by the same key, but something else: a credential, a selective disclosure request.
-    !('vc' in payload) &&
-    !('vp' in payload) &&
-    !('type' in payload)
-  )
+  if (iss !== expected.serviceDid) throw refused({ check: 'iss', expected: expected.serviceDid, got: typeof iss })
+  if (aud !== expected.serviceUrl) throw refused({ check: 'aud', expected: expected.serviceUrl, got: typeof aud })
+  if (!isDid(sub)) throw refused({ check: 'sub', expected: 'a DID', got: typeof sub })
+  if (![exp, nbf, iat].every(Number.isSafeInteger)) {
+    throw refused({ check: 'exp, nbf, iat', expected: 'whole seconds', got: [typeof exp, typeof nbf, typeof iat] })
+  }
+  if (![jti, sid].every((id) => id === undefined || typeof id === 'string')) {
+    throw refused({ check: 'jti, sid', expected: 'strings', got: [typeof jti, typeof sid] })
+  }
+  if (use !== undefined && use !== 'access') throw refused({ check: 'use', expected: 'access', got: typeof use })
+  // Signed by the same key, but something else: a credential, a selective disclosure request.
+  const foreign = ['vc', 'vp', 'type'].filter((name) => name in payload)
+  if (foreign.length > 0) throw refused({ check: 'kind', expected: 'an access token', got: foreign })
+}
+
+function refused(reason: RefusalReason): DidAuthError {
+  return new DidAuthError('ERR_ACCESS_TOKEN', { reason })
 }

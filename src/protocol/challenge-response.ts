@@ -1,9 +1,9 @@
-import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import type { DidAuthErrorCode } from '../errors.js'
 import { computeChallenge, type ChallengeInput } from './challenge.js'
 import type { Curve } from './curve.js'
 import { recoverPersonalSigner, type RecoverableSignature } from './personal-sign.js'
 
-/** Key recoveries that one request may cost, the looks at why it failed included. */
+/** Key recoveries that one request may cost, those that explain a refusal included. */
 export const MAX_RECOVERIES = 24
 
 export interface ChallengeResponse {
@@ -14,39 +14,76 @@ export interface ChallengeResponse {
   messagesOver: (challenge: string) => string[]
 }
 
+/** What the signature of a response recovers to. */
+export interface SignedMessage {
+  /** The message that the controller of the DID signed; undefined when it is none of the accepted ones. */
+  message: string | undefined
+  /** The addresses recovered over the messages that were tried, in their order: tells a log who signed. */
+  recovered: string[]
+}
+
 /**
- * Verifies that the controller of a DID signed the challenge that is expected now.
- *
- * Only the current window and the current use count are accepted. One challenge used before and the first of the window
- * just ended are looked at to tell a client why it was refused, so that it can retry by itself. What is left of the
- * recoveries is shared equally between the two, so that neither takes the other's.
+ * Finds the message that the controller of a DID signed over the challenge that is expected now: the one of the current
+ * window and use count.
  *
  * @param expected - what the expected challenge is computed from
- * @returns the message that was signed
- * @throws DidAuthError ERR_CHALLENGE, ERR_CHALLENGE_USED, ERR_CHALLENGE_EXPIRED
  * @see specification, "Message to be signed": rebuild, recover, compare the address
  */
-export function verifyChallengeResponse(
+export function findSignedMessage(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
   response: ChallengeResponse,
   expected: ChallengeInput
-): string {
-  const signedOf = (messages: string[]): string | undefined =>
-    messages.find((message) => recoverPersonalSigner(curve, message, response.signature) === response.address)
+): SignedMessage {
+  const messages = response.messagesOver(computeChallenge(curve, expected))
+  return search(curve, response, messages.slice(0, MAX_RECOVERIES))
+}
 
-  const messages = response.messagesOver(computeChallenge(curve, expected)).slice(0, MAX_RECOVERIES)
-  const message = signedOf(messages)
-  if (message !== undefined) return message
+/**
+ * Why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by itself.
+ *
+ * It tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used one
+ * and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
+ */
+export function explainRefusal(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  response: ChallengeResponse,
+  expected: ChallengeInput
+): DidAuthErrorCode {
+  const messageCount = Math.min(MAX_RECOVERIES, response.messagesOver('').length)
+  let left = MAX_RECOVERIES - messageCount
+  const share = Math.min(messageCount, Math.floor(left / (expected.useCount > 0 ? 2 : 1)))
+  for (const { input, code } of refusedChallenges(expected)) {
+    if (share === 0 || left < share) break
+    left -= share
+    const candidates = response.messagesOver(computeChallenge(curve, input)).slice(0, share)
+    if (search(curve, response, candidates).message !== undefined) return code
+  }
+  return 'ERR_CHALLENGE'
+}
 
-  const { useCount, window } = expected
-  const refusals: [ChallengeInput, DidAuthErrorCode][] = [
-    [{ ...expected, window: window - 1, useCount: 0 }, 'ERR_CHALLENGE_EXPIRED']
-  ]
-  if (useCount > 0) refusals.unshift([{ ...expected, useCount: useCount - 1 }, 'ERR_CHALLENGE_USED'])
-  const share = Math.floor((MAX_RECOVERIES - messages.length) / refusals.length)
-  const reason = refusals.find(([input]) => {
-    const candidates = response.messagesOver(computeChallenge(curve, input))
-    return signedOf(candidates.slice(0, share)) !== undefined
+function search(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  { address, signature }: ChallengeResponse,
+  messages: readonly string[]
+): SignedMessage {
+  const recovered: string[] = []
+  for (const message of messages) {
+    const signer = recoverPersonalSigner(curve, message, signature)
+    if (signer === address) return { message, recovered }
+    recovered.push(signer ?? 'none')
+  }
+  return { message: undefined, recovered }
+}
+
+/** Challenges that a refused signature may belong to, the likeliest first. */
+function* refusedChallenges(
+  expected: ChallengeInput
+): Generator<{ input: ChallengeInput; code: DidAuthErrorCode }, undefined> {
+  const used = (useCount: number): { input: ChallengeInput; code: DidAuthErrorCode } => ({
+    input: { ...expected, useCount },
+    code: 'ERR_CHALLENGE_USED'
   })
-  throw new DidAuthError(reason?.[1] ?? 'ERR_CHALLENGE')
+  if (expected.useCount > 0) yield used(expected.useCount - 1)
+  yield { input: { ...expected, window: expected.window - 1, useCount: 0 }, code: 'ERR_CHALLENGE_EXPIRED' }
+  for (let useCount = expected.useCount - 2; useCount >= 0; useCount -= 1) yield used(useCount)
 }

@@ -14,7 +14,7 @@ export interface ChallengeInput {
 /**
  * The challenge that a DID has to sign: 64 hexadecimal characters without `0x`.
  *
- * Nothing is stored when it is given out, because it can be computed again when the signed answer arrives.
+ * A challenge is not stored: it is computed again when the signed response arrives.
  *
  * @see specification, table "Challenge": keccak256 of DID, secret and window, joined with `-`. The first challenge of a
  * window is exactly that; after each use the count of uses is appended, so that a captured signature opens nothing.
@@ -26,7 +26,7 @@ export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: Chal
 
 /**
  * Seconds for which the uses of a window are remembered after its end. Clocks of instances differ and are set back: to
- * one that is behind, the window goes on, and a used signature must not be good again.
+ * one that is behind, the window goes on, and a used signature must stay used.
  */
 export const USES_OUTLIVE_WINDOW_SECONDS = 60
 

@@ -4,7 +4,7 @@ import { addressOfPublicKey, type Curve } from './curve.js'
 import { parseDateTime } from './date-time.js'
 import { canonicalDid, isDid } from './did.js'
 import { isInRange } from './ecdsa-signature.js'
-import { isObject } from './json.js'
+import { dropProtoKeys, isObject } from './json.js'
 import { parseJwt, type ParsedJwt } from './jwt.js'
 
 /** Credentials that a sign up may carry, and bytes that each may have. */
@@ -38,16 +38,15 @@ export interface UnprovedCredential {
 }
 
 /**
- * Parses the credentials field of a sign up; absent is none.
- *
- * A JWT holds no comma, so that the join of what passes here is unambiguous in the signed message.
+ * Parses the credentials field of a sign up; absent is none. A JWT contains no comma, so that accepted credentials joined by commas are unambiguous in the signed message.
  *
  * @throws DidAuthError ERR_REQUEST
  */
 export function parseCredentialJwts(value: unknown): string[] {
   if (value === undefined) return []
   if (!Array.isArray(value) || value.length > MAX_CREDENTIALS || !value.every(isCompactJwt)) {
-    throw new DidAuthError('ERR_REQUEST')
+    const expected = `an array of at most ${String(MAX_CREDENTIALS)} compact JWTs of at most 16 KiB`
+    throw new DidAuthError('ERR_REQUEST', { reason: { check: 'credentials', expected, got: typeof value } })
   }
   return value
 }
@@ -59,6 +58,9 @@ function isCompactJwt(value: unknown): value is string {
 /**
  * Parses a credential and asserts what needs no key: form, header, dates, and that its subject is the user.
  *
+ * Own `__proto__` keys are dropped from `vc`, so that business logic that copies a credential changes no prototype.
+ *
+ * @param subjectDids - whom the credential may be about, where it names a subject: the user's DID, or several
  * @param toleranceSeconds - how far its beginning may lie ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its end has
  *   no tolerance
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
@@ -66,20 +68,23 @@ function isCompactJwt(value: unknown): value is string {
  */
 export function parseCredential(
   jwt: string,
-  userDid: string,
+  subjectDids: string | readonly string[],
   nowSeconds: number,
   toleranceSeconds = NOT_BEFORE_TOLERANCE_SECONDS
 ): UnprovedCredential {
   const parsed = parseJwt(jwt, MAX_CREDENTIAL_BYTES)
-  if (parsed === undefined || !isCredentialHeader(parsed.header)) throw new DidAuthError('ERR_CREDENTIAL')
-  const { iss, sub, vc } = parsed.payload
-  if (!isDid(iss) || !isObject(vc) || !isObject(vc.credentialSubject) || !isIssuedBy(vc.issuer, iss)) {
-    throw new DidAuthError('ERR_CREDENTIAL')
+  if (parsed === undefined || !isCredentialHeader(parsed.header)) {
+    throw refused('form', `a compact JWT with alg ${[...ALGORITHMS].join(', ')}`)
   }
+  const { iss, sub, vc } = parsed.payload
+  if (!isDid(iss)) throw refused('iss', 'a DID')
+  if (!isObject(vc) || !isObject(vc.credentialSubject)) throw refused('vc', 'an object with a credentialSubject')
+  if (!isIssuedBy(vc.issuer, iss)) throw refused('vc.issuer', 'absent, or equal to iss')
+  dropProtoKeys(vc)
   const credential = {
     jwt,
     issuer: iss,
-    subject: parseSubject([sub, vc.credentialSubject.id], userDid),
+    subject: parseSubject([sub, vc.credentialSubject.id], [subjectDids].flat()),
     type: parseType(vc.type),
     credentialSubject: vc.credentialSubject,
     expiresAtSeconds: assertDates(parsed.payload, vc, nowSeconds, toleranceSeconds),
@@ -88,7 +93,7 @@ export function parseCredential(
   return { credential, parsed }
 }
 
-// Fields outside this list could change what the signature means (crit, b64) or where its key comes from (jwk, jku).
+// Other fields could change what the signature means (crit, b64) or where its key comes from (jwk, jku).
 function isCredentialHeader(header: Record<string, unknown>): boolean {
   return (
     ALGORITHMS.has(header.alg) &&
@@ -98,15 +103,16 @@ function isCredentialHeader(header: Record<string, unknown>): boolean {
   )
 }
 
-/** The `vc` claim may name its issuer a second time; another name there would mislead business logic. */
+/** The `vc` claim may repeat its issuer; another name there would mislead business logic. */
 function isIssuedBy(issuer: unknown, iss: string): boolean {
   return issuer === undefined || (isObject(issuer) ? issuer.id : issuer) === iss
 }
 
-function parseSubject(subjects: unknown[], userDid: string): string | undefined {
+function parseSubject(subjects: unknown[], allowedDids: readonly string[]): string | undefined {
   const named = subjects.filter((subject) => subject !== undefined)
-  if (!named.every((subject) => isDid(subject) && canonicalDid(subject) === canonicalDid(userDid))) {
-    throw new DidAuthError('ERR_CREDENTIAL')
+  const allowed = new Set(allowedDids.map(canonicalDid))
+  if (!named.every((subject) => isDid(subject) && allowed.has(canonicalDid(subject)))) {
+    throw refused('sub, credentialSubject.id', 'absent, or a DID of the user')
   }
   return named[0] as string | undefined
 }
@@ -114,7 +120,7 @@ function parseSubject(subjects: unknown[], userDid: string): string | undefined 
 function parseType(value: unknown): string[] {
   const type: unknown[] = Array.isArray(value) ? value : [value]
   if (!type.every((name) => typeof name === 'string') || !type.includes('VerifiableCredential')) {
-    throw new DidAuthError('ERR_CREDENTIAL')
+    throw refused('vc.type', 'texts with VerifiableCredential')
   }
   return type
 }
@@ -131,22 +137,26 @@ function assertDates(
   const starts = [numericDate(nbf === undefined ? iat : nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
   const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(isNumber)
   const latestStart = nowSeconds + toleranceSeconds
-  if (starts.filter(isNumber).some((start) => start > latestStart)) throw new DidAuthError('ERR_CREDENTIAL')
+  if (starts.filter(isNumber).some((start) => start > latestStart)) throw refused('begin', 'not ahead')
   if (ends.some((end) => end <= nowSeconds)) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
   return ends.length === 0 ? undefined : Math.min(...ends)
 }
 
 function numericDate(value: unknown): number | undefined {
   if (value === undefined) return undefined
-  if (!isNumber(value) || !Number.isFinite(value)) throw new DidAuthError('ERR_CREDENTIAL')
+  if (!isNumber(value) || !Number.isFinite(value)) throw refused('exp, nbf, iat', 'numbers')
   return value
 }
 
 function isoDate(value: unknown): number | undefined {
   if (value === undefined) return undefined
   const milliseconds = typeof value === 'string' ? parseDateTime(value) : Number.NaN
-  if (Number.isNaN(milliseconds)) throw new DidAuthError('ERR_CREDENTIAL')
+  if (Number.isNaN(milliseconds)) throw refused('dates of vc', 'RFC 3339 with an offset')
   return milliseconds / 1000
+}
+
+function refused(check: string, expected: string): DidAuthError {
+  return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
 }
 
 function isNumber(value: unknown): value is number {
@@ -154,22 +164,32 @@ function isNumber(value: unknown): value is number {
 }
 
 /**
- * The addresses whose key can have signed a JWT: two for ES256K (64 bytes fit two keys), one for ES256K-R, none for
- * another algorithm or a signature that is none.
+ * The addresses whose key can have signed a JWT: two for ES256K (64 bytes fit two keys), one for ES256K-R, else none.
  *
  * @returns addresses in lower case with `0x`
  */
 export function signerAddresses(
   curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>,
-  { header, signature, signingInput }: ParsedJwt
+  parsed: ParsedJwt
 ): string[] {
+  return signerPublicKeys(curve, parsed).map((publicKey) => addressOfPublicKey(curve, publicKey))
+}
+
+/**
+ * The public keys that can have signed a JWT, as {@link signerAddresses} counts them. A key signed when it is among
+ * them: recovery finds each key that verification would accept.
+ *
+ * @returns 65 bytes each, uncompressed
+ * @see SEC 1 version 2, section 4.1.6; an r that stands for r + n as well is not made by any signer (2^-128)
+ */
+export function signerPublicKeys(
+  curve: Pick<Curve, 'sha256' | 'recover'>,
+  { header, signature, signingInput }: ParsedJwt
+): Uint8Array[] {
   const recoveries = recoveriesOf(header.alg, signature)
   if (recoveries.length === 0 || !isInRange(signature)) return []
   const hash = curve.sha256(signingInput)
-  return recoveries.flatMap((recovery) => {
-    const publicKey = curve.recover(hash, signature.subarray(0, 64), recovery)
-    return publicKey === undefined ? [] : [addressOfPublicKey(curve, publicKey)]
-  })
+  return recoveries.flatMap((recovery) => curve.recover(hash, signature.subarray(0, 64), recovery) ?? [])
 }
 
 function recoveriesOf(alg: unknown, signature: Uint8Array): number[] {

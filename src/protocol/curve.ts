@@ -19,6 +19,8 @@ export interface Curve {
   recover(hash: Uint8Array, signature: Uint8Array, recovery: number): Uint8Array | undefined
   /** The public key of a private key, or undefined when the private key is zero or not below the curve's order. */
   publicKeyOf(privateKey: Uint8Array): Uint8Array | undefined
+  /** The public key that 33 bytes (2 or 3, then x) stand for, or undefined when no point of the curve has that x. */
+  decompress(compressedKey: Uint8Array): Uint8Array | undefined
 }
 
 /**

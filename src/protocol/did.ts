@@ -1,4 +1,6 @@
+import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
+import { addressOfPublicKey, type Curve } from './curve.js'
 
 /** The longest DID that is accepted anywhere, in ASCII characters. */
 export const MAX_DID_LENGTH = 128
@@ -6,9 +8,10 @@ export const MAX_DID_LENGTH = 128
 // W3C DID Core 1.0, section 3.1. The last character is no colon, which the grammar says by ending on 1*idchar.
 const DID = /^did:[a-z0-9]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})*(?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2})$/
 
-// did:ethr method: an optional network (one or two name segments, or a chain id in hexadecimal), then an address.
+// did:ethr method: an optional network (one or two name segments, or a chain id in hexadecimal), then an address or a
+// compressed public key.
 const ETHR_DID =
-  /^did:ethr:(?:((?:[A-Za-z][A-Za-z0-9_-]*)(?::[A-Za-z][A-Za-z0-9_-]*)?|0x[0-9a-fA-F]{1,16}):)?(0[xX][0-9a-fA-F]{40})$/
+  /^did:ethr:(?:((?:[A-Za-z][A-Za-z0-9_-]*)(?::[A-Za-z][A-Za-z0-9_-]*)?|0x[0-9a-fA-F]{1,16}):)?(?:(0[xX][0-9a-fA-F]{40})|0[xX](0[23][0-9a-fA-F]{64}))$/
 
 const CHAIN_IDS = new Map([
   ['', 1],
@@ -28,7 +31,10 @@ export function isDid(value: unknown): value is string {
  * @see W3C DID Core 1.0, section 3.1
  */
 export function parseDid(value: unknown): string {
-  if (!isDid(value)) throw new DidAuthError('ERR_DID')
+  if (!isDid(value)) {
+    const expected = `a DID of at most ${String(MAX_DID_LENGTH)} characters`
+    throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
+  }
   return value
 }
 
@@ -41,18 +47,26 @@ export function canonicalDid(did: string): string {
 }
 
 /**
- * The address whose key proves control of a DID, lower case with `0x`.
+ * The address whose key proves control of a DID, lower case with `0x`. For a DID that names a public key it is the
+ * address of that key.
  *
- * @throws DidAuthError ERR_DID_UNSUPPORTED when the DID is not `did:ethr:[network:]0x<40 hex>`
+ * @param curve - needed for a public key, which has to be decompressed; not for an address
+ * @throws DidAuthError ERR_DID_UNSUPPORTED when the DID is not `did:ethr:[network:]0x<40 hex>` or
+ * `did:ethr:[network:]0x(02|03)<64 hex>`, or its public key is no point of the curve, or there is no `curve` for it
  * @see ethr DID method specification, "Method Specific Identifier"
  */
-export function addressOfDid(did: string): string {
-  const address = ETHR_DID.exec(did)?.[2]
-  if (address === undefined) throw new DidAuthError('ERR_DID_UNSUPPORTED')
-  return address.toLowerCase()
+export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'keccak256Hex'>): string {
+  const [, , address, compressedKey] = ETHR_DID.exec(did) ?? []
+  if (address !== undefined) return address.toLowerCase()
+  const publicKey = compressedKey && curve?.decompress(Buffer.from(compressedKey, 'hex'))
+  if (curve === undefined || !publicKey) {
+    const expected = 'did:ethr:[network:]0x<40 hex>, or 0x02|03<64 hex> of a point on the curve'
+    throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason: { check: 'did', expected } })
+  }
+  return addressOfPublicKey(curve, publicKey)
 }
 
-/** Whether {@link addressOfDid} knows an address for this DID. */
+/** Whether a DID has the form that {@link addressOfDid} knows: an address, or a public key on the curve or not. */
 export function isEthrDid(did: string): boolean {
   return ETHR_DID.test(did)
 }

@@ -1,7 +1,7 @@
 /**
  * The protocol alone: pure functions, without clock, network, or Express. For wallets, tests, stores and other servers.
  *
- * What only our own flows are made of stays inside.
+ * Functions that only our own flows need are not exported.
  */
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export {
@@ -33,7 +33,10 @@ export {
   judgeRefresh,
   MAX_REPLACED_TOKENS,
   MAX_SESSIONS_PER_DID,
+  isTokenOf,
   type PresentedRefreshToken,
   type RefreshVerdict,
-  type Session
+  type ReplacedToken,
+  type Session,
+  type StoredSession
 } from './session.js'

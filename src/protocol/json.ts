@@ -20,3 +20,20 @@ export function deepFreeze<T>(value: T): T {
   }
   return value
 }
+
+/**
+ * Removes every own key `__proto__` from a JSON value, all the way down. `JSON.parse` makes such keys, and code that copies
+ * one by assignment, as `Object.assign` does, changes a prototype.
+ *
+ * Without recursion: a stranger chooses how deep the value is.
+ */
+export function dropProtoKeys(value: unknown): void {
+  const waiting: unknown[] = [value]
+  while (waiting.length > 0) {
+    const next = waiting.pop()
+    if (typeof next !== 'object' || next === null) continue
+    if (Object.hasOwn(next, '__proto__')) Reflect.deleteProperty(next, '__proto__')
+    const members: unknown[] = Object.values(next)
+    waiting.push(...members.filter((member) => typeof member === 'object'))
+  }
+}

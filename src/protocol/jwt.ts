@@ -22,7 +22,7 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true })
  * The payload returned is the one that `signingInput` carries, never another copy of it.
  *
  * @param maxBytes - a longer string is refused unread
- * @returns undefined when it is anything else
+ * @returns undefined for anything else
  * @see RFC 7515, section 7.1
  */
 export function parseJwt(jwt: unknown, maxBytes: number): ParsedJwt | undefined {
@@ -69,7 +69,7 @@ export function isSignedBy(curve: Pick<Curve, 'sha256' | 'verify'>, jwt: ParsedJ
   )
 }
 
-/** Signs a payload as ES256K JWT. `sign` answers 64 bytes over the text that it is given. */
+/** Signs a payload as ES256K JWT. `sign` returns 64 bytes over its argument. */
 export async function signJwt(payload: JsonObject, sign: (data: string) => Promise<Uint8Array>): Promise<string> {
   const signingInput = `${ES256K_HEADER}.${encodeBase64url(JSON.stringify(payload))}`
   return `${signingInput}.${encodeBase64url(await sign(signingInput))}`

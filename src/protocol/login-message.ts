@@ -6,7 +6,7 @@ export const MAX_LOGIN_DOMAINS = 6
 /**
  * The texts that may stand after `Login to `, the usual one first.
  *
- * Never anything from the request: a `Host` header is the attacker's word.
+ * No part of the request is used: an attacker controls the `Host` header.
  *
  * @param serviceUrl - as configured
  * @param extraDomains - `loginDomains` of the configuration
@@ -36,7 +36,7 @@ export function loginMessage(domain: string, challenge: string): string {
  * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
  * third line in four ways.
  *
- * @param credentialJwts - compact JWTs: they hold no comma, so their join is unambiguous
+ * @param credentialJwts - compact JWTs: they contain no comma, so their join is unambiguous
  * @see specification, "Message to be signed"
  */
 export function signUpMessages(domain: string, challenge: string, credentialJwts: readonly string[]): string[] {

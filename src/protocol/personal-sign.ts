@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, type RefusalReason } from '../errors.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
 import { isInRange, isLowS } from './ecdsa-signature.js'
 
@@ -23,11 +23,18 @@ export interface RecoverableSignature {
  * @see EIP-191, EIP-155, EIP-2
  */
 export function parseSignature(value: unknown, chainId?: number): RecoverableSignature {
-  if (typeof value !== 'string' || !SIGNATURE.test(value)) throw new DidAuthError('ERR_SIGNATURE')
+  if (typeof value !== 'string' || !SIGNATURE.test(value)) {
+    throw refused({ check: 'sig', expected: '0x and 130 hexadecimal digits', got: typeof value })
+  }
   const bytes = Buffer.from(value.slice(2, 130), 'hex')
   const recovery = recoveryOf(Number.parseInt(value.slice(130), 16), chainId)
-  if (recovery === undefined || !isInRange(bytes) || !isLowS(bytes)) throw new DidAuthError('ERR_SIGNATURE')
+  if (recovery === undefined) throw refused({ check: 'v', expected: '0, 1, 27, 28, or EIP-155 of a known chain' })
+  if (!isInRange(bytes) || !isLowS(bytes)) throw refused({ check: 'r, s', expected: 'in range, with a low s' })
   return { bytes, recovery }
+}
+
+function refused(reason: RefusalReason): DidAuthError {
+  return new DidAuthError('ERR_SIGNATURE', { reason })
 }
 
 function recoveryOf(v: number, chainId: number | undefined): 0 | 1 | undefined {

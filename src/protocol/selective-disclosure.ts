@@ -21,22 +21,26 @@ export interface Claim {
 
 /** What a service asks of a user at sign up. */
 export interface RequiredDisclosure {
-  /** Names of credential schemas. */
+  /** Names of credential schemas. What comes is verified, but who issued it is for `trustedIssuers` or business logic. */
   credentials: readonly string[]
+  /** What comes is the user's own word, and is in no signed message: see {@link SelectiveDisclosureResponse}. */
   claims: readonly Claim[]
 }
 
-/** What business logic at sign up receives. */
+/** The argument of business logic at sign up. */
 export interface SelectiveDisclosureResponse {
   /** The user's DID, as received. */
   issuer: string
   /** The service's DID. */
   subject: string
-  /** The user's own word: signed by nobody. */
+  /**
+   * Unverified, and in no signed message: the signature of the login covers the credentials, not the claims.
+   * An attacker who can change the request on its way can change them. Do not rely on them.
+   */
   claims: Claim[]
   /** Verified: signature, dates, issuer, and the user as subject where a subject is named. */
   credentials: VerifiedCredential[]
-  /** What was requested and not given: names of schemas and types of essential claims. */
+  /** Requested and absent: names of schemas and types of essential claims. */
   missing: { credentials: string[]; claims: string[] }
 }
 
@@ -96,7 +100,7 @@ export function signUpUrl(serviceUrl: string, mountPath: string, signupPath: str
  */
 export function parseClaims(value: unknown): Claim[] {
   if (value === undefined) return []
-  if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw new DidAuthError('ERR_REQUEST')
+  if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw refusedClaims()
   return value.map(parseClaim)
 }
 
@@ -111,7 +115,7 @@ function parseClaim(value: unknown): Claim {
     (reason !== undefined && !isText(reason)) ||
     (essential !== undefined && typeof essential !== 'boolean')
   ) {
-    throw new DidAuthError('ERR_REQUEST')
+    throw refusedClaims()
   }
   return {
     claimType,
@@ -121,11 +125,16 @@ function parseClaim(value: unknown): Claim {
   }
 }
 
+function refusedClaims(): DidAuthError {
+  const expected = `an array of at most ${String(MAX_CLAIMS)} { claimType, claimValue, reason?, essential? }`
+  return new DidAuthError('ERR_REQUEST', { reason: { check: 'claims', expected } })
+}
+
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_CLAIM_LENGTH
 }
 
-/** Which requested schemas no credential implements, and which essential claims were not given. */
+/** The requested schemas that no credential implements, and the essential claims that are absent. */
 export function missingFrom(
   given: Pick<SelectiveDisclosureResponse, 'claims' | 'credentials'>,
   required: RequiredDisclosure

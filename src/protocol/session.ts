@@ -2,10 +2,10 @@ import { encodeBase64url } from './base64url.js'
 import type { Curve } from './curve.js'
 import type { JsonObject } from './json.js'
 
-/** Sessions that one user may have at a time; the oldest goes when another is added. */
+/** Sessions that one user may have at a time; the oldest is dropped when another is added. */
 export const MAX_SESSIONS_PER_DID = 50
 
-/** Replaced refresh tokens that a session remembers, to notice that one comes back. */
+/** Replaced refresh tokens that a session remembers, to detect that one is used again. */
 export const MAX_REPLACED_TOKENS = 16
 
 /**
@@ -27,35 +27,74 @@ export interface Session {
   readonly expiresAtSeconds: number
 }
 
+/** A refresh token that was replaced by another. */
+export interface ReplacedToken {
+  /** SHA-256 as base64url; a store may keep only its first 24 characters (144 bits). */
+  readonly hash: string
+  readonly replacedAtSeconds: number
+}
+
+/** A session with what its store keeps of its refresh tokens. */
+export interface StoredSession extends Session {
+  /** SHA-256 of the current refresh token, base64url. */
+  readonly refreshTokenHash: string
+  /** The last `MAX_REPLACED_TOKENS` that were replaced, in any order. */
+  readonly replacedTokens: readonly ReplacedToken[]
+}
+
 /** The only form in which a refresh token is kept: SHA-256 as base64url. Its 256 random bits need no salt. */
 export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
   return encodeBase64url(curve.sha256(refreshToken))
 }
 
-/** What a refresh token that is presented is to its session. */
+/** What a refresh is judged by besides the session. */
 export interface PresentedRefreshToken {
-  state: Session['state']
-  expiresAtSeconds: number
-  /** When it was replaced by another; undefined for the current one. */
-  replacedAtSeconds: number | undefined
+  /** SHA-256 of the refresh token presented, base64url. */
+  presentedHash: string
+  /** Hash of the token that would replace it. A repeated request with the same `Idempotency-Key` has the same one. */
+  nextHash: string
+  nowSeconds: number
+  /** How long after its replacement a token is only refused. */
+  graceSeconds: number
 }
 
 /**
  * What the use of a refresh token leads to.
  *
- * `rotate`: it is good, replace it. `ended`: logged out, revoked or expired. `replaced`: replaced a moment ago, as when
- * two tabs race: refuse. `reused`: replaced longer ago, so that two parties hold it: revoke the session.
+ * `rotate`: it is good, replace it. `repeated`: it was replaced by the very token that would replace it now, and that is
+ * still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked or
+ * expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request: refuse.
+ * `reused`: replaced longer ago, so that two parties have it: revoke the session.
  */
-export type RefreshVerdict = 'rotate' | 'ended' | 'replaced' | 'reused'
+export type RefreshVerdict = 'rotate' | 'repeated' | 'unknown' | 'ended' | 'replaced' | 'reused'
 
 /**
  * The state machine of refresh tokens.
  *
- * @param graceSeconds - how long after its replacement a token is only refused
  * @see specification, "Session and refresh token"; RFC 9700, section 4.14.2
  */
-export function judgeRefresh(token: PresentedRefreshToken, nowSeconds: number, graceSeconds: number): RefreshVerdict {
-  if (token.state !== 'active' || nowSeconds >= token.expiresAtSeconds) return 'ended'
-  if (token.replacedAtSeconds === undefined) return 'rotate'
-  return nowSeconds - token.replacedAtSeconds > graceSeconds ? 'reused' : 'replaced'
+export function judgeRefresh(
+  session: Pick<StoredSession, 'state' | 'expiresAtSeconds' | 'refreshTokenHash' | 'replacedTokens'>,
+  { presentedHash, nextHash, nowSeconds, graceSeconds }: PresentedRefreshToken
+): RefreshVerdict {
+  const isCurrent = session.refreshTokenHash === presentedHash
+  const replaced = isCurrent ? undefined : findReplaced(session, presentedHash)
+  if (!isCurrent && replaced === undefined) return 'unknown'
+  if (session.state !== 'active' || nowSeconds >= session.expiresAtSeconds) return 'ended'
+  if (replaced === undefined) return 'rotate'
+  if (session.refreshTokenHash === nextHash) return 'repeated'
+  if (findReplaced(session, nextHash) !== undefined) return 'replaced'
+  return nowSeconds - replaced.replacedAtSeconds > graceSeconds ? 'reused' : 'replaced'
+}
+
+/** Whether a session knows a refresh token, as its current or as a replaced one. */
+export function isTokenOf(session: Pick<StoredSession, 'refreshTokenHash' | 'replacedTokens'>, hash: string): boolean {
+  return session.refreshTokenHash === hash || findReplaced(session, hash) !== undefined
+}
+
+function findReplaced(
+  { replacedTokens }: Pick<StoredSession, 'replacedTokens'>,
+  hash: string
+): ReplacedToken | undefined {
+  return replacedTokens.find((token) => hash.startsWith(token.hash))
 }

@@ -1,146 +1,178 @@
-import { deepEqual, equal, notEqual, ok } from 'node:assert/strict'
 import { MAX_REPLACED_TOKENS } from '../protocol/session.js'
+import { claimsOf, expectAnswer, storedFieldsOf } from './expect-answer.js'
 import {
-  allAtOnce,
   anotherDid,
   did,
   hashOf,
   rotationOf,
-  storeCase,
-  service,
+  sessionIdsOf,
   sessionOf,
+  service,
   START_SECONDS,
+  storeCase,
   type StoreCase
 } from './store-case.js'
 
 /** Refresh tokens: replaced once, refused after, and a theft noticed. */
 export const rotationCases: StoreCase[] = [
-  storeCase(
-    'replaces a refresh token, and finds the session by the new and by the replaced one',
-    async ({ store, other }) => {
-      const tokenClaims = { role: 'admin' }
-      await store.createSession(sessionOf('a', { tokenClaims }))
-      equal(await store.rotateRefreshToken(rotationOf('a', 'b')), 'rotate')
-      const session = {
-        sessionId: 'session-a',
-        did,
-        state: 'active',
-        tokenClaims,
-        createdAtSeconds: START_SECONDS,
-        rotatedAtSeconds: START_SECONDS + 10,
-        expiresAtSeconds: START_SECONDS + 3610
-      }
-      deepEqual(await other.findSession(service, hashOf('b')), session)
-      deepEqual(await other.findSession(service, hashOf('a')), session)
-      deepEqual([...(await other.listSessions(service, did, START_SECONDS))], [session])
-      equal(await other.rotateRefreshToken(rotationOf('b', 'c')), 'rotate')
+  storeCase('replaces a refresh token, moves its end and remembers the replaced ones', async ({ store, other }) => {
+    await store.createSession(sessionOf('a'))
+    const verdicts = [
+      await store.rotateRefreshToken(rotationOf('a', 0, 1)),
+      await other.rotateRefreshToken(rotationOf('a', 1, 2, { nowSeconds: START_SECONDS + 20 }))
+    ]
+    expectAnswer(verdicts, ['rotate', 'rotate'], 'The current token of an active session is replaced')
+    const expected = {
+      sessionId: 'session-a',
+      did,
+      state: 'active',
+      tokenClaims: undefined,
+      createdAtSeconds: START_SECONDS,
+      rotatedAtSeconds: START_SECONDS + 20,
+      expiresAtSeconds: START_SECONDS + 3610,
+      refreshTokenHash: hashOf('a', 2),
+      replacedTokens: [
+        { hash: hashOf('a', 0).slice(0, 24), replacedAtSeconds: START_SECONDS + 10 },
+        { hash: hashOf('a', 1).slice(0, 24), replacedAtSeconds: START_SECONDS + 20 }
+      ]
     }
-  ),
-  storeCase('answers unknown for a token that it never saw, and remembers nothing of it', async ({ store }) => {
-    equal(await store.rotateRefreshToken(rotationOf('a', 'b')), 'unknown')
-    equal(await store.findSession(service, hashOf('b')), undefined)
+    const found = await store.findSession(service, 'session-a')
+    expectAnswer(storedFieldsOf(found), expected, 'A session is found as its last refresh left it')
+  }),
+  storeCase('sets the claims of the session with each rotation', async ({ store, other }) => {
+    await store.createSession(sessionOf('a', { tokenClaims: { role: 'admin' } }))
+    const claims = async (): Promise<unknown> => claimsOf(await other.findSession(service, 'session-a'))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1, { tokenClaims: { role: 'reader' } }))
+    expectAnswer(await claims(), { role: 'reader' }, 'A rotation replaces the claims of the session')
+    await store.rotateRefreshToken(rotationOf('a', 1, 2, { tokenClaims: undefined }))
+    expectAnswer(await claims(), undefined, 'A rotation without claims leaves the session without claims')
+    await store.rotateRefreshToken(rotationOf('a', 2, 3, { tokenClaims: { role: 'author' } }))
+    await store.rotateRefreshToken(rotationOf('a', 0, 9, { tokenClaims: { role: 'admin' } }))
+    expectAnswer(await claims(), { role: 'author' }, 'A refused rotation changes no claims')
+  }),
+  storeCase('answers unknown for a token that it never saw, and changes nothing', async ({ store }) => {
+    const nothing = await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    expectAnswer(nothing, 'unknown', 'A session that was never created is unknown')
+    const created = await store.findSession(service, 'session-a')
+    expectAnswer(created, undefined, 'A refused rotation creates no session')
+    await store.createSession(sessionOf('a'))
+    await store.createSession(sessionOf('b'))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    const before = storedFieldsOf(await store.findSession(service, 'session-a'))
+    const verdicts = [
+      await store.rotateRefreshToken(rotationOf('a', 'guessed', 2)),
+      await store.rotateRefreshToken(rotationOf('a', 'guessed', 1)),
+      await store.rotateRefreshToken(rotationOf('a', 0, 1, { presentedHash: hashOf('b', 0) }))
+    ]
+    const unknown = ['unknown', 'unknown', 'unknown']
+    expectAnswer(
+      verdicts,
+      unknown,
+      'A token of no session, or of another one, is unknown, whatever it asks to be replaced by'
+    )
+    const after = storedFieldsOf(await store.findSession(service, 'session-a'))
+    expectAnswer(after, before, 'An unknown token changes nothing')
   }),
   storeCase('replaces a token until the second in which it expires', async ({ store }) => {
     const nextExpiresAtSeconds = START_SECONDS + 7200
     await store.createSession(sessionOf('a'))
     await store.createSession(sessionOf('b'))
     const late = { nextExpiresAtSeconds, nowSeconds: START_SECONDS + 3600 }
+    const expired = await store.rotateRefreshToken(rotationOf('a', 0, 1, late))
     // An expired session may be forgotten, or not yet.
-    ok(['ended', 'unknown'].includes(await store.rotateRefreshToken(rotationOf('a', 'a2', late))))
-    equal(await store.findSession(service, hashOf('a2')), undefined)
+    const known = expired === 'unknown' ? 'ended' : expired
+    expectAnswer(known, 'ended', 'A token is not replaced from the second on in which it expires')
     const inTime = { nextExpiresAtSeconds, nowSeconds: START_SECONDS + 3599 }
-    equal(await store.rotateRefreshToken(rotationOf('b', 'b2', inTime)), 'rotate')
-    equal(await store.rotateRefreshToken(rotationOf('b2', 'b3', late)), 'rotate')
+    const verdicts = [
+      await store.rotateRefreshToken(rotationOf('b', 0, 1, inTime)),
+      await store.rotateRefreshToken(rotationOf('b', 1, 2, late))
+    ]
+    expectAnswer(verdicts, ['rotate', 'rotate'], 'A token is replaced up to the second before it expires')
   }),
-  storeCase(
-    'only refuses a replaced token until the grace is over, and then revokes its session alone',
-    async ({ store, other }) => {
-      await store.createSession(sessionOf('a'))
-      await store.createSession(sessionOf('bystander'))
-      await store.rotateRefreshToken(rotationOf('a', 'b'))
-      const at = (nowSeconds: number): Promise<string> =>
-        other.rotateRefreshToken(rotationOf('a', 'thief', { nowSeconds }))
-      equal(await at(START_SECONDS + 10), 'replaced')
-      equal(await at(START_SECONDS + 20), 'replaced')
-      equal((await store.findSession(service, hashOf('b')))?.state, 'active')
-      equal(await at(START_SECONDS + 21), 'reused')
-      equal(await at(START_SECONDS + 21), 'ended')
-      equal((await store.findSession(service, hashOf('b')))?.state, 'revoked')
-      equal(await store.rotateRefreshToken(rotationOf('b', 'c', { nowSeconds: START_SECONDS + 21 })), 'ended')
-      equal(await store.findSession(service, hashOf('thief')), undefined)
-      const listed = await store.listSessions(service, did, START_SECONDS + 21)
-      deepEqual(
-        Array.from(listed, ({ sessionId }) => sessionId),
-        ['session-bystander']
-      )
-    }
-  ),
+  storeCase('refuses a replaced token within the grace, and revokes its session after it', async ({ store, other }) => {
+    await store.createSession(sessionOf('a'))
+    await store.createSession(sessionOf('bystander'))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    const at = (nowSeconds: number): Promise<string> =>
+      other.rotateRefreshToken(rotationOf('a', 0, 'thief', { nowSeconds }))
+    const state = async (): Promise<unknown> => (await store.findSession(service, 'session-a'))?.state
+    const early = [await at(START_SECONDS + 10), await at(START_SECONDS + 20), await state()]
+    const refused = ['replaced', 'replaced', 'active']
+    expectAnswer(
+      early,
+      refused,
+      'A replaced token is only refused up to 10 s after its replacement, with a grace of 10 s'
+    )
+    const later = [await at(START_SECONDS + 21), await state()]
+    expectAnswer(later, ['reused', 'revoked'], 'A replaced token that comes back after the grace revokes its session')
+    const after = [
+      await at(START_SECONDS + 21),
+      await store.rotateRefreshToken(rotationOf('a', 1, 2, { nowSeconds: START_SECONDS + 21 }))
+    ]
+    expectAnswer(
+      after,
+      ['ended', 'ended'],
+      'No token of a revoked session is good, neither the current nor a replaced one'
+    )
+    const listed = await sessionIdsOf(store, START_SECONDS + 21)
+    expectAnswer(listed, ['session-bystander'], 'A token that is used twice revokes its own session alone')
+  }),
   storeCase('knows no grace where none is given', async ({ store }) => {
     await store.createSession(sessionOf('a'))
-    await store.rotateRefreshToken(rotationOf('a', 'b'))
-    equal(await store.rotateRefreshToken(rotationOf('a', 'c', { graceSeconds: 0 })), 'replaced')
-    const later = { graceSeconds: 0, nowSeconds: START_SECONDS + 11 }
-    equal(await store.rotateRefreshToken(rotationOf('a', 'c', later)), 'reused')
+    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    const verdicts = [
+      await store.rotateRefreshToken(rotationOf('a', 0, 9, { graceSeconds: 0 })),
+      await store.rotateRefreshToken(rotationOf('a', 0, 9, { graceSeconds: 0, nowSeconds: START_SECONDS + 11 }))
+    ]
+    const promise =
+      'A replaced token is refused in the second of its replacement, and reused in the next without a grace'
+    expectAnswer(verdicts, ['replaced', 'reused'], promise)
   }),
   storeCase("counts each replaced token's grace from its own replacement", async ({ store }) => {
     await store.createSession(sessionOf('a'))
-    await store.rotateRefreshToken(rotationOf('a', 'b', { nowSeconds: START_SECONDS + 10 }))
-    await store.rotateRefreshToken(rotationOf('b', 'c', { nowSeconds: START_SECONDS + 20 }))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1, { nowSeconds: START_SECONDS + 10 }))
+    await store.rotateRefreshToken(rotationOf('a', 1, 2, { nowSeconds: START_SECONDS + 20 }))
     const nowSeconds = START_SECONDS + 25
-    equal(await store.rotateRefreshToken(rotationOf('b', 'x', { nowSeconds })), 'replaced')
-    equal(await store.rotateRefreshToken(rotationOf('a', 'x', { nowSeconds })), 'reused')
+    const verdicts = [
+      await store.rotateRefreshToken(rotationOf('a', 1, 9, { nowSeconds })),
+      await store.rotateRefreshToken(rotationOf('a', 0, 9, { nowSeconds }))
+    ]
+    const promise = 'A token replaced 5 s ago is refused and one replaced 15 s ago is reused, with a grace of 10 s'
+    expectAnswer(verdicts, ['replaced', 'reused'], promise)
   }),
   storeCase('answers ended for the tokens of a session that was logged out or revoked', async ({ store, other }) => {
     for (const state of ['loggedOut', 'revoked'] as const) {
       await store.createSession(sessionOf(state))
-      await store.rotateRefreshToken(rotationOf(state, `${state} 2`))
+      await store.rotateRefreshToken(rotationOf(state, 0, 1))
       await other.endSession(service, `session-${state}`, state, START_SECONDS + 11)
       const later = { nowSeconds: START_SECONDS + 100 }
-      equal(await store.rotateRefreshToken(rotationOf(`${state} 2`, `${state} 3`, later)), 'ended')
-      equal(await store.rotateRefreshToken(rotationOf(state, `${state} 3`, later)), 'ended')
-      equal((await store.findSession(service, hashOf(state)))?.state, state)
+      const answers = [
+        await store.rotateRefreshToken(rotationOf(state, 1, 2, later)),
+        await store.rotateRefreshToken(rotationOf(state, 0, 1, later)),
+        await store.rotateRefreshToken(rotationOf(state, 0, 2, later)),
+        (await store.findSession(service, `session-${state}`))?.state
+      ]
+      expectAnswer(answers, ['ended', 'ended', 'ended', state], `No token brings a session back that is ${state}`)
     }
   }),
-  storeCase(
-    'remembers the last 16 replaced tokens of a session, each to its end, and no older one',
-    async ({ store }) => {
-      await store.createSession(sessionOf('0'))
-      await store.createSession(sessionOf('bystander', { did: anotherDid }))
-      await store.rotateRefreshToken(rotationOf('bystander', 'bystander 2'))
-      for (let index = 0; index <= MAX_REPLACED_TOKENS; index += 1) {
-        equal(await store.rotateRefreshToken(rotationOf(String(index), String(index + 1))), 'rotate')
-      }
-      equal(await store.rotateRefreshToken(rotationOf('0', 'x')), 'unknown')
-      equal(await store.findSession(service, hashOf('0')), undefined)
-      for (let index = 1; index <= MAX_REPLACED_TOKENS; index += 1) {
-        equal(await store.rotateRefreshToken(rotationOf(String(index), 'x')), 'replaced')
-      }
-      equal(await store.rotateRefreshToken(rotationOf('bystander', 'x')), 'replaced')
-      equal(await store.rotateRefreshToken(rotationOf('1', 'x', { nowSeconds: START_SECONDS + 21 })), 'reused')
+  storeCase('remembers the last 16 replaced tokens of a session, and no older one', async ({ store }) => {
+    await store.createSession(sessionOf('a'))
+    await store.createSession(sessionOf('bystander', { did: anotherDid }))
+    await store.rotateRefreshToken(rotationOf('bystander', 0, 1))
+    for (let token = 0; token <= MAX_REPLACED_TOKENS; token += 1) {
+      const verdict = await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+      expectAnswer(verdict, 'rotate', 'A session can be refreshed any number of times')
     }
-  ),
-  storeCase('lets exactly one of 50 win that use a token at once', async (stores) => {
-    await stores.store.createSession(sessionOf('a'))
-    const verdicts = await allAtOnce(stores, 50, (store, index) =>
-      store.rotateRefreshToken(rotationOf('a', `next ${index}`))
-    )
-    const winner = verdicts.indexOf('rotate')
-    equal(verdicts.filter((verdict) => verdict === 'replaced').length, 49)
-    notEqual(winner, -1)
-    equal(await stores.other.rotateRefreshToken(rotationOf(`next ${winner}`, 'b')), 'rotate')
-    equal(await stores.store.findSession(service, hashOf(`next ${winner === 0 ? 1 : 0}`)), undefined)
-  }),
-  storeCase('refreshes nothing after a logout was answered, whoever was faster', async ({ store, other }) => {
-    for (let round = 0; round < 20; round += 1) {
-      const name = `round ${round}`
-      await store.createSession(sessionOf(name))
-      const refresh = (): Promise<unknown> => store.rotateRefreshToken(rotationOf(name, `${name} 2`))
-      const logOut = (): Promise<boolean> => other.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
-      const [first, second] = round % 2 === 0 ? [refresh, logOut] : [logOut, refresh]
-      await Promise.all([first(), second()])
-      for (const token of [name, `${name} 2`]) {
-        notEqual(await store.rotateRefreshToken(rotationOf(token, `${name} 3`)), 'rotate')
-      }
+    const oldest = await store.rotateRefreshToken(rotationOf('a', 0, 'x'))
+    expectAnswer(oldest, 'unknown', 'The 17th last replaced token of a session is forgotten')
+    for (let token = 1; token <= MAX_REPLACED_TOKENS; token += 1) {
+      const verdict = await store.rotateRefreshToken(rotationOf('a', token, 'x'))
+      expectAnswer(verdict, 'replaced', 'The last 16 replaced tokens of a session are remembered')
     }
+    const verdicts = [
+      await store.rotateRefreshToken(rotationOf('bystander', 0, 'x')),
+      await store.rotateRefreshToken(rotationOf('a', 1, 'x', { nowSeconds: START_SECONDS + 21 }))
+    ]
+    expectAnswer(verdicts, ['replaced', 'reused'], 'The oldest of 16 remembered tokens is noticed after the grace')
   })
 ]

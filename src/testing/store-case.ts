@@ -1,9 +1,18 @@
 import { createHash } from 'node:crypto'
 import type { ChallengeUse, NewSession, QuotaCharge, Rotation, Store } from '../ports.js'
+import { expectAnswer } from './expect-answer.js'
 
-/** Bounds that a case needs; a store that knows them is to be made with them. Both are far lower than any default. */
+/**
+ * Bounds that a case needs; a store that has them is to be made with them. All are far lower than any default.
+ *
+ * A store without one of these bounds ignores it, and keeps the promise of the cases below it by never being full.
+ */
 export interface StoreBounds {
+  /** Sessions of a service. Needed by the cases on eviction; what is not evicted has to be counted as such by any store. */
+  maxSessions?: number
+  /** Users and windows whose uses are remembered. Needed by the case on `full`. */
   maxChallengeUses?: number
+  /** Quotas of each kind. Needed by the case on the quotas of strangers. */
   maxQuotas?: number
 }
 
@@ -36,18 +45,18 @@ export const anotherService = 'https://another.example'
 export const did = 'did:ethr:rsk:0x00000000000000000000000000000000000000aa'
 export const anotherDid = 'did:ethr:rsk:0x00000000000000000000000000000000000000bb'
 
-/** The hash of a refresh token that a case calls by a name. */
-export function hashOf(name: string): string {
-  return createHash('sha256').update(name).digest('base64url')
+/** The hash of a refresh token of a session, both as a case calls them. A session begins with token 0. */
+export function hashOf(session: string, token: number | string): string {
+  return createHash('sha256').update(`${session} ${token}`).digest('base64url')
 }
 
-/** A session called `name`, with a refresh token of that name, that lasts an hour. */
+/** A session called `name`, with its token 0, that lasts an hour. */
 export function sessionOf(name: string, details: Partial<NewSession> = {}): NewSession {
   return {
     service,
     sessionId: `session-${name}`,
     did,
-    refreshTokenHash: hashOf(name),
+    refreshTokenHash: hashOf(name, 0),
     tokenClaims: undefined,
     nowSeconds: START_SECONDS,
     expiresAtSeconds: START_SECONDS + 3600,
@@ -55,12 +64,19 @@ export function sessionOf(name: string, details: Partial<NewSession> = {}): NewS
   }
 }
 
-/** The exchange of one token for another, 10 s after the start, for an hour more. */
-export function rotationOf(presented: string, next: string, details: Partial<Rotation> = {}): Rotation {
+/** The exchange of a session's token for another, 10 s after the start, for an hour more. */
+export function rotationOf(
+  session: string,
+  presented: number | string,
+  next: number | string,
+  details: Partial<Rotation> = {}
+): Rotation {
   return {
     service,
-    presentedHash: hashOf(presented),
-    nextHash: hashOf(next),
+    sessionId: `session-${session}`,
+    presentedHash: hashOf(session, presented),
+    nextHash: hashOf(session, next),
+    tokenClaims: undefined,
     nowSeconds: START_SECONDS + 10,
     nextExpiresAtSeconds: START_SECONDS + 3610,
     graceSeconds: 10,
@@ -76,7 +92,7 @@ export function useOf(details: Partial<ChallengeUse> = {}): ChallengeUse {
     window: 6_000_000,
     flow: 'logIn',
     useCount: 0,
-    spendsBoth: false,
+    consumesBoth: false,
     nowSeconds: START_SECONDS,
     expiresAtSeconds: START_SECONDS + 300,
     ...details
@@ -96,11 +112,24 @@ export function chargeOf(details: Partial<QuotaCharge> = {}): QuotaCharge {
   }
 }
 
-/** Makes `count` calls at once, every second one on the other store object. */
-export function allAtOnce<T>(
+/**
+ * Makes `count` calls at once, every second one on the other store object, and waits for all of them.
+ *
+ * @throws AssertionError when a call is rejected
+ */
+export async function allAtOnce<T>(
   { store, other }: { store: Store; other: Store },
   count: number,
   call: (store: Store, index: number) => Promise<T>
 ): Promise<T[]> {
-  return Promise.all(Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index)))
+  const calls = Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index))
+  const outcomes = await Promise.allSettled(calls)
+  const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : []))
+  expectAnswer([...new Set(reasons)], [], `None of ${count} calls that come at once is rejected, as by a deadlock`)
+  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+}
+
+/** The ids of the sessions that a store lists of `did`, in its order. */
+export async function sessionIdsOf(store: Store, nowSeconds: number): Promise<string[]> {
+  return Array.from(await store.listSessions(service, did, nowSeconds), ({ sessionId }) => sessionId)
 }

@@ -76,6 +76,32 @@ describe('the native and the WASM build of the curve', () => {
     )
   })
 
+  it('decompress a public key to the same point, which is that of ethers', () => {
+    fc.assert(
+      fc.property(privateKey, (key) => {
+        const expected = SigningKey.computePublicKey(key, false).slice(2)
+        const compressed = hex(SigningKey.computePublicKey(key, true).slice(2))
+        expect(outcome(() => native.decompress(compressed))).toBe(expected)
+        expect(outcome(() => wasm.decompress(compressed))).toBe(expected)
+      }),
+      { numRuns: 60 }
+    )
+  })
+
+  it('agree on whether any 33 bytes are a public key', () => {
+    const seen = { point: 0, none: 0 }
+    fc.assert(
+      fc.property(fc.constantFrom(0, 2, 3, 4, 6, 7), scalar, (first, x) => {
+        const compressed = Buffer.concat([Buffer.of(first), x])
+        const point = outcome(() => native.decompress(compressed))
+        seen[point === undefined ? 'none' : 'point'] += 1
+        expect(outcome(() => wasm.decompress(compressed))).toEqual(point)
+      }),
+      { numRuns: 300 }
+    )
+    expect(Math.min(seen.point, seen.none)).toBeGreaterThan(20)
+  })
+
   it('recover the key that signed, verify its signature, and nothing that differs in one bit', () => {
     fc.assert(
       fc.property(bytes32, privateKey, fc.nat(511), fc.nat(255), (hash, key, signatureBit, hashBit) => {
@@ -113,7 +139,7 @@ describe('the native and the WASM build of the curve', () => {
     )
   })
 
-  it('refuse bytes of any other length without throwing, in verify, recover and publicKeyOf', () => {
+  it('refuse bytes of any other length without throwing, in verify, recover, publicKeyOf and decompress', () => {
     fc.assert(
       fc.property(ofAnyLength, ofAnyLength, ofAnyLength, fc.integer(), (hash, signature, publicKey, recovery) => {
         for (const curve of [native, wasm]) {
@@ -122,6 +148,7 @@ describe('the native and the WASM build of the curve', () => {
             expect(curve.recover(hash, signature, recovery)).toBeUndefined()
           }
           if (hash.length !== 32) expect(curve.publicKeyOf(hash)).toBeUndefined()
+          if (hash.length !== 33) expect(curve.decompress(hash)).toBeUndefined()
         }
       }),
       { numRuns: 300 }

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { es256kSigner, setupDidAuth, type Signer } from 'express-did-auth'
-import { authApp, challengeSecret, logIn, loginChallenge, serviceUrl, serviceWallet } from '../support/auth-app.js'
+import { logIn, loginChallenge } from '../support/app-client.js'
+import { challengeSecret, serviceUrl, serviceWallet, testApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const user = walletOf(1)
@@ -14,7 +15,7 @@ describe('a service whose signer fails', () => {
     const serviceSigner: Signer = (data) =>
       isAway ? Promise.reject(new Error('the key store at 10.0.0.1 is away')) : good(data)
     const requiredCredentials = ['Email']
-    const { app, log, requireDid } = await authApp({ serviceSigner, requiredCredentials })
+    const { app, log, requireDid } = await testApp({ serviceSigner, requiredCredentials })
     const { refreshToken, accessToken } = await logIn(app, user)
     const challenge = await loginChallenge(app, user.did)
     isAway = true

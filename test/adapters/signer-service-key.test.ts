@@ -14,6 +14,7 @@ const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141
 
 let curve: Curve
 let warnings: Record<string, unknown>[]
+let changes: string[]
 
 beforeAll(async () => {
   curve = await loadCurve()
@@ -25,9 +26,11 @@ afterEach(() => {
 
 function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
   warnings = []
+  changes = []
+  const onKeyChange = (address: string): void => void changes.push(address)
   const silent = (): undefined => undefined
   const logger = { info: silent, error: silent, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  return signerServiceKey({ curve, deadline: timerDeadline, logger }, signer as Signer, serviceDid)
+  return signerServiceKey({ curve, deadline: timerDeadline, logger, onKeyChange }, signer as Signer, serviceDid)
 }
 
 function publicKeyHexOf(privateKey: string): string {
@@ -172,7 +175,7 @@ describe('the service key behind a signer', () => {
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
   })
 
-  it('that answers nonsense later is ERR_SIGNER then, and no bad signature leaves', async () => {
+  it('that answers garbage later is ERR_SIGNER then, and no bad signature leaves', async () => {
     let isMad = false
     const good = ES256KSigner(hexToBytes(wallet.privateKey))
     const key = keyOf((data: string) => good(isMad ? `${data}!` : data))
@@ -181,7 +184,7 @@ describe('the service key behind a signer', () => {
     await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 
-  it('that changes is learnt anew with the request after', async () => {
+  it('that changes is learnt again with the request after', async () => {
     let privateKey = wallet.privateKey
     const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     await key.publicKey()
@@ -191,5 +194,49 @@ describe('the service key behind a signer', () => {
     expect(Buffer.from(await key.sign('some data')).toString('hex')).toBe(r + s)
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
     expect(warnings).toHaveLength(1)
+  })
+
+  it('tells of each key that replaces another, also of one that comes back, and not of the first', async () => {
+    let privateKey = wallet.privateKey
+    const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
+    const changeTo = async (next: string): Promise<void> => {
+      privateKey = next
+      await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+      await Promise.all([key.publicKey(), key.sign('some data')])
+    }
+    await key.publicKey()
+    await key.sign('some data')
+    expect(changes).toEqual([])
+    await changeTo(other.privateKey)
+    expect(changes).toEqual([other.address.toLowerCase()])
+    await changeTo(wallet.privateKey)
+    expect(changes).toEqual([other.address.toLowerCase(), wallet.address.toLowerCase()])
+  })
+
+  it('that fails and comes back with the same key tells of no change', async () => {
+    let isAway = false
+    const good = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = keyOf((data: string) => (isAway ? good(`${data}!`) : good(data)))
+    await key.publicKey()
+    isAway = true
+    await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    isAway = false
+    await key.sign('some data')
+    expect(changes).toEqual([])
+  })
+
+  it('of a serviceDid that is a public key is known by it, without a warning', async () => {
+    const compressed = SigningKey.computePublicKey(wallet.privateKey, true)
+    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:rsk:${compressed}`)
+    expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
+    expect(warnings).toEqual([])
+    const foreign = keyOf(ES256KSigner(hexToBytes(other.privateKey)), `did:ethr:rsk:${compressed}`)
+    await foreign.publicKey()
+    expect(warnings).toMatchObject([{ event: 'signer-address', address: other.address.toLowerCase() }])
+  })
+
+  it('of a serviceDid whose public key is no point of the curve is ERR_SIGNER', async () => {
+    const key = keyOf(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
+    await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 })

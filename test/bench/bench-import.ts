@@ -4,7 +4,7 @@ import { median } from './median.js'
 const MEASURE = `const { performance: p } = require('node:perf_hooks'); const startedAt = p.now()
 import('express-did-auth').then(() => console.log(p.now() - startedAt))`
 
-/** P8: how long the import of the package takes. How many packages come along is counted by test/package.test.ts. */
+/** P8: how long the import of the package takes. How many packages come along is counted by test/slow/packed/library.slow.test.ts. */
 export function measureImport(): void {
   const milliseconds = Array.from({ length: 9 }, () =>
     Number(execFileSync(process.execPath, ['-e', MEASURE], { encoding: 'utf8' }))

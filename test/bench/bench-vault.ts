@@ -1,39 +1,35 @@
 /**
  * P7: reads and writes of a vault with 1,000,000 entries over those of one with 1,000, side by side in one run.
  *
- * `npx tsx test/bench/bench-vault.ts [entries]`
+ * `npx tsx --import ./test/support/server-imports.ts test/bench/bench-vault.ts [entries]`
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { contentOf } from '../../servers/shared/content/content-blocks.js'
-import { ContentStore } from '../../servers/shared/content/content-store.js'
-import { openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
-import { GroupCommit } from '../../servers/shared/content/group-commit.js'
-import { entryReader } from '../../servers/vault/reads/entry-reader.js'
-import { PinIntents } from '../../servers/vault/pins/pin-intents.js'
-import { AnswerRoom } from '../../servers/vault/reads/answer-room.js'
-import { ReadingGate } from '../../servers/vault/reads/reading-gate.js'
-import { ReadingTurns } from '../../servers/vault/reads/reading-turns.js'
-import { checkEntries } from '../../servers/vault/reads/send-entries.js'
-import { VaultIndex } from '../../servers/vault/vault-index.js'
-import { listAnswer } from '../../servers/vault/reads/vault-reads.js'
+import { pino } from 'pino'
+import { ContentRepair } from '../../servers/ipfs/content-repair.js'
+import { openContentStore } from '../../servers/storage/sqlite/open-content-store.js'
+import { EntryReader } from '../../servers/vault/read-entries.js'
+import { listAnswer } from '../../servers/vault/vault-answers.js'
 import { Vault } from '../../servers/vault/vault.js'
+import { newContent } from '../support/content-stores.js'
 import { median } from './median.js'
 
 const SMALL = 1_000
 const LARGE = 1_000_000
 const ENTRIES_PER_DID = 100
-const BATCH = 10_000
+/** Writes under way at once while a vault is filled. */
+const BATCH = 1_000
 const ROUNDS = 30
 const READS = 400
 const WRITES = 40
+const quota = { maxBytes: Infinity, maxEntries: Infinity }
 
 interface Subject {
   entryCount: number
-  database: SqliteFile
   read: (number: number) => Promise<void>
   write: (number: number) => Promise<unknown>
+  close: () => Promise<void>
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-vault-'))
@@ -52,37 +48,41 @@ const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.p
 /** Entries are spread over the whole of what is there, as those who ask are. */
 const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
 
-function subject(entryCount: number): Subject {
-  const database = openDatabase(join(folder, `${entryCount}.db`), { secureDelete: true })
-  const index = new VaultIndex(database)
-  const contents = new ContentStore(database)
-  const commits = new GroupCommit(database)
-  const intents = new PinIntents(database, commits)
-  const add = database.transaction((from: number, to: number) => {
-    for (let number = from; number < to; number += 1) {
-      const content = contentOf(contentAt(number))
-      contents.add(content)
-      index.add(didOf(number), keyOf(number), { id: content.cid, byteCount: content.byteCount })
-    }
-  })
-  for (let from = 0; from < entryCount; from += BATCH) add(from, Math.min(from + BATCH, entryCount))
-  database.pragma('wal_checkpoint(TRUNCATE)')
+async function subject(entryCount: number): Promise<Subject> {
+  const options = { folder: join(folder, String(entryCount)), database: 'vault.db' }
+  const filled = await openContentStore({ ...options, isDurable: false })
+  for (let from = 0; from < entryCount; from += BATCH) {
+    const numbers = Array.from({ length: Math.min(BATCH, entryCount - from) }, (_, offset) => from + offset)
+    const add = (number: number) =>
+      filled.store.writeEntry({
+        did: didOf(number),
+        key: keyOf(number),
+        content: newContent(contentAt(number)),
+        replaces: 'nothing',
+        quota
+      })
+    await Promise.all(numbers.map(add))
+  }
+  await filled.store.close()
 
-  const quota = { byteCount: Infinity, entryCount: Infinity }
-  const vault = new Vault({ index, contents, commits, intents, outbox: undefined, quota })
-  const lost = { fetch: () => Promise.reject(new Error('lost')) }
-  const shared = { turns: new ReadingTurns(), gate: new ReadingGate(), room: new AnswerRoom() }
-  const reader = { destroyed: false, destroy: () => undefined, once: () => undefined }
+  const { store } = await openContentStore(options)
+  const vault = new Vault({ store, pins: undefined, quota })
+  const repair = new ContentRepair({ store, node: undefined, log: pino({ level: 'silent' }) })
   return {
     entryCount,
-    database,
     read: async (number) => {
-      const [did, key] = [didOf(number), keyOf(number)]
-      const answer = listAnswer(entryReader({ index, contents, lost }, did), key, index.list(did, key))
-      const { byteCount } = await checkEntries(shared, reader, answer)
+      const place = { did: didOf(number), key: keyOf(number) }
+      const { entries } = await store.listEntries(place)
+      let byteCount = 0
+      const reader = new EntryReader({ store, repair }, place.did, listAnswer(place.key, entries))
+      for await (const piece of reader.text()) byteCount += piece.length
       if (byteCount < 200) throw new Error('nothing was read')
     },
-    write: (number) => vault.add(didOf(spread(number, entryCount)), `new ${number}`, contentAt(entryCount + number))
+    write: (number) => {
+      const place = { did: didOf(spread(number, entryCount)), key: `new ${number}` }
+      return vault.write(place, newContent(contentAt(entryCount + number)), 'nothing')
+    },
+    close: () => store.close()
   }
 }
 
@@ -119,12 +119,12 @@ function print(what: string, goal: number, [small, large]: { cpu: number; clock:
 /** P7 with so many entries in the larger of the two. */
 export async function benchVault(large = LARGE): Promise<void> {
   const startedAt = performance.now()
-  const subjects = [subject(SMALL), subject(large)]
+  const subjects = [await subject(SMALL), await subject(large)]
   console.log(`filled ${SMALL} and ${large} entries in ${Math.round((performance.now() - startedAt) / 1e3)} s`)
   const read = await measure(subjects, READS, ({ read, entryCount }, number) => read(spread(number, entryCount)))
-  print('P7 read', 2.5, read)
-  print('P7 write', 1.5, await measure(subjects, WRITES, ({ write }, number) => write(number)))
-  for (const { database } of subjects) database.close()
+  print('P7 read', 2, read)
+  print('P7 write', 1.3, await measure(subjects, WRITES, ({ write }, number) => write(number)))
+  for (const { close } of subjects) await close()
 }
 
 if (process.argv[1]?.endsWith('bench-vault.ts') === true) await benchVault(Number(process.argv[2] ?? LARGE))

@@ -2,9 +2,9 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-const cli = fileURLToPath(new URL('../../dist/servers/cli.js', import.meta.url))
+const cli = fileURLToPath(new URL('../../servers/dist/bin.js', import.meta.url))
 
-/** Loaded into the bin: tells what its process takes when asked. */
+/** Loaded into the bin, and into its threads, which have no channel: tells what its process takes when asked. */
 const tell = `data:text/javascript,${encodeURIComponent(`
   process.on('message', () => {
     globalThis.gc?.()
@@ -12,7 +12,7 @@ const tell = `data:text/javascript,${encodeURIComponent(`
     const { rss, heapUsed, external } = process.memoryUsage()
     process.send({ cpuMicroseconds: user + system, rss, used: heapUsed + external })
   })
-  process.channel.unref()`)}`
+  process.channel?.unref()`)}`
 
 /** What a process took so far; bytes after a collection of garbage where the bin was started with `--expose-gc`. */
 export interface Takings {

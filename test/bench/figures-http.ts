@@ -6,7 +6,8 @@ import { spawnSync } from 'node:child_process'
 import { Agent, get, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { authApp, logIn, signedLogin, type TestApp, type TestTokens } from '../support/auth-app.js'
+import { logIn, signedLogin, type TestTokens } from '../support/app-client.js'
+import { testApp, type TestApp } from '../support/test-app.js'
 import { malformedRequests } from '../support/malformed-requests.js'
 import { runMalformed } from '../support/malformed-run.js'
 import { walletOf } from '../support/wallet.js'
@@ -56,7 +57,7 @@ const winnersOf = (answers: readonly Answer[]): Answer[] => answers.filter(({ st
 const failuresOf = (answers: readonly Answer[]): number => answers.filter(({ status }) => status >= 500).length
 
 async function refreshRace(rounds: number): Promise<Figure> {
-  const test = await authApp(open)
+  const test = await testApp(open)
   let good = 0
   let failures = 0
   await serving(test, async (post) => {
@@ -78,7 +79,7 @@ async function refreshRace(rounds: number): Promise<Figure> {
 }
 
 async function refreshAgainstLogout(rounds: number): Promise<Figure> {
-  const test = await authApp(open)
+  const test = await testApp(open)
   let escaped = 0
   await serving(test, async (post) => {
     for (let round = 0; round < rounds; round += 1) {
@@ -105,7 +106,7 @@ async function refreshAgainstLogout(rounds: number): Promise<Figure> {
 }
 
 async function loginRace(rounds: number): Promise<Figure> {
-  const test = await authApp(open)
+  const test = await testApp(open)
   let good = 0
   await serving(test, async (post) => {
     for (let round = 0; round < rounds; round += 1) {
@@ -139,11 +140,11 @@ async function malformed(): Promise<Figure[]> {
   let isAlive = true
   try {
     for (const useCookies of [false, true]) {
-      const test = await authApp({ ...open, useCookies })
+      const test = await testApp({ ...open, useCookies })
       test.app.use((_req, res) => {
         res.status(404).send('no such route')
       })
-      const tokens = await logIn((await authApp(open)).app, wallet)
+      const tokens = await logIn((await testApp(open)).app, wallet)
       const others = await Promise.all(
         Array.from({ length: 18 }, async (_, index) => signedLogin(test.app, walletOf(index + 2)))
       )
@@ -153,7 +154,7 @@ async function malformed(): Promise<Figure[]> {
           const good = { did: wallet.did, sig, ...tokens, credentialJwt: 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA' }
           const all = malformedRequests(good)
           const share = sig === others[0]?.sig ? all : all.slice(0, 20)
-          const run = await runMalformed(port, share)
+          const run = await runMalformed(port, share, 5_000)
           sent += run.sent
           faults.push(...run.faults)
         }
@@ -184,7 +185,7 @@ async function malformed(): Promise<Figure[]> {
 
 /** Heap before and after many DIDs asked for a challenge, over 16 connections that stay open. */
 async function memoryOfNaming(dids: number): Promise<Figure> {
-  const test = await authApp({})
+  const test = await testApp({})
   return serving(test, async (_post, port) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 16 })
     let next = 0

@@ -97,7 +97,7 @@ export async function malformedFigure(): Promise<void> {
       const tokens = await logIn(issuing.url, wallet, domain)
       const sig = wallet.personalSign('another message')
       const good = { did: wallet.did, sig, ...tokens, credentialJwt: 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA' }
-      const run = await runMalformed(Number(new URL(server.url).port), malformedRequests(good))
+      const run = await runMalformed(Number(new URL(server.url).port), malformedRequests(good), 5_000)
       sent += run.sent
       faults.push(...run.faults, ...Array<string>(run.pages).fill('a page of Express'))
       if (server.output().includes('"level":"error"')) faults.push('an error in the log')

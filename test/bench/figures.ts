@@ -7,6 +7,8 @@ const scripts = [
   'figures-protocol.ts',
   'figures-stores.ts',
   'figures-http.ts',
+  'figures-honest-clients.ts',
+  'figures-strangers.ts',
   'figures-servers.ts',
   'figures-relay.ts',
   'figures-vault.ts',

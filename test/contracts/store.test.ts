@@ -1,18 +1,16 @@
 import { describe, it } from '@jest/globals'
-import { MemoryStore } from 'express-did-auth'
-import { sqliteStore } from 'express-did-auth/stores/sqlite'
-import { storeContract } from 'express-did-auth/testing'
-import { temporaryFolder } from '../support/store-folder.js'
+import { combineStores } from '../../src/stores/combine.js'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import { storeContract } from '../../src/testing/index.js'
 
 describe('the Store contract on the memory store', () => {
-  for (const { name, run } of storeContract((bounds) => new MemoryStore(bounds))) it(name, run)
+  for (const { name, run } of storeContract((bounds) => memoryStore(bounds))) it(name, run)
 })
 
-describe('the Store contract on two SQLite stores on one file', () => {
-  const onFile = storeContract((bounds) => {
-    const { path, remove } = temporaryFolder()
-    const file = `${path}/auth.db`
-    return { store: sqliteStore(file, bounds), another: sqliteStore(file, bounds), remove }
+describe('the Store contract on a store combined of three', () => {
+  const combined = storeContract((bounds) => {
+    const parts = { sessions: memoryStore(bounds), challengeUses: memoryStore(bounds), quotas: memoryStore(bounds) }
+    return { store: combineStores(parts), another: combineStores(parts) }
   })
-  for (const { name, run } of onFile) it(name, run)
+  for (const { name, run } of combined) it(name, run)
 })

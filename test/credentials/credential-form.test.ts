@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import type { SelectiveDisclosureResponse } from 'express-did-auth'
-import { authApp, START_SECONDS, type TestApp } from '../support/auth-app.js'
+import { START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
 import {
   credentialJwt,
   credentialPayload,
@@ -24,7 +24,7 @@ let received: SelectiveDisclosureResponse[]
 
 beforeEach(async () => {
   received = []
-  app = await authApp({
+  app = await testApp({
     signupBusinessLogic: (response) => {
       received.push(response)
     }

@@ -3,7 +3,8 @@ import { decodeJWT } from 'did-jwt'
 import type { Express } from 'express'
 import request from 'supertest'
 import type { DidAuthConfig, SelectiveDisclosureResponse } from 'express-did-auth'
-import { authApp, logIn, serviceUrl, serviceWallet, START_SECONDS, type TestApp } from '../support/auth-app.js'
+import { logIn } from '../support/app-client.js'
+import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
 import { credentialJwt, credentialPayload, signUp } from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -23,7 +24,7 @@ afterEach(async () => {
 })
 
 async function appWith(config: Partial<DidAuthConfig>): Promise<TestApp> {
-  const app = await authApp(config)
+  const app = await testApp(config)
   apps.push(app)
   return app
 }
@@ -306,9 +307,17 @@ describe.each(['signupBusinessLogic', 'authenticationBusinessLogic'] as const)('
   it('a rejection is 401 with its message', async () => {
     const { status, text } = await enter(async () => {
       await Promise.resolve()
-      throw new RangeError('Not today')
+      throw new Error('Not today')
     })
     expect([status, text]).toEqual([401, 'Not today'])
+  })
+
+  it('a failure, which is no refusal, is 500 without its message', async () => {
+    const { status, text } = await enter(async () => {
+      await Promise.resolve()
+      throw new RangeError('Not today')
+    })
+    expect([status, text]).toEqual([500, 'Internal error'])
   })
 
   it.each([
@@ -395,12 +404,13 @@ describe.each(['signupBusinessLogic', 'authenticationBusinessLogic'] as const)('
 })
 
 describe('authenticationBusinessLogic', () => {
-  it('receives the DID as received, and nothing else', async () => {
+  it('receives the DID as received, its canonical form and its address, and nothing else', async () => {
     const logic = jest.fn<(...args: unknown[]) => unknown>()
     const { app } = await appWith({ authenticationBusinessLogic: logic })
     const did = `did:ethr:rsk:${user.address}`
     await logIn(app, user, did)
-    expect(logic.mock.calls).toEqual([[did]])
+    const identity = { canonicalDid: user.did, address: user.address.toLowerCase() }
+    expect(logic.mock.calls).toEqual([[did, identity]])
   })
 
   it('does not run at sign up, nor signupBusinessLogic at login', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { authApp, type TestApp } from '../support/auth-app.js'
+import { testApp, type TestApp } from '../support/test-app.js'
 import { credentialJwt, signUp } from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -11,7 +11,7 @@ const second = credentialJwt(issuer, user.did, { jti: '2' })
 let app: TestApp
 
 beforeEach(async () => {
-  app = await authApp()
+  app = await testApp()
 })
 
 afterEach(async () => {

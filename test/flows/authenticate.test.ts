@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import { MemoryVerifiedTokens } from '../../src/adapters/memory-verified-tokens.js'
+import { RecentEntries } from '../../src/adapters/recent-entries.js'
 import { DidAuthError } from '../../src/errors.js'
-import { authenticate } from '../../src/flows/authenticate.js'
+import { assertSessionActive, authenticate } from '../../src/flows/authenticate.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/log-out.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const wallet = walletOf(1)
 let parts: FlowParts
@@ -14,26 +14,26 @@ let token: string
 
 beforeEach(async () => {
   parts = await flowParts()
-  token = (await logIn(parts, { did: wallet.did, sig: loginSig(parts, wallet) })).accessToken
+  token = (await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })).accessToken
   parts.steps.length = 0
 })
 
 /** As after a restart. */
 function forgetTokens(): void {
-  parts.verifiedTokens = new MemoryVerifiedTokens()
+  parts.verifiedTokens = new RecentEntries()
 }
 
 describe('authenticate', () => {
   it('knows a token that was issued here without asking the curve', async () => {
-    expect((await authenticate(parts, token)).sub).toBe(wallet.did)
+    expect((await authenticate(parts, token)).claims.sub).toBe(wallet.did)
     expect(parts.steps).toEqual([])
   })
 
   it('verifies a token it has not seen, once', async () => {
     forgetTokens()
-    const claims = await authenticate(parts, token)
-    expect(claims).toEqual(payloadOf(token))
-    expect(await authenticate(parts, token)).toBe(claims)
+    const user = await authenticate(parts, token)
+    expect(user).toEqual({ claims: payloadOf(token), canonicalDid: wallet.did, address: wallet.did.slice(-42) })
+    expect(await authenticate(parts, token)).toBe(user)
     expect(parts.steps).toEqual(['publicKey', 'verify'])
   })
 
@@ -43,7 +43,7 @@ describe('authenticate', () => {
   ])('accepts a token %s in its last second and calls it expired a second later', async (_name, isForgotten) => {
     parts.clock.seconds = START_SECONDS + 599
     if (isForgotten) forgetTokens()
-    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     if (isForgotten) forgetTokens()
     parts.clock.seconds = START_SECONDS + 600
     await expect(authenticate(parts, token)).rejects.toMatchObject({
@@ -52,11 +52,13 @@ describe('authenticate', () => {
     })
   })
 
-  it('looks at nbf of a token seen before: the clock went back by 6 s', async () => {
+  it('calls a token of the future expired, seen before or not: the clock went back by 6 s', async () => {
     parts.clock.seconds = START_SECONDS - 5
-    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     parts.clock.seconds = START_SECONDS - 6
-    await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+    await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+    forgetTokens()
+    await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
   })
 
   it('remembers no token that it refused', async () => {
@@ -79,9 +81,9 @@ describe('authenticate', () => {
 
   it('accepts it until exp after logout, as specified, also after a restart', async () => {
     await logOut(parts, payloadOf(token).sid as string)
-    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     forgetTokens()
-    await expect(authenticate(parts, token)).resolves.toHaveProperty('sub')
+    await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
   })
 
   it("refuses the token of another service that has this service's key", async () => {
@@ -93,5 +95,36 @@ describe('authenticate', () => {
     forgetTokens()
     parts.serviceKey.publicKey = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(authenticate(parts, token)).rejects.toEqual(refusal('ERR_SIGNER'))
+  })
+})
+
+describe('assertSessionActive', () => {
+  const sessionId = (): string => payloadOf(token).sid as string
+
+  it('accepts an active session in its last second', async () => {
+    parts.clock.seconds = START_SECONDS + 604_799
+    await expect(assertSessionActive(parts, sessionId())).resolves.toBeUndefined()
+  })
+
+  it('refuses one that was logged out, revoked, never was, or has expired', async () => {
+    await expect(assertSessionActive(parts, 'unknown')).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+    parts.clock.seconds = START_SECONDS + 604_800
+    await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+    parts.clock.seconds = START_SECONDS
+    await logOut(parts, sessionId())
+    await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+  })
+
+  it('refuses a session that is older than absoluteSessionDurationInHours, also where that was set later', async () => {
+    const { settings } = await flowParts({ absoluteSessionDurationInHours: 1 })
+    parts.settings = settings
+    parts.clock.seconds = START_SECONDS + 3_599
+    await expect(assertSessionActive(parts, sessionId())).resolves.toBeUndefined()
+    parts.clock.seconds = START_SECONDS + 3_600
+    await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+  })
+
+  it('refuses a token without session', async () => {
+    await expect(assertSessionActive(parts, undefined)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 })

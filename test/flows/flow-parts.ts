@@ -1,12 +1,13 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { MemoryVerifiedTokens } from '../../src/adapters/memory-verified-tokens.js'
+import { MemorySignatureCache } from '../../src/adapters/memory-signature-cache.js'
+import { RecentEntries } from '../../src/adapters/recent-entries.js'
 import { systemRandom } from '../../src/adapters/system.js'
-import { MemoryStore } from '../../src/adapters/memory-store.js'
-import type { DidAuthConfig } from '../../src/config-options.js'
-import { parseConfig } from '../../src/config.js'
-import type { Parts } from '../../src/flows/parts.js'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import type { DidAuthConfig } from '../../src/config/options.js'
+import { parseConfig } from '../../src/config/settings.js'
+import type { LoginClient, Parts } from '../../src/flows/parts.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
 import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
@@ -23,6 +24,7 @@ export interface FlowParts extends Parts {
   clock: { seconds: number; nowSeconds(): number }
   steps: string[]
   warnings: Record<string, unknown>[]
+  events: Record<string, unknown>[]
   /** Expired as soon as somebody waits for one of these numbers of seconds. */
   expiredDeadlines: Set<number>
   /** What the credential verifier answers, or throws. */
@@ -35,14 +37,14 @@ const storeVerbs = [
   'rotateRefreshToken',
   'endSession',
   'countChallengeUses',
-  'useChallenge'
+  'consumeChallenge'
 ] as const
 
 /** Real curve and memory store; time, deadlines and credentials are the test's. */
 export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
   const curve = await loadCurve()
   const steps: string[] = []
-  const store = new MemoryStore()
+  const store = memoryStore()
   for (const verb of storeVerbs) {
     const run = store[verb].bind(store) as (...args: unknown[]) => Promise<never>
     store[verb] = (...args: unknown[]) => {
@@ -61,6 +63,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     }),
     steps,
     warnings: [],
+    events: [],
     expiredDeadlines: new Set(),
     credentials: [],
     clock: {
@@ -92,7 +95,8 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
       }
     },
     store,
-    verifiedTokens: new MemoryVerifiedTokens(),
+    verifiedTokens: new RecentEntries(),
+    disclosureRequests: new MemorySignatureCache(300),
     credentialVerifier: {
       async verify() {
         steps.push('verifyCredentials')
@@ -100,9 +104,9 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         return parts.credentials
       }
     },
-    turns: {
-      async take() {
-        steps.push('takeTurn')
+    scheduler: {
+      async yield(_client, priority) {
+        steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')
       }
     },
     deadline: {
@@ -110,6 +114,9 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         if (parts.expiredDeadlines.has(seconds)) throw expired()
         return work()
       }
+    },
+    report(event) {
+      parts.events.push(event)
     },
     logger: {
       info() {
@@ -124,6 +131,13 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     }
   }
   return parts
+}
+
+/** A client that is there, and whose login budget is never used up. */
+export const client: LoginClient = {
+  network: '192.0.2.1',
+  isGone: () => false,
+  chargeLogin: async () => undefined
 }
 
 /** The challenge by the specification, computed here once more. */

@@ -6,7 +6,16 @@ import { logIn } from '../../src/flows/log-in.js'
 import { signUp } from '../../src/flows/sign-up.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS, type FlowParts } from './flow-parts.js'
+import {
+  client,
+  flowParts,
+  loginSig,
+  payloadOf,
+  service,
+  SERVICE_URL,
+  START_SECONDS,
+  type FlowParts
+} from './flow-parts.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -15,12 +24,12 @@ const malformed = JSON.parse(
 ) as { ERR_SIGNATURE: { name: string; sig: string }[] }
 
 const signedLogin = (parts: FlowParts, options?: Parameters<typeof loginSig>[2]) =>
-  logIn(parts, { did: options?.did ?? did, sig: loginSig(parts, wallet, options) })
+  logIn(parts, { client, did: options?.did ?? did, sig: loginSig(parts, wallet, options) })
 const signedSignUp = (parts: FlowParts, options?: Parameters<typeof loginSig>[2]) =>
-  signUp(parts, { did, sig: loginSig(parts, wallet, options), credentialJwts: [], claims: [] })
+  signUp(parts, { client, did, sig: loginSig(parts, wallet, options), credentialJwts: [], claims: [] })
 
 describe('logIn', () => {
-  it('gives an access token with the claims of the specification, and a refresh token of 32 random bytes', async () => {
+  it('gives an access token with the claims of the specification, and a refresh token of session id and 32 random bytes', async () => {
     const parts = await flowParts()
     const { accessToken, refreshToken } = await signedLogin(parts)
     expect(payloadOf(accessToken)).toEqual({
@@ -31,10 +40,15 @@ describe('logIn', () => {
       nbf: START_SECONDS,
       iat: START_SECONDS,
       jti: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
-      sid: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
+      sid: expect.stringMatching(/^[A-Za-z0-9_-]{24}$/),
       use: 'access'
     })
-    expect(refreshToken).toMatch(/^[A-Za-z0-9_-]{43}$/)
+    const { sid } = payloadOf(accessToken)
+    // The user's part of the id: 6 bytes of SHA-256(canonical DID).
+    const userTag = createHash('sha256').update(did).digest().subarray(0, 6).toString('base64url')
+    expect(String(sid).slice(0, 8)).toBe(userTag)
+    expect(refreshToken).toMatch(/^[A-Za-z0-9_-]{24}[.][A-Za-z0-9_-]{43}$/)
+    expect(refreshToken.slice(0, 24)).toBe(sid)
   })
 
   it('opens a session of 168 hours, known by the sid of the access token', async () => {
@@ -58,6 +72,7 @@ describe('logIn', () => {
     const stored: unknown[] = []
     parts.store.createSession = async (session) => {
       stored.push(session)
+      return 0
     }
     const { accessToken, refreshToken } = await signedLogin(parts)
     expect(stored).toEqual([
@@ -92,12 +107,31 @@ describe('logIn', () => {
     await signedLogin(parts)
     expect(parts.steps).toEqual([
       'countChallengeUses',
-      'takeTurn',
+      'yield',
       'recover',
-      'useChallenge',
+      'consumeChallenge',
       'businessLogic',
       'sign',
       'createSession'
+    ])
+  })
+
+  it('makes recoveries that only explain a refusal in a turn of their own, after the logins that wait', async () => {
+    const parts = await flowParts()
+    const sig = loginSig(parts, wallet)
+    for (let useCount = 0; useCount < 3; useCount += 1) {
+      await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount }) })
+    }
+    parts.steps.length = 0
+    await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+    // Two domains: the current challenge; then the third, the ended window, the second, and the first, which it was.
+    const recoveries = (count: number): string[] => Array<string>(count).fill('recover')
+    expect(parts.steps).toEqual([
+      'countChallengeUses',
+      'yield',
+      ...recoveries(2),
+      'yieldInBackground',
+      ...recoveries(7)
     ])
   })
 
@@ -108,22 +142,26 @@ describe('logIn', () => {
       }
     })
     const sig = loginSig(parts, walletOf(2), { did })
-    await expect(logIn(parts, { did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
-    expect(new Set(parts.steps)).toEqual(new Set(['countChallengeUses', 'takeTurn', 'recover']))
+    await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(new Set(parts.steps)).toEqual(new Set(['countChallengeUses', 'yield', 'recover', 'yieldInBackground']))
   })
 
   it.each(malformed.ERR_SIGNATURE)(
     'touches neither curve nor store for a malformed signature: $name',
     async ({ sig }) => {
       const parts = await flowParts()
-      await expect(logIn(parts, { did, sig })).rejects.toEqual(refusal('ERR_SIGNATURE'))
+      await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_SIGNATURE'))
       expect(parts.steps).toEqual([])
     }
   )
 
   it('touches neither curve nor store for a DID whose control it cannot prove', async () => {
     const parts = await flowParts()
-    const request = { did: 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK', sig: loginSig(parts, wallet) }
+    const request = {
+      client,
+      did: 'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK',
+      sig: loginSig(parts, wallet)
+    }
     await expect(logIn(parts, request)).rejects.toEqual(refusal('ERR_DID_UNSUPPORTED'))
     expect(parts.steps).toEqual([])
   })
@@ -142,7 +180,7 @@ describe('logIn', () => {
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_STORE'))
   })
 
-  it.each(['countChallengeUses', 'useChallenge'] as const)('opens no session when %s fails', async (verb) => {
+  it.each(['countChallengeUses', 'consumeChallenge'] as const)('opens no session when %s fails', async (verb) => {
     const parts = await flowParts()
     Object.assign(parts.store, { [verb]: () => Promise.reject(new DidAuthError('ERR_STORE')) })
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_STORE'))
@@ -151,7 +189,7 @@ describe('logIn', () => {
 
   it('refuses while too many wait for their turn, before any recovery', async () => {
     const parts = await flowParts()
-    parts.turns.take = () => Promise.reject(new DidAuthError('ERR_BUSY'))
+    parts.scheduler.yield = () => Promise.reject(new DidAuthError('ERR_BUSY'))
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_BUSY'))
     expect(parts.steps).not.toContain('recover')
   })
@@ -187,8 +225,8 @@ describe('logIn', () => {
     const sig = loginSig(parts, wallet, { did: spelled })
     const v = Number.parseInt(sig.slice(130), 16) - 27 + 35 + 2 * 5
     const eip155 = sig.slice(0, 130) + v.toString(16)
-    await expect(logIn(parts, { did: spelled, sig: eip155 })).resolves.toHaveProperty('accessToken')
-    await expect(logIn(parts, { did, sig: eip155 })).rejects.toEqual(refusal('ERR_SIGNATURE'))
+    await expect(logIn(parts, { client, did: spelled, sig: eip155 })).resolves.toHaveProperty('accessToken')
+    await expect(logIn(parts, { client, did, sig: eip155 })).rejects.toEqual(refusal('ERR_SIGNATURE'))
   })
 })
 
@@ -220,7 +258,7 @@ describe('the window of a challenge', () => {
   // Cause: the store said `taken` of a window that was over, and the client heard of a use that never was.
   it('says expired, not used, when it ends between the proof and the spending', async () => {
     const parts = await flowParts()
-    parts.turns.take = async () => {
+    parts.scheduler.yield = async () => {
       parts.clock.seconds = START_SECONDS + 300
     }
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
@@ -239,7 +277,7 @@ describe('the single use of a challenge', () => {
   it('gives exactly one session for 50 copies at once', async () => {
     const parts = await flowParts()
     const sig = loginSig(parts, wallet)
-    const results = await Promise.allSettled(Array.from({ length: 50 }, () => logIn(parts, { did, sig })))
+    const results = await Promise.allSettled(Array.from({ length: 50 }, () => logIn(parts, { client, did, sig })))
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
     expect(results.filter(({ status }) => status === 'rejected')).toEqual(
       Array.from({ length: 49 }, () => ({ status: 'rejected', reason: refusal('ERR_CHALLENGE_USED') }))
@@ -265,9 +303,9 @@ describe('the single use of a challenge', () => {
   it('tells the store the window, the flow and the end of the window, by the DID in lower case', async () => {
     const parts = await flowParts()
     const uses: unknown[] = []
-    parts.store.useChallenge = async (use) => {
+    parts.store.consumeChallenge = async (use) => {
       uses.push(use)
-      return 'used'
+      return 'consumed'
     }
     parts.clock.seconds = START_SECONDS + 17
     await signedLogin(parts, { did: `did:ethr:rsk:${wallet.address}` })
@@ -275,8 +313,8 @@ describe('the single use of a challenge', () => {
     const use = { service: SERVICE_URL, did, window: 6_000_000, useCount: 0 }
     const times = { nowSeconds: START_SECONDS + 17, expiresAtSeconds: START_SECONDS + 300 }
     expect(uses).toEqual([
-      { ...use, ...times, flow: 'logIn', spendsBoth: true },
-      { ...use, ...times, flow: 'signUp', spendsBoth: false }
+      { ...use, ...times, flow: 'logIn', consumesBoth: true },
+      { ...use, ...times, flow: 'signUp', consumesBoth: false }
     ])
   })
 
@@ -284,7 +322,7 @@ describe('the single use of a challenge', () => {
     const parts = await flowParts()
     await signedLogin(parts)
     const other = walletOf(2)
-    const login = logIn(parts, { did: other.did, sig: loginSig(parts, other) })
+    const login = logIn(parts, { client, did: other.did, sig: loginSig(parts, other) })
     await expect(login).resolves.toHaveProperty('accessToken')
   })
 
@@ -309,7 +347,7 @@ describe('the single use of a challenge', () => {
     await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
   })
 
-  it('begins anew with the next window', async () => {
+  it('begins again with the next window', async () => {
     const parts = await flowParts()
     await signedLogin(parts)
     parts.clock.seconds = START_SECONDS + 300
@@ -325,7 +363,7 @@ describe('the single use of a challenge', () => {
   it('answers busy until a minute after the window, in whole seconds, when no further use can be remembered', async () => {
     const parts = await flowParts({ challengeExpirationTimeInSeconds: 300.5 })
     // 1_800_000_000 = 5_990_016 * 300.5 + 192, so that 108.5 s are left, and 60 more.
-    parts.store.useChallenge = async () => 'full'
+    parts.store.consumeChallenge = async () => 'full'
     await expect(signedLogin(parts, { window: 5_990_016 })).rejects.toMatchObject({
       code: 'ERR_BUSY',
       retryAfterSeconds: 169
@@ -337,7 +375,7 @@ describe('the single use of a challenge', () => {
     await signedLogin(parts)
     await expect(signedLogin(parts)).resolves.toHaveProperty('accessToken')
     expect(parts.steps).not.toContain('countChallengeUses')
-    expect(parts.steps).not.toContain('useChallenge')
+    expect(parts.steps).not.toContain('consumeChallenge')
     parts.clock.seconds = START_SECONDS + 300
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
   })

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
 import { DidAuthError } from '../../src/errors.js'
 import type { Tokens } from '../../src/flows/issue-tokens.js'
 import { logIn } from '../../src/flows/log-in.js'
@@ -6,7 +7,7 @@ import { logOut } from '../../src/flows/log-out.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { flowParts, loginSig, payloadOf, SERVICE_URL, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, flowParts, loginSig, payloadOf, SERVICE_URL, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -16,16 +17,22 @@ let first: Tokens
 
 async function begin(config: Parameters<typeof flowParts>[0] = {}): Promise<void> {
   parts = await flowParts(config)
-  first = await logIn(parts, { did, sig: loginSig(parts, wallet) })
+  first = await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
   parts.steps.length = 0
 }
+
+const refresh = (
+  given: Parameters<typeof refreshTokens>[0],
+  refreshToken: unknown,
+  idempotencyKey?: string
+): ReturnType<typeof refreshTokens> => refreshTokens(given, { refreshToken, idempotencyKey })
 
 beforeEach(() => begin())
 
 describe('refreshTokens', () => {
   it('gives new tokens of the same session and user, with new times', async () => {
     parts.clock.seconds = START_SECONDS + 1_000
-    const second = await refreshTokens(parts, first.refreshToken)
+    const second = await refresh(parts, first.refreshToken)
     const before = payloadOf(first.accessToken)
     const after = payloadOf(second.accessToken)
     expect(after).toEqual({
@@ -36,42 +43,44 @@ describe('refreshTokens', () => {
       jti: after.jti
     })
     expect(after.jti).not.toBe(before.jti)
-    expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{43}$/)
+    expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{24}[.][A-Za-z0-9_-]{43}$/)
+    expect(second.refreshToken.slice(0, 24)).toBe(before.sid)
     expect(second.refreshToken).not.toBe(first.refreshToken)
   })
 
   it('repeats the claims that business logic added at login', async () => {
     await begin({ authenticationBusinessLogic: () => ({ tokenClaims: { role: 'admin' } }) })
-    const second = await refreshTokens(parts, first.refreshToken)
-    const third = await refreshTokens(parts, second.refreshToken)
+    const second = await refresh(parts, first.refreshToken)
+    const third = await refresh(parts, second.refreshToken)
     expect(payloadOf(third.accessToken).role).toBe('admin')
   })
 
   it('keeps the DID as received at login in the token', async () => {
     const spelled = `did:ethr:rsk:${wallet.address}`
     const { refreshToken } = await logIn(parts, {
+      client,
       did: spelled,
       sig: loginSig(parts, wallet, { did: spelled, useCount: 1 })
     })
-    expect(payloadOf((await refreshTokens(parts, refreshToken)).accessToken).sub).toBe(spelled)
+    expect(payloadOf((await refresh(parts, refreshToken)).accessToken).sub).toBe(spelled)
   })
 
   it('signs before it changes the store', async () => {
-    await refreshTokens(parts, first.refreshToken)
+    await refresh(parts, first.refreshToken)
     expect(parts.steps).toEqual(['findSession', 'sign', 'rotateRefreshToken'])
   })
 
   it('leaves the old refresh token good when signing fails', async () => {
     const { sign } = parts.serviceKey
     parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_SIGNER'))
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_SIGNER'))
     parts.serviceKey.sign = sign
-    await expect(refreshTokens(parts, first.refreshToken)).resolves.toHaveProperty('accessToken')
+    await expect(refresh(parts, first.refreshToken)).resolves.toHaveProperty('accessToken')
   })
 
   it.each(['findSession', 'rotateRefreshToken'] as const)('fails with the store when %s fails', async (verb) => {
     Object.assign(parts.store, { [verb]: () => Promise.reject(new DidAuthError('ERR_STORE')) })
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_STORE'))
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_STORE'))
   })
 
   it.each([
@@ -86,74 +95,105 @@ describe('refreshTokens', () => {
     ['another alphabet', `${'A'.repeat(42)}+`],
     ['a line feed at the end', `${'A'.repeat(43)}\n`]
   ])('asks the store nothing for what is no refresh token: %s', async (_name, value) => {
-    await expect(refreshTokens(parts, value)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, value)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).toEqual([])
   })
 
-  it('signs nothing for an unknown token', async () => {
-    await expect(refreshTokens(parts, 'A'.repeat(43))).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
-    expect(parts.steps).toEqual(['findSession'])
+  it('signs nothing for an unknown token, of an unknown session or of a known one', async () => {
+    const [sessionId = ''] = first.refreshToken.split('.')
+    for (const token of [`unknown.${'A'.repeat(43)}`, `${sessionId}.${'A'.repeat(43)}`]) {
+      parts.steps.length = 0
+      await expect(refresh(parts, token)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+      expect(parts.steps).toEqual(['findSession'])
+    }
+  })
+
+  it('asks a store without sessions of version 0.1 nothing for a token of that version', async () => {
+    await expect(refresh(parts, 'A'.repeat(43))).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    expect(parts.steps).toEqual([])
+  })
+
+  it('exchanges a token of version 0.1, which the store finds by its hash, for one of the new form', async () => {
+    const old = 'B'.repeat(43)
+    const oldHash = createHash('sha256').update(old).digest('base64url')
+    await parts.store.createSession({
+      service: SERVICE_URL,
+      sessionId: 'old-session',
+      did,
+      refreshTokenHash: oldHash,
+      tokenClaims: undefined,
+      nowSeconds: START_SECONDS,
+      expiresAtSeconds: START_SECONDS + 3600
+    })
+    parts.store.findMigratedSessionId = async (service, hash) =>
+      service === SERVICE_URL && hash === oldHash ? 'old-session' : undefined
+    const { accessToken, refreshToken } = await refresh(parts, old)
+    expect(payloadOf(accessToken).sid).toBe('old-session')
+    expect(refreshToken).toMatch(/^old-session[.][A-Za-z0-9_-]{43}$/)
+    await expect(refresh(parts, refreshToken)).resolves.toHaveProperty('accessToken')
+    parts.clock.seconds += 11
+    await expect(refresh(parts, old)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
   })
 
   it('refuses an access token', async () => {
-    await expect(refreshTokens(parts, first.accessToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, first.accessToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
   it('refuses the refresh token of another service on the same store', async () => {
     const other = await flowParts({ serviceUrl: 'https://other.example' })
     const shared = { ...other, store: parts.store }
-    await expect(refreshTokens(shared, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(shared, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
   it('refreshes in the last second of 168 hours, and not a second later', async () => {
     parts.clock.seconds = START_SECONDS + 604_799
-    const second = await refreshTokens(parts, first.refreshToken)
+    const second = await refresh(parts, first.refreshToken)
     parts.clock.seconds += 604_800
-    await expect(refreshTokens(parts, second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 })
 
 describe('a refresh token used many times at once', () => {
   it('has exactly one winner of 50, whose tokens work', async () => {
-    const results = await Promise.allSettled(Array.from({ length: 50 }, () => refreshTokens(parts, first.refreshToken)))
+    const results = await Promise.allSettled(Array.from({ length: 50 }, () => refresh(parts, first.refreshToken)))
     const won = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
     const lost = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
     expect(won).toHaveLength(1)
     expect(lost).toEqual(Array.from({ length: 49 }, () => refusal('ERR_REFRESH_TOKEN')))
-    await expect(refreshTokens(parts, won[0]!.refreshToken)).resolves.toHaveProperty('accessToken')
+    await expect(refresh(parts, won[0]!.refreshToken)).resolves.toHaveProperty('accessToken')
   })
 })
 
 describe('a replaced refresh token that comes back', () => {
   it('is only refused up to 10 s later, and the session lives on', async () => {
-    const second = await refreshTokens(parts, first.refreshToken)
+    const second = await refresh(parts, first.refreshToken)
     parts.clock.seconds += 10
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
-    await expect(refreshTokens(parts, second.refreshToken)).resolves.toHaveProperty('accessToken')
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, second.refreshToken)).resolves.toHaveProperty('accessToken')
     expect(parts.warnings).toEqual([])
   })
 
   it('revokes the session 11 s later, with a warning that names the session', async () => {
-    const second = await refreshTokens(parts, first.refreshToken)
+    const second = await refresh(parts, first.refreshToken)
     parts.clock.seconds += 11
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
-    await expect(refreshTokens(parts, second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+    await expect(refresh(parts, second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.warnings).toEqual([{ event: 'refresh-token-reused', sessionId: payloadOf(first.accessToken).sid }])
   })
 
   it("leaves the user's other sessions alone", async () => {
-    const other = await logIn(parts, { did, sig: loginSig(parts, wallet, { useCount: 1 }) })
-    await refreshTokens(parts, first.refreshToken)
+    const other = await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: 1 }) })
+    await refresh(parts, first.refreshToken)
     parts.clock.seconds += 11
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
-    await expect(refreshTokens(parts, other.refreshToken)).resolves.toHaveProperty('accessToken')
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+    await expect(refresh(parts, other.refreshToken)).resolves.toHaveProperty('accessToken')
   })
 
   it('revokes a second later with refreshReuseGraceSeconds 0', async () => {
     await begin({ refreshReuseGraceSeconds: 0 })
-    await refreshTokens(parts, first.refreshToken)
+    await refresh(parts, first.refreshToken)
     parts.clock.seconds += 1
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
   })
 })
 
@@ -162,12 +202,12 @@ describe('logOut', () => {
 
   it('ends the session: its refresh token is dead at once, before anything is signed', async () => {
     await logOut(parts, sessionOf(first))
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).not.toContain('sign')
   })
 
   it("leaves the user's other sessions alone", async () => {
-    const other = await logIn(parts, { did, sig: loginSig(parts, wallet, { useCount: 1 }) })
+    const other = await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: 1 }) })
     await logOut(parts, sessionOf(first))
     expect((await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).map((s) => s.sessionId)).toEqual([
       sessionOf(other)
@@ -190,7 +230,7 @@ describe('logOut', () => {
       await logOut(parts, sessionOf(first))
       return sign(data)
     }
-    await expect(refreshTokens(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
   it('is no success when the store fails', async () => {

@@ -8,7 +8,7 @@ import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/r
 import { signUp } from '../../src/flows/sign-up.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
+import { client, flowParts, loginSig, payloadOf, service, SERVICE_URL, START_SECONDS } from './flow-parts.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -39,16 +39,16 @@ describe('requestLoginChallenge', () => {
 
   it('gives another challenge after a login', async () => {
     const parts = await flowParts()
-    await logIn(parts, { did, sig: loginSig(parts, wallet) })
+    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
     const { challenge } = await requestLoginChallenge(parts, did)
     expect(challenge).not.toBe(FIRST)
     const sig = wallet.personalSign(`Login to service.example\nVerification code: ${challenge}`)
-    await expect(logIn(parts, { did, sig })).resolves.toHaveProperty('accessToken')
+    await expect(logIn(parts, { client, did, sig })).resolves.toHaveProperty('accessToken')
   })
 
   it("gives the same challenge after a login with replayProtection 'window', and asks the store nothing", async () => {
     const parts = await flowParts({ replayProtection: 'window' })
-    await logIn(parts, { did, sig: loginSig(parts, wallet) })
+    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
     parts.steps.length = 0
     expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)
     expect(parts.steps).toEqual([])
@@ -70,7 +70,10 @@ describe('requestLoginChallenge', () => {
 describe('requestSignUpChallenge', () => {
   it('gives no sdr and signs nothing when nothing is required', async () => {
     const parts = await flowParts()
-    expect(await requestSignUpChallenge(parts, did, '')).toEqual({ challenge: FIRST, expiresInSeconds: 300 })
+    expect(await requestSignUpChallenge(parts, did, { mountPath: '', client })).toEqual({
+      challenge: FIRST,
+      expiresInSeconds: 300
+    })
     expect(parts.steps).not.toContain('sign')
   })
 
@@ -79,7 +82,7 @@ describe('requestSignUpChallenge', () => {
     ['claims', { requiredClaims: [{ claimType: 'name', claimValue: '' }] }]
   ])('gives an sdr when only %s are required', async (_name, config) => {
     const parts = await flowParts(config)
-    expect(await requestSignUpChallenge(parts, did, '')).toHaveProperty('sdr')
+    expect(await requestSignUpChallenge(parts, did, { mountPath: '', client })).toHaveProperty('sdr')
   })
 
   it('gives an sdr signed by the service that ends with the challenge', async () => {
@@ -88,7 +91,7 @@ describe('requestSignUpChallenge', () => {
       requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }]
     })
     parts.clock.seconds = START_SECONDS + 100
-    const { sdr = '' } = await requestSignUpChallenge(parts, did, '')
+    const { sdr = '' } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
     expect(payloadOf(sdr)).toEqual({
       type: 'sdr',
       issuer: service.did,
@@ -113,27 +116,42 @@ describe('requestSignUpChallenge', () => {
     ['urn:example:service', '/api', undefined]
   ])('of %s names in its sdr where the routes are mounted, here %s', async (serviceUrl, mountPath, replyUrl) => {
     const parts = await flowParts({ serviceUrl, requiredCredentials: ['Email'] })
-    const { sdr = '' } = await requestSignUpChallenge(parts, did, mountPath)
+    const { sdr = '' } = await requestSignUpChallenge(parts, did, { mountPath, client })
     expect(payloadOf(sdr).replyUrl).toBe(replyUrl)
+  })
+
+  it('signs once for a DID, a mount path and a window, after the logins that wait', async () => {
+    const parts = await flowParts({ requiredCredentials: ['Email'] })
+    const asked = (mountPath: string, user = did) => requestSignUpChallenge(parts, user, { mountPath, client })
+    const [first, second] = await Promise.all([asked('/a'), asked('/a')])
+    parts.clock.seconds += 299
+    expect([second.sdr, (await asked('/a')).sdr]).toEqual([first.sdr, first.sdr])
+    expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(1)
+    expect(parts.steps.filter((step) => step === 'yieldInBackground')).toHaveLength(1)
+    await asked('/b')
+    await asked('/a', walletOf(2).did)
+    parts.clock.seconds += 1
+    await asked('/a')
+    expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(4)
   })
 
   it('gives an sdr that is never good as access token', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })
-    const { sdr } = await requestSignUpChallenge(parts, did, '')
+    const { sdr } = await requestSignUpChallenge(parts, did, { mountPath: '', client })
     await expect(authenticate(parts, sdr)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
   })
 
   it('gives nothing when signing fails', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })
     parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
-    await expect(requestSignUpChallenge(parts, did, '')).rejects.toEqual(refusal('ERR_SIGNER'))
+    await expect(requestSignUpChallenge(parts, did, { mountPath: '', client })).rejects.toEqual(refusal('ERR_SIGNER'))
   })
 
   it('counts the uses of sign up, not those of login', async () => {
     const parts = await flowParts()
     const sig = loginSig(parts, wallet, { thirdLine: '\n' })
-    await signUp(parts, { did, sig, credentialJwts: [], claims: [] })
-    expect((await requestSignUpChallenge(parts, did, '')).challenge).not.toBe(FIRST)
+    await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
+    expect((await requestSignUpChallenge(parts, did, { mountPath: '', client })).challenge).not.toBe(FIRST)
     expect((await requestLoginChallenge(parts, did)).challenge).toBe(FIRST)
   })
 })

@@ -64,12 +64,34 @@ describe('business logic that refuses', () => {
     await expect(run(throwing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message: 'Refused' })
   })
 
-  it('does so by an error of this package as well: what a client sees is 401 with its message', async () => {
-    const { DidAuthError } = await import('../../src/errors.js')
-    await expect(run(throwing(new DidAuthError('ERR_STORE')))).rejects.toMatchObject({
-      code: 'ERR_BUSINESS_LOGIC',
-      message: 'Store unavailable, try again'
+  it('is logged, with what it threw', async () => {
+    const parts = await flowParts()
+    await expect(runBusinessLogic(parts, throwing(new Error('No entry')))).rejects.toMatchObject({
+      message: 'No entry'
     })
+    expect(parts.warnings).toEqual([
+      { event: 'business-logic-threw', cause: expect.objectContaining({ name: 'Error', message: 'No entry' }) }
+    ])
+  })
+})
+
+describe('business logic that fails', () => {
+  it.each([
+    ['a TypeError', new TypeError('x is undefined')],
+    ['a RangeError', new RangeError('too long')],
+    ['an error of a system, with its code', Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })],
+    ['an error with a code of its own', Object.assign(new Error('gone'), { code: 42 })]
+  ])('is an internal error and no refusal: %s', async (_name, thrown) => {
+    const parts = await flowParts()
+    const failed = runBusinessLogic(parts, throwing(thrown))
+    await expect(failed).rejects.toMatchObject({ code: 'ERR_INTERNAL', message: 'Internal error', cause: thrown })
+    expect(parts.warnings).toHaveLength(1)
+  })
+
+  it('keeps the answer of a DidAuthError that it throws', async () => {
+    const { DidAuthError } = await import('../../src/errors.js')
+    const thrown = new DidAuthError('ERR_STORE')
+    await expect(run(throwing(thrown))).rejects.toBe(thrown)
   })
 })
 
@@ -104,8 +126,8 @@ describe('tokenClaims', () => {
     const reserved = { iss: 'x', aud: 'x', sub: 'x', exp: 1, nbf: 1, iat: 1, jti: 'x', sid: 'x', use: 'x' }
     const kinds = { vc: {}, vp: {}, type: 'sdr' }
     expect(await run(() => ({ tokenClaims: { ...reserved, ...kinds, role: 'a' } }))).toEqual({ role: 'a' })
-    expect(await run(() => ({ tokenClaims: reserved }))).toBeUndefined()
-    expect(await run(() => ({ tokenClaims: {} }))).toBeUndefined()
+    expect(await run(() => ({ tokenClaims: reserved }))).toEqual({})
+    expect(await run(() => ({ tokenClaims: {} }))).toEqual({})
   })
 
   it('lose __proto__, own or not', async () => {

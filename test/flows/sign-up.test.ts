@@ -5,7 +5,7 @@ import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import type { SelectiveDisclosureResponse } from '../../src/protocol/selective-disclosure.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { flowParts, loginSig, payloadOf, service, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, flowParts, loginSig, payloadOf, service, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -26,7 +26,7 @@ interface Given {
 }
 
 const signedSignUp = (parts: FlowParts, { credentialJwts = [], claims = [], thirdLine = '' }: Given = {}) =>
-  signUp(parts, { did, sig: loginSig(parts, wallet, { thirdLine }), credentialJwts, claims })
+  signUp(parts, { client, did, sig: loginSig(parts, wallet, { thirdLine }), credentialJwts, claims })
 
 describe('signUp', () => {
   it('proves, verifies credentials, spends the challenge, asks the business logic, signs and stores, in this order', async () => {
@@ -38,10 +38,10 @@ describe('signUp', () => {
     await signedSignUp(parts)
     expect(parts.steps).toEqual([
       'countChallengeUses',
-      'takeTurn',
+      'yield',
       'recover',
       'verifyCredentials',
-      'useChallenge',
+      'consumeChallenge',
       'businessLogic',
       'sign',
       'createSession'
@@ -62,7 +62,7 @@ describe('signUp', () => {
   it('looks at the first form for every domain before it looks at the second', async () => {
     const parts = await flowParts(threeDomains)
     const sig = loginSig(parts, wallet, { domain: 'https://service.example:8443' })
-    await signUp(parts, { did, sig, credentialJwts: [], claims: [] })
+    await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
     expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(3)
   })
 
@@ -73,8 +73,8 @@ describe('signUp', () => {
       window: 5_999_999,
       thirdLine: '\nMy credentials are: '
     })
-    await signUp(parts, { did, sig: loginSig(parts, wallet), credentialJwts: [], claims: [] })
-    await expect(signUp(parts, { did, sig: late, credentialJwts: [], claims: [] })).rejects.toEqual(
+    await signUp(parts, { client, did, sig: loginSig(parts, wallet), credentialJwts: [], claims: [] })
+    await expect(signUp(parts, { client, did, sig: late, credentialJwts: [], claims: [] })).rejects.toEqual(
       refusal('ERR_CHALLENGE_EXPIRED')
     )
   })
@@ -122,15 +122,26 @@ describe('signUp', () => {
     }
   )
 
-  it('verifies the credentials received, for the user, now', async () => {
-    const parts = await flowParts()
+  it('verifies the credentials received, for the user and client, now', async () => {
+    const parts = await flowParts({ signupBusinessLogic: () => undefined })
     const asked: unknown[] = []
     parts.credentialVerifier.verify = async (...args) => {
       asked.push(...args)
       return []
     }
     await signedSignUp(parts, { credentialJwts: ['a.b.c'], thirdLine: '\nMy credentials are: a.b.c' })
-    expect(asked).toEqual([['a.b.c'], did, START_SECONDS])
+    expect(asked).toEqual([['a.b.c'], { did, client }, START_SECONDS])
+  })
+
+  it('verifies none where nothing is requested and no business logic looks at them', async () => {
+    const parts = await flowParts()
+    const asked: unknown[] = []
+    parts.credentialVerifier.verify = async (jwts) => {
+      asked.push(jwts)
+      return []
+    }
+    await signedSignUp(parts, { credentialJwts: ['a.b.c'], thirdLine: '\nMy credentials are: a.b.c' })
+    expect(asked).toEqual([[]])
   })
 })
 
@@ -174,7 +185,7 @@ describe('signupBusinessLogic', () => {
   ])('is not needed to refuse when %s is missing, and nothing is spent', async (_name, config) => {
     const parts = await flowParts(config)
     await expect(signedSignUp(parts)).rejects.toEqual(refusal('ERR_DISCLOSURE_MISSING'))
-    expect(parts.steps).not.toContain('useChallenge')
+    expect(parts.steps).not.toContain('consumeChallenge')
   })
 
   it('is not needed when nothing is missing, or only claims that are not essential', async () => {

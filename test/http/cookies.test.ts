@@ -1,14 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import {
-  authApp,
-  cookieHeader,
-  logInForCookies,
-  setCookies,
-  signedLogin,
-  signUpChallenge,
-  START_SECONDS
-} from '../support/auth-app.js'
+import { cookieHeader, logInForCookies, setCookies, signedLogin, signUpChallenge } from '../support/app-client.js'
+import { START_SECONDS, testApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -30,7 +23,7 @@ const CLEARED = ['Expires', 'HttpOnly', 'Path=/', 'SameSite=Strict', 'Secure']
 
 describe('in cookie mode', () => {
   it.each(['/auth', '/signup'])('POST %s answers 200 without content, and both cookies', async (path) => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const response = await request(app)
       .post(path)
       .send(await signedLogin(app, wallet))
@@ -44,7 +37,7 @@ describe('in cookie mode', () => {
   })
 
   it('gives both cookies the lifetime of the refresh token', async () => {
-    const { app } = await authApp({ ...config, userSessionDurationInHours: 0.25 })
+    const { app } = await testApp({ ...config, userSessionDurationInHours: 0.25 })
     const response = await request(app)
       .post('/auth')
       .send(await signedLogin(app, wallet))
@@ -52,12 +45,12 @@ describe('in cookie mode', () => {
   })
 
   it('challenges travel in bodies', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     expect(await signUpChallenge(app, wallet.did)).toMatch(/^[0-9a-f]{64}$/)
   })
 
   it('POST /refresh-token replaces both cookies', async () => {
-    const { app, clock } = await authApp(config)
+    const { app, clock } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     clock.seconds = START_SECONDS + 1
     const response = await request(app).post('/refresh-token').set('Cookie', cookies).expect(200, '')
@@ -73,7 +66,7 @@ describe('in cookie mode', () => {
   })
 
   it('POST /refresh-token of the loser is 401 and clears no cookie, within the grace and after it', async () => {
-    const { app, clock } = await authApp(config)
+    const { app, clock } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     await request(app).post('/refresh-token').set('Cookie', cookies).expect(200)
     for (const seconds of [START_SECONDS, START_SECONDS + 60]) {
@@ -84,7 +77,7 @@ describe('in cookie mode', () => {
   })
 
   it('POST /logout clears both cookies and ends the session', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     const response = await request(app).post('/logout').set('Cookie', cookies).expect(200, '')
     expect(attributesOf(response)).toEqual([
@@ -99,7 +92,7 @@ describe('in cookie mode', () => {
   })
 
   it('without a cookie the header and the body count', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     const authorization = `DIDAuth ${accessOf(cookies)}`
     await request(app).get('/me').set('Authorization', authorization).expect(200)
@@ -111,7 +104,7 @@ describe('in cookie mode', () => {
   })
 
   it('the cookie counts where both are there', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     const other = await logInForCookies(app, walletOf(2))
     const { body } = await request(app)
@@ -122,7 +115,7 @@ describe('in cookie mode', () => {
     expect((body as { user: unknown }).user).toEqual({ did: wallet.did })
     await request(app)
       .get('/me')
-      .set('Cookie', 'authorization=nonsense')
+      .set('Cookie', 'authorization=garbage')
       .set('Authorization', `DIDAuth ${accessOf(other)}`)
       .expect(401, 'Invalid access token')
   })
@@ -133,21 +126,30 @@ describe('in cookie mode', () => {
     ['a foreign one first', (good: string) => `authorization=x; refresh-token=x;${good}`],
     ['two without a blank between', (good: string) => `${good};${good}`]
   ])('answers 401 to two cookies of one name: %s', async (_name, spoil) => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
-    await request(app).get('/me').set('Cookie', spoil(cookies)).expect(401, 'Invalid access token')
-    await request(app).post('/logout').set('Cookie', spoil(cookies)).expect(401, 'Invalid access token')
-    await request(app).post('/refresh-token').set('Cookie', spoil(cookies)).expect(401, 'Invalid refresh token')
+    await request(app).get('/me').set('Cookie', spoil(cookies)).expect(401, 'Duplicate cookie')
+    await request(app).post('/logout').set('Cookie', spoil(cookies)).expect(401, 'Duplicate cookie')
+    const refused = await request(app)
+      .post('/refresh-token')
+      .set('Cookie', spoil(cookies))
+      .set('Accept', 'application/problem+json')
+    expect(refused.body).toEqual({
+      type: 'about:blank',
+      title: 'Duplicate cookie',
+      status: 401,
+      code: 'ERR_DUPLICATE_COOKIE'
+    })
     await request(app).post('/refresh-token').set('Cookie', cookies).expect(200)
   })
 
   it('answers 401 to two refresh-token cookies, also beside a good token in the body', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const refreshToken = refreshOf(await logInForCookies(app, wallet))
     const refresh = (cookies: string) =>
       request(app).post('/refresh-token').set('Cookie', cookies).send({ refreshToken })
-    await refresh(`refresh-token=${refreshToken}; refresh-token=${refreshToken}`).expect(401, 'Invalid refresh token')
-    await refresh('refresh-token=; refresh-token=').expect(401, 'Invalid refresh token')
+    await refresh(`refresh-token=${refreshToken}; refresh-token=${refreshToken}`).expect(401, 'Duplicate cookie')
+    await refresh('refresh-token=; refresh-token=').expect(401, 'Duplicate cookie')
     await refresh('theme=dark').expect(200)
   })
 
@@ -159,7 +161,7 @@ describe('in cookie mode', () => {
     '=; ;; ',
     'a=authorization=x; '
   ])('other cookies do not matter: %s', async (others) => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     await request(app)
       .get('/me')
@@ -170,7 +172,7 @@ describe('in cookie mode', () => {
   it.each(['', 'j:{"a":1}', 'j:["a"]', 'j:null', 's:signed.signature', '%', '%E0%A4%A', 'a'.repeat(5000), '__proto__'])(
     'answers 401 to a cookie whose value is %.20s',
     async (value) => {
-      const { app } = await authApp(config)
+      const { app } = await testApp(config)
       await request(app).get('/me').set('Cookie', `authorization=${value}`).expect(401, 'Invalid access token')
       await request(app)
         .post('/refresh-token')
@@ -180,7 +182,7 @@ describe('in cookie mode', () => {
   )
 
   it('answers 401 to the cookies when each stands in the place of the other', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const cookies = await logInForCookies(app, wallet)
     const swapped = `authorization=${refreshOf(cookies)}; refresh-token=${accessOf(cookies)}`
     await request(app).get('/me').set('Cookie', swapped).expect(401, 'Invalid access token')
@@ -188,7 +190,7 @@ describe('in cookie mode', () => {
   })
 
   it('gives each of two users at once their own cookies', async () => {
-    const { app } = await authApp(config)
+    const { app } = await testApp(config)
     const users = [walletOf(1), walletOf(2), walletOf(3)]
     const all = await Promise.all(users.map((user) => logInForCookies(app, user)))
     for (const [index, cookies] of all.entries()) {
@@ -198,7 +200,7 @@ describe('in cookie mode', () => {
   })
 
   it('keeps a Set-Cookie of the host', async () => {
-    const { app } = await authApp(config, {
+    const { app } = await testApp(config, {
       before: (host) =>
         host.use((_req, res, next) => {
           res.cookie('theme', 'dark')

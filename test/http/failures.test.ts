@@ -1,35 +1,23 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import request from 'supertest'
-import { es256kSigner, MemoryStore, type QuotaCharge, type Store } from 'express-did-auth'
-import { authApp, logIn, serviceWallet, signedLogin, signUpChallenge } from '../support/auth-app.js'
+import { es256kSigner, memoryStore, type QuotaCharge } from 'express-did-auth'
+import { logIn, signedLogin, signUpChallenge } from '../support/app-client.js'
+import { serviceWallet, testApp } from '../support/test-app.js'
+import { breakableStore, type StoreVerb } from '../support/breakable-store.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
 
-/** A memory store of which one verb fails while it is told to. */
-function breakable(verb: keyof Store) {
-  const store = new MemoryStore()
-  const works = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
-  const state = { isBroken: false }
-  Object.assign(store, {
-    [verb]: async (...args: unknown[]) => {
-      if (state.isBroken) throw new Error('connection refused by 10.0.0.7')
-      return works(...args)
-    }
-  })
-  return { store, state }
-}
-
 const unavailable = { status: 503, text: 'Store unavailable, try again' }
 
 describe('a store out of reach', () => {
-  it.each<[keyof Store, string, (app: never) => Promise<{ status: number; text: string; headers: object }>]>([
+  it.each<[StoreVerb, string, (app: never) => Promise<{ status: number; text: string; headers: object }>]>([
     ['chargeQuota', 'POST /request-auth', async (app) => request(app).post('/request-auth').send({ did: wallet.did })],
     ['countChallengeUses', 'GET /request-auth/:did', async (app) => request(app).get(`/request-auth/${wallet.did}`)],
     ['countChallengeUses', 'GET /request-signup/:did', async (app) => request(app).get(`/request-signup/${wallet.did}`)]
   ])('in %s makes %s 503', async (verb, _route, send) => {
-    const { store, state } = breakable(verb)
-    const { app, log } = await authApp({ store })
+    const { store, state } = breakableStore(verb)
+    const { app, log } = await testApp({ store })
     state.isBroken = true
     const response = await send(app as never)
     expect(response).toMatchObject(unavailable)
@@ -43,12 +31,12 @@ describe('a store out of reach', () => {
     ])
   })
 
-  it.each<keyof Store>(['chargeQuota', 'countChallengeUses', 'useChallenge', 'createSession'])(
+  it.each<StoreVerb>(['chargeQuota', 'countChallengeUses', 'consumeChallenge', 'createSession'])(
     'in %s makes a login and a sign up 503',
     async (verb) => {
       for (const path of ['/auth', '/signup']) {
-        const { store, state } = breakable(verb)
-        const { app } = await authApp({ store })
+        const { store, state } = breakableStore(verb)
+        const { app } = await testApp({ store })
         const login = await signedLogin(app, wallet)
         state.isBroken = true
         expect(await request(app).post(path).send(login)).toMatchObject(unavailable)
@@ -56,11 +44,11 @@ describe('a store out of reach', () => {
     }
   )
 
-  it.each<keyof Store>(['findSession', 'rotateRefreshToken'])(
+  it.each<StoreVerb>(['findSession', 'rotateRefreshToken'])(
     'in %s makes a refresh 503, and the token stays good',
     async (verb) => {
-      const { store, state } = breakable(verb)
-      const { app } = await authApp({ store })
+      const { store, state } = breakableStore(verb)
+      const { app } = await testApp({ store })
       const { refreshToken } = await logIn(app, wallet)
       state.isBroken = true
       expect(await request(app).post('/refresh-token').send({ refreshToken })).toMatchObject(unavailable)
@@ -70,8 +58,8 @@ describe('a store out of reach', () => {
   )
 
   it('makes a logout 503', async () => {
-    const { store, state } = breakable('endSession')
-    const { app } = await authApp({ store })
+    const { store, state } = breakableStore('endSession')
+    const { app } = await testApp({ store })
     const { accessToken } = await logIn(app, wallet)
     state.isBroken = true
     const response = await request(app).post('/logout').set('Authorization', `DIDAuth ${accessToken}`)
@@ -79,12 +67,12 @@ describe('a store out of reach', () => {
   })
 
   it('makes a guarded request 503, also when it throws and does not reject', async () => {
-    const store = new MemoryStore()
-    const { app } = await authApp({
+    const store = memoryStore()
+    const { app } = await testApp({
       store: Object.assign(store, {
         chargeQuota: ({ kind }: QuotaCharge) => {
           if (kind === 'request') throw new Error('connection refused by 10.0.0.7')
-          return Promise.resolve({ count: 1, resetsAtSeconds: 0 })
+          return Promise.resolve({ isCharged: true, count: 1, resetsAtSeconds: 0 })
         }
       })
     })
@@ -98,11 +86,11 @@ describe('a signer', () => {
 
   it.each<[string, () => Promise<unknown>]>([
     ['that rejects', () => Promise.reject(new Error('key server away'))],
-    ['that returns nonsense', async () => 'nonsense'],
+    ['that returns garbage', async () => 'garbage'],
     ['that returns nothing', async () => undefined]
   ])('%s makes a login 503, and a challenge comes nevertheless', async (_name, fail) => {
     let isDown = false
-    const { app } = await authApp({
+    const { app } = await testApp({
       serviceSigner: async (data) => (isDown ? (fail() as Promise<string>) : sign(data))
     })
     isDown = true
@@ -114,7 +102,7 @@ describe('a signer', () => {
   it('that fails at first is asked again by the next request', async () => {
     let calls = 0
     const start = () =>
-      authApp({
+      testApp({
         serviceSigner: async (data) => {
           calls += 1
           if (calls === 1) throw new Error('not up yet')
@@ -158,7 +146,7 @@ describe('business logic', () => {
     ['throws markup', () => Promise.reject(new Error('<script>alert(1)</script>')), '<script>alert(1)</script>'],
     ['throws 201 characters', () => Promise.reject(new Error('x'.repeat(201))), 'x'.repeat(200)]
   ])('that %s makes a login and a sign up 401', async (_name, logic, text) => {
-    const { app } = await authApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
+    const { app } = await testApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
     const response = await request(app)
       .post('/auth')
       .send(await signedLogin(app, wallet))
@@ -189,14 +177,14 @@ describe('business logic', () => {
     [{ tokenClaims: null }],
     [{ tokenClaims: {} }]
   ])('that returns %j lets the user in', async (result) => {
-    const { app } = await authApp({ authenticationBusinessLogic: () => result })
+    const { app } = await testApp({ authenticationBusinessLogic: () => result })
     await logIn(app, wallet)
   })
 
   it.each([[{ tokenClaims: 'text' }], [{ tokenClaims: { a: 'x'.repeat(1024) } }]])(
     'that returns %.40j is a fault of the service: 500',
     async (result) => {
-      const { app, log } = await authApp({ authenticationBusinessLogic: () => result })
+      const { app, log } = await testApp({ authenticationBusinessLogic: () => result })
       await request(app)
         .post('/auth')
         .send(await signedLogin(app, wallet))
@@ -207,14 +195,14 @@ describe('business logic', () => {
 
   it('receives the DID as received', async () => {
     const seen: unknown[] = []
-    const { app } = await authApp({ authenticationBusinessLogic: (did) => void seen.push(did) })
+    const { app } = await testApp({ authenticationBusinessLogic: (did) => void seen.push(did) })
     await logIn(app, wallet, `did:ethr:rsk:${wallet.address}`)
     expect(seen).toEqual([`did:ethr:rsk:${wallet.address}`])
   })
 
   it('is not asked about a bad signature', async () => {
     const logic = jest.fn()
-    const { app } = await authApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
+    const { app } = await testApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
     const sig = walletOf(2).personalSign('something else')
     await request(app).post('/auth').send({ did: wallet.did, sig }).expect(401)
     await request(app).post('/signup').send({ did: wallet.did, sig }).expect(401)
@@ -224,7 +212,7 @@ describe('business logic', () => {
   it('still pending after 10 s makes a login 503', async () => {
     let asked: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
-    const { app } = await authApp({
+    const { app } = await testApp({
       authenticationBusinessLogic: () => {
         asked()
         return new Promise(() => undefined)

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import type { Express } from 'express'
 import request from 'supertest'
-import { authApp, logInForCookies, setCookies, signedLogin } from '../support/auth-app.js'
+import { logInForCookies, setCookies, signedLogin } from '../support/app-client.js'
+import { testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -62,7 +63,7 @@ const routes: [string, (app: Express) => Promise<Unsafe>][] = [
 ]
 
 const guardedApp = async (more: object = {}) =>
-  authApp(
+  testApp(
     { ...config, ...more },
     {
       after: (app, requireDid) => {
@@ -76,21 +77,31 @@ const guardedApp = async (more: object = {}) =>
     }
   )
 
-describe.each(routes)('in cookie mode, %s', (route, prepare) => {
+describe('in cookie mode, POST /request-auth', () => {
   it.each(truthTable)('with Origin %j and Sec-Fetch-Site %j passes: %j', async (origin, site, passes) => {
+    const { app } = await guardedApp()
+    const headers = {
+      ...(origin !== undefined && { Origin: origin }),
+      ...(site !== undefined && { 'Sec-Fetch-Site': site })
+    }
+    const response = await request(app).post('/request-auth').set(headers).send({ did: wallet.did })
+    expect([response.status, response.text]).toEqual(passes ? [200, expect.any(String)] : [403, REFUSAL])
+  })
+})
+
+describe('in cookie mode, every unsafe route', () => {
+  it.each(routes)('is guarded: %s', async (route, prepare) => {
     const { app } = await guardedApp()
     const { body, cookies } = await prepare(app)
     const [method, path] = route.split(' ') as ['post', string]
-    const response = await request(app)
-      [method](path)
-      .set({
-        ...(origin !== undefined && { Origin: origin }),
-        ...(site !== undefined && { 'Sec-Fetch-Site': site }),
-        ...(cookies !== undefined && { Cookie: cookies })
-      })
-      .send(body)
-    expect([response.status, response.text]).toEqual(passes ? [200, expect.any(String)] : [403, REFUSAL])
-    if (!passes) expect(setCookies(response)).toEqual([])
+    const from = (origin: string) =>
+      request(app)
+        [method](path)
+        .set({ Origin: origin, ...(cookies !== undefined && { Cookie: cookies }) })
+        .send(body)
+    const refused = await from('https://evil.example').expect(403, REFUSAL)
+    expect(setCookies(refused)).toEqual([])
+    await from(APP).expect(200)
   })
 })
 
@@ -135,11 +146,11 @@ describe('the guard against cross-site requests', () => {
     const cookies = await logInForCookies(app, wallet)
     const post = () => request(app).post('/thing')
     await post().set(evil).expect(403)
-    await post().set(evil).set('Cookie', 'authorization=nonsense').expect(403)
+    await post().set(evil).set('Cookie', 'authorization=garbage').expect(403)
     await post().set('Cookie', cookies).expect(200)
     await post().set('Cookie', cookies).expect(429)
     await post().set('Cookie', cookies).set(evil).expect(403)
-    await post().set('Cookie', 'authorization=nonsense').expect(401)
+    await post().set('Cookie', 'authorization=garbage').expect(401)
     await post().expect(401)
   })
 
@@ -151,7 +162,7 @@ describe('the guard against cross-site requests', () => {
   })
 
   it('is off where tokens do not travel in cookies', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app)
       .post('/auth')
       .set(evil)
@@ -160,7 +171,7 @@ describe('the guard against cross-site requests', () => {
   })
 
   it('trusts no origin of its own where serviceUrl is no URL', async () => {
-    const { app } = await authApp({ useCookies: true, serviceUrl: 'urn:example:service' })
+    const { app } = await testApp({ useCookies: true, serviceUrl: 'urn:example:service' })
     const post = () => request(app).post('/request-auth').send({ did: wallet.did })
     await post().set('Origin', 'urn:example:service').expect(403)
     await post().set('Origin', 'null').expect(403)
@@ -168,7 +179,7 @@ describe('the guard against cross-site requests', () => {
   })
 
   it('trusts the origin of a serviceUrl with a path', async () => {
-    const { app } = await authApp({ useCookies: true, serviceUrl: 'https://service.example:8443/app' })
+    const { app } = await testApp({ useCookies: true, serviceUrl: 'https://service.example:8443/app' })
     const post = () => request(app).post('/request-auth').send({ did: wallet.did })
     await post().set('Origin', 'https://service.example:8443').expect(200)
     await post().set('Origin', 'https://service.example').expect(403)

@@ -4,7 +4,8 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import session from 'express-session'
 import helmet from 'helmet'
 import request from 'supertest'
-import { authApp, logIn, loginChallenge, serviceUrl, setCookies, signedLogin, type Host } from '../support/auth-app.js'
+import { logIn, loginChallenge, setCookies, signedLogin } from '../support/app-client.js'
+import { type Host, serviceUrl, testApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -26,31 +27,31 @@ const parsers: [string, (app: Express) => void][] = [
 
 describe('an application with our routes', () => {
   it.each(parsers)('logs a user in when it has before them: %s', async (_name, before) => {
-    const { app } = await authApp({}, { before })
+    const { app } = await testApp({}, { before })
     const { accessToken } = await logIn(app, wallet)
     await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
   })
 
   it.each(parsers)('logs a user in when it has after them: %s', async (_name, after) => {
-    const { app } = await authApp({}, { after })
+    const { app } = await testApp({}, { after })
     await logIn(app, wallet)
   })
 
   it.each(parsers)('answers 400 to JSON that does not parse, when it has before them: %s', async (_name, before) => {
-    const { app } = await authApp({}, { before })
+    const { app } = await testApp({}, { before })
     const response = await request(app).post('/auth').type('application/json').send('{"did":')
     expect([response.status, response.text]).toEqual([400, 'Malformed JSON'])
     expect(response.headers['content-type']).toBe('text/plain; charset=utf-8')
   })
 
   it('answers 401 to an empty body behind express.json()', async () => {
-    const { app } = await authApp({}, { before: (host) => host.use(express.json()) })
+    const { app } = await testApp({}, { before: (host) => host.use(express.json()) })
     const response = await request(app).post('/auth').type('application/json').expect(401)
     expect(response.text).toBe('Invalid DID')
   })
 
   it('answers 413 to a body of more than 16 KiB that the host has read as bytes', async () => {
-    const { app } = await authApp({}, { before: (host) => host.use(express.raw({ type: () => true })) })
+    const { app } = await testApp({}, { before: (host) => host.use(express.raw({ type: () => true })) })
     const response = await request(app)
       .post('/auth')
       .send({ did: 'a'.repeat(16 * 1024) })
@@ -63,7 +64,7 @@ describe('an application with our routes', () => {
     ['null', 'null'],
     ['an array', '[{"did":"did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf"}]']
   ])('takes %s that express.json({ strict: false }) has read for an empty body: 401', async (_name, json) => {
-    const { app } = await authApp({}, { before: (host) => host.use(express.json({ strict: false })) })
+    const { app } = await testApp({}, { before: (host) => host.use(express.json({ strict: false })) })
     const response = await request(app).post('/request-auth').type('application/json').send(json).expect(401)
     expect(response.text).toBe('Invalid DID')
   })
@@ -73,7 +74,7 @@ describe('an application with our routes', () => {
     ['a form of a wrong case', (app: Express) => app.use(formParser), 'Application/X-WWW-Form-Urlencoded; a=b'],
     ['a multipart form', (app: Express) => app.use(formParser), 'multipart/form-data; boundary=a']
   ])('lets nobody in by %s that the host has read, which any other site could send', async (_name, before, type) => {
-    const { app } = await authApp({}, { before })
+    const { app } = await testApp({}, { before })
     const login = await signedLogin(app, wallet)
     await request(app).post('/auth').type(type).send(new URLSearchParams(login).toString()).expect(401, 'Invalid DID')
     await request(app).post('/auth').send(login).expect(200)
@@ -82,7 +83,7 @@ describe('an application with our routes', () => {
   it.each([undefined, 'application/json', 'application/vnd.api+json'])(
     'takes an object that the host has read, with the type %s',
     async (type) => {
-      const { app } = await authApp({}, { before: (host) => host.use(queryParser) })
+      const { app } = await testApp({}, { before: (host) => host.use(queryParser) })
       const login = await signedLogin(app, wallet)
       const sent = request(app).post('/auth').query(login)
       await (type === undefined ? sent : sent.type(type)).expect(200)
@@ -90,7 +91,7 @@ describe('an application with our routes', () => {
   )
 
   it('keeps the bodies of its own routes', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         after: (host) => {
@@ -110,7 +111,7 @@ describe('an application with our routes', () => {
   })
 
   it('reads no body of its own routes: without a parser req.body is undefined and the bytes are there', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         after: (host) => {
@@ -130,7 +131,7 @@ describe('an application with our routes', () => {
     'keeps req.cookies and req.signedCookies of a parser %s them',
     async (place) => {
       const signed = 's:jane.KFR9GaE5+FqeDX2XA5VDv1nx2cE7zCMlrcKgMK8mO74'
-      const { app } = await authApp(
+      const { app } = await testApp(
         { useCookies: true },
         {
           [place]: (host: Express) => host.use(cookieParser('secret of the host')),
@@ -147,7 +148,7 @@ describe('an application with our routes', () => {
   )
 
   it('sets no req.cookies on the routes that it guards', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       { useCookies: true },
       {
         after: (host, requireDid) =>
@@ -170,7 +171,7 @@ describe('an application with our routes', () => {
   })
 
   it('answers its own 404 to what is no route of ours', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         after: (host) => {
@@ -205,7 +206,7 @@ describe('an application with our routes', () => {
     const fail = (): never => {
       throw new Error('of the host')
     }
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         before: (host) => host.get('/before', fail),
@@ -225,7 +226,7 @@ describe('an application with our routes', () => {
   })
 
   it("answers its own refusals, and never calls the host's error handler for them", async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         after: (host) => {
@@ -244,7 +245,7 @@ describe('an application with our routes', () => {
     const fail = (): never => {
       throw new Error('the disk of the log is full')
     }
-    const { app } = await authApp(
+    const { app } = await testApp(
       {
         logger: { info: () => undefined, warn: () => undefined, error: fail },
         authenticationBusinessLogic: () => ({ tokenClaims: 'no object' })
@@ -265,7 +266,7 @@ describe('an application with our routes', () => {
   })
 
   it('serves all routes under the prefix of a router, and none outside', async () => {
-    const { app } = await authApp({}, { prefix: '/api/v1' })
+    const { app } = await testApp({}, { prefix: '/api/v1' })
     const challenge = await request(app).get(`/api/v1/request-auth/${wallet.did}`).expect(200)
     const sig = wallet.personalSign(loginText('service.example', (challenge.body as { challenge: string }).challenge))
     const tokens = await request(app).post('/api/v1/auth').send({ did: wallet.did, sig }).expect(200)
@@ -282,7 +283,7 @@ describe('an application with our routes', () => {
     ['https://service.example/api/v1', '/api/v1', 'https://service.example/api/v1/signup'],
     ['urn:example:service', '/api/v1', undefined]
   ])('of %s names %s, where it is mounted, in the replyUrl of its sdr', async (url, prefix, replyUrl) => {
-    const { app } = await authApp({ serviceUrl: url, requiredCredentials: ['Email'] }, { prefix })
+    const { app } = await testApp({ serviceUrl: url, requiredCredentials: ['Email'] }, { prefix })
     const { body } = await request(app).get(`${prefix}/request-signup/${wallet.did}`).expect(200)
     expect(payloadOf((body as { sdr: string }).sdr).replyUrl).toBe(replyUrl)
     const posted = await request(app).post(`${prefix}/request-signup`).send({ did: wallet.did }).expect(200)
@@ -290,7 +291,7 @@ describe('an application with our routes', () => {
   })
 
   it.each([[false], [true]])('lives behind express-session and helmet, with useCookies: %j', async (useCookies) => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       { useCookies },
       {
         before: (host) =>
@@ -310,8 +311,8 @@ describe('an application with our routes', () => {
   })
 
   it('gives each of two configurations on one application its own users', async () => {
-    const { app } = await authApp()
-    const second = await authApp({
+    const { app } = await testApp()
+    const second = await testApp({
       serviceUrl: 'https://second.example',
       requestAuthPath: '/second/request-auth',
       authPath: '/second/auth'
@@ -336,7 +337,7 @@ describe('the paths', () => {
   }
 
   it('serves every route where it is configured, and nothing at the default', async () => {
-    const { app } = await authApp(paths)
+    const { app } = await testApp(paths)
     for (const path of ['/a/Request-Signup', '/b/challenge/', '/b/challenge']) {
       const response = await request(app).post(path).send({ did: wallet.did }).expect(200)
       expect(response.body).toEqual({ challenge: expect.stringMatching(/^[0-9a-f]{64}$/) })
@@ -355,7 +356,7 @@ describe('the paths', () => {
   it.each(['/:tenant/auth', '/auth*', '/auth(x)?', '/{auth}', 'auth', '/au th', '/auth?x', ''])(
     'are no patterns: %j is refused at setup',
     async (authPath) => {
-      await expect(authApp({ authPath })).rejects.toMatchObject({
+      await expect(testApp({ authPath })).rejects.toMatchObject({
         code: 'ERR_CONFIG',
         message: expect.stringContaining('authPath: received')
       })
@@ -363,14 +364,14 @@ describe('the paths', () => {
   )
 
   it.each(['/logout', '/LogOut', '/logout/'])('are apart: %s is refused for login beside /logout', async (authPath) => {
-    await expect(authApp({ authPath })).rejects.toMatchObject({
+    await expect(testApp({ authPath })).rejects.toMatchObject({
       code: 'ERR_CONFIG',
       message: expect.stringContaining('paths: received /logout twice')
     })
   })
 
   it.each(['/AUTH', '/Auth/', '/auth/'])('serves %s as /auth, as Express does', async (path) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app)
       .post(path)
       .send(await signedLogin(app, wallet))
@@ -381,17 +382,17 @@ describe('the paths', () => {
     const host: Host = { before: (app) => app.enable('case sensitive routing') }
 
     it.each(['/Auth', '/AUTH', '/Auth/'])("leave POST %s to the host's own route", async (path) => {
-      const { app } = await authApp({}, withOwnRoute(host, path))
+      const { app } = await testApp({}, withOwnRoute(host, path))
       await request(app).post(path).send({}).expect(200, 'of the host')
     })
 
     it('leave GET /Request-Auth/:did to the host', async () => {
-      const { app } = await authApp({}, host)
+      const { app } = await testApp({}, host)
       await request(app).get(`/Request-Auth/${wallet.did}`).expect(404)
     })
 
     it('serve the configured spelling, with one slash at its end or none, and a DID in every case', async () => {
-      const { app } = await authApp({ requestAuthPath: '/Challenge' }, host)
+      const { app } = await testApp({ requestAuthPath: '/Challenge' }, host)
       for (const path of ['/Challenge', '/Challenge/']) {
         await request(app).post(path).send({ did: wallet.did }).expect(200)
       }
@@ -404,17 +405,17 @@ describe('the paths', () => {
     const host: Host = { before: (app) => app.enable('strict routing') }
 
     it('leave POST /auth/ to the host', async () => {
-      const { app } = await authApp({}, withOwnRoute(host, '/auth/'))
+      const { app } = await testApp({}, withOwnRoute(host, '/auth/'))
       await request(app).post('/auth/').send({}).expect(200, 'of the host')
     })
 
     it('leave GET /request-auth/:did/ to the host', async () => {
-      const { app } = await authApp({}, host)
+      const { app } = await testApp({}, host)
       await request(app).get(`/request-auth/${wallet.did}/`).expect(404)
     })
 
     it('serve what is configured, in every case', async () => {
-      const { app } = await authApp({ requestAuthPath: '/challenge/' }, host)
+      const { app } = await testApp({ requestAuthPath: '/challenge/' }, host)
       await request(app).post('/CHALLENGE/').send({ did: wallet.did }).expect(200)
       await request(app).post('/challenge').send({ did: wallet.did }).expect(404)
       await request(app).get(`/challenge/${wallet.did}`).expect(200)
@@ -423,17 +424,17 @@ describe('the paths', () => {
   })
 
   it.each(['/REQUEST-AUTH', '/request-auth/'])('serves POST %s as /request-auth', async (path) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app).post(path).send({ did: wallet.did }).expect(200)
   })
 
   it('serves GET /request-auth/:did/ with a slash at its end', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app).get(`/request-auth/${wallet.did}/`).expect(200)
   })
 
   it('takes the DID of a path percent-encoded as well', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const response = await request(app)
       .get(`/request-auth/${encodeURIComponent(wallet.did)}`)
       .expect(200)
@@ -441,7 +442,7 @@ describe('the paths', () => {
   })
 
   it('answers HEAD of a challenge with headers only, and leaves OPTIONS to the application', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const head = await request(app).head(`/request-auth/${wallet.did}`).expect(200)
     expect(head.headers).toMatchObject({ 'challenge-expires-in': '300', 'cache-control': 'no-store' })
     expect(head.text).toBeUndefined()
@@ -451,12 +452,12 @@ describe('the paths', () => {
   })
 
   it.each([['/auth/%'], ['/auth/%E0%A4%A']])('answers 404 to %s, which is no route', async (path) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app).post(path).expect(404)
   })
 
   it('accepts sdr answers at the configured sign up path', async () => {
-    const { app } = await authApp({ ...paths, requiredClaims: [{ claimType: 'email', claimValue: '' }] })
+    const { app } = await testApp({ ...paths, requiredClaims: [{ claimType: 'email', claimValue: '' }] })
     const response = await request(app).get(`/a/Request-Signup/${wallet.did}`).expect(200)
     expect(payloadOf((response.body as { sdr: string }).sdr)).toMatchObject({
       type: 'sdr',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
-import { authApp, type Host } from '../support/auth-app.js'
+import { type Host, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _next) => {
@@ -21,7 +21,7 @@ const failingWith = (error: unknown) =>
 
 describe('what a body parser of the host refuses', () => {
   it('on a path of ours is 400 in our words, when it does not parse', async () => {
-    const { app, log } = await authApp({}, hostWith(express.json()))
+    const { app, log } = await testApp({}, hostWith(express.json()))
     for (const path of [
       '/auth',
       '/signup',
@@ -38,7 +38,7 @@ describe('what a body parser of the host refuses', () => {
   })
 
   it('on a configured path of ours is 400 in our words, whatever a pattern would make of it', async () => {
-    const { app } = await authApp({ authPath: '/a.b-c_~/login', logoutPath: '/log.out/' }, hostWith(express.json()))
+    const { app } = await testApp({ authPath: '/a.b-c_~/login', logoutPath: '/log.out/' }, hostWith(express.json()))
     const post = (path: string) => request(app).post(path).type('application/json').send('{')
     await post('/a.b-c_~/login').expect(400, 'Malformed JSON')
     await post('/log.out').expect(400, 'Malformed JSON')
@@ -46,8 +46,8 @@ describe('what a body parser of the host refuses', () => {
     await post('/auth').expect(400, 'the host says')
   })
 
-  it('on a path of ours is RFC 9457 for whoever asks for it', async () => {
-    const { app } = await authApp({}, hostWith(express.json()))
+  it('on a path of ours is RFC 9457 for a client that asks for it', async () => {
+    const { app } = await testApp({}, hostWith(express.json()))
     const response = await request(app)
       .post('/auth')
       .set('Accept', 'application/problem+json')
@@ -57,7 +57,7 @@ describe('what a body parser of the host refuses', () => {
   })
 
   it('on a path of ours is 413 in our words, when it is larger than the host allows', async () => {
-    const { app } = await authApp({}, hostWith(express.json({ limit: 100 })))
+    const { app } = await testApp({}, hostWith(express.json({ limit: 100 })))
     const response = await request(app)
       .post('/signup')
       .send({ did: 'a'.repeat(100) })
@@ -65,10 +65,10 @@ describe('what a body parser of the host refuses', () => {
   })
 
   it.each([
-    ['an encoding that nobody knows', { 'Content-Encoding': 'nonsense' }],
-    ['a charset that nobody knows', { 'Content-Type': 'application/json; charset=nonsense' }]
+    ['an unknown encoding', { 'Content-Encoding': 'garbage' }],
+    ['an unknown charset', { 'Content-Type': 'application/json; charset=garbage' }]
   ])('on a path of ours is 400 for %s', async (_name, headers) => {
-    const { app } = await authApp({}, hostWith(express.json()))
+    const { app } = await testApp({}, hostWith(express.json()))
     const response = await request(app).post('/auth').type('application/json').set(headers).send('{}')
     expect([response.status, response.text]).toEqual([400, 'Malformed JSON'])
   })
@@ -77,7 +77,7 @@ describe('what a body parser of the host refuses', () => {
     const verify = (): never => {
       throw new Error('not signed')
     }
-    const { app } = await authApp({}, hostWith(express.json({ verify })))
+    const { app } = await testApp({}, hostWith(express.json({ verify })))
     const response = await request(app)
       .post('/auth')
       .send({ did: walletOf(1).did })
@@ -93,13 +93,13 @@ describe('what a body parser of the host refuses', () => {
     ['entity.verify.failed', 400],
     ['entity.too.large', 413]
   ])('on a path of ours by the type %s is %d', async (type, status) => {
-    const { app } = await authApp({}, failingWith(Object.assign(new Error('of a parser'), { type })))
+    const { app } = await testApp({}, failingWith(Object.assign(new Error('of a parser'), { type })))
     expect((await request(app).post('/auth')).status).toBe(status)
     expect((await request(app).get(`/request-auth/${walletOf(1).did}`)).status).toBe(status)
   })
 
   it.each(['/', '/authx', '/request-auth/a/b'])("on a path of the host is the host's to answer: %s", async (path) => {
-    const { app } = await authApp({}, hostWith(express.json()))
+    const { app } = await testApp({}, hostWith(express.json()))
     await request(app).post(path).type('application/json').send('{').expect(400, 'the host says')
   })
 
@@ -109,7 +109,7 @@ describe('what a body parser of the host refuses', () => {
     ['no object', 'x'],
     ['a type of an array', { type: ['entity.parse.failed'] }]
   ])("and any other error is the host's to answer: %s", async (_name, error) => {
-    const { app } = await authApp({}, failingWith(error))
+    const { app } = await testApp({}, failingWith(error))
     await request(app).post('/auth').expect(500, 'the host says')
   })
 })

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import type { Server } from 'node:http'
 import request from 'supertest'
-import { authApp, logIn, signedLogin, type TestApp, type TestTokens } from '../support/auth-app.js'
+import { logIn, signedLogin, type TestTokens } from '../support/app-client.js'
+import { testApp, type TestApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -18,9 +19,9 @@ async function serving(test: TestApp, use: (server: Server) => Promise<void>): P
 
 describe('requests at the same time', () => {
   it('with one refresh token have exactly one winner, whose tokens work', async () => {
-    const test = await authApp()
+    const test = await testApp()
     await serving(test, async (server) => {
-      for (let round = 0; round < 5; round += 1) {
+      for (let round = 0; round < 2; round += 1) {
         const { refreshToken } = await logIn(test.app, wallet)
         const answers = await Promise.all(
           Array.from({ length: 50 }, async () => request(server).post('/refresh-token').send({ refreshToken }))
@@ -38,9 +39,9 @@ describe('requests at the same time', () => {
   })
 
   it('to refresh and to log out leave no token that refreshes after the logout was answered', async () => {
-    const test = await authApp()
+    const test = await testApp()
     await serving(test, async (server) => {
-      for (let round = 0; round < 50; round += 1) {
+      for (let round = 0; round < 20; round += 1) {
         const { accessToken, refreshToken } = await logIn(test.app, wallet)
         const refresh = async (token: string) => request(server).post('/refresh-token').send({ refreshToken: token })
         const logOut = async () => request(server).post('/logout').set('Authorization', `DIDAuth ${accessToken}`)
@@ -53,7 +54,7 @@ describe('requests at the same time', () => {
   })
 
   it('with one sign up signature open one session, at sign up and login together', async () => {
-    const test = await authApp()
+    const test = await testApp()
     await serving(test, async (server) => {
       const login = await signedLogin(test.app, wallet)
       const answers = await Promise.all(

@@ -4,7 +4,8 @@ import { connect, type AddressInfo, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import type { Express } from 'express'
 import request from 'supertest'
-import { authApp, logIn, signedLogin } from '../support/auth-app.js'
+import { logIn, signedLogin } from '../support/app-client.js'
+import { testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -57,7 +58,7 @@ describe('a body', () => {
     'application/vnd.api+json',
     'application/problem+json; charset=utf-8'
   ])('of type %s is read', async (type) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     expect(await post(app, { 'Content-Type': type }, GOOD)).toEqual(OK)
   })
 
@@ -75,12 +76,12 @@ describe('a body', () => {
     ';',
     'application/ json'
   ])('of type %s counts as empty', async (type) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     expect(await post(app, { 'Content-Type': type }, GOOD)).toEqual(NO_DID)
   })
 
   it('without a type counts as empty', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     expect(await post(app, {}, GOOD)).toEqual(NO_DID)
   })
 
@@ -99,7 +100,7 @@ describe('a body', () => {
     ['a DID under another name', JSON.stringify({ DID, 'did ': DID })],
     ['a number beyond all bounds', '{"did":1e999}']
   ])('that is %s holds no DID: 401', async (_name, body) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     expect(await post(app, JSON_TYPE, body)).toEqual(NO_DID)
     expect(({} as { did?: unknown }).did).toBeUndefined()
   })
@@ -111,7 +112,7 @@ describe('a body', () => {
     ['escapes', `{"\\u0064id":"${DID}"}`],
     ['strange names beside', `{"__proto__":1,"constructor":2,"toString":3,"did":"${DID}"}`]
   ])('with %s is read', async (_name, body) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     expect(await post(app, JSON_TYPE, body)).toEqual(OK)
   })
 
@@ -132,25 +133,25 @@ describe('a body', () => {
     ['UTF-16', Buffer.from(GOOD, 'utf16le')],
     ['bytes of zero', Buffer.alloc(10)]
   ])('that is %s is 400', async (_name, body) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     expect(await post(app, JSON_TYPE, body)).toEqual(MALFORMED)
   })
 
   it('that is compressed is 400: nothing here inflates what a stranger sends', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const body = gzipSync(GOOD)
     expect(await post(app, { ...JSON_TYPE, 'Content-Encoding': 'gzip' }, body)).toEqual(MALFORMED)
   })
 
   it('may come in many chunks, cut within a character', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const bytes = Buffer.from(JSON.stringify({ name: '€', did: DID }))
     const chunks = Array.from(bytes, (byte) => Buffer.from([byte]))
     expect(await post(app, JSON_TYPE, ...chunks)).toEqual(OK)
   })
 
   it('may have 16 KiB, and is 413 with one byte more', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const body = (bytes: number) => GOOD + ' '.repeat(bytes - GOOD.length)
     expect(await post(app, { ...JSON_TYPE, 'Content-Length': '16384' }, body(16384))).toEqual(OK)
     expect(await post(app, { ...JSON_TYPE, 'Content-Length': '16385' }, body(16385))).toEqual(TOO_LARGE)
@@ -158,7 +159,7 @@ describe('a body', () => {
 
   // A chunk after the answer once set a header again, where nobody catches what it threw: the process ended.
   it('is 413 in chunks as well, however many come after the answer', async () => {
-    const { app, log } = await authApp()
+    const { app, log } = await testApp()
     const chunks = Array<string>(200).fill('x'.repeat(8192))
     expect(await post(app, JSON_TYPE, ...chunks)).toEqual(TOO_LARGE)
     expect(log).toEqual([])
@@ -166,7 +167,7 @@ describe('a body', () => {
   })
 
   it('that the host has paused, to look something up first, is read', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         before: (host) =>
@@ -180,7 +181,7 @@ describe('a body', () => {
   })
 
   it('that is 413 leaves the connection good for the next request', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await serving(app, async (server) => {
       const agent = request.agent(server)
       await agent
@@ -201,7 +202,7 @@ describe('a client that goes away', () => {
     ['before its body', `${head}Content-Length: 100\r\n\r\n`],
     ['after a body that is too large', `${head}Transfer-Encoding: chunked\r\n\r\nffff\r\n${'x'.repeat(0x8000)}`]
   ])('%s leaves no trace in the log, and the service alive', async (_name, text) => {
-    const { app, log } = await authApp()
+    const { app, log } = await testApp()
     await serving(app, async (server) => {
       const arrived = new Promise<void>((resolve) => {
         server.on('connection', (socket: Socket) => socket.on('close', resolve))
@@ -221,7 +222,7 @@ describe('a client that goes away', () => {
     let asked: () => void = () => undefined
     let answer: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
-    const { app, log } = await authApp({
+    const { app, log } = await testApp({
       authenticationBusinessLogic: () => {
         asked()
         return new Promise<void>((resolve) => (answer = resolve))

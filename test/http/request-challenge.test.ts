@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import sha3 from 'js-sha3'
 import request from 'supertest'
-import { authApp, challengeSecret, logIn, loginChallenge, signUpChallenge, START_SECONDS } from '../support/auth-app.js'
+import { logIn, loginChallenge, signUpChallenge } from '../support/app-client.js'
+import { challengeSecret, START_SECONDS, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -13,7 +14,7 @@ function formula(did: string, ...rest: (string | number)[]): string {
 
 describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) => {
   it('answer keccak256 of DID, secret and window, 64 hexadecimal characters, and nothing else', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const expected = { challenge: formula(wallet.did, START_SECONDS / 300) }
     const posted = await request(app).post(path).send({ did: wallet.did }).expect(200)
     const got = await request(app).get(`${path}/${wallet.did}`).expect(200)
@@ -27,7 +28,7 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
   })
 
   it('answer the same value in the last second of a window, and another in the next', async () => {
-    const { app, clock } = await authApp()
+    const { app, clock } = await testApp()
     const ask = async () => request(app).get(`${path}/${wallet.did}`).expect(200)
     const first = await ask()
     clock.seconds = START_SECONDS + 299
@@ -41,7 +42,7 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
   })
 
   it('answer each spelling of a DID its own challenge', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const spelling = `did:ethr:rsk:${wallet.address}`
     const response = await request(app).post(path).send({ did: spelling }).expect(200)
     expect(response.body).toEqual({ challenge: formula(spelling, START_SECONDS / 300) })
@@ -53,7 +54,7 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
     'did:example:a:b:c',
     `did:example:${'a'.repeat(116)}`
   ])('answer a challenge for %s', async (did) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app).post(path).send({ did }).expect(200)
     await request(app).get(`${path}/${did}`).expect(200)
   })
@@ -66,7 +67,7 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
     ['a DID URL', 'did:example:a#key'],
     ['a letter beyond ASCII', 'did:example:ä']
   ])('answer 401 to %s', async (_name, did) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app).post(path).send({ did }).expect(401, 'Invalid DID')
     await request(app)
       .get(`${path}/${encodeURIComponent(did)}`)
@@ -76,13 +77,13 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
   it.each([[undefined], [null], [7], [true], [['did:web:a']], [{ did: 'did:web:a' }], ['']])(
     'answer 401 to { did: %j }',
     async (did) => {
-      const { app } = await authApp()
+      const { app } = await testApp()
       await request(app).post(path).send({ did }).expect(401, 'Invalid DID')
     }
   )
 
   it('answer 401 to a DID that is badly percent-encoded', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     for (const did of ['%', '%E0%A4%A', 'did:web:%ff', '%00']) {
       const response = await request(app).get(`${path}/${did}`).expect(401, 'Invalid DID')
       expect(response.headers['www-authenticate']).toBe('DIDAuth realm="https://service.example"')
@@ -90,14 +91,14 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
   })
 
   it('take no DID from a query', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await request(app).post(`${path}?did=${wallet.did}`).send({}).expect(401, 'Invalid DID')
   })
 })
 
 describe('the number of a challenge', () => {
   it('is raised by a login, for login and sign up alike', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await logIn(app, wallet)
     const second = formula(wallet.did, START_SECONDS / 300, 1)
     expect(await loginChallenge(app, wallet.did)).toBe(second)
@@ -105,27 +106,27 @@ describe('the number of a challenge', () => {
   })
 
   it("is raised for all spellings of the user's DID", async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     await logIn(app, wallet)
     const spelling = `did:ethr:rsk:${wallet.address}`
     expect(await loginChallenge(app, spelling)).toBe(formula(spelling, START_SECONDS / 300, 1))
   })
 
-  it('begins anew with the next window', async () => {
-    const { app, clock } = await authApp()
+  it('begins again with the next window', async () => {
+    const { app, clock } = await testApp()
     await logIn(app, wallet)
     clock.seconds = START_SECONDS + 300
     expect(await loginChallenge(app, wallet.did)).toBe(formula(wallet.did, START_SECONDS / 300 + 1))
   })
 
   it("stays 0 with replayProtection: 'window'", async () => {
-    const { app } = await authApp({ replayProtection: 'window' })
+    const { app } = await testApp({ replayProtection: 'window' })
     await logIn(app, wallet)
     expect(await loginChallenge(app, wallet.did)).toBe(formula(wallet.did, START_SECONDS / 300))
   })
 
   it('follows challengeExpirationTimeInSeconds', async () => {
-    const { app, clock } = await authApp({ challengeExpirationTimeInSeconds: 60 })
+    const { app, clock } = await testApp({ challengeExpirationTimeInSeconds: 60 })
     clock.seconds = START_SECONDS + 61
     const response = await request(app).get(`/request-auth/${wallet.did}`).expect(200)
     expect(response.body).toEqual({ challenge: formula(wallet.did, 30_000_001) })
@@ -142,7 +143,7 @@ describe('the sdr', () => {
   it.each(['post', 'get'] as const)(
     'comes with the sign up challenge by %s, and not with that of login',
     async (how) => {
-      const { app } = await authApp(required)
+      const { app } = await testApp(required)
       const ask = (path: string) =>
         how === 'post' ? request(app).post(path).send({ did: wallet.did }) : request(app).get(`${path}/${wallet.did}`)
       expect(Object.keys((await ask('/request-auth').expect(200)).body)).toEqual(['challenge'])
@@ -163,7 +164,7 @@ describe('the sdr', () => {
   )
 
   it('is no access token', async () => {
-    const { app } = await authApp(required)
+    const { app } = await testApp(required)
     const { body } = await request(app).get(`/request-signup/${wallet.did}`).expect(200)
     await request(app)
       .get('/me')

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
-import { authApp, logIn, serviceUrl, serviceWallet, START_SECONDS } from '../support/auth-app.js'
+import { logIn } from '../support/app-client.js'
+import { serviceUrl, serviceWallet, START_SECONDS, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -10,7 +11,7 @@ const me = (app: Parameters<typeof request>[0], authorization: string) =>
 
 describe('requireDid', () => {
   it('sets req.user to the DID and req.auth to session and claims', async () => {
-    const { app, requireDid } = await authApp()
+    const { app, requireDid } = await testApp()
     const { accessToken } = await logIn(app, wallet)
     const [session] = await requireDid.sessions.list(wallet.did)
     const response = await me(app, `DIDAuth ${accessToken}`).expect(200)
@@ -18,6 +19,8 @@ describe('requireDid', () => {
       user: { did: wallet.did },
       auth: {
         sessionId: session!.sessionId,
+        canonicalDid: wallet.did,
+        address: wallet.address.toLowerCase(),
         claims: {
           iss: serviceWallet.did,
           aud: serviceUrl,
@@ -33,8 +36,18 @@ describe('requireDid', () => {
     })
   })
 
+  it('gives the DID as received, and beside it the two forms that can be compared', async () => {
+    const { app } = await testApp()
+    const spelled = `did:ethr:RSK:${wallet.address}`
+    const { accessToken } = await logIn(app, wallet, spelled)
+    expect((await me(app, `DIDAuth ${accessToken}`).expect(200)).body).toMatchObject({
+      user: { did: spelled },
+      auth: { canonicalDid: wallet.did, address: wallet.address.toLowerCase() }
+    })
+  })
+
   it('takes the place of a req.user that other middleware has set', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         before: (host) =>
@@ -51,7 +64,7 @@ describe('requireDid', () => {
   })
 
   it('guards a whole router, and routes of every method', async () => {
-    const { app } = await authApp(
+    const { app } = await testApp(
       {},
       {
         after: (host, requireDid) => {
@@ -71,7 +84,7 @@ describe('requireDid', () => {
   })
 
   it.each(['DIDAuth', 'didauth', 'DIDAUTH', 'DidAuth'])('accepts the scheme spelled %s', async (scheme) => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const { accessToken } = await logIn(app, wallet)
     await me(app, `${scheme} ${accessToken}`).expect(200)
     await me(app, `${scheme}   ${accessToken}`).expect(200)
@@ -80,14 +93,14 @@ describe('requireDid', () => {
   it.each(['Bearer T', 'Basic T', 'T', 'DIDAuthT', 'DIDAuth', 'DIDAuth T T', 'DIDAuth "T"', 'DIDAuth,T', 'DIDAuth T,'])(
     'answers 401 to Authorization: %s',
     async (form) => {
-      const { app } = await authApp()
+      const { app } = await testApp()
       const { accessToken } = await logIn(app, wallet)
       await me(app, form.replaceAll('T', accessToken)).expect(401, 'Invalid access token')
     }
   )
 
   it('answers 401 without a token, and 401 to a cookie where cookies are off', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const { accessToken } = await logIn(app, wallet)
     const response = await request(app).get('/me').expect(401, 'Missing access token')
     expect(response.headers['www-authenticate']).toBe('DIDAuth realm="https://service.example"')
@@ -96,7 +109,7 @@ describe('requireDid', () => {
   })
 
   it('accepts a token until the second before exp, and answers `Expired access token` from then on', async () => {
-    const { app, clock } = await authApp()
+    const { app, clock } = await testApp()
     const { accessToken } = await logIn(app, wallet)
     clock.seconds = START_SECONDS + 599
     await me(app, `DIDAuth ${accessToken}`).expect(200)
@@ -106,14 +119,14 @@ describe('requireDid', () => {
   })
 
   it('follows accessTokenExpirationTimeInSeconds', async () => {
-    const { app, clock } = await authApp({ accessTokenExpirationTimeInSeconds: 30 })
+    const { app, clock } = await testApp({ accessTokenExpirationTimeInSeconds: 30 })
     const { accessToken } = await logIn(app, wallet)
     clock.seconds = START_SECONDS + 30
     await me(app, `DIDAuth ${accessToken}`).expect(401, 'Expired access token')
   })
 
   it('accepts a token on another instance, which has never seen it, and after logout', async () => {
-    const [first, second] = [await authApp(), await authApp()]
+    const [first, second] = [await testApp(), await testApp()]
     const { accessToken } = await logIn(first.app, wallet)
     await request(first.app).post('/logout').set('Authorization', `DIDAuth ${accessToken}`).expect(200, '')
     await me(first.app, `DIDAuth ${accessToken}`).expect(200)
@@ -138,7 +151,7 @@ describe('requireDid', () => {
       )
 
     it('accepts it without use, sid and jti; logout then ends nothing', async () => {
-      const { app, requireDid } = await authApp()
+      const { app, requireDid } = await testApp()
       await logIn(app, wallet)
       const token = await sign({})
       const { body } = await me(app, `DIDAuth ${token}`).expect(200)
@@ -160,19 +173,19 @@ describe('requireDid', () => {
       ['whose exp is a text', { exp: String(START_SECONDS + 60) }],
       ['not good for another 6 s', { nbf: START_SECONDS + 6 }]
     ])('answers 401 to one %s', async (_name, payload) => {
-      const { app } = await authApp()
+      const { app } = await testApp()
       await me(app, `DIDAuth ${await sign(payload)}`).expect(401, 'Invalid access token')
     })
 
     it('answers 401 to one of another key or algorithm', async () => {
-      const { app } = await authApp()
+      const { app } = await testApp()
       await me(app, `DIDAuth ${await sign({}, { key: walletOf(2).privateKey })}`).expect(401, 'Invalid access token')
       await me(app, `DIDAuth ${await sign({}, { alg: 'ES256K-R' })}`).expect(401, 'Invalid access token')
     })
   })
 
   it('adds the claims of business logic to the token, but lets it override nothing', async () => {
-    const { app } = await authApp({
+    const { app } = await testApp({
       authenticationBusinessLogic: () => ({ tokenClaims: { role: 'admin', sub: 'did:web:forged', exp: 1 } })
     })
     const { accessToken, refreshToken } = await logIn(app, wallet)

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { authApp, logIn, START_SECONDS, type TestTokens } from '../support/auth-app.js'
+import { memoryStore } from 'express-did-auth'
+import { logIn, type TestTokens } from '../support/app-client.js'
+import { START_SECONDS, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -16,7 +18,7 @@ const logOut = (app: App, accessToken: string) =>
 
 describe('POST /refresh-token', () => {
   it('answers a new access token with a new expiry and a new refresh token', async () => {
-    const { app, clock } = await authApp()
+    const { app, clock } = await testApp()
     const first = await logIn(app, wallet)
     clock.seconds = START_SECONDS + 600
     const response = await refresh(app, first.refreshToken).expect(200)
@@ -29,7 +31,7 @@ describe('POST /refresh-token', () => {
   })
 
   it('answers 401 to a token used before, and leaves the newer one good within 10 s', async () => {
-    const { app, clock } = await authApp()
+    const { app, clock } = await testApp()
     const first = await logIn(app, wallet)
     const second = await refreshed(app, first.refreshToken)
     clock.seconds = START_SECONDS + 10
@@ -38,7 +40,7 @@ describe('POST /refresh-token', () => {
   })
 
   it('revokes the session, and no other, when a token used before comes back after 11 s', async () => {
-    const { app, clock, requireDid, log } = await authApp()
+    const { app, clock, requireDid, log } = await testApp()
     const first = await logIn(app, wallet)
     const other = await logIn(app, wallet)
     const second = await refreshed(app, first.refreshToken)
@@ -51,7 +53,7 @@ describe('POST /refresh-token', () => {
   })
 
   it('follows refreshReuseGraceSeconds, also 0', async () => {
-    const { app, clock } = await authApp({ refreshReuseGraceSeconds: 0 })
+    const { app, clock } = await testApp({ refreshReuseGraceSeconds: 0 })
     const { refreshToken } = await logIn(app, wallet)
     await refreshed(app, refreshToken)
     await refresh(app, refreshToken).expect(401, 'Invalid refresh token')
@@ -60,7 +62,7 @@ describe('POST /refresh-token', () => {
   })
 
   it('remembers the last 16 tokens of a session', async () => {
-    const { app, clock } = await authApp()
+    const { app, clock } = await testApp()
     const tokens = [(await logIn(app, wallet)).refreshToken]
     for (let use = 0; use < 17; use += 1) tokens.push((await refreshed(app, tokens.at(-1)!)).refreshToken)
     clock.seconds = START_SECONDS + 60
@@ -68,8 +70,8 @@ describe('POST /refresh-token', () => {
     await refresh(app, tokens[1]).expect(401, 'Refresh token used twice: session revoked')
   })
 
-  it('accepts a token until the second before its 168 hours are over; each refresh begins anew', async () => {
-    const { app, clock } = await authApp()
+  it('accepts a token until the second before its 168 hours are over; each refresh restarts them', async () => {
+    const { app, clock } = await testApp()
     const first = await logIn(app, wallet)
     clock.seconds = START_SECONDS + WEEK_SECONDS - 1
     const second = await refreshed(app, first.refreshToken)
@@ -80,7 +82,7 @@ describe('POST /refresh-token', () => {
   })
 
   it('follows userSessionDurationInHours, also a fraction', async () => {
-    const { app, clock } = await authApp({ userSessionDurationInHours: 0.5 })
+    const { app, clock } = await testApp({ userSessionDurationInHours: 0.5 })
     const { refreshToken } = await logIn(app, wallet)
     clock.seconds = START_SECONDS + 1800
     await refresh(app, refreshToken).expect(401, 'Invalid refresh token')
@@ -89,30 +91,30 @@ describe('POST /refresh-token', () => {
   it.each([[undefined], [null], [7], [''], ['a'.repeat(43)], ['a'.repeat(44)], [['a'.repeat(43)]], [{}]])(
     'answers 401 to { refreshToken: %j }',
     async (refreshToken) => {
-      const { app } = await authApp()
+      const { app } = await testApp()
       await refresh(app, refreshToken).expect(401, 'Invalid refresh token')
     }
   )
 
   it('answers 401 to an access token, and to a refresh token of another service', async () => {
-    const [first, second] = [await authApp(), await authApp({ serviceUrl: 'https://second.example' })]
+    const [first, second] = [await testApp(), await testApp({ serviceUrl: 'https://second.example' })]
     const { accessToken, refreshToken } = await logIn(first.app, wallet)
     await refresh(first.app, accessToken).expect(401, 'Invalid refresh token')
     await refresh(second.app, refreshToken).expect(401, 'Invalid refresh token')
   })
 
   it('needs no access token, not even a good one', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const { refreshToken } = await logIn(app, wallet)
-    await refresh(app, refreshToken).set('Authorization', 'Bearer nonsense').expect(200)
+    await refresh(app, refreshToken).set('Authorization', 'Bearer garbage').expect(200)
   })
 
   it('keeps the old token good when the signer fails, so that a retry works', async () => {
     const { es256kSigner } = await import('express-did-auth')
-    const { serviceWallet } = await import('../support/auth-app.js')
+    const { serviceWallet } = await import('../support/test-app.js')
     const sign = es256kSigner(serviceWallet.privateKey)
     let isDown = false
-    const { app } = await authApp({
+    const { app } = await testApp({
       serviceSigner: async (data) => {
         if (isDown) throw new Error('the key server is away')
         return sign(data)
@@ -129,7 +131,7 @@ describe('POST /refresh-token', () => {
 
 describe('POST /logout', () => {
   it('answers 200 without content, and twice', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const { accessToken, refreshToken } = await logIn(app, wallet)
     for (const _time of ['first', 'second']) {
       const response = await logOut(app, accessToken).expect(200, '')
@@ -140,7 +142,7 @@ describe('POST /logout', () => {
   })
 
   it('ends the session of the token only', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const [phone, laptop] = [await logIn(app, wallet), await logIn(app, wallet)]
     await logOut(app, phone.accessToken).expect(200)
     await refresh(app, phone.refreshToken).expect(401)
@@ -148,7 +150,7 @@ describe('POST /logout', () => {
   })
 
   it('ends a session by the access token that it began with, also after a refresh', async () => {
-    const { app } = await authApp()
+    const { app } = await testApp()
     const first = await logIn(app, wallet)
     const second = await refreshed(app, first.refreshToken)
     await logOut(app, first.accessToken).expect(200)
@@ -156,7 +158,7 @@ describe('POST /logout', () => {
   })
 
   it('answers 401 without a token, and to an expired one', async () => {
-    const { app, clock } = await authApp()
+    const { app, clock } = await testApp()
     const { accessToken } = await logIn(app, wallet)
     await request(app).post('/logout').expect(401, 'Missing access token')
     clock.seconds = START_SECONDS + 600
@@ -164,7 +166,7 @@ describe('POST /logout', () => {
   })
 
   it('costs nothing of the quota, as refresh does not', async () => {
-    const { app } = await authApp({ maxRequestsPerTimeSlot: 1 })
+    const { app } = await testApp({ maxRequestsPerTimeSlot: 1 })
     const first = await logIn(app, wallet)
     const { accessToken } = await refreshed(app, first.refreshToken)
     await logOut(app, accessToken).expect(200)
@@ -175,7 +177,7 @@ describe('POST /logout', () => {
 
 describe('the sessions of a user', () => {
   it('are at most 50: the 51st login drops the oldest', async () => {
-    const { app, requireDid } = await authApp()
+    const { app, requireDid } = await testApp()
     const first = await logIn(app, wallet)
     const second = await logIn(app, wallet)
     for (let login = 3; login <= 50; login += 1) await logIn(app, wallet)
@@ -188,7 +190,7 @@ describe('the sessions of a user', () => {
   })
 
   it('are listed, the newest first, without anything secret', async () => {
-    const { app, clock, requireDid } = await authApp()
+    const { app, clock, requireDid } = await testApp()
     await logIn(app, wallet)
     clock.seconds = START_SECONDS + 1
     await logIn(app, wallet)
@@ -207,8 +209,20 @@ describe('the sessions of a user', () => {
     expect(await requireDid.sessions.list(walletOf(2).did)).toEqual([])
   })
 
+  // Cause: the list of the application ignored an absolute end that was configured after the login.
+  it('are listed up to an absolute end that was configured after the login', async () => {
+    const store = memoryStore()
+    const before = await testApp({ store })
+    await logIn(before.app, wallet)
+    const { clock, requireDid } = await testApp({ store, absoluteSessionDurationInHours: 1 })
+    clock.seconds = START_SECONDS + 3_599
+    expect(await requireDid.sessions.list(wallet.did)).toMatchObject([{ expiresAtSeconds: START_SECONDS + 3_600 }])
+    clock.seconds = START_SECONDS + 3_600
+    expect(await requireDid.sessions.list(wallet.did)).toEqual([])
+  })
+
   it('are revoked one by one: true when it was active', async () => {
-    const { app, requireDid } = await authApp()
+    const { app, requireDid } = await testApp()
     const [phone, laptop] = [await logIn(app, wallet), await logIn(app, wallet)]
     const [newest] = await requireDid.sessions.list(wallet.did)
     expect(await requireDid.sessions.revoke(newest!.sessionId)).toBe(true)
@@ -220,7 +234,7 @@ describe('the sessions of a user', () => {
   })
 
   it("are revoked all at once, and nobody else's", async () => {
-    const { app, requireDid } = await authApp()
+    const { app, requireDid } = await testApp()
     const mine = [await logIn(app, wallet), await logIn(app, wallet)]
     const other = await logIn(app, walletOf(2))
     expect(await requireDid.sessions.revokeAll(`did:ethr:rsk:${wallet.address}`)).toBe(2)

@@ -296,6 +296,41 @@ describe('verifyAccessToken', () => {
   })
 })
 
+// A token that was made by a clock that ran an hour ahead, or before ours was set back by an hour, would outlive its life.
+describe('maxLifetimeSeconds', () => {
+  const maxLifetimeSeconds = 600
+  const verifyBounded = (token: string): AccessTokenClaims =>
+    verifyAccessToken(curve, token, { ...expected, maxLifetimeSeconds })
+
+  it('lets a token live for that long and 5 s more, and says of 6 s more that it is expired', () => {
+    expect(verifyBounded(tokenOf({ exp: NOW + 605 })).exp).toBe(NOW + 605)
+    expect(() => verifyBounded(tokenOf({ exp: NOW + 606 }))).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+  })
+
+  it('absent lets it live as long as it says', () => {
+    expect(verify(tokenOf({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000)
+  })
+
+  it('says of a token of before the clock was set back that it is expired, so that its client asks for another', () => {
+    const claims = verify(tokenOf({}))
+    const setBack = NOW - 3_600
+    expect(() => {
+      assertInForce(claims, setBack, maxLifetimeSeconds)
+    }).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+    expect(() => {
+      assertInForce(claims, NOW - 5, maxLifetimeSeconds)
+    }).not.toThrow()
+    expect(() => {
+      assertInForce(claims, setBack)
+    }).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('says of a forged token never that it is expired', () => {
+    const forged = tokenOf({ exp: NOW + 3_600 }, HEADER, es256k(walletOf(2).privateKey))
+    expect(() => verifyBounded(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+  })
+})
+
 describe('assertInForce', () => {
   const claims = { ...(CLAIMS as unknown as AccessTokenClaims) }
 

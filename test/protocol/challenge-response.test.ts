@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { verifyChallengeResponse, type ChallengeResponse } from '../../src/protocol/challenge-response.js'
+import { DidAuthError } from '../../src/errors.js'
+import type { ChallengeInput } from '../../src/protocol/challenge.js'
+import { explainRefusal, findSignedMessage, type ChallengeResponse } from '../../src/protocol/challenge-response.js'
 import type { Curve } from '../../src/protocol/curve.js'
 import { parseSignature } from '../../src/protocol/personal-sign.js'
 import { refusal } from '../support/refusal.js'
@@ -45,26 +47,37 @@ function spyCurve(): Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'> & { r
 
 const twoForms = (challenge: string): string[] => [`a ${challenge}`, `b ${challenge}`]
 
-describe('verifyChallengeResponse', () => {
+/** The message that was signed, or the refusal: both steps, as the flows take them. */
+function verifyResponse(
+  curve: Curve | ReturnType<typeof spyCurve>,
+  response: ChallengeResponse,
+  input: ChallengeInput
+): string {
+  const { message } = findSignedMessage(curve, response, input)
+  if (message === undefined) throw new DidAuthError(explainRefusal(curve, response, input))
+  return message
+}
+
+describe('findSignedMessage and explainRefusal', () => {
   it('answers the message that was signed, with one recovery when it is the likeliest', () => {
     const spy = spyCurve()
-    expect(verifyChallengeResponse(spy, responseOver(`a ${CURRENT}`, twoForms), expected)).toBe(`a ${CURRENT}`)
+    expect(verifyResponse(spy, responseOver(`a ${CURRENT}`, twoForms), expected)).toBe(`a ${CURRENT}`)
     expect(spy.recoveries).toBe(1)
   })
 
   it('answers the message that was signed when it is another of the accepted ones', () => {
-    expect(verifyChallengeResponse(curve, responseOver(`b ${CURRENT}`, twoForms), expected)).toBe(`b ${CURRENT}`)
+    expect(verifyResponse(curve, responseOver(`b ${CURRENT}`, twoForms), expected)).toBe(`b ${CURRENT}`)
   })
 
   it('refuses the signature of another wallet', () => {
     const response = { ...responseOver(`a ${CURRENT}`, twoForms), address: walletOf(2).address.toLowerCase() }
-    expect(() => verifyChallengeResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
+    expect(() => verifyResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
   })
 
   it('refuses a signature that no key can have made', () => {
     const response = responseOver(`a ${CURRENT}`, twoForms)
     const unrecoverable = { ...curve, recover: () => undefined }
-    expect(() => verifyChallengeResponse(unrecoverable, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
+    expect(() => verifyResponse(unrecoverable, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
   })
 
   it.each([
@@ -75,27 +88,31 @@ describe('verifyChallengeResponse', () => {
     ['a challenge of the next window: no reason', 1, 0, 0, 'ERR_CHALLENGE'],
     ['the first challenge after one use: used', 0, 0, 1, 'ERR_CHALLENGE_USED'],
     ['the third challenge after three uses: used', 0, 2, 3, 'ERR_CHALLENGE_USED'],
-    ['the second challenge after three uses: no reason', 0, 1, 3, 'ERR_CHALLENGE'],
+    ['the second challenge after three uses: used', 0, 1, 3, 'ERR_CHALLENGE_USED'],
+    // Two messages each: the current challenge, the ended window and ten used ones are 24 recoveries.
+    ['the tenth challenge before the current one: used', 0, 10, 20, 'ERR_CHALLENGE_USED'],
+    ['the eleventh challenge before the current one: no reason', 0, 9, 20, 'ERR_CHALLENGE'],
     ['a challenge that is still to come: no reason', 0, 1, 0, 'ERR_CHALLENGE']
   ] as const)('refuses %s', (_name, windowOffset, signedCount, useCount, code) => {
     const challenge = challengeOf(6_000_000 + windowOffset, signedCount)
     const response = responseOver(`a ${challenge}`, twoForms)
-    expect(() => verifyChallengeResponse(curve, response, { ...expected, useCount })).toThrow(refusal(code))
+    expect(() => verifyResponse(curve, response, { ...expected, useCount })).toThrow(refusal(code))
   })
 
   it('accepts the challenge of the use count expected, here 3', () => {
     const signed = `a ${challengeOf(6_000_000, 3)}`
-    expect(verifyChallengeResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)
+    expect(verifyResponse(curve, responseOver(signed, twoForms), { ...expected, useCount: 3 })).toBe(signed)
   })
 
   it.each([
     [0, 4],
     [1, 6],
-    [2, 6]
+    [2, 8],
+    [20, 24]
   ])('looks at two messages over each challenge in question: after %d uses %d recoveries', (useCount, recoveries) => {
     const spy = spyCurve()
     const response = responseOver('something else', twoForms)
-    expect(() => verifyChallengeResponse(spy, response, { ...expected, useCount })).toThrow(refusal('ERR_CHALLENGE'))
+    expect(() => verifyResponse(spy, response, { ...expected, useCount })).toThrow(refusal('ERR_CHALLENGE'))
     expect(spy.recoveries).toBe(recoveries)
   })
 
@@ -103,7 +120,7 @@ describe('verifyChallengeResponse', () => {
     const spy = spyCurve()
     const messagesOver = (challenge: string): string[] => Array.from({ length: 24 }, (_, i) => `${i} ${challenge}`)
     const response = responseOver('something else', messagesOver)
-    expect(() => verifyChallengeResponse(spy, response, { ...expected, useCount: 1 })).toThrow(refusal('ERR_CHALLENGE'))
+    expect(() => verifyResponse(spy, response, { ...expected, useCount: 1 })).toThrow(refusal('ERR_CHALLENGE'))
     expect(spy.recoveries).toBe(24)
   })
 
@@ -116,7 +133,7 @@ describe('verifyChallengeResponse', () => {
       const spy = spyCurve()
       let thrown: unknown
       try {
-        verifyChallengeResponse(spy, responseOver(signed, messagesOver), { ...expected, useCount: 1 })
+        verifyResponse(spy, responseOver(signed, messagesOver), { ...expected, useCount: 1 })
       } catch (error) {
         thrown = error
       }
@@ -130,7 +147,7 @@ describe('verifyChallengeResponse', () => {
 
   it('accepts the 24th message and not the 25th', () => {
     const messagesOver = (challenge: string): string[] => Array.from({ length: 25 }, (_, i) => `${i} ${challenge}`)
-    const verify = (signed: string) => verifyChallengeResponse(curve, responseOver(signed, messagesOver), expected)
+    const verify = (signed: string) => verifyResponse(curve, responseOver(signed, messagesOver), expected)
     expect(verify(`23 ${CURRENT}`)).toBe(`23 ${CURRENT}`)
     expect(() => verify(`24 ${CURRENT}`)).toThrow(refusal('ERR_CHALLENGE'))
   })

@@ -7,7 +7,7 @@ import {
   MAX_REPLACED_TOKENS,
   MAX_SESSIONS_PER_DID,
   type RefreshVerdict,
-  type Session
+  type StoredSession
 } from '../../src/protocol/session.js'
 
 const curve = await loadCurve()
@@ -25,62 +25,90 @@ describe('the bounds of sessions', () => {
   })
 })
 
-const END = 1_000
+/** Replaces token `a` at 100 s and token `b` at 200 s; `c` is the current one, up to 1,000 s. */
+const session: Pick<StoredSession, 'state' | 'expiresAtSeconds' | 'refreshTokenHash' | 'replacedTokens'> = {
+  state: 'active',
+  expiresAtSeconds: 1_000,
+  refreshTokenHash: 'c',
+  replacedTokens: [
+    { hash: 'b', replacedAtSeconds: 200 },
+    { hash: 'a', replacedAtSeconds: 100 }
+  ]
+}
 const GRACE = 10
+const judge = (presentedHash: string, nextHash: string, nowSeconds: number, details: Partial<StoredSession> = {}) =>
+  judgeRefresh({ ...session, ...details }, { presentedHash, nextHash, nowSeconds, graceSeconds: GRACE })
 
 describe('judgeRefresh', () => {
-  it.each<[string, Session['state'], number | undefined, number, RefreshVerdict]>([
-    ['the current token, in the first second', 'active', undefined, 0, 'rotate'],
-    ['the current token, in its last second', 'active', undefined, END - 1, 'rotate'],
-    ['the current token, in the second of its expiry', 'active', undefined, END, 'ended'],
-    ['the current token of a session logged out', 'loggedOut', undefined, 5, 'ended'],
-    ['the current token of a session revoked', 'revoked', undefined, 5, 'ended'],
-    ['a token replaced in this second', 'active', 100, 100, 'replaced'],
-    ['a token replaced 10 s ago, with a grace of 10 s', 'active', 100, 110, 'replaced'],
-    ['a token replaced 11 s ago, with a grace of 10 s', 'active', 100, 111, 'reused'],
-    ['a token replaced in the future, by a clock that runs ahead', 'active', 100, 99, 'replaced'],
-    ['a replaced token of a session logged out', 'loggedOut', 100, 500, 'ended'],
-    ['a replaced token of a session revoked', 'revoked', 100, 500, 'ended'],
-    ['a replaced token of a session that is over', 'active', 100, END, 'ended']
-  ])('%s', (_name, state, replacedAtSeconds, nowSeconds, verdict) => {
-    expect(judgeRefresh({ state, replacedAtSeconds, expiresAtSeconds: END }, nowSeconds, GRACE)).toBe(verdict)
+  it.each<[string, presented: string, next: string, nowSeconds: number, RefreshVerdict]>([
+    ['the current token, in the second of its issue', 'c', 'new', 200, 'rotate'],
+    ['the current token, in the last second of the session', 'c', 'new', 999, 'rotate'],
+    ['the current token, in the second in which the session expires', 'c', 'new', 1_000, 'ended'],
+    ['the token before it with the next one as then, in the same second', 'b', 'c', 200, 'repeated'],
+    ['the token before it with the next one as then, when the grace is over', 'b', 'c', 211, 'repeated'],
+    ['the token before it with the next one as then, in the last second of the session', 'b', 'c', 999, 'repeated'],
+    ['the token before it with the next one as then, when the session expires', 'b', 'c', 1_000, 'ended'],
+    ['an older token with the next one as then, which was used, within the grace', 'a', 'b', 110, 'replaced'],
+    ['an older token with the next one as then, which was used, after the grace', 'a', 'b', 111, 'replaced'],
+    ['an older token with the next one as then, which was used, in the last second', 'a', 'b', 999, 'replaced'],
+    ['an older token with the next one as then, when the session expires', 'a', 'b', 1_000, 'ended'],
+    ['a token replaced in this second, with another next one', 'b', 'new', 200, 'replaced'],
+    ['a token replaced 10 s ago, with another next one', 'b', 'new', 210, 'replaced'],
+    ['a token replaced 11 s ago, with another next one', 'b', 'new', 211, 'reused'],
+    ['a token replaced 111 s ago, with another next one, while a later one has its grace', 'a', 'new', 205, 'reused'],
+    ['a token replaced in the future, by a clock that runs ahead', 'b', 'new', 199, 'replaced'],
+    ['a replaced token, with another next one, when the session expires', 'b', 'new', 1_000, 'ended'],
+    ['a token that it never had', 'x', 'new', 200, 'unknown'],
+    ['a token that it never had, with the current one as the next', 'x', 'c', 200, 'unknown'],
+    ['a token that it never had, with a replaced one as the next', 'x', 'a', 200, 'unknown'],
+    ['a token that it never had, when the session expires', 'x', 'new', 1_000, 'unknown']
+  ])('%s', (_name, presented, next, nowSeconds, verdict) => {
+    expect(judge(presented, next, nowSeconds)).toBe(verdict)
+  })
+
+  it.each(['loggedOut', 'revoked'] as const)('answers ended for each token of a session that is %s', (state) => {
+    const verdicts = ['a', 'b', 'c'].flatMap((presented) =>
+      ['b', 'c', 'new'].map((next) => judge(presented, next, 300, { state }))
+    )
+    expect(new Set(verdicts)).toEqual(new Set(['ended']))
+    expect(judge('x', 'new', 300, { state })).toBe('unknown')
   })
 
   it('knows no grace when it is 0: a token that comes back a second later is reused', () => {
-    const token = { state: 'active', replacedAtSeconds: 100, expiresAtSeconds: END } as const
-    expect(judgeRefresh(token, 100, 0)).toBe('replaced')
-    expect(judgeRefresh(token, 101, 0)).toBe('reused')
+    const rotation = { presentedHash: 'b', nextHash: 'new', graceSeconds: 0 }
+    expect(judgeRefresh(session, { ...rotation, nowSeconds: 200 })).toBe('replaced')
+    expect(judgeRefresh(session, { ...rotation, nowSeconds: 201 })).toBe('reused')
   })
 
-  it('rotates nothing but the current token of an active session in time, and revokes nothing but for a replaced one', () => {
-    const seconds = fc.integer({ min: 0, max: 200 })
+  it('knows a replaced token by the first 24 characters of its hash, and the current one by all', () => {
+    const replacedTokens = [{ hash: 'ungWv48Bz-pBQUDeXa4iI7AD', replacedAtSeconds: 200 }]
+    const hash = 'ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0'
+    expect(judge(hash, 'new', 205, { replacedTokens })).toBe('replaced')
+    expect(judge('ungWv48Bz-pBQUDeXa4iI7AEYaOWF3qctBD_YfIAFa0', 'new', 205, { replacedTokens })).toBe('unknown')
+    expect(judge(`${hash.slice(0, 42)}1`, 'new', 205, { refreshTokenHash: hash, replacedTokens: [] })).toBe('unknown')
+  })
+
+  it('rotates the current token alone, and revokes for no other than a replaced one after its grace', () => {
+    const tokens = ['a', 'b', 'c', 'x']
     fc.assert(
       fc.property(
-        fc.constantFrom<Session['state']>('active', 'loggedOut', 'revoked'),
-        fc.option(seconds, { nil: undefined }),
-        seconds,
-        seconds,
-        fc.integer({ min: 0, max: 20 }),
-        (state, replacedAtSeconds, expiresAtSeconds, nowSeconds, grace) => {
-          const verdict = judgeRefresh({ state, replacedAtSeconds, expiresAtSeconds }, nowSeconds, grace)
-          const isAlive = state === 'active' && nowSeconds < expiresAtSeconds
-          expect(verdict === 'ended').toBe(!isAlive)
-          if (verdict === 'rotate') expect(replacedAtSeconds).toBeUndefined()
-          if (verdict === 'reused') expect(nowSeconds).toBeGreaterThan(replacedAtSeconds! + grace)
-          if (verdict === 'replaced') expect(nowSeconds).toBeLessThanOrEqual(replacedAtSeconds! + grace)
+        fc.constantFrom<StoredSession['state']>('active', 'loggedOut', 'revoked'),
+        fc.constantFrom(...tokens),
+        fc.constantFrom(...tokens, 'new'),
+        fc.integer({ min: 0, max: 1_100 }),
+        (state, presented, next, nowSeconds) => {
+          const verdict = judge(presented, next, nowSeconds, { state })
+          const isOver = state !== 'active' || nowSeconds >= 1_000
+          expect(verdict === 'unknown').toBe(presented === 'x')
+          expect(verdict === 'ended').toBe(presented !== 'x' && isOver)
+          expect(verdict === 'rotate').toBe(presented === 'c' && !isOver)
+          expect(verdict === 'repeated').toBe(['a', 'b'].includes(presented) && next === 'c' && !isOver)
+          if (verdict !== 'reused') return
+          expect(['a', 'b', 'c']).not.toContain(next)
+          expect(nowSeconds).toBeGreaterThan((presented === 'a' ? 100 : 200) + GRACE)
         }
       ),
       { numRuns: 2_000 }
-    )
-  })
-
-  it('never comes back to life: once ended, a later second and a further replacement change nothing', () => {
-    fc.assert(
-      fc.property(fc.nat(300), fc.nat(300), fc.option(fc.nat(300), { nil: undefined }), (now, later, replaced) => {
-        const token = { state: 'active', replacedAtSeconds: undefined, expiresAtSeconds: 150 } as const
-        fc.pre(judgeRefresh(token, now, GRACE) === 'ended')
-        expect(judgeRefresh({ ...token, replacedAtSeconds: replaced }, now + later, GRACE)).toBe('ended')
-      })
     )
   })
 })

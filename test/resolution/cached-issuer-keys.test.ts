@@ -1,53 +1,164 @@
-import { describe, expect, it } from '@jest/globals'
-import { cachedIssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { cachedIssuerKeys, type IssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
 import { ethrDidResolver } from '../../src/adapters/ethr-did-resolver.js'
 import { timerDeadline } from '../../src/adapters/system.js'
+import type { Client } from '../../src/ports.js'
+
+const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
+const KEYS = [{ kind: 'address', hex: ADDRESS.slice(2) }]
+const DOCUMENT = { didDocument: { assertionMethod: [{ ethereumAddress: ADDRESS }] } }
+
+const clientOf = (network: string): Client => ({ network, isGone: () => false })
+const did = (number: number): string => `did:web:issuer-${String(number)}.example`
+const round = (): Promise<void> => new Promise(setImmediate)
+
+interface Asked {
+  did: string
+  signal: AbortSignal
+  answer: (answer: unknown) => void
+  fail: (error: unknown) => void
+}
+
+let asked: Asked[]
+let clock: { seconds: number; nowSeconds: () => number }
+let issuers: IssuerKeys
+
+beforeEach(() => {
+  asked = []
+  clock = { seconds: 1_800_000_000, nowSeconds: () => clock.seconds }
+  const resolver = {
+    resolve: (name: string, options?: { signal?: AbortSignal }) =>
+      new Promise<unknown>((answer, fail) => asked.push({ did: name, signal: options!.signal!, answer, fail }))
+  }
+  issuers = cachedIssuerKeys({ clock, deadline: timerDeadline }, resolver)
+})
+
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+/** Asks for an issuer and answers the question, if there is one. */
+async function learn(number: number, answer: unknown = DOCUMENT): Promise<unknown> {
+  const count = asked.length
+  const keys = issuers.keysOf(did(number), clientOf('a')).catch((error: unknown) => error)
+  await round()
+  if (asked.length > count) asked.at(-1)?.answer(answer)
+  return keys
+}
 
 describe('cachedIssuerKeys', () => {
-  it('keeps the answers of 1000 issuers, and forgets the oldest first', async () => {
-    const asked: string[] = []
-    const resolver = {
-      resolve: async (did: string) => {
-        asked.push(did)
-        return { didDocument: { id: did, assertionMethod: [{ id: `${did}#key` }] } }
-      }
-    }
-    const keys = cachedIssuerKeys({ clock: { nowSeconds: () => 1_800_000_000 }, deadline: timerDeadline }, resolver)
-    for (let number = 0; number < 1_001; number += 1) await keys.keysOf(`did:web:issuer-${String(number)}.example`)
+  it('keeps an answer for 60 s', async () => {
+    expect(await learn(1)).toEqual(KEYS)
+    clock.seconds += 59
+    expect(await learn(1)).toEqual(KEYS)
+    expect(asked).toHaveLength(1)
+    clock.seconds += 1
+    expect(await learn(1)).toEqual(KEYS)
+    expect(asked).toHaveLength(2)
+  })
+
+  it('does not believe an answer for longer because the clock was set back', async () => {
+    await learn(1)
+    clock.seconds -= 3_600
+    await learn(1)
+    expect(asked).toHaveLength(2)
+  })
+
+  it('keeps the answers of 1000 issuers, and drops the oldest first', async () => {
+    for (let number = 0; number < 1_001; number += 1) await learn(number)
     asked.length = 0
-    await keys.keysOf('did:web:issuer-1.example')
-    await keys.keysOf('did:web:issuer-1000.example')
+    await learn(1)
+    await learn(1_000)
     expect(asked).toEqual([])
-    expect(await keys.keysOf('did:web:issuer-0.example')).toEqual([{ id: 'did:web:issuer-0.example#key' }])
-    expect(asked).toEqual(['did:web:issuer-0.example'])
+    await learn(0)
+    expect(asked.map((one) => one.did)).toEqual([did(0)])
+  })
+
+  // 1000 documents of 100 keys each were once kept whole.
+  it('keeps 10,000 keys in all', async () => {
+    const hundred = Array.from({ length: 100 }, () => ({ ethereumAddress: ADDRESS }))
+    const document = { didDocument: { assertionMethod: hundred } }
+    for (let number = 0; number < 101; number += 1) expect(await learn(number, document)).toHaveLength(100)
+    asked.length = 0
+    await learn(1, document)
+    expect(asked).toEqual([])
+    await learn(0, document)
+    expect(asked).toHaveLength(1)
+  })
+
+  it.each([
+    ['an unproved issuer', { didResolutionMetadata: { error: 'notFound' } }, 'ERR_CREDENTIAL_ISSUER'],
+    ['a deactivated issuer', { ...DOCUMENT, didDocumentMetadata: { deactivated: true } }, 'ERR_CREDENTIAL_ISSUER'],
+    ['a document without keys', { didDocument: {} }, 'ERR_CREDENTIAL_ISSUER'],
+    ['an answer that is none', {}, 'ERR_RESOLVER']
+  ])('remembers %s for 10 s', async (_name, answer, code) => {
+    expect(await learn(1, answer)).toMatchObject({
+      code,
+      retryAfterSeconds: code === 'ERR_RESOLVER' ? 10 : undefined
+    })
+    clock.seconds += 9
+    const again = await learn(1, answer)
+    expect(again).toMatchObject({ code, cause: { message: expect.stringContaining('remembered for 1 s more') } })
+    expect(asked).toHaveLength(1)
+    clock.seconds += 1
+    expect(await learn(1)).toEqual(KEYS)
+    expect(asked).toHaveLength(2)
+  })
+
+  it('remembers a resolver that fails for 10 s, and says when it is asked again', async () => {
+    const first = issuers.keysOf(did(1), clientOf('a'))
+    await round()
+    asked[0]?.fail(new Error('away'))
+    await expect(first).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 10 })
+    clock.seconds += 4
+    const second = issuers.keysOf(did(1), clientOf('b'))
+    await expect(second).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 6 })
+    expect(asked).toHaveLength(1)
   })
 
   it('asks for 50 issuers at once, refuses the 51st as busy, and goes on when one is answered', async () => {
-    const answers: ((answer: unknown) => void)[] = []
-    const resolver = { resolve: () => new Promise<unknown>((resolve) => answers.push(resolve)) }
-    const keys = cachedIssuerKeys({ clock: { nowSeconds: () => 1_800_000_000 }, deadline: timerDeadline }, resolver)
-    const ask = (number: number): Promise<unknown> => keys.keysOf(`did:web:issuer-${String(number)}.example`)
+    const ask = (number: number): Promise<unknown> => issuers.keysOf(did(number), clientOf(String(number)))
     const first = Array.from({ length: 50 }, (_, number) => ask(number))
     await expect(ask(50)).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
-    const again = ask(0)
-    await new Promise(setImmediate)
-    expect(answers).toHaveLength(50)
-
-    answers[0]?.({ didDocument: {} })
-    expect(await Promise.all([first[0], again])).toEqual([[], []])
+    await round()
+    expect(asked).toHaveLength(50)
+    asked[0]?.answer(DOCUMENT)
+    expect(await first[0]).toEqual(KEYS)
     const late = ask(50)
-    await new Promise(setImmediate)
-    expect(answers).toHaveLength(51)
-    for (const answer of answers) answer({ didDocument: {} })
+    await round()
+    expect(asked).toHaveLength(51)
+    for (const { answer } of asked) answer(DOCUMENT)
     await Promise.all([...first, late])
   })
 
+  // One client network could once hold all 50.
+  it('asks 2 questions at once for one client network, which other networks share without a place of their own', async () => {
+    const ask = (number: number, network: string): Promise<unknown> => issuers.keysOf(did(number), clientOf(network))
+    const first = [ask(1, 'a'), ask(2, 'a')]
+    await expect(ask(3, 'a')).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
+    const shared = [ask(1, 'a'), ask(1, 'b'), ask(2, 'b')]
+    const others = [ask(3, 'b'), ask(4, 'b')]
+    await expect(ask(5, 'b')).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    await round()
+    expect(asked.map((one) => one.did)).toEqual([did(1), did(2), did(3), did(4)])
+    for (const { answer } of asked) answer(DOCUMENT)
+    await Promise.all([...first, ...shared, ...others])
+    // The places are free again.
+    const next = [ask(5, 'a'), ask(6, 'a')]
+    await round()
+    expect(asked).toHaveLength(6)
+    for (const { answer } of asked) answer(DOCUMENT)
+    await Promise.all(next)
+  })
+
   it('asks again when the 50 under way have failed', async () => {
-    const resolver = { resolve: () => Promise.reject(new Error('away')) }
-    const keys = cachedIssuerKeys({ clock: { nowSeconds: () => 1_800_000_000 }, deadline: timerDeadline }, resolver)
-    const ask = (number: number): Promise<unknown> => keys.keysOf(`did:web:issuer-${String(number)}.example`)
-    for (let round = 0; round < 2; round += 1) {
-      const outcomes = await Promise.allSettled(Array.from({ length: 50 }, (_, number) => ask(number)))
+    const away = cachedIssuerKeys(
+      { clock, deadline: timerDeadline },
+      { resolve: () => Promise.reject(new Error('away')) }
+    )
+    for (let start = 0; start < 100; start += 50) {
+      const asks = Array.from({ length: 50 }, (_, at) => away.keysOf(did(start + at), clientOf(String(at))))
+      const outcomes = await Promise.allSettled(asks)
       expect(outcomes.map((outcome) => outcome.status === 'rejected' && outcome.reason)).toEqual(
         Array(50).fill(expect.objectContaining({ code: 'ERR_RESOLVER' }))
       )
@@ -55,12 +166,110 @@ describe('cachedIssuerKeys', () => {
   })
 })
 
+describe('the signal that a resolver gets', () => {
+  beforeEach(() => {
+    jest.useFakeTimers()
+  })
+
+  const settle = (): Promise<unknown> => jest.advanceTimersByTimeAsync(0)
+
+  it('aborts after 3 s', async () => {
+    const keys = issuers.keysOf(did(1), clientOf('a'))
+    const refused = expect(keys).rejects.toMatchObject({ code: 'ERR_RESOLVER' })
+    await jest.advanceTimersByTimeAsync(2_999)
+    expect(asked[0]?.signal.aborted).toBe(false)
+    await jest.advanceTimersByTimeAsync(1)
+    await refused
+    expect(asked[0]?.signal.reason).toEqual(new Error('no answer within 3 s'))
+    expect(jest.getTimerCount()).toBe(0)
+  })
+
+  it('does not abort after an answer', async () => {
+    const keys = issuers.keysOf(did(1), clientOf('a'))
+    await settle()
+    asked[0]?.answer(DOCUMENT)
+    expect(await keys).toEqual(KEYS)
+    await jest.advanceTimersByTimeAsync(10_000)
+    expect(asked[0]?.signal.aborted).toBe(false)
+    expect(jest.getTimerCount()).toBe(0)
+  })
+
+  it('aborts when the last client that waits is gone, and not before', async () => {
+    const gone = new Set<string>()
+    const client = (network: string): Client => ({ network, isGone: () => gone.has(network) })
+    const keys = ['a', 'b'].map((network) => issuers.keysOf(did(1), client(network)).catch((error: unknown) => error))
+    await settle()
+    gone.add('a')
+    await jest.advanceTimersByTimeAsync(1_000)
+    expect(asked[0]?.signal.aborted).toBe(false)
+    gone.add('b')
+    await jest.advanceTimersByTimeAsync(250)
+    expect(asked[0]?.signal.aborted).toBe(true)
+    asked[0]?.fail(asked[0].signal.reason)
+    await Promise.all(keys)
+    expect(jest.getTimerCount()).toBe(0)
+  })
+
+  it('that aborted because the client left makes the issuer unavailable to no other client', async () => {
+    const leaver: Client = { network: 'a', isGone: () => true }
+    const left = issuers.keysOf(did(1), leaver).catch((error: unknown) => error)
+    await jest.advanceTimersByTimeAsync(250)
+    const other = issuers.keysOf(did(1), clientOf('b'))
+    await settle()
+    expect(asked).toHaveLength(2)
+    asked[0]?.fail(asked[0].signal.reason)
+    asked[1]?.answer(DOCUMENT)
+    expect(await left).toMatchObject({ code: 'ERR_RESOLVER' })
+    expect(await other).toEqual(KEYS)
+  })
+
+  it('that aborted frees its place only when the resolver has stopped, or after 3 s', async () => {
+    const leaver: Client = { network: 'a', isGone: () => true }
+    const left = [1, 2].map((number) => issuers.keysOf(did(number), leaver).catch((error: unknown) => error))
+    await jest.advanceTimersByTimeAsync(250)
+    await expect(issuers.keysOf(did(3), clientOf('a'))).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    asked[0]?.fail(new Error('stopped'))
+    await jest.advanceTimersByTimeAsync(3_000)
+    await Promise.all(left)
+    const next = [issuers.keysOf(did(3), clientOf('a')), issuers.keysOf(did(4), clientOf('a'))]
+    await settle()
+    expect(asked).toHaveLength(4)
+    for (const { answer } of asked) answer(DOCUMENT)
+    await Promise.all(next)
+  })
+})
+
 describe('ethrDidResolver', () => {
-  it('asks nobody any more once it is closed', async () => {
-    const networks = [{ name: 'rsk', rpcUrl: 'http://127.0.0.1:8545', chainId: 30 }]
+  const networks = [{ name: 'rsk', rpcUrl: 'http://127.0.0.1:8545', chainId: 30 }]
+  const ethrDid = `did:ethr:rsk:${ADDRESS}`
+
+  it('asks no node any more once it is closed', async () => {
     const resolver = ethrDidResolver(networks, '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b')
     resolver.close()
-    const did = 'did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
-    await expect(resolver.resolve(did)).rejects.toThrow('the resolver is closed')
+    await expect(resolver.resolve(ethrDid)).rejects.toThrow('the resolver is closed')
+  })
+
+  it('ends its question to the node when the signal aborts', async () => {
+    const signals: AbortSignal[] = []
+    const fetching = jest.spyOn(globalThis, 'fetch').mockImplementation((_url, init) => {
+      const signal = init!.signal!
+      signals.push(signal)
+      return new Promise((_answer, reject) => {
+        signal.addEventListener('abort', () => {
+          reject(signal.reason as Error)
+        })
+      })
+    })
+    const resolver = ethrDidResolver(networks, '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b')
+    await resolver.load?.()
+    const stop = new AbortController()
+    const resolved = resolver.resolve(ethrDid, { signal: stop.signal })
+    const refused = expect(resolved).rejects.toThrow('the RPC node gave no answer: nobody waits')
+    while (signals.length === 0) await round()
+    stop.abort(new Error('nobody waits'))
+    await refused
+    expect(signals.every((signal) => signal.aborted)).toBe(true)
+    await expect(resolver.resolve(ethrDid, { signal: stop.signal })).rejects.toThrow('nobody waits')
+    fetching.mockRestore()
   })
 })

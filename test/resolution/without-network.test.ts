@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import net from 'node:net'
-import { authApp } from '../support/auth-app.js'
+import { testApp } from '../support/test-app.js'
 import {
   credentialJwt,
   credentialPayload,
@@ -20,7 +20,7 @@ const refused = [401, 'Invalid credential']
 const unproved = [401, 'Unproved credential issuer']
 
 async function answerTo(credential: string): Promise<[number, string]> {
-  const { app, requireDid } = await authApp()
+  const { app, requireDid } = await testApp({ signupBusinessLogic: () => undefined })
   const response = await signUp(app, user, { credentials: [credential] })
   await requireDid.close()
   return [response.status, response.status === 200 ? '' : response.text]
@@ -97,13 +97,13 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
 })
 
 describe('setupDidAuth that asks for credentials', () => {
-  const warnings = async (config: Parameters<typeof authApp>[0]): Promise<number> => {
-    const { log, requireDid } = await authApp(config)
+  const warnings = async (config: Parameters<typeof testApp>[0]): Promise<number> => {
+    const { log, requireDid } = await testApp(config)
     await requireDid.close()
     return log.filter(({ level, message }) => level === 'warn' && message.includes('rpcUrl')).length
   }
 
-  it('warns once, without rpcUrl and resolver, that a rotated key keeps signing', async () => {
+  it('warns once, without rpcUrl and resolver, that a key that was rotated out still counts', async () => {
     expect(await warnings({ requiredCredentials: ['Email'] })).toBe(1)
   })
 

@@ -1,87 +1,178 @@
 import { describe, expect, it } from '@jest/globals'
-import { MemoryStore } from 'express-did-auth'
-import { OldestEntry } from '../../src/adapters/memory-oldest-entry.js'
-import { chargeOf, hashOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import fc from 'fast-check'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { AgedMap } from '../../src/stores/memory/memory-aged-map.js'
+import { isMemoryStore, memoryStore } from '../../src/stores/memory/index.js'
+import { combineStores } from '../../src/stores/combine.js'
+import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 
-describe('MemoryStore', () => {
+describe('memoryStore', () => {
   const ofUser = (name: string, details = {}) => sessionOf(name, { did: `did:example:${name}`, ...details })
+  /** Which of the sessions are there. */
+  const namesIn = async (store: ReturnType<typeof memoryStore>, ...names: string[]) => {
+    const found = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
+    return names.filter((_, index) => found[index] !== undefined)
+  }
 
-  it('holds no more sessions than its bound; the one refreshed longest ago goes', async () => {
-    const store = new MemoryStore({ maxSessions: 2 })
-    await store.createSession(ofUser('a'))
-    await store.createSession(ofUser('b'))
-    await store.rotateRefreshToken(rotationOf('a', 'a2'))
-    await store.createSession(ofUser('c'))
-    expect(await store.findSession(service, hashOf('b'))).toBeUndefined()
+  it('is told from other stores, which may remember after a restart', () => {
+    const store = memoryStore()
+    expect(isMemoryStore(store)).toBe(true)
+    expect(isMemoryStore(combineStores({ sessions: store, challengeUses: store, quotas: store }))).toBe(false)
+  })
+
+  it('holds no more sessions of a service than its bound, and never evicts a refreshed one for the first of a user', async () => {
+    const store = memoryStore({ maxSessions: 3 })
+    const evicted = []
+    for (const name of ['a', 'b']) evicted.push(await store.createSession(ofUser(name)))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    for (const name of ['c', 'd', 'e', 'f']) evicted.push(await store.createSession(ofUser(name)))
+    expect(evicted).toEqual([0, 0, 0, 1, 1, 1])
+    expect(await namesIn(store, 'a', 'b', 'c', 'd', 'e', 'f')).toEqual(['a', 'e', 'f'])
     expect(await store.listSessions(service, 'did:example:b', START_SECONDS)).toEqual([])
     expect(await store.endSession(service, 'session-b', 'loggedOut', START_SECONDS)).toBe(false)
-    expect((await store.findSession(service, hashOf('a2')))?.sessionId).toBe('session-a')
-    expect((await store.findSession(service, hashOf('c')))?.sessionId).toBe('session-c')
+    expect(await store.rotateRefreshToken(rotationOf('b', 0, 1))).toBe('unknown')
+    expect(await store.createSession(ofUser('a', { service: 'https://other.example' }))).toBe(0)
   })
 
-  it('remembers no more replaced tokens than it may hold sessions; the one replaced longest ago goes', async () => {
-    const store = new MemoryStore({ maxSessions: 2 })
-    await store.createSession(ofUser('a'))
-    await store.createSession(ofUser('b'))
-    await store.rotateRefreshToken(rotationOf('a', 'a2'))
-    await store.rotateRefreshToken(rotationOf('b', 'b2'))
-    await store.rotateRefreshToken(rotationOf('b2', 'b3'))
-    expect(await store.rotateRefreshToken(rotationOf('a', 'x'))).toBe('unknown')
-    expect(await store.rotateRefreshToken(rotationOf('b', 'x'))).toBe('replaced')
-    expect(await store.rotateRefreshToken(rotationOf('a2', 'a3'))).toBe('rotate')
-    expect(await store.rotateRefreshToken(rotationOf('b', 'x'))).toBe('unknown')
-  })
-
-  it('forgets expired sessions, two whenever one comes', async () => {
-    const store = new MemoryStore()
+  it('evicts, where all were refreshed, the session that was refreshed longest ago', async () => {
+    const store = memoryStore({ maxSessions: 3 })
     for (const name of ['a', 'b', 'c']) await store.createSession(ofUser(name))
-    const late = { nowSeconds: START_SECONDS + 3600, expiresAtSeconds: START_SECONDS + 7200 }
-    await store.createSession(ofUser('d', late))
-    const isKnown = async (name: string) => (await store.findSession(service, hashOf(name))) !== undefined
-    expect([await isKnown('a'), await isKnown('b'), await isKnown('c')]).toEqual([false, false, true])
+    for (const name of ['a', 'b', 'c']) await store.rotateRefreshToken(rotationOf(name, 0, 1))
+    await store.rotateRefreshToken(rotationOf('a', 1, 2))
+    expect(await store.createSession(ofUser('d'))).toBe(1)
+    expect(await namesIn(store, 'a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
+  })
+
+  it("evicts nobody where a user's own oldest session makes way, or an expired one does", async () => {
+    const store = memoryStore({ maxSessions: 51 })
+    await store.createSession(ofUser('brief', { expiresAtSeconds: START_SECONDS + 1 }))
+    for (let index = 0; index < 50; index += 1) await store.createSession(sessionOf(String(index)))
+    expect(await store.createSession(sessionOf('50'))).toBe(0)
+    expect(await namesIn(store, 'brief', '0', '1', '50')).toEqual(['brief', '1', '50'])
+    expect(await store.createSession(ofUser('other', { nowSeconds: START_SECONDS + 1 }))).toBe(0)
+    expect(await namesIn(store, 'brief', '1', 'other')).toEqual(['1', 'other'])
+  })
+
+  it('deletes expired sessions, refreshed or not, two whenever one is created', async () => {
+    let monotonicSeconds = 0
+    const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
+    const names = ['a', 'b', 'c', 'd']
+    for (const name of names) await store.createSession(ofUser(name))
+    for (const name of ['a', 'b']) await store.rotateRefreshToken(rotationOf(name, 0, 1))
+    monotonicSeconds = 3610
+    const late = { nowSeconds: START_SECONDS + 3610, expiresAtSeconds: START_SECONDS + 7200 }
     await store.createSession(ofUser('e', late))
-    expect(await isKnown('c')).toBe(false)
+    expect(await namesIn(store, ...names)).toEqual(['a', 'b'])
+    await store.createSession(ofUser('f', late))
+    expect(await namesIn(store, ...names)).toEqual([])
+    expect(await namesIn(store, 'e', 'f')).toEqual(['e', 'f'])
   })
 
   it('refuses a new use of a challenge beyond its bound until a window is over for 60 s, and never forgets one', async () => {
-    const store = new MemoryStore({ maxChallengeUses: 2 })
+    let monotonicSeconds = 0
+    const store = memoryStore({ maxChallengeUses: 2, monotonicSeconds: () => monotonicSeconds })
+    const earlier = { window: 5_999_998, nowSeconds: START_SECONDS - 600, expiresAtSeconds: START_SECONDS - 300 }
+    await store.consumeChallenge(useOf(earlier))
+    monotonicSeconds = 600
     const next = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }
-    expect(await store.useChallenge(useOf({ did: 'a' }))).toBe('used')
-    expect(await store.useChallenge(useOf({ did: 'b', ...next }))).toBe('used')
-    expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 299 }))).toBe('full')
-    expect(await store.useChallenge(useOf({ did: 'a', useCount: 1 }))).toBe('used')
-    expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 359, ...next }))).toBe('full')
-    expect(await store.useChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 360, ...next }))).toBe('used')
-    expect(await store.useChallenge(useOf({ did: 'b', nowSeconds: START_SECONDS + 300, ...next }))).toBe('taken')
+    expect(await store.consumeChallenge(useOf({ did: 'a' }))).toBe('consumed')
+    expect(await store.consumeChallenge(useOf({ did: 'b', ...next }))).toBe('consumed')
+    expect(await store.consumeChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 299 }))).toBe('full')
+    expect(await store.consumeChallenge(useOf({ did: 'a', useCount: 1 }))).toBe('consumed')
+    monotonicSeconds = 959
+    expect(await store.consumeChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 359, ...next }))).toBe('full')
+    monotonicSeconds = 960
+    expect(await store.consumeChallenge(useOf({ did: 'c', nowSeconds: START_SECONDS + 360, ...next }))).toBe('consumed')
+    expect(await store.consumeChallenge(useOf({ did: 'b', nowSeconds: START_SECONDS + 300, ...next }))).toBe('taken')
+  })
+
+  it('closes a window once its uses are deleted, and no window in which there were none', async () => {
+    let monotonicSeconds = 0
+    const store = memoryStore({ monotonicSeconds: () => monotonicSeconds })
+    const window = (number: number, nowSeconds: number, did: string) =>
+      useOf({ did, window: 6_000_000 + number, expiresAtSeconds: START_SECONDS + number * 300, nowSeconds })
+    await store.consumeChallenge(window(1, START_SECONDS, 'a'))
+    // A wrong number begins no window that could be deleted later.
+    await store.consumeChallenge({ ...window(2, START_SECONDS + 310, 'b'), useCount: 7 })
+    monotonicSeconds = 1000
+    await store.consumeChallenge(window(4, START_SECONDS + 1000, 'c'))
+    expect(await store.countChallengeUses(window(1, START_SECONDS, 'a'))).toEqual({ logIn: 0, signUp: 0 })
+    expect(await store.consumeChallenge(window(1, START_SECONDS + 299, 'a'))).toBe('taken')
+    expect(await store.consumeChallenge(window(1, START_SECONDS + 299, 'new'))).toBe('taken')
+    expect(await store.consumeChallenge(window(2, START_SECONDS + 310, 'b'))).toBe('consumed')
   })
 
   it('holds no more quotas of a kind than its bound; the one that began first goes', async () => {
-    const store = new MemoryStore({ maxQuotas: 2 })
+    const store = memoryStore({ maxQuotas: 2 })
     for (const key of ['a', 'b', 'c']) await store.chargeQuota(chargeOf({ key }))
     expect((await store.chargeQuota(chargeOf({ key: 'b' }))).count).toBe(2)
-    expect((await store.chargeQuota(chargeOf({ key: 'a', cost: 0 }))).count).toBe(0)
+    expect((await store.chargeQuota(chargeOf({ key: 'a' }))).count).toBe(1)
+  })
+
+  it('pushes no quota out for a charge that it refuses', async () => {
+    const store = memoryStore({ maxQuotas: 2 })
+    for (const key of ['a', 'b']) await store.chargeQuota(chargeOf({ key }))
+    for (const key of ['c', 'd', 'e']) await store.chargeQuota(chargeOf({ key, cost: 2, limit: 1 }))
+    expect((await store.chargeQuota(chargeOf({ key: 'a' }))).count).toBe(2)
   })
 })
 
-describe('OldestEntry', () => {
-  it('finds the entry set first, as entries go and come', () => {
-    const map = new Map<string, { value: number }>()
-    const oldest = new OldestEntry(map)
-    const find = () => oldest.find()?.[0]
+describe('AgedMap', () => {
+  it('finds the entry set first, as entries are deleted and set', () => {
+    const map = new AgedMap<number>()
+    const find = () => map.oldest()?.[0]
     expect(find()).toBeUndefined()
-    for (let value = 0; value < 100; value += 1) map.set(String(value), { value })
-    expect(find()).toBe('0')
+    for (let value = 0; value < 100; value += 1) map.set(String(value), value)
+    expect(map.oldest()).toEqual(['0', 0])
     map.delete('0')
     map.delete('1')
     expect(find()).toBe('2')
-    map.delete('2')
-    map.set('2', { value: 2 })
+    map.set('2', -2)
     expect(find()).toBe('3')
     for (let value = 3; value < 100; value += 1) map.delete(String(value))
-    expect(find()).toBe('2')
-    map.clear()
-    expect(find()).toBeUndefined()
-    map.set('3', { value: 3 })
-    expect(find()).toBe('3')
+    expect(map.oldest()).toEqual(['2', -2])
+    map.delete('2')
+    expect([find(), map.size]).toEqual([undefined, 0])
+    map.set('3', 3)
+    expect([find(), map.size, map.get('3')]).toEqual(['3', 1, 3])
+  })
+
+  it('finds what a list finds, whatever the sequence', () => {
+    const step = fc.tuple(fc.constantFrom('set', 'set', 'delete', 'oldest'), fc.nat({ max: 8 }))
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
+        const map = new AgedMap<number>()
+        let list: string[] = []
+        for (const [index, [verb, number]] of steps.entries()) {
+          const key = String(number)
+          if (verb === 'oldest') expect(map.oldest()?.[0]).toBe(list[0])
+          else list = list.filter((one) => one !== key)
+          if (verb === 'delete') map.delete(key)
+          if (verb === 'set') map.set(key, index)
+          if (verb === 'set') list.push(key)
+          expect(map.size).toBe(list.length)
+        }
+        expect(map.oldest()?.[0]).toBe(list[0])
+      })
+    )
+  })
+
+  it('keeps alive nothing that was deleted, while its oldest entry stays', async () => {
+    // The walk of version 0.1 stood still at the oldest, and with it each table that the Map had replaced since.
+    const map = new AgedMap<object>()
+    map.set('oldest', {})
+    expect(map.oldest()?.[0]).toBe('oldest')
+    const values = Array.from({ length: 500 }, (_, index) => {
+      const value = {}
+      map.set(String(index % 10), value)
+      return new WeakRef(value)
+    })
+    setFlagsFromString('--expose-gc')
+    // A WeakRef lasts as long as the job that made it.
+    await new Promise((resolve) => setImmediate(resolve))
+    ;(runInNewContext('gc') as () => void)()
+    expect(values.filter((value) => value.deref() !== undefined)).toHaveLength(10)
+    expect(map.oldest()?.[0]).toBe('oldest')
   })
 })

@@ -1,8 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import Database from 'better-sqlite3'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import type { Store } from 'express-did-auth'
-import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { openSqliteConnection, sqliteStore, type Store } from 'express-did-auth/stores/sqlite'
 import {
   chargeOf,
   did,
@@ -13,172 +11,107 @@ import {
   START_SECONDS,
   useOf
 } from '../../src/testing/store-case.js'
-import { openSqliteDatabase } from '../../src/adapters/sqlite-database.js'
-import { temporaryFolder } from '../support/store-folder.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 
-describe('sqliteStore', () => {
-  let folder: ReturnType<typeof temporaryFolder>
-  let file: string
-  let open: { close(): unknown }[]
+const sessionId = 'session-a'
+const HOUR = 3600
+const DAY = 24 * HOUR
 
-  const opened = (...args: Parameters<typeof sqliteStore>): Store => {
-    const store = sqliteStore(...args)
-    open.push(store)
-    return store
-  }
-  const database = (name = file): Database.Database => {
-    const made = new Database(name)
-    open.push(made)
-    return made
-  }
-  const rowsIn = (table: string): number =>
-    database().prepare(`SELECT count(*) FROM did_auth_${table}`).pluck().get() as number
-
+describe.each(engines)('a SQLite store by %s', (engine) => {
+  let files: SqliteFile
   beforeEach(() => {
-    folder = temporaryFolder()
-    file = `${folder.path}/auth.db`
-    open = []
+    files = sqliteFile(engine)
   })
-  afterEach(async () => {
-    for (const one of open) await one.close()
-    folder.remove()
-  })
+  afterEach(() => files.remove())
+
+  const rowsIn = (table: string): unknown => files.rows(`SELECT count(*) AS n FROM did_auth_${table}`)[0]?.n
+  /** Sweeps run between verbs: lets verbs come until there are no more than so many rows. */
+  const sweptTo = async (store: Store, rows: () => unknown, count: number): Promise<void> => {
+    for (let round = 0; round < 100 && rows() !== count; round += 1) await store.ping()
+    expect(rows()).toBe(count)
+  }
+  const quotasIn = (table: string): unknown =>
+    files.rows(`SELECT count(*) AS n FROM did_auth_${table}_quotas`, `${files.file}-quotas`)[0]?.n
 
   it('keeps sessions, uses and quotas over a restart', async () => {
-    const first = sqliteStore(file)
-    await first.createSession(sessionOf('a'))
-    await first.rotateRefreshToken(rotationOf('a', 'b'))
-    await first.useChallenge(useOf())
+    const first = files.store()
+    await first.createSession(sessionOf('a', { tokenClaims: { role: 'admin' } }))
+    await first.rotateRefreshToken(rotationOf('a', 0, 1, { tokenClaims: { role: 'reader' } }))
+    await first.consumeChallenge(useOf())
     await first.chargeQuota(chargeOf())
     await first.close()
-    const second = opened(file)
-    expect((await second.findSession(service, hashOf('b')))?.rotatedAtSeconds).toBe(START_SECONDS + 10)
-    expect(await second.rotateRefreshToken(rotationOf('a', 'c'))).toBe('replaced')
+    const second = files.store()
+    const found = await second.findSession(service, sessionId)
+    expect({ ...found }).toEqual({
+      sessionId,
+      did,
+      state: 'active',
+      tokenClaims: { role: 'reader' },
+      createdAtSeconds: START_SECONDS,
+      rotatedAtSeconds: START_SECONDS + 10,
+      expiresAtSeconds: START_SECONDS + 3610,
+      refreshTokenHash: hashOf('a', 1),
+      replacedTokens: [{ hash: hashOf('a', 0).slice(0, 24), replacedAtSeconds: START_SECONDS + 10 }]
+    })
+    expect(await second.rotateRefreshToken(rotationOf('a', 0, 2))).toBe('replaced')
     expect(await second.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
     expect((await second.chargeQuota(chargeOf())).count).toBe(2)
   })
 
   it('makes files that only their owner can read, and leaves the mode of a file that was there', async () => {
-    const store = opened(file)
-    await store.createSession(sessionOf('a'))
-    expect(readdirSync(folder.path).sort()).toEqual(['auth.db', 'auth.db-shm', 'auth.db-wal'])
-    for (const name of readdirSync(folder.path)) expect(statSync(`${folder.path}/${name}`).mode & 0o777).toBe(0o600)
-    const given = `${folder.path}/given.db`
-    writeFileSync(given, '')
-    chmodSync(given, 0o640)
-    opened(given)
-    expect(statSync(given).mode & 0o777).toBe(0o640)
-  })
-
-  it('waits for the disk where it is asked to, which keeps commits over the loss of power', () => {
-    for (const [synchronous, level] of [
-      ['FULL', 2],
-      ['NORMAL', 1]
-    ] as const) {
-      const connection = openSqliteDatabase(file, synchronous)
-      open.push(connection)
-      expect(connection.prepare('PRAGMA synchronous').all()).toEqual([{ synchronous: level }])
-    }
-  })
-
-  it('keeps a log of writes beside strict tables', () => {
-    opened(file)
-    const inspected = database()
-    expect(inspected.pragma('journal_mode', { simple: true })).toBe('wal')
-    const tables = inspected.pragma('table_list') as { name: string; strict: number }[]
-    const ours = tables.filter(({ name }) => name.startsWith('did_auth_'))
-    expect(ours.map(({ strict }) => strict)).toEqual([1, 1, 1, 1, 1])
-  })
-
-  it('works in a database of the application, beside its tables, and leaves it open', async () => {
-    const own = database()
-    own.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
-    const store = sqliteStore(own)
-    await store.createSession(sessionOf('a'))
+    const store = files.store()
+    await store.ping()
     await store.chargeQuota(chargeOf())
+    const names = [
+      'auth.db',
+      'auth.db-quotas',
+      'auth.db-quotas-shm',
+      'auth.db-quotas-wal',
+      'auth.db-shm',
+      'auth.db-wal'
+    ]
+    expect(readdirSync(files.folder).sort()).toEqual(names)
+    for (const name of names) expect(statSync(`${files.folder}/${name}`).mode & 0o777).toBe(0o600)
     await store.close()
-    expect(own.open).toBe(true)
-    expect(own.pragma('user_version', { simple: true })).toBe(7)
+    chmodSync(files.file, 0o640)
+    await files.store().ping()
+    expect(statSync(files.file).mode & 0o777).toBe(0o640)
   })
 
-  it('neither joins nor ends a transaction that the application has begun', async () => {
-    const own = database()
-    const store = sqliteStore(own)
-    own.exec('BEGIN')
-    await expect(store.createSession(sessionOf('a'))).rejects.toThrow('in a transaction already')
-    expect(own.inTransaction).toBe(true)
-    own.exec('COMMIT')
-    await store.createSession(sessionOf('a'))
-  })
-
-  it('refuses an empty name, which SQLite would take for a temporary file', () => {
-    expect(() => sqliteStore('')).toThrow(TypeError)
-  })
-
-  it('refuses tables of a later version', () => {
-    opened(file)
-    database().exec("UPDATE did_auth_numbers SET number = 2 WHERE name = 'version'")
-    expect(() => sqliteStore(file)).toThrow('tables of version 2, not 1')
-  })
-
-  it('refuses a file that is no database, and one in no folder', () => {
-    writeFileSync(file, 'x'.repeat(5000))
-    expect(() => sqliteStore(file)).toThrow('file is not a database')
-    expect(() => sqliteStore(`${folder.path}/none/auth.db`)).toThrow(/ENOENT|does not exist/)
-  })
-
-  it('rejects every verb once it is closed, and may be closed twice', async () => {
-    const store = sqliteStore(file)
-    await store.close()
-    await store.close()
-    await expect(store.ping()).rejects.toThrow()
-    await expect(store.createSession(sessionOf('a'))).rejects.toThrow()
-    await expect(store.findSession(service, hashOf('a'))).rejects.toThrow()
-    await expect(store.chargeQuota(chargeOf())).rejects.toThrow()
-  })
-
-  it('rejects when the disk is full, changes nothing, and goes on when there is room again', async () => {
-    const own = database()
-    const store = sqliteStore(own)
-    await store.createSession(sessionOf('a'))
-    own.pragma(`max_page_count = ${String(own.pragma('page_count', { simple: true }))}`)
-    const claims = { tokenClaims: { text: 'x'.repeat(900) } }
-    const fill = async (): Promise<void> => {
-      for (let index = 0; index < 50; index += 1) await store.createSession(sessionOf(String(index), claims))
+  it('keeps logs of writes beside strict tables', async () => {
+    await files.store().chargeQuota(chargeOf())
+    for (const file of [files.file, `${files.file}-quotas`]) {
+      expect(files.rows('PRAGMA journal_mode', file)).toEqual([{ journal_mode: 'wal' }])
+      const tables = files.rows('PRAGMA table_list', file).filter(({ name }) => String(name).startsWith('did_auth_'))
+      expect(tables.length).toBeGreaterThan(1)
+      for (const table of tables) expect(table).toMatchObject({ strict: 1 })
     }
-    await expect(fill()).rejects.toMatchObject({ code: 'SQLITE_FULL' })
-    expect(own.inTransaction).toBe(false)
-    expect(await store.findSession(service, hashOf('a'))).toBeDefined()
-    own.pragma('max_page_count = 100000')
-    await store.createSession(sessionOf('after', claims))
-    expect(await store.rotateRefreshToken(rotationOf('after', 'after 2'))).toBe('rotate')
   })
 
-  it('rejects pings and writes where the file can only be read, and still reads', async () => {
-    await opened(file).createSession(sessionOf('a'))
-    const own = database()
-    const store = sqliteStore(own)
-    own.pragma('query_only = on')
-    await expect(store.createSession(sessionOf('b'))).rejects.toMatchObject({ code: 'SQLITE_READONLY' })
-    expect(await store.findSession(service, hashOf('a'))).toBeDefined()
+  it("works beside the application's tables, and leaves what is its alone", async () => {
+    const own = files.inspect()
+    own.exec('CREATE TABLE sessions (id); PRAGMA user_version = 7')
+    await files.store().createSession(sessionOf('a'))
+    expect(own.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 7 })
+    expect(rowsIn('sessions')).toBe(1)
   })
 
-  it('waits for another process that writes, without holding this one up', async () => {
-    const store = opened(file)
-    const other = database()
-    other.exec('BEGIN IMMEDIATE')
-    const created = store.createSession(sessionOf('a'))
-    // Its first attempt was made above; this runs in between two attempts.
-    other.exec('COMMIT')
-    await created
-    expect(await store.findSession(service, hashOf('a'))).toBeDefined()
+  it('refuses tables of a later version, and says which', async () => {
+    await files.store().close()
+    files.inspect().exec("UPDATE did_auth_numbers SET number = 3 WHERE name = 'version'")
+    expect(() => files.store()).toThrow('the database has tables of version 3, not 2')
+  })
+
+  it('refuses at once a file that is no database, and one in no folder', () => {
+    writeFileSync(files.file, 'x'.repeat(5000))
+    expect(() => files.store()).toThrow(expect.objectContaining({ code: 'SQLITE_NOTADB' }))
+    expect(() => sqliteStore(`${files.folder}/none/auth.db`)).toThrow(/ENOENT/)
   })
 
   it('holds only hashes of refresh tokens', async () => {
-    const store = opened(file)
+    const store = files.store()
     await store.createSession(sessionOf('a'))
-    const columns = database().prepare('SELECT * FROM did_auth_sessions').all()
-    expect(columns).toEqual([
+    expect(files.rows('SELECT * FROM did_auth_sessions')).toEqual([
       {
         id: 1,
         service: 'https://service.example',
@@ -187,61 +120,219 @@ describe('sqliteStore', () => {
         did,
         state: 'active',
         token_claims: null,
-        refresh_token_hash: hashOf('a'),
-        rotations: 0,
+        refresh_token_hash: hashOf('a', 0),
+        replaced: expect.objectContaining({ length: 0 }),
         created_at: 1_800_000_000,
         rotated_at: 1_800_000_000,
-        expires_at: 1_800_003_600
+        expires_at: 1_800_003_600,
+        sweep_day: 20_834,
+        refreshed_day: null
       }
     ])
-    expect(readFileSync(`${file}-wal`).length).toBeGreaterThan(0)
+    expect(readFileSync(`${files.file}-wal`).length).toBeGreaterThan(0)
   })
 
-  it('deletes expired sessions with their replaced tokens as others come', async () => {
-    const store = opened(file)
-    for (const name of ['a', 'b', 'c']) {
-      await store.createSession(sessionOf(name, { did: `did:example:${name}` }))
-      await store.rotateRefreshToken(rotationOf(name, `${name} 2`))
-    }
-    const late = { nowSeconds: START_SECONDS + 3610, expiresAtSeconds: START_SECONDS + 9999 }
-    await store.createSession(sessionOf('d', late))
-    expect([rowsIn('sessions'), rowsIn('replaced_tokens')]).toEqual([2, 1])
-    await store.createSession(sessionOf('e', late))
-    expect([rowsIn('sessions'), rowsIn('replaced_tokens')]).toEqual([2, 0])
+  it('keeps everything in memory where it is told so, and nothing after', async () => {
+    const store = sqliteStore(':memory:')
+    await store.createSession(sessionOf('a'))
+    expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+    expect(await store.findSession(service, sessionId)).toBeDefined()
+    await store.close()
+    const another = sqliteStore(':memory:')
+    expect(await another.findSession(service, sessionId)).toBeUndefined()
+    await another.close()
   })
 
-  it('deletes ended uses and quotas as others come', async () => {
-    const store = opened(file)
-    for (const user of ['a', 'b', 'c', 'd']) {
-      await store.useChallenge(useOf({ did: user }))
+  it('deletes sessions that expired before the day began, with verbs a minute apart', async () => {
+    const store = files.store()
+    for (const name of ['a', 'b', 'c']) await store.createSession(sessionOf(name, { did: `did:example:${name}` }))
+    await store.createSession(
+      sessionOf('d', { nowSeconds: START_SECONDS + 59, expiresAtSeconds: START_SECONDS + 9 * DAY })
+    )
+    expect(rowsIn('sessions')).toBe(4)
+    await store.createSession(
+      sessionOf('e', { nowSeconds: START_SECONDS + DAY, expiresAtSeconds: START_SECONDS + 9 * DAY })
+    )
+    await sweptTo(store, () => rowsIn('sessions'), 2)
+    expect(await store.findSession(service, 'session-d')).toBeDefined()
+  })
+
+  it('deletes thousands of expired sessions, more than one transaction takes', async () => {
+    const store = files.store()
+    await Promise.all(
+      Array.from({ length: 1200 }, (_, index) =>
+        store.createSession(sessionOf(`${index}`, { did: `did:example:${index}` }))
+      )
+    )
+    const late = { nowSeconds: START_SECONDS + DAY, expiresAtSeconds: START_SECONDS + 9 * DAY }
+    await store.createSession(sessionOf('late', late))
+    await sweptTo(store, () => rowsIn('sessions'), 1)
+  })
+
+  it('deletes uses a minute after their window, and quotas when they are over', async () => {
+    const store = files.store()
+    for (const user of ['a', 'b', 'c']) {
+      await store.consumeChallenge(useOf({ did: user }))
       await store.chargeQuota(chargeOf({ key: user }))
+      await store.chargeQuota(chargeOf({ key: user, kind: 'anonymous' }))
     }
-    // Uses are kept for a minute longer than their window.
-    const nowSeconds = START_SECONDS + 360
-    await store.useChallenge(useOf({ window: 6_000_001, nowSeconds, expiresAtSeconds: START_SECONDS + 600 }))
-    await store.chargeQuota(chargeOf({ nowSeconds }))
-    expect([rowsIn('challenge_uses'), rowsIn('quotas')]).toEqual([2, 2])
+    const later = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }
+    await store.consumeChallenge(useOf({ ...later, nowSeconds: START_SECONDS + 359 }))
+    await store.ping()
+    expect(rowsIn('challenge_uses')).toBe(4)
+    await store.consumeChallenge(useOf({ ...later, did: 'd', nowSeconds: START_SECONDS + 420 }))
+    await store.chargeQuota(chargeOf({ nowSeconds: START_SECONDS + 420 }))
+    await sweptTo(store, () => rowsIn('challenge_uses'), 2)
+    await sweptTo(store, () => quotasIn('request'), 1)
+    await sweptTo(store, () => quotasIn('anonymous'), 0)
   })
 
-  it('keeps its bounds, and its count of rows right', async () => {
-    const store = opened(file, { maxSessions: 3, maxChallengeUses: 3, maxQuotas: 3 })
-    const outcomes: string[] = []
+  // Cause: uses were deleted a minute after their window, and a clock that was set back made the signatures good again.
+  it('answers taken for a window whose uses it deleted, also after a restart, when the clock is set back', async () => {
+    const store = files.store()
+    await store.consumeChallenge(useOf())
+    await store.consumeChallenge(
+      useOf({ did: 'b', window: 6_000_002, nowSeconds: START_SECONDS + 900, expiresAtSeconds: START_SECONDS + 1200 })
+    )
+    await sweptTo(store, () => rowsIn('challenge_uses'), 1)
+    expect(await store.consumeChallenge(useOf())).toBe('taken')
+    await store.close()
+    const again = files.store()
+    expect(await again.consumeChallenge(useOf())).toBe('taken')
+    expect(await again.consumeChallenge(useOf({ did: 'never seen' }))).toBe('taken')
+    // The next window was never forgotten: nothing of it was there.
+    expect(await again.consumeChallenge(useOf({ window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }))).toBe(
+      'consumed'
+    )
+  })
+
+  it('keeps its bounds', async () => {
+    const store = files.store({ maxSessions: 3, maxChallengeUses: 3, maxQuotas: 3 })
+    const outcomes: unknown[] = []
     for (let index = 0; index < 5; index += 1) {
       const user = `did:example:${index}`
-      await store.createSession(sessionOf(user, { did: user, expiresAtSeconds: START_SECONDS + 3600 + index }))
-      outcomes.push(await store.useChallenge(useOf({ did: user })))
+      const evicted = await store.createSession(sessionOf(user, { did: user }))
+      outcomes.push([evicted, await store.consumeChallenge(useOf({ did: user }))])
       await store.chargeQuota(chargeOf({ key: user, nowSeconds: START_SECONDS + index }))
-      await store.chargeQuota(chargeOf({ key: user, nowSeconds: START_SECONDS + index, kind: 'naming' }))
+      await store.chargeQuota(chargeOf({ key: user, nowSeconds: START_SECONDS + index, kind: 'anonymous' }))
     }
-    expect(outcomes).toEqual(['used', 'used', 'used', 'full', 'full'])
-    expect([rowsIn('sessions'), rowsIn('challenge_uses'), rowsIn('quotas')]).toEqual([3, 3, 6])
-    expect(await store.findSession(service, hashOf('did:example:1'))).toBeUndefined()
-    expect(database().prepare('SELECT name, number FROM did_auth_numbers ORDER BY name').raw().all()).toEqual([
-      ['challengeUses', 3],
-      ['namingQuotas', 3],
-      ['requestQuotas', 3],
-      ['sessions', 3],
-      ['version', 1]
+    expect(outcomes).toEqual([
+      [0, 'consumed'],
+      [0, 'consumed'],
+      [0, 'consumed'],
+      [1, 'full'],
+      [1, 'full']
     ])
+    expect([rowsIn('sessions'), rowsIn('challenge_uses')]).toEqual([3, 3])
+    expect([quotasIn('request'), quotasIn('anonymous')]).toEqual([3, 3])
+    expect((await store.chargeQuota(chargeOf({ key: 'did:example:4' }))).count).toBe(2)
+    expect((await store.chargeQuota(chargeOf({ key: 'did:example:0' }))).count).toBe(1)
+  })
+
+  it('keeps its bound of sessions over a restart, and where another store adds some', async () => {
+    const first = files.store({ maxSessions: 3 })
+    for (const name of ['a', 'b', 'c']) expect(await first.createSession(sessionOf(name))).toBe(0)
+    await first.close()
+    const second = files.store({ maxSessions: 3 })
+    expect(await second.createSession(sessionOf('d'))).toBe(1)
+    const third = files.store({ maxSessions: 3 })
+    await third.createSession(sessionOf('e'))
+    await third.createSession(sessionOf('f'))
+    expect(rowsIn('sessions')).toBe(3)
+  })
+
+  it('evicts expired sessions first, at no cost to any active one', async () => {
+    const store = files.store({ maxSessions: 3 })
+    await store.createSession(sessionOf('a'))
+    await store.createSession(sessionOf('brief', { expiresAtSeconds: START_SECONDS + 5 }))
+    await store.createSession(sessionOf('b'))
+    expect(await store.createSession(sessionOf('c', { nowSeconds: START_SECONDS + 5 }))).toBe(0)
+    const listed = await store.listSessions(service, did, START_SECONDS + 5)
+    expect(listed.map((session) => session.sessionId)).toEqual(['session-c', 'session-b', 'session-a'])
+  })
+
+  it('evicts sessions that were never refreshed, the oldest first, then those refreshed longest ago', async () => {
+    const store = files.store({ maxSessions: 4 })
+    const rotate = (name: string, seconds: number): Promise<string> =>
+      store.rotateRefreshToken(rotationOf(name, 0, 1, { nowSeconds: START_SECONDS + seconds }))
+    for (const name of ['a', 'b', 'c', 'd']) await store.createSession(sessionOf(name))
+    for (const [name, seconds] of [
+      ['c', 20],
+      ['a', 30]
+    ] as const)
+      expect(await rotate(name, seconds)).toBe('rotate')
+    const left: string[][] = []
+    for (const name of ['e', 'f', 'g', 'h', 'i']) {
+      expect(await store.createSession(sessionOf(name))).toBe(1)
+      // Each comes back, and is then the last to go.
+      expect(await rotate(name, 40)).toBe('rotate')
+      const listed = await store.listSessions(service, did, START_SECONDS)
+      left.push(listed.map(({ sessionId: id }) => id.replace('session-', '')).sort())
+    }
+    expect(left.map((names) => names.join(''))).toEqual(['acde', 'acef', 'aefg', 'efgh', 'fghi'])
+  })
+
+  it('counts no session that was over already among those that it evicted', async () => {
+    const store = files.store({ maxSessions: 1 })
+    await store.createSession(sessionOf('a'))
+    await store.endSession(service, sessionId, 'loggedOut', START_SECONDS)
+    expect(await store.createSession(sessionOf('b'))).toBe(0)
+  })
+
+  it('begins to count quotas again where their file was damaged or deleted', async () => {
+    const first = files.store()
+    expect((await first.chargeQuota(chargeOf())).count).toBe(1)
+    await first.createSession(sessionOf('a'))
+    await first.close()
+    writeFileSync(`${files.file}-quotas`, 'x'.repeat(5000))
+    const second = files.store()
+    expect((await second.chargeQuota(chargeOf())).count).toBe(1)
+    expect(await second.findSession(service, sessionId)).toBeDefined()
+  })
+
+  it('charges no more than the limit, and says when it is good again', async () => {
+    const store = files.store()
+    const charges = [3, 3, 4, 1].map((cost) => store.chargeQuota(chargeOf({ cost, limit: 7 })))
+    const resetsAtSeconds = START_SECONDS + 60
+    expect(await Promise.all(charges)).toEqual([
+      { isCharged: true, count: 3, resetsAtSeconds },
+      { isCharged: true, count: 6, resetsAtSeconds },
+      { isCharged: false, count: 6, resetsAtSeconds },
+      { isCharged: true, count: 7, resetsAtSeconds }
+    ])
+    expect((await store.chargeQuota(chargeOf({ key: 'new', cost: 8, limit: 7 }))).isCharged).toBe(false)
+    expect((await store.chargeQuota(chargeOf({ key: 'new', limit: Infinity }))).count).toBe(1)
+  })
+
+  it('sees what another store on the same file charged in between', async () => {
+    const [one, other] = [files.store(), files.store()]
+    const counts: number[] = []
+    for (let round = 0; round < 5; round += 1) {
+      for (const store of [one, other, other]) counts.push((await store.chargeQuota(chargeOf())).count)
+    }
+    expect(counts).toEqual(Array.from({ length: 15 }, (_, index) => index + 1))
+  })
+})
+
+describe('sqliteStore', () => {
+  it('refuses an empty name, which SQLite would take for a temporary file, and an open database', () => {
+    expect(() => sqliteStore('')).toThrow(TypeError)
+    expect(() => sqliteStore({} as unknown as string)).toThrow('needs the name of its file')
+  })
+})
+
+describe('openSqliteConnection', () => {
+  it('waits for the disk where it is asked to, which keeps commits over the loss of power', async () => {
+    const files = sqliteFile('better-sqlite3')
+    for (const [synchronous, level] of [
+      ['FULL', 2],
+      ['NORMAL', 1]
+    ] as const) {
+      const connection = openSqliteConnection(files.file, 'better-sqlite3', { synchronous, busyMilliseconds: 0 })
+      expect(connection.prepare('PRAGMA synchronous').all()).toEqual([{ synchronous: level }])
+      expect(connection.prepare('PRAGMA journal_mode').all()).toEqual([{ journal_mode: 'wal' }])
+      connection.close()
+    }
+    await files.remove()
   })
 })

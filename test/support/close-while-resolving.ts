@@ -9,6 +9,7 @@ import { loginText, walletOf } from './wallet.js'
 const service = walletOf(7777)
 const user = walletOf(1)
 const silent = (): undefined => undefined
+const errors: unknown[] = []
 
 const app = express()
 const requireDid = setupDidAuth(app, {
@@ -17,7 +18,9 @@ const requireDid = setupDidAuth(app, {
   serviceDid: service.did,
   serviceSigner: es256kSigner(service.privateKey),
   rpcUrl: process.argv[2]!,
-  logger: { info: silent, warn: silent, error: silent },
+  // Else no credential is looked at.
+  signupBusinessLogic: () => undefined,
+  logger: { info: silent, warn: silent, error: (fields) => errors.push(fields) },
   clock: { nowSeconds: () => 1_800_000_000 }
 })
 await requireDid.ready
@@ -36,7 +39,7 @@ const answer = post('/signup', { did: user.did, sig, credentials: [credential] }
 process.once('message', () => {
   void requireDid.close().then(async () => {
     const { status } = await answer
-    process.send!(status)
+    process.send!({ status, errors: JSON.stringify(errors) })
     process.disconnect()
     server.close()
     server.closeAllConnections()

@@ -11,8 +11,6 @@ export interface Layer {
   readonly packages?: RegExp
   /** Packages it may import the types of, in addition. */
   readonly typePackages?: RegExp
-  /** Whether its files may not import one another. */
-  readonly aloof?: true
 }
 
 /**
@@ -43,8 +41,9 @@ export function findLayerFaults(
     if (!files.includes(to)) return [`${from} imports ${to}, which is not there or outside the layers`]
     const target = layerOf(to)
     if (target === undefined) return []
-    if (target === layer) return layer.aloof ? [`${from} imports its neighbour ${to}`] : []
-    return layer.uses.includes(target.name) ? [] : [`${from} (${layer.name}) imports ${to} (${target.name})`]
+    return target === layer || layer.uses.includes(target.name)
+      ? []
+      : [`${from} (${layer.name}) imports ${to} (${target.name})`]
   })
   return [...strays, ...faults, ...findCycles(imports)]
 }

@@ -1,5 +1,6 @@
-import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
-import { ServerError, type ServerErrorCode } from '../../servers/shared/http/server-error.js'
+import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
+import { until } from './until.js'
+import { ServerError, type ServerErrorCode } from '../../servers/http/server-error.js'
 
 /** A call that waits until the test lets it go on. */
 export interface HeldCall {
@@ -44,11 +45,6 @@ export class HandMadeNode implements IpfsNode {
     if (code !== undefined) throw new ServerError(code)
   }
 
-  async isPinned(cid: string): Promise<boolean> {
-    await this.ping()
-    return this.pins.has(cid)
-  }
-
   async listPins(): Promise<ReadonlySet<string>> {
     await this.ping()
     return new Set(this.pins)
@@ -57,18 +53,15 @@ export class HandMadeNode implements IpfsNode {
   async read(cid: string): Promise<Uint8Array> {
     await this.ping()
     const bytes = this.contents.get(cid)
-    if (bytes === undefined) throw new ServerError('ERR_NODE_SLOW')
+    if (bytes === undefined) throw new ServerError('ERR_IPFS_TIMEOUT')
     return bytes
   }
 
   /** The held call of a cid, which it waits for. */
   async heldCall(verb: 'add' | 'unpin', cid: string): Promise<HeldCall> {
-    for (let turn = 0; turn < 1_000; turn += 1) {
-      const index = this.held.findIndex((call) => call.verb === verb && call.cid === cid)
-      if (index !== -1) return this.held.splice(index, 1)[0]!
-      await new Promise(setImmediate)
-    }
-    throw new Error(`no ${verb} of ${cid} came`)
+    const indexOf = (): number => this.held.findIndex((call) => call.verb === verb && call.cid === cid)
+    await until(() => indexOf() !== -1)
+    return this.held.splice(indexOf(), 1)[0]!
   }
 
   async #call(verb: 'add' | 'unpin', cid: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { contentOf } from '../../servers/shared/content/content-blocks.js'
+import { contentOf } from '../../servers/storage/unixfs-blocks.js'
 import type { IncomingMessage } from 'node:http'
 import type { Answer, IpfsVerb } from './ipfs-faults.js'
 

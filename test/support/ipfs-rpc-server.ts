@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { request } from 'node:http'
 
-const childFile = fileURLToPath(new URL('./ipfs-rpc-child.ts', import.meta.url))
+const childFile = fileURLToPath(new URL('../slow/ipfs-node.mjs', import.meta.url))
 
 /** A real IPFS node (js-ipfs), alone in the world, in a process of its own that ends with this one. */
 export interface IpfsRpcServer {
@@ -17,7 +17,7 @@ export interface IpfsRpcServer {
 /** Starts a node with an empty repository, in about 2 s. */
 export async function startIpfsRpcServer(): Promise<IpfsRpcServer> {
   const child = fork(childFile, {
-    execArgv: ['--import', 'tsx'],
+    execArgv: [],
     env: { PATH: process.env.PATH },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc']
   })
@@ -25,7 +25,7 @@ export async function startIpfsRpcServer(): Promise<IpfsRpcServer> {
   const url = await new Promise<string>((resolve, reject) => {
     child.once('message', resolve)
     void exit.then((code) => {
-      reject(new Error(`the IPFS node ended with ${String(code)}`))
+      reject(new Error(`the IPFS node ended with ${String(code)}; npm run slow-packages installs it`))
     })
   })
   return {

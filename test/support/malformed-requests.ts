@@ -319,8 +319,8 @@ export const WRONG_BODIES: [string, Record<string, string>, string | Buffer][] =
   ['many names', {}, `{${Array.from({ length: 1500 }, (_, index) => `"${index}":1`).join(',')}}`],
   ['a name many times', {}, `{${Array<string>(1000).fill('"did":1').join(',')}}`],
   ['gzip that is none', { 'Content-Encoding': 'gzip' }, '{"did":"did:web:a"}'],
-  ['an unknown encoding', { 'Content-Encoding': 'nonsense' }, '{"did":"did:web:a"}'],
-  ['an unknown charset', { 'Content-Type': 'application/json; charset=nonsense' }, '{"did":"did:web:a"}'],
+  ['an unknown encoding', { 'Content-Encoding': 'garbage' }, '{"did":"did:web:a"}'],
+  ['an unknown charset', { 'Content-Type': 'application/json; charset=garbage' }, '{"did":"did:web:a"}'],
   ['a form', { 'Content-Type': 'application/x-www-form-urlencoded' }, 'did=did:web:a&sig[a]=b'],
   ['a multipart body without its boundary', { 'Content-Type': 'multipart/form-data' }, '--a\r\n\r\n--a--'],
   ['a text', { 'Content-Type': 'text/plain' }, 'hello'],
@@ -340,7 +340,7 @@ export const WRONG_HEADERS: Record<string, string>[] = [
   { Accept: 'application/problem+json;q=a' },
   { Accept: ',;=/' },
   { Accept: 'a/b,'.repeat(2000) },
-  { Accept: 'application/problem+json', 'Accept-Encoding': 'nonsense' },
+  { Accept: 'application/problem+json', 'Accept-Encoding': 'garbage' },
   { 'X-Forwarded-For': '' },
   { 'X-Forwarded-For': 'a'.repeat(8000) },
   { 'X-Forwarded-For': ',,,' },
@@ -355,9 +355,9 @@ export const WRONG_HEADERS: Record<string, string>[] = [
   { 'Content-Length': '99999999999999999999' },
   { 'Content-Length': '5', 'Transfer-Encoding': 'chunked' },
   { 'Transfer-Encoding': 'gzip, chunked' },
-  { 'Transfer-Encoding': 'nonsense' },
+  { 'Transfer-Encoding': 'garbage' },
   { Expect: '100-continue' },
-  { Expect: 'nonsense' },
+  { Expect: 'garbage' },
   { Connection: 'upgrade', Upgrade: 'websocket' },
   { 'X-Large': 'a'.repeat(20_000) },
   { 'Bad Name': 'a' },
@@ -365,7 +365,7 @@ export const WRONG_HEADERS: Record<string, string>[] = [
   { '': 'a' }
 ]
 
-export const METHODS = ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'TRACE', 'PROPFIND', 'get', 'NONSENSE', 'CONNECT']
+export const METHODS = ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'TRACE', 'PROPFIND', 'get', 'GARBAGE', 'CONNECT']
 
 const RAW: [string, string][] = [
   ['no HTTP at all', 'hello\r\n\r\n'],

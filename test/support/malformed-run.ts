@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import type { MalformedRequest } from './malformed-requests.js'
+import { scaled } from './time-factor.js'
 
 /** What a run of malformed requests came to. */
 export interface MalformedRun {
@@ -20,7 +21,7 @@ const LEAK =
 export async function runMalformed(
   port: number,
   requests: readonly MalformedRequest[],
-  hangMilliseconds = 5_000
+  hangMilliseconds = scaled(30_000)
 ): Promise<MalformedRun> {
   const run: MalformedRun = { sent: 0, statuses: {}, faults: [], pages: 0 }
   const queue = [...requests]
@@ -46,7 +47,7 @@ export async function runMalformed(
 export function exchange(
   port: number,
   bytes: Buffer,
-  hangMilliseconds: number
+  hangMilliseconds = scaled(30_000)
 ): Promise<{ text: string; hung: boolean }> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []

@@ -100,11 +100,11 @@ const READ_HEADERS: Record<string, string>[] = [
   { 'If-None-Match': ',,,' },
   { 'If-None-Match': 'W/' },
   { 'If-None-Match': '"a",'.repeat(2_000) },
-  { 'If-Modified-Since': 'nonsense' },
+  { 'If-Modified-Since': 'garbage' },
   { 'If-Match': '"a"' },
   { Range: 'bytes=0-99999999999' },
   { Range: 'bytes=-1' },
-  { 'Accept-Encoding': 'gzip;q=nonsense' },
+  { 'Accept-Encoding': 'gzip;q=garbage' },
   { 'Content-Length': '2' }
 ]
 

@@ -1,9 +1,10 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { scaled } from './time-factor.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -17,31 +18,55 @@ const environment = Object.fromEntries(
 /** Runs a program, and answers what it printed. @throws Error with all that it said */
 export async function runIn(folder: string, command: string, ...args: string[]): Promise<string> {
   try {
-    return (await run(command, args, { cwd: folder, env: environment, timeout: 120_000 })).stdout
+    return (await run(command, args, { cwd: folder, env: environment, timeout: scaled(600_000) })).stdout
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
     throw new Error(`${command} ${args.join(' ')} failed\n${stdout}\n${stderr}`, { cause: error })
   }
 }
 
+/** A package as npm packs it. */
+export interface PackedPackage {
+  tarball: string
+  /** Paths of the files in it, from its top. */
+  files: string[]
+}
+
 /**
- * Builds and packs the sources in a copy, because `npm pack` deletes and rebuilds `dist`, which others may be using.
+ * Builds and packs both packages in a copy, because packing deletes and rebuilds `dist`, which others may be using.
  *
  * @param folder - empty
- * @returns path of the tarball, and what it holds
  */
-export async function pack(folder: string): Promise<{ tarball: string; files: string[] }> {
-  const copied = ['src', 'servers', '.config', 'package.json', 'tsconfig.json', '.npmrc']
-  const shipped = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md']
+export async function packBoth(folder: string): Promise<{ library: PackedPackage; servers: PackedPackage }> {
   // As a checkout has them: what must not be shipped has to be there to be left out.
-  const unwanted = ['test', 'examples', '.ci']
-  for (const name of [...copied, ...shipped, ...unwanted]) {
-    cpSync(join(root, name), join(folder, name), { recursive: true })
+  const unwanted = ['node_modules', '.git', '.cache', 'dist', 'data']
+  for (const name of readdirSync(root).filter((name) => !unwanted.includes(name))) {
+    cpSync(join(root, name), join(folder, name), {
+      recursive: true,
+      filter: (path) => !/\/(?:dist|node_modules)$/.test(path)
+    })
   }
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-  const output = await runIn(folder, 'npm', 'pack', '--json')
-  const [packed] = JSON.parse(output.slice(output.indexOf('['))) as [{ filename: string; files: { path: string }[] }]
-  return { tarball: join(folder, packed.filename), files: packed.files.map(({ path }) => path) }
+  linkPackages(folder)
+  const output = await runIn(folder, 'npm', 'pack', '--workspaces', '--json')
+  const packed = JSON.parse(output.slice(output.indexOf('['))) as {
+    name: string
+    filename: string
+    files: { path: string }[]
+  }[]
+  const find = (wanted: string): PackedPackage => {
+    const { filename, files } = packed.find(({ name }) => name === wanted)!
+    return { tarball: join(folder, filename), files: files.map(({ path }) => path) }
+  }
+  return { library: find('express-did-auth'), servers: find('express-did-auth-servers') }
+}
+
+/** The packages that are installed here, but for the two of this repository, which are those of the copy. */
+function linkPackages(folder: string): void {
+  const own: Record<string, string> = { 'express-did-auth': '..', 'express-did-auth-servers': '../servers' }
+  mkdirSync(join(folder, 'node_modules'))
+  for (const name of readdirSync(join(root, 'node_modules'))) {
+    symlinkSync(own[name] ?? join(root, 'node_modules', name), join(folder, 'node_modules', name))
+  }
 }
 
 interface LockedPackage {

@@ -52,7 +52,7 @@ export async function plantSecrets(url: string, domain: string): Promise<string[
     `GET / HTTP/1.1\r\nHost: a\r\nX: ${mark('large')}${'a'.repeat(20_000)}\r\n\r\n`,
     `POST /auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${mark('chunk')}`
   ]) {
-    await exchange(port, Buffer.from(bytes), 3_000)
+    await exchange(port, Buffer.from(bytes))
   }
   return secrets
 }

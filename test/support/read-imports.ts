@@ -13,7 +13,7 @@ export interface Import {
 }
 
 /**
- * Lists the TypeScript files under the given folders; a folder that does not exist has none.
+ * Lists the TypeScript files under the given folders, without builds and packages; a folder that does not exist has none.
  *
  * @param root - absolute path of the repository
  * @param folders - folders under it, for example `src`
@@ -31,7 +31,7 @@ export function listSourceFiles(root: string, folders: readonly string[]): strin
         throw error
       }
     })
-    .filter((file) => file.endsWith('.ts'))
+    .filter((file) => file.endsWith('.ts') && !/\/(?:dist|node_modules)\//.test(file))
     .sort()
 }
 

@@ -2,23 +2,22 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
-import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { Store } from 'express-did-auth'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import request, { type Response } from 'supertest'
+import { readEnv, type ServerEnv } from '../../servers/config/read-env.js'
+import type { ServerApp } from '../../servers/http/create-app.js'
+import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
+import { jsonLog } from '../../servers/observability/logger.js'
 import { relayApp } from '../../servers/relay/app.js'
-import { EmbeddedFileStore } from '../../servers/relay/embedded-file-store.js'
-import type { FileStore } from '../../servers/relay/file-store.js'
-import type { ServerApp } from '../../servers/shared/http/app-shell.js'
-import { openDatabase, type SqliteFile } from '../../servers/shared/content/database.js'
-import { jsonLog } from '../../servers/shared/watch/json-log.js'
-import { readEnv, type ServerEnv } from '../../servers/shared/environment/read-env.js'
-import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
+import { dataFolder } from '../../servers/storage/auth-store.js'
+import { openContentStore, type OpenContentStore } from '../../servers/storage/sqlite/open-content-store.js'
 import { loginCredential } from './relay-login.js'
 import { walletOf, type TestWallet } from './wallet.js'
 
 export { loginCredential, loginPayload } from './relay-login.js'
 
-/** When a test begins, in seconds: far from the real time, so that nobody reads the real clock unseen. */
+/** When a test begins, in seconds: far from the real time, so that nothing reads the real clock unseen. */
 export const START_SECONDS = 1_800_000_000
 export const serviceUrl = 'https://relay.example'
 /** The service's key: wallet number 7777. */
@@ -33,25 +32,27 @@ export class TestClock {
   }
 }
 
-/** A relay without a socket, its clock, its database, and the log that it writes. */
-export interface TestRelay extends ServerApp {
-  env: ServerEnv
-  clock: TestClock
-  database: SqliteFile
-  log: () => Record<string, unknown>[]
-  /** Closes everything and removes its files. */
-  end(): Promise<void>
-}
-
 export interface TestRelayOptions {
-  /** Makes the store of files; by default the embedded one. */
-  files?: (database: SqliteFile, env: ServerEnv) => FileStore
   store?: Store
   node?: IpfsNode
   clock?: TestClock
   challengeSecret?: string
-  /** A folder to work in, which is left there at the end. */
+  /** DATA_DIR, which is left there at the end. */
   folder?: string
+}
+
+/** A relay without a socket, its clock, its stores, and the log that it writes. */
+export interface TestRelay extends ServerApp {
+  env: ServerEnv
+  clock: TestClock
+  contents: OpenContentStore['store']
+  /** DATA_DIR. */
+  folder: string
+  log: () => Record<string, unknown>[]
+  /** Closes everything, and opens it again on the same folder. */
+  restart(): Promise<void>
+  /** Closes everything and removes its files. */
+  end(): Promise<void>
 }
 
 /** Builds a relay from an environment. */
@@ -59,13 +60,8 @@ export async function startTestRelay(
   variables: Record<string, string> = {},
   options: TestRelayOptions = {}
 ): Promise<TestRelay> {
-  const env = readEnv(variables, 'relay', false)
-  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'did-auth-relay-'))
-  const database = openDatabase(join(folder, 'relay.db'))
-  const embedded = (): FileStore =>
-    new EmbeddedFileStore(database, { ttlSeconds: env.RELAY_STORE_TTL_SECONDS, maxBytes: env.RELAY_MAX_STORE_BYTES })
-  const files = options.files?.(database, env) ?? embedded()
-  const store = options.store ?? sqliteStore(join(folder, 'auth.db'))
+  const DATA_DIR = options.folder ?? mkdtempSync(join(tmpdir(), 'did-auth-relay-'))
+  const env = readEnv({ DATA_DIR, ...variables }, 'relay', false)
   const clock = options.clock ?? new TestClock()
   let text = ''
   const destination = new Writable({
@@ -74,38 +70,52 @@ export async function startTestRelay(
       done()
     }
   })
-  const app = relayApp({
-    env,
-    identity: {
+  const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
+    const { node, store: given } = options
+    const folder = dataFolder(env)
+    const { store: contents, spool } = await openContentStore({
+      folder,
+      database: 'relay.db',
+      isDurable: false,
+      tracksPins: node !== undefined,
+      clock,
+      monotonicSeconds: () => clock.seconds
+    })
+    const store = given ?? sqliteStore(join(folder, 'auth.db'))
+    const identity = {
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,
       privateKey: serviceWallet.privateKey,
       challengeSecret: options.challengeSecret ?? challengeSecret
-    },
-    serviceUrl,
-    store,
-    files,
-    log: jsonLog(env, destination),
-    clock,
-    node: options.node
-  })
-  await app.ready
-  return {
-    ...app,
+    }
+    const log = jsonLog(env, destination)
+    const app = relayApp({ env, identity, serviceUrl, log, store, contents, ledger: contents, spool, node, clock })
+    await app.ready
+    const close = async (): Promise<void> => {
+      await app.close()
+      await Promise.all([store.close(), contents.close()])
+    }
+    return { ...app, contents, close }
+  }
+  const relay: TestRelay = {
+    ...(await open()),
     env,
     clock,
-    database,
+    folder: DATA_DIR,
     log: () =>
       text
         .split('\n')
         .filter((line) => line !== '')
         .map((line) => JSON.parse(line) as Record<string, unknown>),
+    restart: async () => {
+      await relay.close()
+      Object.assign(relay, await open())
+    },
     end: async () => {
-      await app.close()
-      await store.close()
-      database.close()
-      if (options.folder === undefined) rmSync(folder, { recursive: true, force: true })
+      await relay.close()
+      if (options.folder === undefined) rmSync(DATA_DIR, { recursive: true, force: true })
     }
   }
+  return relay
 }
 
 export async function requestChallenge({ listener }: ServerApp, did: string): Promise<string> {

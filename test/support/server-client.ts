@@ -1,3 +1,4 @@
+import { scaled } from './time-factor.js'
 import { loginText, type TestWallet } from './wallet.js'
 
 /** What a server answered. */
@@ -14,7 +15,7 @@ export interface Tokens {
 
 /** Asks a server over HTTP, with `fetch` as a browser has it. */
 export async function ask(url: string, init: RequestInit = {}): Promise<Answer> {
-  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(10_000) })
+  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(scaled(60_000)) })
   return { status: response.status, text: await response.text(), headers: response.headers }
 }
 

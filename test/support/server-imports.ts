@@ -8,10 +8,14 @@ import { register } from 'node:module'
 
 const { TEST_EXPRESS, TEST_MISSING = '' } = process.env
 const src = new URL('../../src/', import.meta.url).href
+/** This file is TypeScript or compiled, and the sources are what it is. */
+const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
 const names: Record<string, string> = {
-  'express-did-auth': `${src}index.ts`,
-  'express-did-auth/protocol': `${src}protocol/index.ts`,
-  'express-did-auth/stores/sqlite': `${src}stores/sqlite.ts`,
+  'express-did-auth': `${src}index.${ending}`,
+  'express-did-auth/protocol': `${src}protocol/index.${ending}`,
+  'express-did-auth/stores/sqlite': `${src}stores/sqlite/index.${ending}`,
+  // Threads are those that .config/compile-for-tests.js made: hooks do not reach into them.
+  './start-worker.js': new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href,
   ...(TEST_EXPRESS === '4' && { express: 'express4' })
 }
 

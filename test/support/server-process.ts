@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { nodeOptions, scriptFile } from './run-script.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const imports = pathToFileURL(`${root}test/support/server-imports.ts`).href
+const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
 
 export type Env = Record<string, string>
 
@@ -42,8 +43,8 @@ export function spawnCli(
   env: Env,
   hooks: readonly string[] = []
 ): { child: ChildProcess; output: () => string; ended: Promise<Ended> } {
-  const options = ['--import', 'tsx', '--import', imports, ...hooks.flatMap((hook) => ['--import', hook])]
-  const child = spawn(process.execPath, [...options, 'servers/cli.ts', ...args], {
+  const options = [...nodeOptions, '--import', imports, ...hooks.flatMap((hook) => ['--import', hook])]
+  const child = spawn(process.execPath, [...options, scriptFile('servers/cli.ts'), ...args], {
     cwd: root,
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe']

@@ -1,12 +1,12 @@
 import { fork, spawn, type ChildProcess } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import type { Store } from '../../src/ports.js'
+import { nodeOptions, scriptFile } from './run-script.js'
 
-const childFile = fileURLToPath(new URL('./store-child.ts', import.meta.url))
+const childFile = scriptFile('test/support/store-child.ts')
 
 /** A verb of the store and its arguments, to be called in another process. */
 export type Call = {
-  [Verb in keyof Store]: [verb: Verb, ...args: Parameters<Store[Verb]>]
+  [Verb in keyof Required<Store>]: [verb: Verb, ...args: Parameters<Required<Store>[Verb]>]
 }[keyof Store]
 
 /** A process of its own with a store on the file. */
@@ -19,7 +19,7 @@ export interface StoreProcess {
 /** Starts a process that has a SQLite store open on a file. */
 export async function forkStore(file: string): Promise<StoreProcess> {
   const child = fork(childFile, [file], {
-    execArgv: ['--import', 'tsx'],
+    execArgv: [...nodeOptions],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc']
   })
   const waiting = new Map<number, (results: unknown[]) => void>()
@@ -54,17 +54,17 @@ export interface WrittenUntilKilled {
 
 /** Lets a process write sessions to a file, and kills it with SIGKILL `milliseconds` after its first write. */
 export async function killWhileWriting(file: string, milliseconds: number): Promise<WrittenUntilKilled> {
-  const child = spawn(process.execPath, ['--import', 'tsx', childFile, file, 'write'], {
+  const child = spawn(process.execPath, [...nodeOptions, childFile, file, 'write'], {
     stdio: ['ignore', 'pipe', 'inherit']
   })
   let text = ''
   let startedAt = 0
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-    if (startedAt === 0) {
-      startedAt = performance.now()
-      setTimeout(() => child.kill('SIGKILL'), milliseconds)
-    }
     text += chunk
+    // The first write waits for the thread of the store to start.
+    if (startedAt > 0 || !/^created/m.test(text)) return
+    startedAt = performance.now()
+    setTimeout(() => child.kill('SIGKILL'), milliseconds)
   })
   await new Promise((resolve) => child.once('close', resolve))
   const notes = text.split('\n').filter((line) => line !== '')

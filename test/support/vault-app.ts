@@ -1,13 +1,15 @@
+import { join } from 'node:path'
+import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/stores/sqlite'
 import { Writable } from 'node:stream'
-import { MemoryStore, type Store } from 'express-did-auth'
-import Database from 'better-sqlite3'
+import { memoryStore, type Store } from 'express-did-auth'
 import request from 'supertest'
+import { readEnv } from '../../servers/config/read-env.js'
+import type { ServerApp } from '../../servers/http/create-app.js'
+import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
+import { jsonLog } from '../../servers/observability/logger.js'
+import { openContentStore, type OpenContentStore } from '../../servers/storage/sqlite/open-content-store.js'
 import { vaultApp } from '../../servers/vault/app.js'
-import type { ServerApp } from '../../servers/shared/http/app-shell.js'
-import type { SqliteFile } from '../../servers/shared/content/database.js'
-import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
-import { jsonLog } from '../../servers/shared/watch/json-log.js'
-import { readEnv } from '../../servers/shared/environment/read-env.js'
+import { temporaryFolder } from './store-folder.js'
 import { loginText, walletOf, type TestWallet } from './wallet.js'
 
 /** The service's key: wallet number 7777. */
@@ -17,18 +19,19 @@ export const serviceUrl = 'https://vault.example'
 /** What a test puts in the place of the real thing. */
 export interface VaultTestParts {
   store?: Store
-  database?: SqliteFile
   node?: IpfsNode
   usedPercent?: () => Promise<number>
+  /** Of another vault, on which this one works as well. Default: one of its own. */
+  folder?: string
 }
 
-/** The vault server without a socket, its database, and the log that it writes. */
-export interface TestVault extends ServerApp {
-  database: SqliteFile
+/** The vault server without a socket, what it stores, and the log that it writes. */
+export interface TestVault extends ServerApp, OpenContentStore {
+  folder: string
   log: () => Record<string, unknown>[]
 }
 
-/** Builds the vault server from an environment, in memory unless something else is given. */
+/** Builds the vault server from an environment, with sessions in memory unless a store is given. */
 export async function testVault(env: Record<string, string> = {}, parts: VaultTestParts = {}): Promise<TestVault> {
   const serverEnv = readEnv({ MAX_REQUESTS_PER_TIME_SLOT: '1000000', ...env }, 'vault', false)
   let text = ''
@@ -38,7 +41,9 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
       done()
     }
   })
-  const database = parts.database ?? new Database(':memory:')
+  const { path, remove } = parts.folder === undefined ? temporaryFolder() : { path: parts.folder, remove: undefined }
+  const { node, store = memoryStore(), usedPercent = () => Promise.resolve(50) } = parts
+  const opened = await openContentStore({ folder: path, database: 'vault.db', tracksPins: node !== undefined })
   const server = vaultApp({
     env: serverEnv,
     identity: {
@@ -47,10 +52,11 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
       challengeSecret: 'a secret of the tests, longer than 32 bytes'
     },
     serviceUrl,
-    store: parts.store ?? new MemoryStore(),
-    database,
-    node: parts.node,
-    usedPercent: parts.usedPercent ?? (() => Promise.resolve(50)),
+    store,
+    contents: opened.store,
+    spool: opened.spool,
+    node,
+    usedPercent,
     log: jsonLog(serverEnv, destination)
   })
   await server.ready.catch(() => undefined)
@@ -59,7 +65,12 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
-  return { ...server, database, log }
+  const close = async (): Promise<void> => {
+    await server.close()
+    await opened.store.close()
+    remove?.()
+  }
+  return { ...server, ...opened, folder: path, log, close }
 }
 
 type Listener = ServerApp['listener']
@@ -70,6 +81,13 @@ export async function logInAt(listener: Listener, wallet: TestWallet, did = wall
   const sig = wallet.personalSign(loginText('vault.example', (body as { challenge: string }).challenge))
   const answer = await request(listener).post('/auth').send({ did, sig }).expect(200)
   return (answer.body as { accessToken: string }).accessToken
+}
+
+let lastWallet = 100_000
+
+/** A wallet that no other test uses. */
+export function newWallet(): TestWallet {
+  return walletOf((lastWallet += 1))
 }
 
 /** A user of the vault, logged in: each verb is one request. Keys and ids go into the path as they are. */
@@ -87,6 +105,11 @@ export class VaultUser {
 
   static async logIn(listener: Listener, wallet: TestWallet, did = wallet.did): Promise<VaultUser> {
     return new VaultUser(listener, did, await logInAt(listener, wallet, did))
+  }
+
+  /** A user who was never seen before, so that tests may share a vault. */
+  static async new({ listener }: ServerApp): Promise<VaultUser> {
+    return VaultUser.logIn(listener, newWallet())
   }
 
   post(path: string, content: unknown): request.Test {
@@ -120,7 +143,9 @@ export class VaultUser {
   }
 }
 
-/** How many blocks of content are kept. */
-export function blockCount({ database }: TestVault): number {
-  return database.prepare<[], number>('SELECT count(*) FROM blocks').pluck().get() ?? 0
+/** The database of a vault, to look into or to damage it. Close it again. */
+export function openDatabase(file: string): SqlConnection {
+  return openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL', busyMilliseconds: 5_000 })
 }
+
+export const databaseOf = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')

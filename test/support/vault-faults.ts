@@ -1,24 +1,23 @@
+import Database from 'better-sqlite3'
+import { join } from 'node:path'
 import type request from 'supertest'
-import { setTimeout as pause } from 'node:timers/promises'
-import { contentOf } from '../../servers/shared/content/content-blocks.js'
-import { recountBlocks } from '../../servers/shared/content/content-recount.js'
-import { ContentStore } from '../../servers/shared/content/content-store.js'
-import { ipfsHttpNode } from '../../servers/shared/ipfs/ipfs-http-node.js'
+import { ipfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
+import { contentOf } from '../../servers/storage/unixfs-blocks.js'
+import { drainPins } from './drain-pins.js'
 import { startFaultyNode } from './faulty-ipfs-node.js'
 import type { IpfsFault } from './ipfs-faults.js'
-import { testVault, VaultUser } from './vault-app.js'
-import { faultsInside } from './vault-parts.js'
+import { findVaultFaults } from './run-vault-command.js'
+import { temporaryFolder } from './store-folder.js'
+import { databaseOf, testVault, VaultUser } from './vault-app.js'
 import { walletOf } from './wallet.js'
 
-/** What failed is tried again within 10 s. */
-const DRAIN_TENTHS = 200
 const wallet = walletOf(3)
 const one = contentOf(Buffer.from('one')).cid
-const lost = contentOf(Buffer.from('lost')).cid
+const missing = contentOf(Buffer.from('missing')).cid
 
 type Ask = (user: VaultUser) => request.Test
 
-/** Every verb of the vault with what it is to answer, whatever the node does; `lost` is lost here. */
+/** Every verb of the vault with what it is to answer, whatever the node does; `missing` is lost here. */
 const verbs = {
   'POST new': [(user) => user.post('k', 'new'), 201],
   'POST again': [(user) => user.post('k', 'one'), 201],
@@ -27,7 +26,7 @@ const verbs = {
   'DELETE key': [(user) => user.delete('k'), 200],
   'DELETE entry': [(user) => user.delete(`k/${one}`), 200],
   'GET key': [(user) => user.read('k'), 200],
-  'GET lost': [(user) => user.read('gone'), 502],
+  'GET missing': [(user) => user.read('gone'), 502],
   'GET keys': [(user) => user.get('keys'), 200],
   'GET storage': [(user) => user.get('storage'), 200],
   'GET backup': [(user) => user.get('backup'), 502]
@@ -44,46 +43,40 @@ export async function askWithFault(
   fault: IpfsFault,
   verb: VaultVerb
 ): Promise<{ milliseconds: number; wrong: string[] }> {
+  const { path, remove } = temporaryFolder()
   const node = await startFaultyNode({ slowMilliseconds: 3_000 })
   const client = ipfsHttpNode(node.url)
-  const vault = await testVault({}, { node: client })
+  const vault = await testVault({}, { node: client, folder: join(path, 'vault') })
   const wrong: string[] = []
   try {
     const user = await VaultUser.logIn(vault.listener, wallet)
     await user.post('k', 'one').expect(201)
     await user.post('other', 'one').expect(201)
-    await user.post('gone', 'lost').expect(201)
+    await user.post('gone', 'missing').expect(201)
     const [ask, expected] = verbs[verb]
-    const isLost = expected === 502
-    if (isLost) vault.database.prepare('DELETE FROM blocks WHERE cid = ?').run(lost)
+    const isMissing = expected === 502
+    if (isMissing) new Database(databaseOf(vault)).exec(`DELETE FROM contents WHERE cid = '${missing}'`).close()
 
     await node.fail(fault)
     const startedAt = performance.now()
     const { status, text, headers } = await ask(user)
     const milliseconds = performance.now() - startedAt
-    // A node that is only slow, or whose fault is not one of reading, still has what is lost here.
-    const isFetched = isLost && status === 200 && text.includes('"lost"')
+    // A node that is only slow, or whose fault is not one of reading, still has what is missing here.
+    const isFetched = isMissing && status === 200 && text.includes('"missing"')
     if (status !== expected && !isFetched) wrong.push(`${status} ${text}`)
-    if (status === 502 && text !== 'Content lost') wrong.push(text)
     if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') wrong.push('Pin-Status')
 
     await node.heal()
-    const again = isLost ? await user.read('gone') : undefined
+    const again = isMissing ? await user.read('gone') : undefined
     if (again !== undefined && again.status !== 200) wrong.push(`then ${again.status} ${again.text}`)
-    const entries = vault.database.prepare<[], string>('SELECT DISTINCT cid FROM entries ORDER BY cid').pluck()
-    const open = vault.database.prepare<[], number>("SELECT count(*) FROM vault_pins WHERE state <> 'pinned'").pluck()
-    const isInStep = () => open.get() === 0 && [...node.pins].sort().join() === entries.all().join()
-    for (let tenth = 0; tenth < DRAIN_TENTHS && !isInStep(); tenth += 1) await pause(100)
-    if (!isInStep()) wrong.push(`${String(open.get())} pins open, ${node.pins.size} pins for ${entries.all().length}`)
-    // What came back has more uses than it can lose, until all are counted anew.
-    if (isLost) recountBlocks(vault.database, 'SELECT DISTINCT cid FROM entries', false)
-    wrong.push(...faultsInside({ database: vault.database, contents: new ContentStore(vault.database) }))
+    wrong.push(...(await drainPins(databaseOf(vault), () => node.pins)))
+    wrong.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
     if (wrong.length > 0) wrong.push(...vault.log().map((line) => JSON.stringify(line)))
     return { milliseconds, wrong }
   } finally {
     await vault.close()
     client.close()
-    vault.database.close()
     await node.stop()
+    remove()
   }
 }

@@ -1,21 +1,18 @@
-import { contentOf } from '../../servers/shared/content/content-blocks.js'
-import { ContentStore } from '../../servers/shared/content/content-store.js'
-import { VaultIndex } from '../../servers/vault/vault-index.js'
+import { entryOf } from './content-stores.js'
 import type { TestVault } from './vault-app.js'
 
-/** Adds entries as the vault would, in one transaction and without HTTP. All contents are new. */
-export function fillVault(
-  { database }: Pick<TestVault, 'database'>,
+/** Adds entries as the vault would, in this order and without HTTP. */
+export async function fillVault(
+  { store }: Pick<TestVault, 'store'>,
   did: string,
   entries: readonly (readonly [key: string, content: string])[]
-): void {
-  const index = new VaultIndex(database)
-  const contents = new ContentStore(database)
-  database.transaction(() => {
-    for (const [key, text] of entries) {
-      const content = contentOf(Buffer.from(text))
-      contents.add(content)
-      index.add(did, key, { id: content.cid, byteCount: content.byteCount })
-    }
-  })()
+): Promise<void> {
+  const small: Promise<unknown>[] = []
+  for (const [key, content] of entries) {
+    const write = store.writeEntry(entryOf(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } }))
+    // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each other.
+    if (content.length > 60_000) await write
+    else small.push(write)
+  }
+  await Promise.all(small)
 }

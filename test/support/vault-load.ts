@@ -2,10 +2,10 @@ import { numbersFrom } from '../protocol/random-numbers.js'
 import { ask } from './server-client.js'
 import type { Dictionary } from './dictionary.js'
 import { drawWrite, type VaultWrite } from './dictionary.js'
-import { contentOf } from '../../servers/shared/content/content-blocks.js'
+import { contentOf } from '../../servers/storage/unixfs-blocks.js'
 
 const KEYS = ['a', 'b', 'c']
-/** Few, so that users share some: what one lets go of, another may still have. */
+/** Few, so that users share some: what one deletes, another may still have. */
 const CONTENTS = 60
 
 /** The text of a content; some are of many blocks. */

@@ -1,17 +1,25 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import fc from 'fast-check'
-import { contentOf } from '../../servers/shared/content/content-blocks.js'
-import type { VaultUser } from './vault-app.js'
+import { ipfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
+import { contentOf } from '../../servers/storage/unixfs-blocks.js'
+import { startIpfsRpcServer } from './ipfs-rpc-server.js'
+import { findVaultFaults } from './run-vault-command.js'
+import { temporaryFolder } from './store-folder.js'
+import { until } from './until.js'
+import { testVault, VaultUser } from './vault-app.js'
+import { walletOf } from './wallet.js'
 
-export const DIDS = 4
+const DIDS = 4
 const KEYS = ['a', 'b', 'ключ']
 const CONTENTS = ['', 'x', 'y', 'zz', '💥', 'long enough to matter']
-/** So small that random writes often find no room. */
-export const MODEL_QUOTA = { VAULT_MAX_BYTES_PER_DID: '30', VAULT_MAX_ENTRIES_PER_DID: '5' }
+/** So small that random writes are often refused. */
+const MODEL_QUOTA = { VAULT_MAX_BYTES_PER_DID: '30', VAULT_MAX_ENTRIES_PER_DID: '5' }
 const MAX_BYTES = 30
 const MAX_ENTRIES = 5
 
-/** One request of one of the users. The id that it names is that of one of the contents, there or not. */
-export interface Operation {
+/** One request of one of the users. The id that it names is that of one of the contents, stored or not. */
+interface Operation {
   verb: 'post' | 'put' | 'putOne' | 'delete' | 'deleteOne'
   did: number
   key: number
@@ -20,7 +28,7 @@ export interface Operation {
 }
 
 /** Sequences of 50 operations; writes of one key are likely to meet. */
-export const operations: fc.Arbitrary<Operation[]> = fc.array(
+const operations: fc.Arbitrary<Operation[]> = fc.array(
   fc.record({
     verb: fc.constantFrom('post', 'post', 'post', 'put', 'putOne', 'putOne', 'delete', 'deleteOne', 'deleteOne'),
     did: fc.nat(DIDS - 1),
@@ -35,8 +43,8 @@ const idOf = (content: string): string => contentOf(Buffer.from(content)).cid
 const bytesOf = (contents: readonly string[]): number =>
   contents.reduce((sum, content) => sum + Buffer.byteLength(content), 0)
 
-/** What the specification says a vault holds: lists of contents by user and key, the last written last. */
-export class VaultModel {
+/** What the specification says that a vault stores: lists of contents by user and key, the last written last. */
+class VaultModel {
   readonly #vaults = Array.from({ length: DIDS }, () => new Map<string, string[]>())
 
   /** Applies an operation, and tells the answer that it should get. */
@@ -71,17 +79,75 @@ export class VaultModel {
     return KEYS.map((key) => ({ key, contents: this.#vaults[did]!.get(key) ?? [] }))
   }
 
-  /** The ids of everything that anybody has. */
-  heldIds(): string[] {
+  /** The ids of everything that any user has. */
+  storedIds(): string[] {
     return [...new Set(this.#vaults.flatMap((vault) => [...vault.values()].flat().map(idOf)))].sort()
   }
 }
 
+/**
+ * Runs sequences of 50 operations of 4 DIDs against a vault over HTTP beside a real IPFS node, and compares answers and
+ * pins with the model after each, and everything at the end of each sequence.
+ *
+ * @throws Error that names the shortest sequence with a difference
+ */
+export async function checkVaultModel(sequences: number): Promise<void> {
+  const { path, remove } = temporaryFolder()
+  const server = await startIpfsRpcServer()
+  const node = ipfsHttpNode(server.url)
+  const vault = await testVault(MODEL_QUOTA, { node, folder: join(path, 'vault') })
+  try {
+    const others = await server.pins()
+    const pins = async () => (await server.pins()).filter((pin) => !others.includes(pin))
+    const users = await Promise.all(
+      Array.from({ length: DIDS }, (_, number) => VaultUser.logIn(vault.listener, walletOf(number + 1)))
+    )
+    const run = async (sequence: readonly Operation[]): Promise<void> => {
+      for (const user of users) {
+        const { keys } = (await user.get('keys')).body as { keys: { key: string }[] }
+        for (const { key } of keys) await user.delete(encodeURIComponent(key))
+      }
+      const model = new VaultModel()
+      for (const operation of sequence) {
+        assert.deepEqual(await perform(users, operation), model.apply(operation))
+        // Beyond 2 s, the node is brought in step after the answer.
+        await until(async () => (await vault.store.countOpen()) === 0)
+        assert.deepEqual(await pins(), model.storedIds())
+      }
+      for (const [did, user] of users.entries()) await compareUser(user, model.contentsOf(did))
+    }
+    await fc.assert(fc.asyncProperty(operations, run), { numRuns: sequences })
+    assert.deepEqual(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: server.url }), [])
+  } finally {
+    await vault.close()
+    node.close()
+    await server.stop()
+    remove()
+  }
+}
+
+/** Compares all that a user can read with the model. */
+async function compareUser(user: VaultUser, inModel: ReturnType<VaultModel['contentsOf']>): Promise<void> {
+  for (const { key, contents } of inModel) {
+    assert.deepEqual((await user.read(encodeURIComponent(key))).body, contents)
+  }
+  const { keys } = (await user.get('keys')).body as { keys: { key: string; entries: object[] }[] }
+  const expected = inModel
+    .filter(({ contents }) => contents.length > 0)
+    .map(({ key, contents }): [string, object[]] => [
+      key,
+      contents.map((content) => ({ id: idOf(content), size: Buffer.byteLength(content) }))
+    ])
+  assert.deepEqual(new Map(keys.map(({ key, entries }) => [key, entries])), new Map(expected))
+  const all = inModel.flatMap(({ contents }) => contents)
+  const { used, usedEntries } = (await user.get('storage')).body as Record<string, number>
+  assert.deepEqual([used, usedEntries], [bytesOf(all), all.length])
+  const { entries } = (await user.get('backup')).body as { entries: { content: string }[] }
+  assert.deepEqual(entries.map(({ content }) => content).sort(), all.sort())
+}
+
 /** Asks the vault for an operation. */
-export async function perform(
-  users: readonly VaultUser[],
-  operation: Operation
-): Promise<{ status: number; id?: string }> {
+async function perform(users: readonly VaultUser[], operation: Operation): Promise<{ status: number; id?: string }> {
   const user = users[operation.did]!
   const key = encodeURIComponent(KEYS[operation.key]!)
   const content = CONTENTS[operation.content]!

@@ -1,5 +1,5 @@
-import type { IpfsNode } from '../../servers/shared/ipfs/ipfs-node.js'
-import { ServerError, type ServerErrorCode } from '../../servers/shared/http/server-error.js'
+import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
+import { ServerError, type ServerErrorCode } from '../../servers/http/server-error.js'
 
 /** An IPFS node in memory that keeps what it is given, until it is told to fail. */
 export class VaultNode implements IpfsNode {
@@ -27,13 +27,8 @@ export class VaultNode implements IpfsNode {
     this.reads.push(cid)
     await this.#call()
     const bytes = this.contents.get(cid)
-    if (bytes === undefined) throw new ServerError('ERR_NODE_SLOW')
+    if (bytes === undefined) throw new ServerError('ERR_IPFS_TIMEOUT')
     return bytes
-  }
-
-  async isPinned(cid: string): Promise<boolean> {
-    await this.#call()
-    return this.pins.has(cid)
   }
 
   async listPins(): Promise<ReadonlySet<string>> {

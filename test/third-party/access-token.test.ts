@@ -6,7 +6,8 @@ import { SigningKey } from 'ethers'
 import { getResolver } from 'ethr-did-resolver'
 import { importJWK, jwtVerify } from 'jose'
 import request from 'supertest'
-import { authApp, logIn, serviceUrl, serviceWallet, START_SECONDS, type TestApp } from '../support/auth-app.js'
+import { logIn } from '../support/app-client.js'
+import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -15,7 +16,7 @@ const user = walletOf(1)
 let app: TestApp
 
 beforeEach(async () => {
-  app = await authApp()
+  app = await testApp()
 })
 
 afterEach(async () => {
@@ -138,7 +139,11 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
       200,
       {
         user: { did: user.did },
-        auth: { claims: { iss: serviceWallet.did, ...required, role: 'admin' } }
+        auth: {
+          canonicalDid: user.did,
+          address: user.did.slice(-42),
+          claims: { iss: serviceWallet.did, ...required, role: 'admin' }
+        }
       }
     ])
   })

@@ -4,7 +4,8 @@ import { decodeJwt } from 'jose'
 import request from 'supertest'
 import { checksumAddress as viemChecksumAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { authApp, loginChallenge, type TestApp } from '../support/auth-app.js'
+import { loginChallenge } from '../support/app-client.js'
+import { testApp, type TestApp } from '../support/test-app.js'
 import { checksumAddress } from '../support/checksum.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -14,7 +15,7 @@ const bare = address.slice(2)
 let app: TestApp
 
 beforeAll(async () => {
-  app = await authApp({ maxRequestsPerTimeSlot: 1_000 })
+  app = await testApp({ maxRequestsPerTimeSlot: 1_000 })
 })
 
 afterAll(async () => {

@@ -1,10 +1,11 @@
 /** What must compile of the configuration, and what must not. Checked by `npm run types`, run by nobody. */
 import {
   es256kSigner,
-  MemoryStore,
+  memoryStore,
   type Claim,
   type DidAuthConfig,
   type Logger,
+  type SecurityEvent,
   type Signer,
   type Store
 } from 'express-did-auth'
@@ -43,12 +44,28 @@ export const all: Required<DidAuthConfig> = {
     const subject: string | undefined = response.credentials[0]?.subject
     return missing.length === 0 && { tokenClaims: { claims: claims.length, subject: subject ?? null } }
   },
-  store: new MemoryStore({ maxSessions: 10 }),
+  store: memoryStore({ maxSessions: 10 }),
   replayProtection: 'window',
   refreshReuseGraceSeconds: 0,
   loginDomains: ['app.example'],
   trustedOrigins: ['https://app.example'],
   resolver: { resolve: async () => ({}) },
+  absoluteSessionDurationInHours: 24,
+  refreshBusinessLogic: async (did, session) => {
+    const createdAtSeconds: number = session.createdAtSeconds
+    const address: string = session.address
+    return did === session.canonicalDid && { tokenClaims: { createdAtSeconds, address } }
+  },
+  trustedIssuers: async (issuerDid: string) => issuerDid === 'did:web:issuer.example',
+  cookiePrefix: '__Host-',
+  errorFormat: 'problem',
+  sessionPath: '/session',
+  sessionsPath: '/sessions',
+  onSecurityEvent: (event: SecurityEvent) => {
+    const did: string | undefined = event.did
+    const at: number = event.atSeconds
+    return [event.type, did, at]
+  },
   logger: console,
   clock: { nowSeconds: () => Date.now() / 1000 }
 }
@@ -93,10 +110,14 @@ export const logics: DidAuthConfig['authenticationBusinessLogic'][] = [
   }
 ]
 
+/** Business logic also gets the user's DID in its comparable forms. */
+export const banned: DidAuthConfig['authenticationBusinessLogic'] = (_did, { canonicalDid, address }) =>
+  canonicalDid !== address
+
 export const logger: Logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 /** A store is the whole interface: no verb may be left out. */
-export const store: Store = new MemoryStore()
+export const store: Store = memoryStore()
 
 // @ts-expect-error -- serviceSigner is required
 export const unsigned: DidAuthConfig = { challengeSecret: 'a', serviceUrl: 'b', serviceDid: 'c' }
@@ -116,6 +137,10 @@ export const wrong: Partial<DidAuthConfig> = {
   replayProtection: 'none',
   // @ts-expect-error -- an array
   loginDomains: 'app.example',
+  // @ts-expect-error -- one of three words
+  cookiePrefix: 'app-',
+  // @ts-expect-error -- a list, or a function
+  trustedIssuers: 'did:web:issuer.example',
   // @ts-expect-error -- a claim has a value
   requiredClaims: [{ claimType: 'name' }],
   // @ts-expect-error -- a function

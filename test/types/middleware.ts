@@ -29,11 +29,13 @@ app.get('/profile', requireDid, (req, res) => {
   const did: string | undefined = req.user?.did
   const auth: DidAuthInfo | undefined = req.auth
   const sessionId: string | undefined = req.auth?.sessionId
+  const canonical: string | undefined = req.auth?.canonicalDid
+  const address: string | undefined = req.auth?.address
   const claims: AccessTokenClaims | undefined = req.auth?.claims
   const expires: number | undefined = claims?.exp
   // What business logic added is unknown until somebody looks at it.
   const role: unknown = claims?.role
-  res.json({ did, auth, sessionId, expires, role })
+  res.json({ did, auth, sessionId, canonical, address, expires, role })
 
   // @ts-expect-error -- absent where the middleware did not run
   res.send(req.user.did)
@@ -44,6 +46,18 @@ app.get('/profile', requireDid, (req, res) => {
   // @ts-expect-error -- verified claims are read-only
   if (claims !== undefined) claims.sub = name
 })
+
+/** Guards that ask more, or less, are handlers as well. */
+app.post('/payments', requireDid.with({ checkSession: true }), (req, res) => {
+  res.json(req.user?.did)
+})
+app.get('/news', requireDid.optional, requireDid.with({ optional: true, checkSession: undefined }), (req, res) => {
+  res.json(req.user?.did ?? 'a guest')
+})
+export const guard: RequestHandler = requireDid.with({})
+
+// @ts-expect-error -- no such option
+requireDid.with({ checkSessions: true })
 
 export async function account(): Promise<[boolean, number]> {
   await requireDid.ready

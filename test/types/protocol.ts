@@ -37,10 +37,15 @@ export const claims: AccessTokenClaims = verifyAccessToken(curve, unknownValue, 
 })
 export const payload: Record<string, unknown> | undefined = parseJwt(unknownValue, 4096)?.payload
 
+const presented = { presentedHash: 'a', nextHash: 'b', nowSeconds: 0, graceSeconds: 10 }
 export const verdict: RefreshVerdict = judgeRefresh(
-  { state: 'active', expiresAtSeconds: 1, replacedAtSeconds: undefined },
-  0,
-  10
+  {
+    state: 'active',
+    expiresAtSeconds: 1,
+    refreshTokenHash: 'a',
+    replacedTokens: [{ hash: 'c', replacedAtSeconds: 0 }]
+  },
+  presented
 )
 
 // @ts-expect-error -- a DID is text that was looked at
@@ -48,4 +53,4 @@ addressOfDid(unknownValue)
 // @ts-expect-error -- the time is an argument, there is no clock
 verifyAccessToken(curve, 'a.b.c', { serviceDid: 'a', serviceUrl: 'b', publicKey: new Uint8Array(65) })
 // @ts-expect-error -- there is no state `expired`: it is read from the time
-judgeRefresh({ state: 'expired', expiresAtSeconds: 1, replacedAtSeconds: undefined }, 0, 10)
+judgeRefresh({ state: 'expired', expiresAtSeconds: 1, refreshTokenHash: 'a', replacedTokens: [] }, presented)

@@ -1,0 +1,26 @@
+/**
+ * `npm run build`: the library to dist/, then the servers to servers/dist/, each only where a source is newer.
+ * `node .config/build.js library` builds the library alone.
+ */
+import { spawnSync } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+/** Undefined where only what runs is installed. */
+function findCompiler() {
+  try {
+    return createRequire(import.meta.url).resolve('typescript/bin/tsc')
+  } catch {
+    return undefined
+  }
+}
+
+const compiler = findCompiler()
+if (compiler === undefined) {
+  console.error('There is no compiler here: `npm ci` without --omit=dev installs it.')
+  process.exitCode = 1
+} else {
+  const project = fileURLToPath(new URL(`tsconfig.${process.argv[2] ?? 'servers'}.json`, import.meta.url))
+  const { status } = spawnSync(process.execPath, [compiler, '-b', project], { stdio: 'inherit' })
+  process.exitCode = status ?? 1
+}

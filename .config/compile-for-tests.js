@@ -1,0 +1,51 @@
+import { mkdirSync, readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const rootDir = fileURLToPath(new URL('..', import.meta.url))
+const options = { platform: 'node', format: 'esm', target: 'node20', logLevel: 'warning' }
+
+/**
+ * Jest's globalSetup. Jest compiles TypeScript only where it runs it, and a thread or a process it does not run. So what
+ * they run is compiled here, once and not by each of them, and no test runs an old build.
+ */
+export default async function compileForTests() {
+  mkdirSync(`${rootDir}.cache`, { recursive: true })
+  await Promise.all([compileWorkers(), compileForProcesses()])
+}
+
+/** The threads that own a database. test/support/start-sqlite-worker.ts starts them. */
+async function compileWorkers() {
+  const workers = {
+    'sqlite-worker': 'src/stores/sqlite/worker.ts',
+    'content-worker': 'servers/storage/sqlite/content-worker.ts'
+  }
+  await Promise.all(
+    Object.entries(workers).map(async ([name, source]) => {
+      const own = `${rootDir}.cache/${name}-${process.pid}.mjs`
+      await build({
+        ...options,
+        entryPoints: [rootDir + source],
+        outfile: own,
+        bundle: true,
+        packages: 'external',
+        alias: { 'express-did-auth/stores/sqlite': `${rootDir}src/stores/sqlite/index.ts` }
+      })
+      // Renamed at the end, because another run may be starting it.
+      renameSync(own, `${rootDir}.cache/${name}.mjs`)
+    })
+  )
+}
+
+/** What processes run, each file for itself. test/support/run-script.ts runs it; .config/remove-compiled.js removes it. */
+async function compileForProcesses() {
+  const outdir = `${rootDir}.cache/compiled-${process.pid}`
+  const entryPoints = ['src', 'servers', 'test/support', 'test/protocol'].flatMap((folder) =>
+    readdirSync(join(rootDir, folder), { recursive: true })
+      .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts'))
+      .map((file) => join(rootDir, folder, file))
+  )
+  await build({ ...options, entryPoints, outdir, outbase: rootDir })
+  process.env.TEST_COMPILED = outdir
+}

@@ -1,0 +1,18 @@
+// An app that tests can import: it makes itself, and another file listens. The test of it is in src/README.md.
+import { randomBytes } from 'node:crypto'
+import express from 'express'
+import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+
+export async function makeApp(options = {}) {
+  const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
+  const app = express()
+  const requireDid = setupDidAuth(app, {
+    challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
+    serviceUrl: 'http://localhost:3000',
+    serviceDid: await didOfPrivateKey(privateKey),
+    serviceSigner: es256kSigner(privateKey),
+    ...options
+  })
+  app.get('/profile', requireDid, (req, res) => res.json(req.user))
+  return app
+}

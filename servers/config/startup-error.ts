@@ -1,0 +1,58 @@
+/** Why a server cannot start, in one sentence for the operator. */
+export class StartError extends Error {
+  override readonly name: string = 'StartError'
+}
+
+const NO_NATIVE_PART = 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EADDRINUSE: 'the port is in use',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EEXIST: 'a file is in its place',
+  EISDIR: 'a folder is in its place',
+  ENOENT: 'it does not exist',
+  ENOSPC: 'the disk is full',
+  ENOTDIR: 'a part of its path is a file',
+  ENOTFOUND: 'no such host',
+  EPERM: 'the operation is not permitted',
+  EROFS: 'the disk is read-only',
+  ERR_DLOPEN_FAILED: NO_NATIVE_PART,
+  SQLITE_CANTOPEN: 'it cannot be opened',
+  SQLITE_CORRUPT: 'the file is damaged',
+  SQLITE_ERROR: 'its tables are not those of this server',
+  SQLITE_FULL: 'the disk is full',
+  SQLITE_NOTADB: 'the file is no SQLite database',
+  SQLITE_READONLY: 'it can only be read'
+}
+
+/** The `code` of an error of Node or SQLite. */
+export function codeOf(error: unknown): string | undefined {
+  // Not `instanceof`: an error may be of another realm.
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** The reason of an operating system error, for people. */
+export function reasonOf(error: unknown): string {
+  const code = codeOf(error)
+  // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, count as their primary code.
+  const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
+  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+  return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
+}
+
+/** Runs a step of the start. An error of the operating system becomes a sentence that begins with `what`. */
+export function startStep<T>(what: string, step: () => T): T {
+  try {
+    return step()
+  } catch (error) {
+    throw error instanceof StartError ? error : new StartError(`${what}: ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+/** The sentence that the operator reads after a failed start: never a stack. */
+export function sentenceOf(error: unknown): string {
+  if (error instanceof StartError) return error.message
+  return `The server cannot start: ${error instanceof Error ? error.message : String(error)}`
+}

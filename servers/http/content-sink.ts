@@ -1,0 +1,168 @@
+import { open, rm, type FileHandle } from 'node:fs/promises'
+import { DidAuthError } from 'express-did-auth'
+import { codeOf } from '../config/startup-error.js'
+import type { TextSink } from './json-text.js'
+import { ServerError } from './server-error.js'
+
+/** Content up to here stays in memory; longer content is written to a file in buffers of this size. */
+const BUFFER_BYTES = 65_536
+
+/** What is known of content by its bytes. */
+export interface HashedContent {
+  /** CIDv1 in base32. */
+  readonly cid: string
+  readonly byteCount: number
+  /** SHA-256 of each leaf of 256 KiB, 32 bytes each, in order. */
+  readonly leafHashes: Uint8Array
+}
+
+/** Computes the cid of content that arrives in parts. */
+export interface ContentHasher {
+  update(bytes: Uint8Array): void
+  /** To be called once, at the end. */
+  finish(): HashedContent
+}
+
+export interface ContentSinkOptions {
+  maxBytes: number
+  /** Content cannot be longer than this, also when `maxBytes` is more. */
+  expectedBytes: number
+  newHasher: () => ContentHasher
+  /** Names the file, when one is needed. @throws DidAuthError ERR_BUSY when none may be opened now */
+  newFile: () => string
+}
+
+/** Collects content: up to 64 KiB in memory, more in a file. */
+export class ContentSink implements TextSink {
+  readonly #options: ContentSinkOptions
+  readonly #bufferBytes: number
+  #hasher: ContentHasher
+  #byteCount = 0
+  #buffer: Buffer | undefined
+  #usedBytes = 0
+  /** Full buffers that are not yet written. */
+  #full: Buffer[] = []
+  #file: { name: string; handle: FileHandle } | undefined
+  #writtenBytes = 0
+  #wasRestarted = false
+
+  constructor(options: ContentSinkOptions) {
+    this.#options = options
+    this.#bufferBytes = Math.min(BUFFER_BYTES, options.expectedBytes)
+    this.#hasher = options.newHasher()
+  }
+
+  /** Whether there was more than `maxBytes`, of which nothing more is kept then. */
+  get isTooLarge(): boolean {
+    return this.#byteCount > this.#options.maxBytes
+  }
+
+  write(bytes: Uint8Array): void {
+    this.#byteCount += bytes.length
+    if (this.isTooLarge) return
+    for (let start = 0; start < bytes.length;) {
+      if (this.#usedBytes === this.#bufferBytes && this.#buffer !== undefined) {
+        this.#full.push(this.#buffer)
+        this.#buffer = undefined
+      }
+      if (this.#buffer === undefined) {
+        this.#buffer = Buffer.allocUnsafeSlow(this.#bufferBytes)
+        this.#usedBytes = 0
+      }
+      const part = bytes.subarray(start, start + this.#bufferBytes - this.#usedBytes)
+      this.#buffer.set(part, this.#usedBytes)
+      this.#usedBytes += part.length
+      start += part.length
+    }
+  }
+
+  restart(): void {
+    // What came before may be longer than what comes now.
+    this.#wasRestarted = this.#file !== undefined
+    this.#hasher = this.#options.newHasher()
+    this.#byteCount = 0
+    this.#usedBytes = 0
+    this.#full = []
+    this.#writtenBytes = 0
+  }
+
+  /**
+   * Writes what no longer stays in memory. Nothing may be added before it resolves.
+   *
+   * @returns undefined when there is nothing to write
+   * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; what `newFile` throws
+   */
+  flush(): Promise<void> | undefined {
+    return this.#full.length === 0 ? undefined : this.#write()
+  }
+
+  /**
+   * To be called once, when all of it was added.
+   *
+   * @throws as {@link flush}
+   */
+  async finish(): Promise<HashedContent & { source: Uint8Array | { file: string } }> {
+    const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
+    if (this.#full.length === 0 && this.#writtenBytes === 0) {
+      this.#hasher.update(rest)
+      return { ...this.#hasher.finish(), source: rest }
+    }
+    this.#full.push(rest)
+    await this.#write()
+    const name = await this.#closeFile()
+    return { ...this.#hasher.finish(), source: { file: name } }
+  }
+
+  /** Deletes the file, unless it was moved. */
+  async dispose(): Promise<void> {
+    if (this.#file === undefined) return
+    const { name, handle } = this.#file
+    // Closed already, where the content was used.
+    await handle.close().catch(() => undefined)
+    await rm(name, { force: true }).catch(() => undefined)
+  }
+
+  async #write(): Promise<void> {
+    for (const buffer of this.#full) this.#hasher.update(buffer)
+    const full = this.#full
+    this.#full = []
+    try {
+      this.#file ??= await openNew(this.#options.newFile())
+      for (const buffer of full) {
+        await writeAll(this.#file.handle, buffer, this.#writtenBytes)
+        this.#writtenBytes += buffer.length
+      }
+    } catch (error) {
+      throw spoolFailure(error)
+    }
+  }
+
+  async #closeFile(): Promise<string> {
+    if (this.#file === undefined) throw new TypeError('no file')
+    const { name, handle } = this.#file
+    try {
+      if (this.#wasRestarted) await handle.truncate(this.#byteCount)
+      await handle.close()
+    } catch (error) {
+      throw spoolFailure(error)
+    }
+    return name
+  }
+}
+
+async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let start = 0; start < bytes.length;) {
+    const { bytesWritten } = await handle.write(bytes, start, bytes.length - start, position + start)
+    start += bytesWritten
+  }
+}
+
+async function openNew(name: string): Promise<{ name: string; handle: FileHandle }> {
+  return { name, handle: await open(name, 'wx', 0o600) }
+}
+
+function spoolFailure(cause: unknown): Error {
+  if (cause instanceof DidAuthError) return cause
+  const isFull = ['ENOSPC', 'EDQUOT'].includes(codeOf(cause) ?? '')
+  return new ServerError(isFull ? 'ERR_STORAGE_FULL' : 'ERR_STORAGE', { cause })
+}

@@ -1,0 +1,139 @@
+import type { RequestListener } from 'node:http'
+import cors from 'cors'
+import express, {
+  type ErrorRequestHandler,
+  type Express,
+  type Request,
+  type RequestHandler,
+  type Response
+} from 'express'
+import helmet from 'helmet'
+import type { Logger } from 'pino'
+import type { ServerEnv } from '../config/read-env.js'
+import type { Identity } from '../config/service-identity.js'
+import { health, readiness, type Dependency } from '../observability/health-checks.js'
+import { logRequest, watchRequests } from '../observability/logger.js'
+import type { Metrics } from '../observability/metrics.js'
+import { ServerError, type SendError } from './server-error.js'
+
+const ALLOWED_HEADERS = ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match']
+const EXPOSED_HEADERS = [
+  'Challenge-Expires-In',
+  'ETag',
+  'Idempotent-Replayed',
+  'Pin-Status',
+  'Retry-After',
+  'WWW-Authenticate'
+]
+const PREFLIGHT_SECONDS = 600
+
+/** What every server is built of. */
+export interface ShellParts {
+  env: ServerEnv
+  identity: Identity
+  serviceUrl: string
+  log: Logger
+  metrics?: Metrics | undefined
+  /** Aborts when the process is about to stop: `/ready` answers 503 from then on. */
+  draining?: AbortSignal | undefined
+}
+
+/** A server without its socket. */
+export interface ServerApp {
+  listener: RequestListener
+  /** Resolves when it can be used; requests wait by themselves. */
+  ready: Promise<void>
+  /** Closes what it opened itself, after its last answer. */
+  close(): Promise<void>
+}
+
+/**
+ * An application with what comes before the routes of every server: security headers, CORS, log and metrics, `/health` and
+ * `/ready`.
+ *
+ * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
+ */
+export function appShell(
+  { env, log, metrics, draining }: Pick<ShellParts, 'env' | 'log' | 'metrics' | 'draining'>,
+  routes: readonly string[],
+  dependencies: readonly Dependency[]
+): Express {
+  const app = serverApp(env)
+  // Only where it is reported: it costs as much as all security headers.
+  if (metrics !== undefined || log.isLevelEnabled('info')) {
+    app.use(
+      watchRequests(routes, (ended) => {
+        logRequest(log, ended)
+        metrics?.count(env.name, ended)
+      })
+    )
+  }
+  app.get('/health', health)
+  const onNotReady = (reasons: Readonly<Record<string, string>>): void => {
+    log.warn({ event: 'not-ready', reasons }, 'not ready')
+  }
+  app.get('/ready', readiness(dependencies, { draining, onNotReady }))
+  return app
+}
+
+/** Adds what comes after the routes: an answer for every other request, and for every error. */
+export function sealed(app: Express, sendError: SendError): RequestListener {
+  app.use(notFound(sendError))
+  app.use(lastErrors(sendError))
+  return requestListener(app)
+}
+
+/** An application with security headers, CORS and trust in proxies. */
+export function serverApp(env: Pick<ServerEnv, 'TRUST_PROXY' | 'CORS_ORIGINS' | 'USE_COOKIES'>): Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.disable('etag')
+  app.set('trust proxy', env.TRUST_PROXY)
+  app.use(helmet())
+  if (env.CORS_ORIGINS.length > 0) {
+    app.use(
+      cors({
+        origin: env.CORS_ORIGINS,
+        credentials: env.USE_COOKIES === true,
+        allowedHeaders: ALLOWED_HEADERS,
+        exposedHeaders: EXPOSED_HEADERS,
+        maxAge: PREFLIGHT_SECONDS
+      })
+    )
+  }
+  return app
+}
+
+function notFound(sendError: SendError): RequestHandler {
+  return (req, res) => {
+    sendError(req, res, new ServerError('ERR_NOT_FOUND'))
+  }
+}
+
+/** Answers every error that reaches Express. */
+export function lastErrors(sendError: SendError): ErrorRequestHandler {
+  // Express recognises an error handler by its four parameters.
+  return (error: unknown, req, res, _next) => {
+    sendError(req, res, error instanceof URIError ? new ServerError('ERR_PATH') : error)
+  }
+}
+
+/**
+ * The application for a socket. A URL that Express cannot parse passes all its handlers, ours for errors included, and
+ * would be answered by a page of its own; Node even quotes some on standard error.
+ */
+export function requestListener(app: Express): RequestListener {
+  return (req, res) => {
+    const refuse = (): void => {
+      if (res.headersSent) {
+        res.destroy()
+        return
+      }
+      res.writeHead(400, { 'Content-Type': 'text/plain; charset=utf-8', 'X-Content-Type-Options': 'nosniff' })
+      res.end('Malformed path')
+    }
+    const { url = '' } = req
+    if (url.startsWith('/') || URL.canParse(url)) app(req as Request, res as Response, refuse)
+    else refuse()
+  }
+}

@@ -1,0 +1,70 @@
+import { createHmac } from 'node:crypto'
+import { defaultPaths, type DidAuthConfig, type Store } from 'express-did-auth'
+import type { ShellParts } from './create-app.js'
+import { checkRpc, type Dependency } from '../observability/health-checks.js'
+import type { ServerEnv } from '../config/read-env.js'
+
+/** Paths of the routes of sessions, which the library has off by default. */
+export const sessionPath = '/session'
+export const sessionsPath = '/sessions'
+
+/** Routes of the library that accept POST, by the names that log and metrics give them. */
+export const authRoutes: readonly string[] = Object.values(defaultPaths)
+
+/** The options of the library for an environment. Absent variables are undefined, so that the library's defaults apply. */
+export function didAuthConfig(
+  { env, identity, serviceUrl, log }: Omit<ShellParts, 'metrics'>,
+  store: Store,
+  serviceSigner: DidAuthConfig['serviceSigner']
+): DidAuthConfig {
+  const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
+  return {
+    challengeSecret: challengeSecretOf(env, identity.challengeSecret),
+    serviceUrl,
+    serviceDid: identity.serviceDid,
+    serviceSigner,
+    useCookies: env.USE_COOKIES,
+    challengeExpirationTimeInSeconds: env.CHALLENGE_EXPIRATION_TIME_IN_SECONDS,
+    maxRequestsPerTimeSlot: maxRequestsOf(env),
+    timeSlotInSeconds: env.TIME_SLOT_IN_SECONDS,
+    userSessionDurationInHours: env.USER_SESSION_DURATION_IN_HOURS,
+    accessTokenExpirationTimeInSeconds: env.ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS,
+    rpcUrl: env.RPC_URL,
+    networkName: env.RPC_URL !== undefined || isKnownWithoutRpc ? env.NETWORK_NAME : undefined,
+    registry: env.REGISTRY,
+    store,
+    replayProtection: env.REPLAY_PROTECTION,
+    refreshReuseGraceSeconds: env.REFRESH_REUSE_GRACE_SECONDS,
+    loginDomains: env.LOGIN_DOMAINS,
+    cookiePrefix: env.COOKIE_PREFIX,
+    absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
+    errorFormat: env.ERROR_FORMAT,
+    // Without cookies, trusted origins only count as own pages. With cookies they may also make unsafe requests.
+    trustedOrigins: env.USE_COOKIES === true ? env.TRUSTED_ORIGINS : [...env.TRUSTED_ORIGINS, ...env.CORS_ORIGINS],
+    logger: log
+  }
+}
+
+/** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */
+export function challengeSecretOf({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {
+  return name === 'auth' ? challengeSecret : createHmac('sha256', challengeSecret).update(name).digest('hex')
+}
+
+/** Clients of relay and vault send more requests than clients that only log in. Undefined: the library's default. */
+export function maxRequestsOf(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TIME_SLOT'>): number | undefined {
+  return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
+}
+
+/** The dependencies of DID login. */
+export function didAuthDependencies(
+  { RPC_URL: rpcUrl }: Pick<ServerEnv, 'RPC_URL'>,
+  store: Store,
+  signer: DidAuthConfig['serviceSigner']
+): Dependency[] {
+  const own = [
+    { name: 'store', isNeeded: true, check: () => store.ping() },
+    { name: 'signer', isNeeded: true, check: () => signer('ready?') }
+  ]
+  if (rpcUrl === undefined) return own
+  return [...own, { name: 'rpc', isNeeded: false, check: (signal) => checkRpc(rpcUrl, signal) }]
+}

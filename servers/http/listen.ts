@@ -1,0 +1,122 @@
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { answerClientErrors } from './client-errors.js'
+import { oneAtATime } from './pipelining.js'
+import { reasonOf, StartError } from '../config/startup-error.js'
+
+/** How long a client may take, in milliseconds, and how many there may be. */
+export interface ServeOptions {
+  headers: number
+  /** Headers and body. */
+  request: number
+  /** Without a byte in either direction, while the server waits for the client. */
+  idle: number
+  /** Between two checks of headers and requests. */
+  check: number
+  /** For requests in flight when the server stops. */
+  stop: number
+  /** Connections at once; more are closed at once. Each may hold a body of up to 64 KiB in memory. */
+  maxConnections: number
+}
+
+const DEFAULTS: ServeOptions = {
+  headers: 10_000,
+  request: 14_000,
+  idle: 14_000,
+  check: 1_000,
+  stop: 8_000,
+  maxConnections: 4_096
+}
+const SWEEP_MILLISECONDS = 50
+
+/** Where to listen, and the variable that says so. */
+export interface ListenAddress {
+  /** 0: any that is free. */
+  port: number
+  host: string
+  variable: string
+}
+
+/** A server that listens. */
+export interface Running {
+  /** `http://<host>:<port>` where it really listens. */
+  url: string
+  /** Finishes requests in flight, refuses new ones, closes everything. */
+  stop(): Promise<void>
+}
+
+/** Makes what answers on the port, and what closes its resources after the last answer. */
+export type Build = (port: number) => { listener: RequestListener; release: () => Promise<void> }
+
+/**
+ * Listens. The connection of a client that is slow with its headers or its body, or falls silent, is closed, so that
+ * half-open connections hold nothing.
+ *
+ * @param options - where they differ from those of a server of short requests
+ * @throws StartError when it cannot listen
+ */
+export async function serve(where: ListenAddress, build: Build, options: Partial<ServeOptions> = {}): Promise<Running> {
+  const { headers, request, idle, check, stop, maxConnections } = { ...DEFAULTS, ...options }
+  const server = createServer({
+    connectionsCheckingInterval: check,
+    headersTimeout: headers,
+    requestTimeout: request
+  })
+  server.setTimeout(idle)
+  server.maxConnections = maxConnections
+  const { port, address, family } = await listening(server, where)
+  const { listener, release } = build(port)
+  const answers = new WeakMap<Duplex, ServerResponse>()
+  answerClientErrors(server, answers)
+  server.on(
+    'request',
+    oneAtATime((req, res) => {
+      answers.set(req.socket, res)
+      // Nothing that a client does after this answer would be heard.
+      if (!server.listening) res.setHeader('Connection', 'close')
+      listener(req, res)
+    })
+  )
+  return {
+    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
+    stop: async () => {
+      await closed(server, stop)
+      await release()
+    }
+  }
+}
+
+function listening(server: Server, { port, host, variable }: ListenAddress): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => {
+      const sentence = `Cannot listen on ${host}:${port} (HOST, ${variable}): ${reasonOf(error)}`
+      reject(new StartError(sentence, { cause: error }))
+    })
+    server.listen(port, host, () => {
+      server.removeAllListeners('error')
+      // A connection that could not be accepted, because files ran out, is lost; the server is not.
+      server.on('error', () => undefined)
+      resolve(server.address() as AddressInfo)
+    })
+  })
+}
+
+/** Resolves when the last answer is sent, at the latest after so many milliseconds. */
+function closed(server: Server, milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    // A connection that is kept alive becomes idle only after the answer in flight.
+    const sweep = setInterval(() => {
+      server.closeIdleConnections()
+    }, SWEEP_MILLISECONDS)
+    const tooLate = setTimeout(() => {
+      server.closeAllConnections()
+    }, milliseconds)
+    server.close(() => {
+      clearInterval(sweep)
+      clearTimeout(tooLate)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}

@@ -1,0 +1,200 @@
+import type { Logger } from 'pino'
+import { codeOf } from '../config/startup-error.js'
+import { ServerError } from '../http/server-error.js'
+import type { ContentReads } from '../storage/content-store.js'
+import type { PinLedger, PinTask } from '../storage/pin-ledger.js'
+import { IpfsCircuitBreaker } from './ipfs-circuit-breaker.js'
+import type { IpfsNode } from './ipfs-node.js'
+import { waitAtMost } from './wait-at-most.js'
+
+/** What the pin worker is built of. */
+export interface PinWorkerParts {
+  ledger: PinLedger
+  store: Pick<ContentReads, 'readContents'>
+  node: IpfsNode
+  log: Logger
+  nowSeconds?: () => number
+}
+
+const MAX_CALLS = 4
+const MAX_JOBS = 1_000
+const WAIT_MILLISECONDS = 2_000
+/** How often the ledger is read for what another process left there, or what failed and is due again. */
+const POLL_MILLISECONDS = 10_000
+/** More than a call may take. */
+const LEASE_SECONDS = 20
+const MAX_RETRY_SECONDS = 3_600
+
+/**
+ * Brings the IPFS node's pins in step with the ledger: at once when the node answers, later when it does not, also after
+ * kill -9. The lease of a task keeps other workers from it, in this process and in others.
+ */
+export class PinWorker {
+  readonly #parts: PinWorkerParts
+  readonly #nowSeconds: () => number
+  readonly #breaker: IpfsCircuitBreaker
+  /** By cid: those that callers wait for, and those whose call is under way. */
+  readonly #jobs = new Map<string, { outcome: Promise<boolean>; resolve: (isDone: boolean) => void }>()
+  /** Cids of jobs that have no call yet. */
+  #urgent: string[] = []
+  readonly #underWay = new Map<string, Promise<void>>()
+  /** Whether the ledger may have more that is due. */
+  #hasBacklog = false
+  #isClaiming = false
+  #isStopping = false
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(parts: PinWorkerParts) {
+    const { node, log } = parts
+    this.#parts = parts
+    this.#nowSeconds = parts.nowSeconds ?? (() => Math.floor(Date.now() / 1_000))
+    this.#breaker = new IpfsCircuitBreaker({ ping: (signal) => node.ping(signal), log, onClose: this.#work })
+  }
+
+  /** Carries out what the ledger has open, and from then on what fails or another process leaves. */
+  start(): void {
+    this.#timer = setInterval(this.#work, POLL_MILLISECONDS).unref()
+    this.#parts.ledger.retryNow(this.#nowSeconds()).then(this.#work, this.#fail)
+  }
+
+  /**
+   * Carries out now what is open for these cids.
+   *
+   * @returns true when the node has them as desired; false when that takes more than 2 s, or the node is unavailable: then
+   * it is done later. Never rejects.
+   */
+  async settle(cids: readonly string[]): Promise<boolean> {
+    if (cids.length + this.#jobs.size > MAX_JOBS) return cids.length === 0
+    try {
+      return (await waitAtMost(WAIT_MILLISECONDS, this.#settle(cids))) ?? false
+    } catch (error) {
+      return this.#fail(error)
+    }
+  }
+
+  /** Waits 2 s at most. What is left stays in the ledger. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    clearInterval(this.#timer)
+    this.#breaker.stop()
+    this.#releaseCallers()
+    await waitAtMost(WAIT_MILLISECONDS, Promise.all(this.#underWay.values()))
+  }
+
+  async #settle(cids: readonly string[]): Promise<boolean> {
+    if (cids.length === 0) return true
+    const endsAt = performance.now() + WAIT_MILLISECONDS
+    while (performance.now() < endsAt && (await this.#breaker.allows())) {
+      const outcomes = await Promise.all(cids.map((cid) => this.#enqueue(cid)))
+      // The desired state may have changed again meanwhile.
+      if (await this.#parts.ledger.areSettled(cids)) return true
+      if (!outcomes.every(Boolean)) return false
+    }
+    return false
+  }
+
+  #enqueue(cid: string): Promise<boolean> {
+    const present = this.#jobs.get(cid)
+    if (present !== undefined) return present.outcome
+    this.#urgent.push(cid)
+    void this.#claimAndRun()
+    return this.#addJob(cid)
+  }
+
+  #addJob(cid: string): Promise<boolean> {
+    let resolve = (_isDone: boolean): void => undefined
+    const outcome = new Promise<boolean>((settle) => (resolve = settle))
+    this.#jobs.set(cid, { outcome, resolve })
+    return outcome
+  }
+
+  #endJob(cid: string, isDone: boolean): void {
+    this.#jobs.get(cid)?.resolve(isDone)
+    this.#jobs.delete(cid)
+  }
+
+  readonly #work = (): void => {
+    this.#hasBacklog = true
+    void this.#claimAndRun()
+  }
+
+  /** Claims tasks while calls are free: first those that callers wait for, then what is due. */
+  async #claimAndRun(): Promise<void> {
+    if (this.#isClaiming) return
+    this.#isClaiming = true
+    try {
+      while (this.#underWay.size < MAX_CALLS && (this.#urgent.length > 0 || this.#hasBacklog)) {
+        if (this.#breaker.isOpen || this.#isStopping) break
+        await this.#claim()
+      }
+    } catch (error) {
+      this.#fail(error)
+    } finally {
+      this.#isClaiming = false
+    }
+  }
+
+  async #claim(): Promise<void> {
+    const limit = MAX_CALLS - this.#underWay.size
+    const cids = this.#urgent.splice(0, limit)
+    if (cids.length === 0) this.#hasBacklog = false
+    const request = { limit, nowSeconds: this.#nowSeconds(), leaseSeconds: LEASE_SECONDS }
+    const tasks = await this.#parts.ledger.claim(cids.length === 0 ? request : { ...request, cids })
+    if (cids.length === 0 && tasks.length === limit) this.#hasBacklog = true
+    for (const task of tasks) this.#run(task)
+    // Nothing is open for these, or they wait after a failure, or another process has them.
+    for (const cid of cids) if (!this.#underWay.has(cid)) this.#endJob(cid, false)
+  }
+
+  #run(task: PinTask): void {
+    if (!this.#jobs.has(task.cid)) void this.#addJob(task.cid)
+    const work = this.#carryOut(task)
+      .catch((error: unknown) => this.#fail(error))
+      .then((isDone) => {
+        this.#underWay.delete(task.cid)
+        this.#endJob(task.cid, isDone)
+        void this.#claimAndRun()
+      })
+    this.#underWay.set(task.cid, work)
+  }
+
+  async #carryOut(task: PinTask): Promise<boolean> {
+    const { ledger, store, node, log } = this.#parts
+    let wasCalled = false
+    try {
+      const isPin = task.desired === 'pinned'
+      const [content] = isPin ? await store.readContents([task.cid]) : []
+      if (isPin && content === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+      const bytes = await content?.bytes()
+      wasCalled = true
+      await (bytes === undefined ? node.unpin(task.cid) : node.add(task.cid, bytes))
+    } catch (error) {
+      const code = codeOf(error)
+      const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING'
+      if (!isOfPin) this.#fail(error)
+      const retryAtSeconds = this.#nowSeconds() + Math.min(2 ** task.attempts, MAX_RETRY_SECONDS)
+      const isPostponed = await ledger.postpone(task, retryAtSeconds, wasCalled)
+      // Content that was removed meanwhile is no failure.
+      if (!isPostponed) this.#hasBacklog = true
+      else if (isOfPin) log.error({ event: 'pin-failed', reason: code }, 'a pin waits')
+      return !isPostponed
+    }
+    this.#breaker.recordSuccess()
+    if (!(await ledger.finish(task, this.#nowSeconds()))) this.#hasBacklog = true
+    return true
+  }
+
+  readonly #fail = (error: unknown): false => {
+    if (!this.#isStopping) this.#breaker.open(error)
+    this.#releaseCallers()
+    return false
+  }
+
+  /** Callers do not wait for a node that is unavailable. What is under way goes on. */
+  #releaseCallers(): void {
+    for (const cid of this.#urgent) this.#endJob(cid, false)
+    this.#urgent = []
+    for (const { resolve } of this.#jobs.values()) resolve(false)
+    this.#hasBacklog = true
+  }
+}

@@ -1,0 +1,33 @@
+import { codeOf } from '../config/startup-error.js'
+
+const MAX_FRAMES = 10
+
+/** The fields of an error that a log may show. */
+export interface ErrorFields {
+  type: string
+  code?: string
+  at: string[]
+}
+
+/**
+ * Kind, code and stack frames of an error. Not its message: libraries quote their input there, which may be a token or a
+ * key.
+ */
+export function describeError(error: unknown): ErrorFields {
+  if (!isErrorLike(error)) return { type: typeof error, at: [] }
+  const code = codeOf(error)
+  return { type: error.constructor.name, ...(code !== undefined && { code }), at: framesOf(error) }
+}
+
+/** Not `instanceof`: an error may be of another realm. */
+function isErrorLike(error: unknown): error is Pick<Error, 'stack' | 'message'> & { constructor: { name: string } } {
+  return typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string'
+}
+
+/** The frames after the message, because the message may itself look like a stack. */
+function framesOf({ stack = '', message }: Pick<Error, 'stack' | 'message'>): string[] {
+  const start = message === '' ? 0 : stack.indexOf(message)
+  if (start === -1) return []
+  const lines = stack.slice(start + message.length).split('\n')
+  return lines.flatMap((line) => /^ {4}at (.+)$/.exec(line)?.[1] ?? []).slice(0, MAX_FRAMES)
+}

@@ -1,0 +1,124 @@
+import type { RequestHandler } from 'express'
+import { reasonOf } from '../config/startup-error.js'
+
+const CHECK_MILLISECONDS = 1_800
+/** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
+const FRESH_MILLISECONDS = 500
+
+/** A dependency, and whether the server needs it. */
+export interface Dependency {
+  name: string
+  isNeeded: boolean
+  check: (signal: AbortSignal) => Promise<unknown>
+}
+
+interface Readiness {
+  isReady: boolean
+  dependencies: Record<string, 'ok' | 'unavailable'>
+  /** Why those that are needed are unavailable. */
+  reasons: Record<string, string>
+}
+
+export interface ReadinessOptions {
+  /** Aborts when the process is about to stop: 503 from then on. */
+  draining?: AbortSignal | undefined
+  /** Called when a needed dependency has become unavailable, with the reason of each. */
+  onNotReady?: (reasons: Readonly<Record<string, string>>) => void
+  nowMilliseconds?: () => number
+}
+
+/** `GET /health`: the process is alive. It asks no dependency. */
+export const health: RequestHandler = (_req, res) => {
+  res.set('Cache-Control', 'no-store').json({ status: 'ok' })
+}
+
+/**
+ * `GET /ready`: every dependency with its state, within 2 s. 503 only when a needed one is unavailable, with the reason: the
+ * server works without the others, and taking it out of service would not help.
+ */
+export function readiness(
+  dependencies: readonly Dependency[],
+  { draining, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
+): RequestHandler {
+  let asked: { answer: Promise<Readiness>; freshUntil: number } | undefined
+  let wasReady = true
+  return (_req, res) => {
+    if (asked === undefined || nowMilliseconds() >= asked.freshUntil) {
+      const answer = stateOfAll(dependencies)
+      const current = { answer, freshUntil: Infinity }
+      asked = current
+      void answer.then(({ isReady, reasons }) => {
+        current.freshUntil = nowMilliseconds() + FRESH_MILLISECONDS
+        if (wasReady && !isReady) onNotReady?.(reasons)
+        wasReady = isReady
+      })
+    }
+    void asked.answer.then(({ isReady, dependencies, reasons }) => {
+      const isDraining = draining?.aborted === true
+      const status = isReady ? 'ready' : 'not ready'
+      res
+        .status(isReady && !isDraining ? 200 : 503)
+        .set('Cache-Control', 'no-store')
+        .json({ status: isDraining ? 'draining' : status, dependencies, ...(!isReady && { reasons }) })
+    })
+  }
+}
+
+async function stateOfAll(dependencies: readonly Dependency[]): Promise<Readiness> {
+  const states = await Promise.all(
+    dependencies.map(async (dependency) => ({ ...dependency, reason: await reasonAgainst(dependency) }))
+  )
+  const missing = states.flatMap(({ name, isNeeded, reason }) =>
+    isNeeded && reason !== undefined ? [[name, reason]] : []
+  )
+  return {
+    isReady: missing.length === 0,
+    dependencies: Object.fromEntries(
+      states.map(({ name, reason }) => [name, reason === undefined ? 'ok' : 'unavailable'])
+    ),
+    reasons: Object.fromEntries(missing) as Record<string, string>
+  }
+}
+
+/** Why a dependency is unavailable; undefined when it is not. */
+async function reasonAgainst({ check }: Dependency): Promise<string | undefined> {
+  const timer = new AbortController()
+  const expired = new Promise<never>((_resolve, reject) => {
+    setTimeout(() => {
+      reject(new Error('no answer in time'))
+      timer.abort()
+    }, CHECK_MILLISECONDS).unref()
+  })
+  try {
+    await Promise.race([check(timer.signal), expired])
+    return undefined
+  } catch (error) {
+    return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
+  }
+}
+
+/** Asks an RPC node for its chain id. */
+export async function checkRpc(rpcUrl: string, signal: AbortSignal): Promise<void> {
+  const { username, password, ...rest } = withoutCredentials(rpcUrl)
+  const basic = Buffer.from(`${username}:${password}`).toString('base64')
+  const response = await fetch(rest.url, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      ...(username + password !== '' && { Authorization: `Basic ${basic}` })
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }),
+    signal
+  })
+  const answer: unknown = await response.json()
+  if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC answer')
+}
+
+/** `fetch` refuses a URL with a user. */
+function withoutCredentials(text: string): { url: URL; username: string; password: string } {
+  const url = new URL(text)
+  const { username, password } = url
+  url.username = ''
+  url.password = ''
+  return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) }
+}

@@ -1,0 +1,75 @@
+import type { Request, RequestHandler } from 'express'
+import { pino, type DestinationStream, type Logger } from 'pino'
+import type { ServerEnv } from '../config/read-env.js'
+import { prettyLines } from './pretty-lines.js'
+
+/**
+ * The log of a server on standard output: readable lines on a terminal, JSON otherwise, or as `LOG_FORMAT` says.
+ *
+ * Lines are written synchronously: asynchronous writing by pino loses the order of the last lines, or repeats one, when the
+ * process ends.
+ */
+export function serverLog(
+  env: Pick<ServerEnv, 'LOG_LEVEL' | 'LOG_FORMAT' | 'name'>,
+  isTerminal = process.stdout.isTTY,
+  destination: DestinationStream = pino.destination({ dest: 1, sync: true })
+): Logger {
+  const format = env.LOG_FORMAT ?? (isTerminal ? 'pretty' : 'json')
+  return jsonLog(env, format === 'pretty' ? prettyLines(destination) : destination)
+}
+
+/** JSON lines. The code that writes a line chooses its fields; no field of a request is added automatically. */
+export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination: DestinationStream): Logger {
+  const options = {
+    level: env.LOG_LEVEL,
+    base: { server: env.name },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+    // A safety net: no line of ours has these fields.
+    redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
+  }
+  return pino(options, destination)
+}
+
+/** Writes the one line that says that a server is ready. It appears at every log level. */
+export function logReady(log: Logger, ready: { url: string; serviceUrl: string; serviceDid: string }): void {
+  const line = `ready at ${ready.serviceUrl} as ${ready.serviceDid}`
+  log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
+}
+
+/** A request that has ended. */
+export interface EndedRequest {
+  method: string
+  /** One of a closed list: a path may hold a DID, or any other text of a client. */
+  route: string
+  /** 0: the client disconnected before the response. */
+  status: number
+  seconds: number
+}
+
+/** Reports each request when it ends. Never its path, headers, body or address. */
+export function watchRequests(routes: readonly string[], tell: (ended: EndedRequest) => void): RequestHandler {
+  const known = new Set(routes)
+  return (req, res, next) => {
+    const startedAt = performance.now()
+    const first = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
+    res.once('close', () => {
+      const route = known.has(first) ? first : patternOf(req)
+      const status = res.headersSent ? res.statusCode : 0
+      tell({ method: req.method, route, status, seconds: (performance.now() - startedAt) / 1000 })
+    })
+    next()
+  }
+}
+
+/** The pattern of the Express route that handled a request: `/:did/:key`, never the values. */
+function patternOf(req: Request): string {
+  const route = req.route as unknown
+  const isRoute = typeof route === 'object' && route !== null && 'path' in route
+  return isRoute && typeof route.path === 'string' ? route.path : 'other'
+}
+
+/** One line a request. */
+export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): void {
+  log.info({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
+}

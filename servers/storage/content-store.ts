@@ -1,0 +1,166 @@
+/**
+ * What relay and vault store, as verbs: each is one transaction, and async. Nothing outside an adapter opens a
+ * transaction, sees a cursor or a table.
+ *
+ * DIDs are canonical. Times are whole seconds since the Unix epoch.
+ */
+
+/** What is known of content from the moment on in which it was written. */
+export interface ContentInfo {
+  /** CIDv1 in base32: UnixFS, raw leaves of 256 KiB, 174 links a node. */
+  readonly cid: string
+  readonly byteCount: number
+  /** Length of the content as a JSON string, in bytes, with its quotes. */
+  readonly jsonByteCount: number
+}
+
+/** Content that has arrived whole. */
+export interface NewContent extends ContentInfo {
+  /** SHA-256 of each leaf, 32 bytes each, in order. */
+  readonly leafHashes: Uint8Array
+  /** Its bytes, or a file of the spool that holds just them. The store reads the file, and its caller deletes it afterwards. */
+  readonly source: Uint8Array | { readonly file: string }
+}
+
+/** Content that is read: every piece is compared with its hash before it is handed out. */
+export interface StoredContent extends ContentInfo {
+  /** @throws ServerError ERR_CONTENT_MISSING when it is lost or damaged */
+  bytes(): Promise<Uint8Array>
+  /**
+   * Pieces of at most 256 KiB. The first is checked before this resolves, so that damage there is an answer; later, the
+   * iteration throws.
+   *
+   * @throws ServerError ERR_CONTENT_MISSING
+   */
+  pieces(): Promise<AsyncIterable<Uint8Array>>
+}
+
+/** Where entries are: an owner and one of the owner's keys. */
+export interface EntryPlace {
+  readonly did: string
+  readonly key: string
+}
+
+/** The ETags of RFC 9110 as a write compares them, inside its transaction. */
+export interface Precondition {
+  /** The list has one of these ETags (quoted, as `GET` answered them), or is not empty where it is `*`. */
+  readonly ifMatch?: readonly string[] | '*'
+  /** The list is empty. */
+  readonly ifNoneMatch?: '*'
+}
+
+export interface EntryWrite extends EntryPlace, Precondition {
+  readonly content: NewContent
+  /** Which entries it takes the place of. `nothing` leaves content that is there already where it is. */
+  readonly replaces: 'nothing' | 'all' | { readonly cid: string }
+  readonly quota: { readonly maxBytes: number; readonly maxEntries: number }
+}
+
+export interface EntryRemoval extends EntryPlace, Precondition {
+  /** One entry; absent: all of the key. */
+  readonly cid?: string
+}
+
+/** What a write left behind. */
+export interface EntryChange {
+  /** ETag of the list as it is now, quoted. */
+  readonly etag: string
+  /** Cids whose pins on the IPFS node are to change because of it. */
+  readonly changedPins: readonly string[]
+}
+
+/** What is known of a list without reading it. */
+export interface ListDescription {
+  /** Quoted. */
+  readonly etag: string
+  readonly entryCount: number
+}
+
+/** All entries of a key, the first written first. */
+export interface EntryList {
+  readonly etag: string
+  readonly entries: readonly ContentInfo[]
+}
+
+export interface KeyedEntry extends ContentInfo {
+  readonly key: string
+}
+
+export interface Usage {
+  readonly byteCount: number
+  readonly entryCount: number
+}
+
+/** The vault's index: `did -> key -> content[]`. */
+export interface EntryStore {
+  /**
+   * Stores content and its entry, or neither.
+   *
+   * @throws ServerError ERR_PRECONDITION (with the current ETag), ERR_STORAGE_FULL, ERR_TAKEN_DOWN, ERR_STORAGE
+   */
+  writeEntry(write: EntryWrite): Promise<EntryChange>
+  /** @throws ServerError ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_STORAGE */
+  removeEntries(removal: EntryRemoval): Promise<EntryChange>
+  describeList(place: EntryPlace): Promise<ListDescription>
+  /** @throws ServerError ERR_STORAGE when the list is not the one that was written */
+  listEntries(place: EntryPlace): Promise<EntryList>
+  /** Every entry of an owner, in the order in which they were written. @throws as `listEntries` */
+  listOwnEntries(did: string): Promise<readonly KeyedEntry[]>
+  usageOf(did: string): Promise<Usage>
+}
+
+export interface FileWrite {
+  readonly did: string
+  readonly content: NewContent
+  readonly nowSeconds: number
+  readonly ttlSeconds: number
+  /** Of all files, and of what a DID posted within `slotSeconds`. */
+  readonly bounds: { readonly maxStoreBytes: number; readonly maxBytesPerDid: number; readonly slotSeconds: number }
+}
+
+/** The relay's files: content with an end. */
+export interface FileStore {
+  /**
+   * Stores a file, or lets one that is there end later.
+   *
+   * @throws ServerError ERR_STORAGE_FULL, ERR_TAKEN_DOWN, ERR_STORAGE; DidAuthError ERR_TOO_MANY_REQUESTS when the DID posted too
+   * much, with the seconds until its slot ends
+   */
+  writeFile(write: FileWrite): Promise<{ readonly changedPins: readonly string[] }>
+  /** A file that has not ended. @throws ServerError ERR_TAKEN_DOWN */
+  findFile(cid: string, nowSeconds: number): Promise<(ContentInfo & { readonly expiresAtSeconds: number }) | undefined>
+  /** Deletes files that ended before `beforeSeconds`, a few at a time. True when there may be more. */
+  deleteExpiredFiles(beforeSeconds: number): Promise<boolean>
+}
+
+/** The bytes of content, by cid. */
+export interface ContentReads {
+  /** Many at once, in the order asked for; undefined where there is none. @throws ServerError ERR_STORAGE */
+  readContents(cids: readonly string[]): Promise<readonly (StoredContent | undefined)[]>
+  /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
+  repairContent(content: NewContent): Promise<void>
+}
+
+/** What an operator does. */
+export interface ContentAdministration {
+  /**
+   * Removes content everywhere, and refuses it from then on.
+   *
+   * @returns how many entries or files had it, and what may still hold its bytes, in words
+   */
+  takeDown(cid: string, reason: string, nowSeconds: number): Promise<{ removed: number; remains: readonly string[] }>
+  /** Lets content in again. False: it was not refused. */
+  allow(cid: string): Promise<boolean>
+  isTakenDown(cid: string): Promise<boolean>
+}
+
+/** What keeps a store in order, and tells whether it works. */
+export interface ContentMaintenance {
+  /** Deletes objects that no content uses. Runs on any instance, also on several at once. */
+  collectGarbage(nowSeconds: number): Promise<void>
+  /** Writes, and looks whether file and path are still one. @throws Error with the reason */
+  probe(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface ContentStore extends EntryStore, FileStore, ContentReads, ContentAdministration, ContentMaintenance {}

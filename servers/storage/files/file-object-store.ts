@@ -1,0 +1,100 @@
+import { constants } from 'node:fs'
+import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { codeOf } from '../../config/startup-error.js'
+import type { ObjectStore } from '../object-store.js'
+import { LEAF_BYTES } from '../unixfs-blocks.js'
+
+/** A file system that knows no links, or does not link from the spool to here. */
+const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK'])
+
+/** Objects as files of one folder, in subfolders by the end of their names: `objects/<2>/<name>`, for their owner's eyes only. */
+export class FileObjectStore implements ObjectStore {
+  readonly #folder: string
+  readonly #isSynced: boolean
+
+  /** @param options.isSynced - false: an object survives the end of the process, and not the loss of power */
+  constructor(folder: string, { isSynced = true }: { readonly isSynced?: boolean } = {}) {
+    this.#folder = folder
+    this.#isSynced = isSynced
+  }
+
+  async put(name: string, file: string): Promise<void> {
+    const path = this.#pathOf(name)
+    if (this.#isSynced) await sync(file)
+    const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    // A link is there whole or not at all, as a rename is, and refuses to overwrite.
+    await link(file, path).catch((error: unknown) => this.#copy(file, path, error))
+    await chmod(path, 0o600)
+    if (!this.#isSynced) return
+    await sync(dirname(path))
+    if (made !== undefined) await sync(this.#folder)
+  }
+
+  async *read(name: string): AsyncIterable<Uint8Array> {
+    const file = await open(this.#pathOf(name))
+    try {
+      for (;;) {
+        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(LEAF_BYTES), 0, LEAF_BYTES)
+        if (bytesRead === 0) return
+        yield buffer.subarray(0, bytesRead)
+      }
+    } finally {
+      await file.close()
+    }
+  }
+
+  async delete(name: string, { overwrite } = { overwrite: false }): Promise<void> {
+    const path = this.#pathOf(name)
+    if (overwrite) await overwriteWithZeros(path)
+    await rm(path, { force: true })
+    if (overwrite) await sync(dirname(path)).catch(ignoreMissing)
+  }
+
+  async *list(): AsyncIterable<string> {
+    // Made with the first object.
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    for await (const one of await opendir(this.#folder, { recursive: true })) if (one.isFile()) yield one.name
+  }
+
+  async #copy(file: string, path: string, error: unknown): Promise<void> {
+    if (!CANNOT_LINK.has(codeOf(error) ?? '')) throw error
+    await copyFile(file, path, constants.COPYFILE_EXCL)
+    if (this.#isSynced) await sync(path)
+  }
+
+  #pathOf(name: string): string {
+    return join(this.#folder, name.slice(-2), name)
+  }
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+async function overwriteWithZeros(path: string): Promise<void> {
+  try {
+    const { size } = await stat(path)
+    const file = await open(path, 'r+')
+    try {
+      const zeros = Buffer.alloc(LEAF_BYTES)
+      for (let start = 0; start < size; start += LEAF_BYTES) {
+        await file.write(zeros, 0, Math.min(LEAF_BYTES, size - start), start)
+      }
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    ignoreMissing(error)
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  if (codeOf(error) !== 'ENOENT') throw error
+}

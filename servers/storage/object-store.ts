@@ -1,0 +1,24 @@
+/**
+ * Large content, by name. A name is never used twice, so an object never changes.
+ *
+ * Files of `DATA_DIR` by default; a store of objects in the network has the same four verbs.
+ */
+export interface ObjectStore {
+  /**
+   * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it resolves.
+   *
+   * @throws Error with the code of the system: EEXIST where the name is used
+   */
+  put(name: string, file: string): Promise<void>
+  /**
+   * Reads from the beginning, in pieces of 256 KiB; the last may be shorter. An object that was opened by its first piece
+   * stays readable to its end, also when it is deleted meanwhile.
+   *
+   * @throws Error with code ENOENT where there is none
+   */
+  read(name: string): AsyncIterable<Uint8Array>
+  /** Good as well where there is none. @param how.overwrite - its bytes first, as far as the medium lets us */
+  delete(name: string, how?: { readonly overwrite: boolean }): Promise<void>
+  /** Names of all objects, for inspection. */
+  list(): AsyncIterable<string>
+}

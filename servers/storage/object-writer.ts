@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import type { ContentInfo, NewContent } from './content-store.js'
+import type { Spool } from './files/spool.js'
+import type { ObjectStore } from './object-store.js'
+import { ServerError } from '../http/server-error.js'
+import { storageFailure } from './storage-error.js'
+
+/** Content up to so many bytes lies in its row, larger content in an object. */
+export const MAX_ROW_BYTES = 65_536
+
+/** New content as a database gets it: its bytes where they are to lie in the row, else the name of an object. */
+export interface ContentRow extends ContentInfo {
+  readonly leafHashes: Uint8Array
+  readonly bytes?: Uint8Array
+  readonly object?: { readonly name: string; readonly isUploaded: boolean }
+}
+
+/**
+ * What a database answers to a write that needs an object: nothing of it was done, but the object's name is garbage now. The
+ * object is to be written, and the write made once more.
+ */
+export interface UploadNeeded {
+  readonly upload: true
+}
+
+/** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
+const MAX_UPLOADS = 3
+
+/**
+ * Brings large content to the object store before a database takes it into use, so that no end of the process in between
+ * loses content or leaves an object behind that nothing knows of.
+ */
+export class ObjectWriter {
+  readonly #objects: ObjectStore
+  readonly #spool: Spool
+
+  constructor(objects: ObjectStore, spool: Spool) {
+    this.#objects = objects
+    this.#spool = spool
+  }
+
+  /**
+   * @param write - one transaction of the database
+   * @returns what the write answered, and whether an object was written for it
+   * @throws as `write`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
+   */
+  async store<T extends object | undefined>(
+    content: NewContent,
+    write: (row: ContentRow) => Promise<T | UploadNeeded>
+  ): Promise<{ outcome: T; isUploaded: boolean }> {
+    const { cid, byteCount, jsonByteCount, leafHashes, source } = content
+    const info = { cid, byteCount, jsonByteCount, leafHashes: ownBytes(leafHashes) }
+    try {
+      if (byteCount <= MAX_ROW_BYTES) {
+        const bytes = 'file' in source ? await readFile(source.file) : source
+        const outcome = await write({ ...info, bytes: ownBytes(bytes) })
+        if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
+      }
+      for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
+        const name = `${cid}.${randomBytes(8).toString('hex')}`
+        const first = await write({ ...info, object: { name, isUploaded: false } })
+        if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
+        await this.#upload(name, source)
+        const second = await write({ ...info, object: { name, isUploaded: true } })
+        if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
+      }
+    } catch (error) {
+      throw storageFailure(error)
+    }
+    throw new ServerError('ERR_STORAGE', { detail: 'each upload was collected' })
+  }
+
+  async #upload(name: string, source: NewContent['source']): Promise<void> {
+    if ('file' in source) {
+      await this.#objects.put(name, source.file)
+      return
+    }
+    const file = this.#spool.newFile()
+    try {
+      await writeFile(file, source, { mode: 0o600, flag: 'wx' })
+      await this.#objects.put(name, file)
+    } finally {
+      await rm(file, { force: true })
+    }
+  }
+}
+
+function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
+  return outcome !== undefined && 'upload' in outcome
+}
+
+/** What crosses threads is copied with all of the memory that it is a view of. */
+function ownBytes(bytes: Uint8Array): Uint8Array {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
+}

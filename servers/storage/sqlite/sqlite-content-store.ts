@@ -1,0 +1,167 @@
+import type { SweepClock } from 'express-did-auth/stores/sqlite'
+import type { Clock } from 'express-did-auth'
+import type {
+  ContentStore,
+  EntryChange,
+  EntryList,
+  EntryPlace,
+  EntryRemoval,
+  EntryWrite,
+  FileWrite,
+  KeyedEntry,
+  ListDescription,
+  NewContent,
+  StoredContent,
+  Usage
+} from '../content-store.js'
+import type { ObjectStore } from '../object-store.js'
+import { MAX_ROW_BYTES, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
+import { isMissing } from '../storage-error.js'
+import { storedContent } from '../stored-content.js'
+import type { FileRow } from './file-table.js'
+import { SqlitePinLedger } from './sqlite-pin-ledger.js'
+import { makeReserve } from './reserve.js'
+import { rewriteFile } from './rewrite-file.js'
+import type { VerbCaller } from './verb-caller.js'
+
+/** What the store is built of. */
+export interface SqliteContentStoreParts {
+  /** Path of the database. */
+  readonly file: string
+  readonly verbs: VerbCaller
+  readonly objects: ObjectStore
+  readonly writer: ObjectWriter
+  readonly clock: Clock
+  readonly sweepClock: SweepClock
+}
+
+/** Relay and vault in one SQLite file, which a thread of its own has open, and objects. */
+export class SqliteContentStore extends SqlitePinLedger implements ContentStore {
+  readonly #parts: SqliteContentStoreParts
+
+  constructor(parts: SqliteContentStoreParts) {
+    super(parts.verbs)
+    this.#parts = parts
+  }
+
+  async writeEntry({ content, ...write }: EntryWrite): Promise<EntryChange> {
+    return this.#store(content, (row) =>
+      this.verbs.call('content', 'writeEntry', { ...write, content: row }, this.#now())
+    )
+  }
+
+  async removeEntries(removal: EntryRemoval): Promise<EntryChange> {
+    return this.verbs.call('content', 'removeEntries', removal, this.#now())
+  }
+
+  async describeList(place: EntryPlace): Promise<ListDescription> {
+    return this.verbs.call('content', 'describeList', place)
+  }
+
+  async listEntries(place: EntryPlace): Promise<EntryList> {
+    return this.verbs.call('content', 'listEntries', place)
+  }
+
+  async listOwnEntries(did: string): Promise<readonly KeyedEntry[]> {
+    return this.verbs.call('content', 'listOwnEntries', did)
+  }
+
+  async usageOf(did: string): Promise<Usage> {
+    return this.verbs.call('content', 'usageOf', did)
+  }
+
+  async writeFile({ content, ...post }: FileWrite): Promise<{ readonly changedPins: readonly string[] }> {
+    return this.#store(content, (row) => this.verbs.call('content', 'writeFile', { ...post, content: row }))
+  }
+
+  async findFile(cid: string, nowSeconds: number): Promise<FileRow | undefined> {
+    return this.verbs.call('content', 'findFile', cid, nowSeconds)
+  }
+
+  async deleteExpiredFiles(beforeSeconds: number): Promise<boolean> {
+    const sweepable = Math.min(beforeSeconds, this.#sweepSeconds())
+    return this.verbs.call('content', 'deleteExpiredFiles', sweepable)
+  }
+
+  async readContents(cids: readonly string[]): Promise<readonly (StoredContent | undefined)[]> {
+    const found = await this.verbs.call('content', 'findContents', cids)
+    return found.map((one) => one && storedContent(one, this.#parts.objects))
+  }
+
+  async repairContent(content: NewContent): Promise<void> {
+    await this.#parts.writer.store(content, (row) => this.verbs.call('content', 'repairContent', row, this.#now()))
+  }
+
+  async takeDown(
+    cid: string,
+    reason: string,
+    nowSeconds: number
+  ): Promise<{ removed: number; remains: readonly string[] }> {
+    const { removed, wasInRow } = await this.verbs.call('upkeep', 'takeDown', cid, reason, nowSeconds)
+    await this.collectGarbage(nowSeconds)
+    return { removed, remains: await rewriteFile(this.#parts, wasInRow) }
+  }
+
+  async allow(cid: string): Promise<boolean> {
+    return this.verbs.call('upkeep', 'allow', cid)
+  }
+
+  async isTakenDown(cid: string): Promise<boolean> {
+    return this.verbs.call('content', 'isTakenDown', cid)
+  }
+
+  async collectGarbage(nowSeconds: number): Promise<void> {
+    const uploadsBefore = Math.min(nowSeconds, this.#sweepSeconds())
+    for (;;) {
+      const garbage = await this.verbs.call('upkeep', 'claimGarbage', uploadsBefore)
+      if (garbage.length === 0) return
+      for (const { object, overwrite } of garbage) await this.#parts.objects.delete(object, { overwrite })
+      const objects = garbage.map(({ object }) => object)
+      await this.verbs.call('upkeep', 'forgetGarbage', objects)
+    }
+  }
+
+  async probe(): Promise<void> {
+    await this.verbs.call('upkeep', 'probe')
+    // Removals may have used it.
+    makeReserve(this.#parts.file)
+  }
+
+  async close(): Promise<void> {
+    await this.verbs.close()
+  }
+
+  /**
+   * Stores content. Large content that was there before is read, and repaired where it is damaged, since its writer is told
+   * that it is stored; small content was compared in the write's transaction.
+   */
+  async #store<T extends object>(
+    content: NewContent,
+    write: (row: ContentRow) => Promise<T | UploadNeeded>
+  ): Promise<T> {
+    const { outcome, isUploaded } = await this.#parts.writer.store(content, write)
+    const mayBeDamaged = !isUploaded && content.byteCount > MAX_ROW_BYTES
+    if (mayBeDamaged && !(await this.#isSound(content.cid))) await this.repairContent(content)
+    return outcome
+  }
+
+  async #isSound(cid: string): Promise<boolean> {
+    const [found] = await this.verbs.call('content', 'findContents', [cid])
+    if (found?.object === undefined) return found?.bytes !== undefined
+    try {
+      for await (const _ of await storedContent(found, this.#parts.objects).pieces());
+      return true
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    }
+  }
+
+  #now(): number {
+    return this.#parts.clock.nowSeconds()
+  }
+
+  #sweepSeconds(): number {
+    return this.#parts.sweepClock.sweepSeconds(this.#now())
+  }
+}

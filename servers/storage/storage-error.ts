@@ -1,0 +1,45 @@
+import { DidAuthError } from 'express-did-auth'
+import { codeOf } from '../config/startup-error.js'
+import { ServerError, type ServerErrorCode, type ServerErrorOptions } from '../http/server-error.js'
+
+/** Codes of stores. */
+export type StorageErrorCode = Extract<
+  ServerErrorCode,
+  'ERR_PRECONDITION' | 'ERR_TAKEN_DOWN' | 'ERR_CONTENT_MISSING' | 'ERR_STORAGE' | 'ERR_STORAGE_FULL'
+>
+
+/** What a store refuses, as it crosses threads. */
+export interface Refusal extends Pick<ServerErrorOptions, 'detail' | 'retryAfterSeconds' | 'etag'> {
+  readonly refused: StorageErrorCode | 'ERR_TOO_MANY_REQUESTS'
+}
+
+/** There is no space: SQLite says so, or only that it cannot make its index file longer, or the system does. */
+const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
+
+/** Of SQLite, or of the system below it. */
+const OF_STORAGE = /^(SQLITE_|E[A-Z]+$)/
+
+/** Makes an error of a refusal; that of ERR_PRECONDITION has the `etag`. */
+export function errorOf({ refused, ...options }: Refusal): Error {
+  if (refused === 'ERR_TOO_MANY_REQUESTS') {
+    const { retryAfterSeconds } = options
+    return new DidAuthError(refused, { ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })
+  }
+  return new ServerError(refused, options)
+}
+
+/** Whether content is lost or damaged here, so that a copy elsewhere is to be asked for. */
+export function isMissing(error: unknown): boolean {
+  return codeOf(error) === 'ERR_CONTENT_MISSING'
+}
+
+/**
+ * What a failure of the database or the disk means to a caller: ERR_STORAGE_FULL where there is no space left, else
+ * ERR_STORAGE. What is no failure of either is answered as it is.
+ */
+export function storageFailure(error: unknown): unknown {
+  if (error instanceof ServerError || error instanceof DidAuthError) return error
+  const code = codeOf(error) ?? ''
+  if (FULL.test(code)) return new ServerError('ERR_STORAGE_FULL', { cause: error })
+  return OF_STORAGE.test(code) ? new ServerError('ERR_STORAGE', { cause: error }) : error
+}

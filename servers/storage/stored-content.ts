@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto'
+import { codeOf } from '../config/startup-error.js'
+import type { ContentInfo, StoredContent } from './content-store.js'
+import type { ObjectStore } from './object-store.js'
+import { ServerError } from '../http/server-error.js'
+import { storageFailure } from './storage-error.js'
+
+/** What is stored of content; without bytes and object it is damaged. */
+export interface FoundContent extends ContentInfo {
+  readonly leafHashes: Uint8Array
+  readonly bytes?: Uint8Array
+  readonly object?: string
+}
+
+const HASH_BYTES = 32
+
+/** Content that is verified as it is read: bytes of a row were, by their cid; each piece of an object is, by its hash. */
+export function storedContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
+  const { cid, byteCount, jsonByteCount } = found
+  const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {
+    const all = verifiedPieces(found, objects)
+    const first = await all.next()
+    // Taken out when it is read, and not held while the rest is, which may take minutes.
+    const ahead = first.done === true ? [] : [first.value]
+    return (async function* () {
+      try {
+        if (ahead.length > 0) yield* ahead.splice(0)
+        yield* all
+      } finally {
+        await all.return(undefined)
+      }
+    })()
+  }
+  const bytes = async (): Promise<Uint8Array> => {
+    if (found.bytes !== undefined) return found.bytes
+    const all: Uint8Array[] = []
+    for await (const piece of verifiedPieces(found, objects)) all.push(piece)
+    return Buffer.concat(all)
+  }
+  return { cid, byteCount, jsonByteCount, bytes, pieces }
+}
+
+async function* verifiedPieces(
+  { bytes, object, leafHashes, byteCount }: FoundContent,
+  objects: Pick<ObjectStore, 'read'>
+): AsyncGenerator<Uint8Array, void, undefined> {
+  if (bytes !== undefined) {
+    yield bytes
+    return
+  }
+  if (object === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+  let [start, left] = [0, byteCount]
+  try {
+    for await (const piece of objects.read(object)) {
+      const hash = createHash('sha256').update(piece).digest()
+      if (!hash.equals(leafHashes.subarray(start, start + HASH_BYTES))) throw new ServerError('ERR_CONTENT_MISSING')
+      start += HASH_BYTES
+      left -= piece.length
+      yield piece
+    }
+  } catch (error) {
+    throw codeOf(error) === 'ENOENT' ? new ServerError('ERR_CONTENT_MISSING', { cause: error }) : storageFailure(error)
+  }
+  if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
+}

@@ -1,0 +1,107 @@
+import { Buffer } from 'node:buffer'
+import { DidAuthError } from '../errors.js'
+import { fieldOf, isObject } from '../protocol/json.js'
+import { parseIssuerKey, type IssuerKey } from './issuer-key.js'
+
+/** Bounds of a DID document: its issuer writes it, and anybody may be an issuer. */
+const MAX_METHODS = 100
+const MAX_DOCUMENT_BYTES = 64 * 1024
+
+/** Errors that mean that the DID itself has no keys; any other error means that the network is unavailable. */
+const FINAL_ERRORS: ReadonlySet<unknown> = new Set([
+  'invalidDid',
+  'unsupportedDidMethod',
+  'methodNotSupported',
+  'unknownNetwork',
+  'representationNotSupported'
+])
+
+/**
+ * Parses a DID resolution result: the keys that the document lists for assertions.
+ *
+ * @returns at least one key
+ * @throws DidAuthError ERR_RESOLVER when it is no answer; ERR_CREDENTIAL_ISSUER when there is no such DID, it is
+ * deactivated, has no key that we verify with, more than 100 verification methods, a document of more than 64 KiB, or a
+ * key of more than 1 KiB
+ * @see W3C DID Resolution 0.3, "DID Resolution Result"
+ */
+export function parseResolution(did: string, result: unknown): IssuerKey[] {
+  const error = fieldOf(fieldOf(result, 'didResolutionMetadata'), 'error')
+  const document = fieldOf(result, 'didDocument')
+  if (error !== undefined || !isObject(document)) {
+    // Every did:ethr exists, so that its "not found" is a node that did not answer.
+    const isFinal = FINAL_ERRORS.has(error) || (error === 'notFound' && !did.startsWith('did:ethr:'))
+    const reason = typeof error === 'string' ? error.slice(0, 100) : 'no DID document'
+    const cause = new Error(`resolution of an issuer failed: ${reason}`)
+    throw new DidAuthError(isFinal ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
+  }
+  if (fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true) throw unproved('it is deactivated')
+  const keys = keysIn(did, document)
+  if (keys.length === 0) throw unproved('it has no key for assertions')
+  return keys
+}
+
+function keysIn(did: string, document: Record<string, unknown>): IssuerKey[] {
+  try {
+    return assertionMethodsIn(did, document).flatMap((method) => parseIssuerKey(method) ?? [])
+  } catch (error) {
+    // The document of a custom resolver may have getters, which may throw.
+    throw error instanceof DidAuthError ? error : unproved('its document cannot be read')
+  }
+}
+
+/** Each method that is listed for assertions, once. The work grows with the length of the document, no faster. */
+function assertionMethodsIn(did: string, document: Record<string, unknown>): Record<string, unknown>[] {
+  if (isLargerThan(document, MAX_DOCUMENT_BYTES)) throw unproved('its document has more than 64 KiB')
+  const listed = listOf(document, 'verificationMethod').filter(isObject)
+  const entries = listOf(document, 'assertionMethod')
+  if (listed.length + entries.filter(isObject).length > MAX_METHODS) throw unproved('it has more than 100 methods')
+  const absolute = (id: string): string => (id.startsWith('#') ? `${did}${id}` : id)
+  const byId = new Map<string, Record<string, unknown>>()
+  for (const method of listed) {
+    const { id } = method
+    if (typeof id === 'string' && !byId.has(absolute(id))) byId.set(absolute(id), method)
+  }
+  const named = entries.map((entry) => (typeof entry === 'string' ? byId.get(absolute(entry)) : entry))
+  return [...new Set(named.filter(isObject))]
+}
+
+function listOf(document: Record<string, unknown>, name: string): unknown[] {
+  const value = fieldOf(document, name)
+  return Array.isArray(value) ? value : []
+}
+
+/**
+ * Whether a value has more than `maxBytes` as JSON. It stops reading there, so that a cycle, which has no end, counts as
+ * larger.
+ */
+function isLargerThan(value: unknown, maxBytes: number): boolean {
+  let left = maxBytes
+  const waiting: unknown[] = [value]
+  while (waiting.length > 0 && left >= 0) {
+    const next = waiting.pop()
+    if (typeof next === 'string') {
+      left -= textBytes(next, left)
+    } else if (typeof next !== 'object' || next === null) {
+      left -= typeof next === 'number' ? String(next).length : 'null'.length
+    } else {
+      const names = Array.isArray(next) ? [] : Object.keys(next)
+      // Two brackets, a comma between two members, a colon after each name.
+      left -= 1 + Math.max(1, Array.isArray(next) ? next.length : 2 * names.length)
+      if (left < 0) return true
+      for (const name of names) left -= textBytes(name, left)
+      const members: unknown[] = Array.isArray(next) ? next : Object.values(next)
+      waiting.push(...members)
+    }
+  }
+  return left < 0
+}
+
+/** Of a text that is too long, the length says enough. */
+function textBytes(text: string, left: number): number {
+  return text.length > left ? text.length : Buffer.byteLength(JSON.stringify(text))
+}
+
+function unproved(reason: string): DidAuthError {
+  return new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause: new Error(`an issuer is not accepted: ${reason}`) })
+}

@@ -1,0 +1,58 @@
+import { DidAuthError } from '../errors.js'
+import type { Client, Scheduler } from '../ports.js'
+import { FairQueue, type WaitingTask } from './fair-queue.js'
+
+/** Tasks per round of the event loop. One is up to 24 key recoveries; other requests are answered between two rounds. */
+const TASKS_PER_ROUND = 2
+const MAX_WAITING = 1_000
+/** Every so many rounds, `background` tasks run first, so that a steady stream of logins never starves them. */
+const BACKGROUND_ROUND = 8
+
+/**
+ * Spreads long arithmetic over rounds of the event loop: round-robin by client network, so that a network with many tasks
+ * waits for itself, and `background` tasks after all others, except in every eighth round.
+ */
+export class EventLoopScheduler implements Scheduler {
+  /** Tasks that run in the current round. */
+  #running = 0
+  #round = 0
+  readonly #foreground = new FairQueue(MAX_WAITING)
+  readonly #background = new FairQueue(MAX_WAITING)
+
+  yield(client: Client, priority?: 'background'): Promise<void> {
+    if (client.isGone()) return Promise.reject(busy())
+    if (this.#running === 0) setImmediate(this.#nextRound)
+    if (this.#running < TASKS_PER_ROUND) {
+      this.#running += 1
+      return Promise.resolve()
+    }
+    return new Promise((resolve, reject) => {
+      const refuse = (): void => {
+        reject(busy())
+      }
+      const queue = priority === 'background' ? this.#background : this.#foreground
+      queue.add({ client, resume: resolve, refuse })
+    })
+  }
+
+  readonly #nextRound = (): void => {
+    this.#round = (this.#round + 1) % BACKGROUND_ROUND
+    const queues = [this.#foreground, this.#background]
+    const [first, second] = this.#round === 0 ? queues.reverse() : queues
+    const resumed: WaitingTask[] = []
+    while (resumed.length < TASKS_PER_ROUND) {
+      const task = first?.next() ?? second?.next()
+      if (task === undefined) break
+      // Its client would not read the answer.
+      if (task.client.isGone()) task.refuse()
+      else resumed.push(task)
+    }
+    this.#running = resumed.length
+    if (resumed.length > 0) setImmediate(this.#nextRound)
+    for (const { resume } of resumed) resume()
+  }
+}
+
+function busy(): DidAuthError {
+  return new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env node
+// Old versions of Node parse this file as well, and then say which one is needed: no syntax of later than 2018 here.
+import { readFileSync } from 'node:fs'
+
+const SERVERS = 'express-did-auth-servers'
+
+const args = process.argv.slice(2)
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+
+if (major < 20 || (major === 20 && minor < 19)) {
+  fail(`express-did-auth needs Node 20.19 or newer; this is ${process.versions.node}.`)
+} else if (args.length === 1 && args[0] === '--version') {
+  process.stdout.write(`${readVersion()}\n`)
+} else {
+  // The servers read the command line themselves, in this process.
+  import(`${SERVERS}/cli`).catch((error: unknown) => {
+    if (!isServersMissing(error)) throw error
+    const command = args.length === 0 ? 'auth' : args.join(' ')
+    fail(`The servers are the package ${SERVERS}: npx ${SERVERS} ${command}`)
+  })
+}
+
+function fail(sentence: string): void {
+  process.stderr.write(`${sentence}\n`)
+  process.exitCode = 1
+}
+
+/** A package that the servers themselves miss is another error. */
+function isServersMissing(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    error.code === 'ERR_MODULE_NOT_FOUND' &&
+    error.message.includes(`'${SERVERS}'`)
+  )
+}
+
+function readVersion(): string {
+  return parseVersion(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+}
+
+function parseVersion(text: string): string {
+  return (JSON.parse(text) as { version: string }).version
+}

@@ -1,0 +1,167 @@
+import type {
+  AuthenticationBusinessLogic,
+  Clock,
+  DidResolver,
+  EthrNetwork,
+  Logger,
+  OnSecurityEvent,
+  RefreshBusinessLogic,
+  Signer,
+  SignupBusinessLogic,
+  Store
+} from '../ports.js'
+import type { Claim } from '../protocol/selective-disclosure.js'
+
+/**
+ * The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. An option that is
+ * undefined counts as absent, so that it may come straight from `process.env`.
+ */
+export interface DidAuthConfig {
+  /** Secret that challenges are computed from; 32 bytes or more. Instances of one service share it. */
+  challengeSecret: string
+  /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
+  serviceUrl: string
+  /** DID whose key signs the tokens. */
+  serviceDid: string
+  /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
+  serviceSigner: Signer
+  /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */
+  useCookies?: boolean | undefined
+  /** Default `/request-signup`. Each challenge is served at POST `path` and GET `path/:did`. */
+  requestSignupPath?: string | undefined
+  /** Default `/signup`. */
+  signupPath?: string | undefined
+  /** Default `/request-auth`. */
+  requestAuthPath?: string | undefined
+  /** Default `/auth`. */
+  authPath?: string | undefined
+  /** Default `/logout`. */
+  logoutPath?: string | undefined
+  /** Default `/refresh-token`. */
+  refreshTokenPath?: string | undefined
+  /** Longest validity of a challenge, in seconds. Default 300. */
+  challengeExpirationTimeInSeconds?: number | undefined
+  /** Requests that one DID may make to protected routes per time slot. Default 20. */
+  maxRequestsPerTimeSlot?: number | undefined
+  /** Length of a time slot, in seconds. Default 600. */
+  timeSlotInSeconds?: number | undefined
+  /** Validity of each refresh token, in hours, fractions allowed. Default 168. */
+  userSessionDurationInHours?: number | undefined
+  /** Validity of each access token, in seconds. Default 600; more than 900 gives a warning. */
+  accessTokenExpirationTimeInSeconds?: number | undefined
+  /** RPC address for resolving did:ethr issuers of credentials. Default: both Rootstock networks. */
+  rpcUrl?: string | undefined
+  /** Network that `rpcUrl` serves (default `rsk`), or which of the default networks to keep. */
+  networkName?: string | undefined
+  /** Address of the DID registry contract. */
+  registry?: string | undefined
+  /** Runs at each login with a valid signature. */
+  authenticationBusinessLogic?: AuthenticationBusinessLogic | undefined
+  /** Names of credential schemas requested at sign up. `trustedIssuers` or the business logic decides who may issue them. */
+  requiredCredentials?: readonly string[] | undefined
+  /** Claims requested at sign up. What a user answers is in no signed message: it is the user's own word. */
+  requiredClaims?: readonly Claim[] | undefined
+  /** Runs at each sign up with a valid signature; decides about what was disclosed. */
+  signupBusinessLogic?: SignupBusinessLogic | undefined
+
+  /** Sessions, uses and quotas. Default: memory, which is bounded and forgets at restart. */
+  store?: Store | undefined
+  /** `single-use` (default): one signature opens one session. `window`: any number until its window ends. */
+  replayProtection?: 'single-use' | 'window' | undefined
+  /** Seconds in which a replaced refresh token is only refused, and does not count as stolen. Default 10. */
+  refreshReuseGraceSeconds?: number | undefined
+  /** Hours after its login at which a session ends, however often it was refreshed; fractions allowed. Default: none. */
+  absoluteSessionDurationInHours?: number | undefined
+  /** Runs at each refresh; its refusal revokes the session. */
+  refreshBusinessLogic?: RefreshBusinessLogic | undefined
+  /** Issuers whose credentials are accepted at sign up, asked before anything is resolved. Default: any. */
+  trustedIssuers?: readonly string[] | ((issuerDid: string) => unknown) | undefined
+  /** Further texts accepted after `Login to `. At most 6 with those of `serviceUrl`. */
+  loginDomains?: readonly string[] | undefined
+  /**
+   * Further origins whose pages are your own: they may make unsafe requests with cookies, and what they request is not
+   * counted as caused by a foreign page.
+   */
+  trustedOrigins?: readonly string[] | undefined
+  /** Put before the names of both cookies: `__Host-` keeps pages of sibling domains from setting them. Default: none. */
+  cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
+  /** Path of `GET` for the caller's own session, such as `/session`. Default: no such route. */
+  sessionPath?: string | undefined
+  /** Path of `GET` for the list of the caller's sessions, and of `DELETE <path>/:id`. Default: no such routes. */
+  sessionsPath?: string | undefined
+  /** Receives each event that an operator may want to count, or to be notified of. */
+  onSecurityEvent?: OnSecurityEvent | undefined
+  /** Format of error answers when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
+  errorFormat?: 'text' | 'problem' | undefined
+  /** Any did-resolver `Resolvable`; replaces `rpcUrl`, `networkName` and `registry`. */
+  resolver?: DidResolver | undefined
+  /** Default: warnings and errors go to the console. */
+  logger?: Logger | undefined
+  /** For tests. */
+  clock?: Clock | undefined
+}
+
+/** A configuration without the options that are undefined. */
+export type GivenConfig = { [Option in keyof DidAuthConfig]: Exclude<DidAuthConfig[Option], undefined> }
+
+/** Options that have a default. */
+export type Defaults = Required<
+  Pick<
+    GivenConfig,
+    | 'useCookies'
+    | 'requestSignupPath'
+    | 'signupPath'
+    | 'requestAuthPath'
+    | 'authPath'
+    | 'logoutPath'
+    | 'refreshTokenPath'
+    | 'challengeExpirationTimeInSeconds'
+    | 'maxRequestsPerTimeSlot'
+    | 'timeSlotInSeconds'
+    | 'userSessionDurationInHours'
+    | 'accessTokenExpirationTimeInSeconds'
+    | 'registry'
+    | 'replayProtection'
+    | 'refreshReuseGraceSeconds'
+    | 'loginDomains'
+    | 'trustedOrigins'
+    | 'cookiePrefix'
+    | 'errorFormat'
+    | 'requiredCredentials'
+    | 'requiredClaims'
+  >
+>
+
+/** Default of every option that has one. */
+export const defaults: Readonly<Defaults> = {
+  useCookies: false,
+  requestSignupPath: '/request-signup',
+  signupPath: '/signup',
+  requestAuthPath: '/request-auth',
+  authPath: '/auth',
+  logoutPath: '/logout',
+  refreshTokenPath: '/refresh-token',
+  challengeExpirationTimeInSeconds: 300,
+  maxRequestsPerTimeSlot: 20,
+  timeSlotInSeconds: 600,
+  userSessionDurationInHours: 168,
+  accessTokenExpirationTimeInSeconds: 600,
+  registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+  replayProtection: 'single-use',
+  refreshReuseGraceSeconds: 10,
+  loginDomains: [],
+  trustedOrigins: [],
+  cookiePrefix: '',
+  errorFormat: 'text',
+  requiredCredentials: [],
+  requiredClaims: []
+}
+
+/** Networks that issuers are resolved on when no `rpcUrl` is given. */
+export const defaultNetworks: readonly EthrNetwork[] = [
+  { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
+  { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
+]
+
+/** A configuration with every default applied. */
+export type CompleteConfig = GivenConfig & Defaults

@@ -1,0 +1,187 @@
+import {
+  defaultNetworks,
+  defaults,
+  type CompleteConfig,
+  type Defaults,
+  type DidAuthConfig,
+  type GivenConfig
+} from './options.js'
+import { pathsOf } from './paths.js'
+import { describe } from './describe.js'
+import { storeVerbs } from '../ports.js'
+import { isDid } from '../protocol/did.js'
+import { isObject } from '../protocol/json.js'
+import { acceptedLoginDomains, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
+import { parseUrl } from '../protocol/parse-url.js'
+
+interface Rule {
+  holds: (value: unknown) => boolean
+  remedy: string | ((value: unknown) => string)
+  required?: true
+}
+
+const text: Rule = { holds: (value) => typeof value === 'string' && value !== '', remedy: 'give a non-empty string' }
+const path: Rule = {
+  // Express would read these characters as a pattern, while our routes compare paths literally.
+  holds: (value) => typeof value === 'string' && /^\/[^\s?#:*+!(){}[\]\\]*$/.test(value),
+  remedy: 'give a path that starts with "/" and is no pattern'
+}
+const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
+const logic: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
+const object = (...methods: string[]): Rule => ({
+  holds: (value) => isObject(value) && methods.every((method) => typeof value[method] === 'function'),
+  remedy: `give an object with ${methods.join(', ')}`
+})
+// At most 32 years: a date that far from now is still a safe integer, whatever is added to it.
+const MAX_SECONDS = 1e9
+const secondsFrom = (least: number): Rule => ({
+  holds: (value) => typeof value === 'number' && value >= least && value <= MAX_SECONDS,
+  remedy: `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
+})
+const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
+  holds: (value) => Array.isArray(value) && value.every(holds),
+  remedy
+})
+const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
+const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
+const originOf = (value: unknown): string | undefined =>
+  typeof value === 'string' ? parseUrl(value)?.origin : undefined
+const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
+const isClaim = (value: unknown): boolean =>
+  isObject(value) &&
+  typeof value.claimType === 'string' &&
+  typeof value.claimValue === 'string' &&
+  (value.reason === undefined || typeof value.reason === 'string') &&
+  (value.essential === undefined || typeof value.essential === 'boolean')
+
+const rules: Record<keyof DidAuthConfig, Rule> = {
+  challengeSecret: { ...text, required: true },
+  serviceUrl: {
+    holds: isPrintable,
+    remedy: 'give a URI of printable ASCII without space, double quote or backslash',
+    required: true
+  },
+  serviceDid: { holds: isDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
+  serviceSigner: {
+    ...logic,
+    remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer',
+    required: true
+  },
+  useCookies: truth,
+  requestSignupPath: path,
+  signupPath: path,
+  requestAuthPath: path,
+  authPath: path,
+  logoutPath: path,
+  refreshTokenPath: path,
+  challengeExpirationTimeInSeconds: secondsFrom(1),
+  maxRequestsPerTimeSlot: {
+    holds: (value) => typeof value === 'number' && value >= 1,
+    remedy: 'give a number of requests, at least 1 (Infinity for no limit)'
+  },
+  timeSlotInSeconds: secondsFrom(1),
+  userSessionDurationInHours: {
+    holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
+    remedy: 'give a number of hours above 0'
+  },
+  accessTokenExpirationTimeInSeconds: secondsFrom(1),
+  rpcUrl: { holds: isUrl, remedy: 'give an http(s) URL' },
+  networkName: text,
+  registry: {
+    holds: (value) => typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value),
+    remedy: 'give a contract address, 0x and 40 hex digits'
+  },
+  authenticationBusinessLogic: logic,
+  requiredCredentials: listOf((value) => text.holds(value), 'give an array of schema names'),
+  requiredClaims: listOf(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
+  signupBusinessLogic: logic,
+  store: object(...Object.values(storeVerbs).flat(), 'ping', 'close'),
+  absoluteSessionDurationInHours: {
+    holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
+    remedy: 'give a number of hours above 0'
+  },
+  refreshBusinessLogic: logic,
+  trustedIssuers: {
+    holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isDid)),
+    remedy: 'give an array of DIDs, or a function of a DID'
+  },
+  cookiePrefix: {
+    holds: (value) => value === '' || value === '__Host-' || value === '__Secure-',
+    remedy: 'give "__Host-" or "__Secure-"'
+  },
+  sessionPath: path,
+  sessionsPath: path,
+  onSecurityEvent: logic,
+  errorFormat: { holds: (value) => value === 'text' || value === 'problem', remedy: 'give "text" or "problem"' },
+  replayProtection: {
+    holds: (value) => value === 'single-use' || value === 'window',
+    remedy: 'give "single-use" or "window"'
+  },
+  refreshReuseGraceSeconds: secondsFrom(0),
+  loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
+  trustedOrigins: {
+    holds: (values) => Array.isArray(values) && values.every(isOrigin),
+    remedy: (values) => {
+      const meant = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(originOf)
+      const spelled = meant.filter((origin) => origin !== undefined && origin !== 'null')
+      return spelled.length === 0
+        ? 'give an array of origins such as "https://app.example"'
+        : `give an array of origins as browsers spell them: ${describe('trustedOrigins', spelled)}`
+    }
+  },
+  resolver: object('resolve'),
+  logger: object('info', 'warn', 'error'),
+  clock: object('nowSeconds')
+}
+
+/** Names of all options. */
+export const optionNames: readonly string[] = Object.keys(rules)
+
+/** All problems of a configuration, each with the value received (never a secret) and the remedy. */
+export function findProblems(config: Record<string, unknown>): string[] {
+  const bad = Object.entries(rules).filter(([field, rule]) => {
+    const value = config[field]
+    return value === undefined ? rule.required === true : !rule.holds(value)
+  })
+  const problems = bad.map(([field, { remedy }]) => {
+    const value = config[field]
+    return `${field}: received ${describe(field, value)}; ${typeof remedy === 'string' ? remedy : remedy(value)}`
+  })
+  const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field))) }
+  return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
+}
+
+/**
+ * Problems of fields that are valid by themselves and contradict each other.
+ *
+ * @param config - without the fields that are not: some that are required may be absent
+ */
+function relationProblems(config: Partial<CompleteConfig> & Defaults, hasRpcUrl: boolean): string[] {
+  const problems: string[] = []
+  const { serviceUrl, networkName } = config
+  const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)
+  if (domains.length > MAX_LOGIN_DOMAINS) {
+    const most = String(MAX_LOGIN_DOMAINS)
+    problems.push(
+      `loginDomains: received ${describe('loginDomains', domains)}; give at most ${most} with those of serviceUrl`
+    )
+  }
+  // As Express compares them: without case, and without a slash at the end.
+  const given = Object.values(pathsOf(config)).filter((route) => route !== undefined)
+  const paths = given.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
+  const repeated = paths.filter((route, index) => paths.indexOf(route) !== index)
+  problems.push(...repeated.map((route) => `paths: received ${route} twice; give each route its own path`))
+  const isKnownNetwork = defaultNetworks.some(({ name }) => name === (networkName ?? name))
+  if (!hasRpcUrl && config.resolver === undefined && !isKnownNetwork) {
+    const received = describe('networkName', networkName)
+    problems.push(`networkName: received ${received} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
+  }
+  return problems
+}
+
+/** The options that are set, own or inherited. One that is undefined counts as absent. */
+export function parseGiven(config: object, bad: ReadonlySet<string> = new Set()): GivenConfig {
+  const options = Object.keys(rules).map((option) => [option, (config as Record<string, unknown>)[option]] as const)
+  const given = options.filter(([option, value]) => value !== undefined && !bad.has(option))
+  return Object.fromEntries(given) as unknown as GivenConfig
+}

@@ -1,0 +1,69 @@
+import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
+import { credentialVerifier } from './adapters/credential-verifier.js'
+import { loadCurve } from './adapters/curve.js'
+import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
+import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
+import { MemorySignatureCache } from './adapters/memory-signature-cache.js'
+import { RecentEntries } from './adapters/recent-entries.js'
+import { signerServiceKey } from './adapters/signer-service-key.js'
+import { systemRandom, timerDeadline } from './adapters/system.js'
+import type { Settings } from './config/settings.js'
+import { DidAuthError } from './errors.js'
+import type { Parts } from './flows/parts.js'
+import { BUSINESS_LOGIC_SECONDS } from './flows/run-business-logic.js'
+import type { AuthenticatedUser, DidResolver } from './ports.js'
+
+/** What is there before the curve is loaded. */
+type Given = Pick<Parts, 'settings' | 'clock' | 'store' | 'logger' | 'report'> & { resolver: DidResolver }
+
+/** Loads the curve, and wires all that the flows work with. */
+export async function loadParts({ settings, clock, store, logger, report, resolver }: Given): Promise<Parts> {
+  const curve = await loadCurve()
+  const deadline = timerDeadline
+  const scheduler = new EventLoopScheduler()
+  const verifiedTokens = new RecentEntries<AuthenticatedUser>()
+  const onKeyChange = (address: string): void => {
+    verifiedTokens.clear()
+    report({ type: 'signer-address-changed', address })
+  }
+  const { serviceSigner, serviceDid, isTrustedIssuer, resolution } = settings
+  return {
+    settings,
+    clock,
+    random: systemRandom,
+    curve,
+    serviceKey: signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid),
+    store,
+    verifiedTokens,
+    disclosureRequests: new MemorySignatureCache(settings.challengeWindowSeconds),
+    credentialVerifier: credentialVerifier({
+      curve,
+      scheduler,
+      issuerKeys: cachedIssuerKeys({ clock, deadline }, resolver),
+      isTrustedIssuer: isTrustedIssuer && withinDeadline(isTrustedIssuer),
+      provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
+    }),
+    scheduler,
+    deadline,
+    logger,
+    report
+  }
+}
+
+/** The application's own look-up may be as slow as its other business logic. */
+function withinDeadline(isTrustedIssuer: (did: string) => unknown): (did: string) => Promise<unknown> {
+  const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
+  return (did) => timerDeadline.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)
+}
+
+/** How issuers are resolved, as the configuration says. */
+export function resolverOf({ resolution }: Settings): ClosableDidResolver {
+  if (resolution.kind === 'ethr') return ethrDidResolver(resolution.networks, resolution.registry)
+  const { resolver } = resolution
+  return {
+    resolve: (did, options) => resolver.resolve(did, options),
+    close() {
+      // The application's own.
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import type { JsonObject } from './protocol/json.js'
+import type { RefreshVerdict, Session, StoredSession } from './protocol/session.js'
+
+/** The two flows, which count the uses of a challenge separately. */
+export type ChallengeFlow = 'logIn' | 'signUp'
+
+/** A session to be created, with the SHA-256 of its refresh token in base64url. */
+export interface NewSession {
+  /** The `serviceUrl`: sessions of one service are unknown to another on the same store. */
+  service: string
+  sessionId: string
+  did: string
+  refreshTokenHash: string
+  tokenClaims: JsonObject | undefined
+  nowSeconds: number
+  expiresAtSeconds: number
+}
+
+/** The exchange of a refresh token for the next one. */
+export interface Rotation {
+  service: string
+  sessionId: string
+  /** SHA-256 of the refresh token presented, base64url. */
+  presentedHash: string
+  nextHash: string
+  /** The claims of the session from now on. */
+  tokenClaims: JsonObject | undefined
+  nowSeconds: number
+  nextExpiresAtSeconds: number
+  graceSeconds: number
+}
+
+/** Sessions and their refresh tokens. */
+export interface SessionStore {
+  /**
+   * Adds a session. Beyond `MAX_SESSIONS_PER_DID` of a user, one of the user's is dropped: an expired one, else one that
+   * ended, else the oldest. A store that is full drops sessions that were never refreshed, the oldest first, and only
+   * then others.
+   *
+   * @returns how many active sessions were dropped because the store is full; 0 in ordinary times
+   */
+  createSession(session: NewSession): Promise<number>
+  /** A session in any state, with the hashes of its refresh tokens. An expired one may be deleted. */
+  findSession(service: string, sessionId: string): Promise<StoredSession | undefined>
+  /**
+   * Uses a refresh token as `judgeRefresh` says: `rotate` replaces it by the next and sets the claims, `reused` revokes
+   * the session, the others change nothing. `unknown` where there is no such session. Of any number of simultaneous calls
+   * with one token and different next ones, exactly one gets `rotate`.
+   */
+  rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict>
+  /** Ends an active session. True when it was active. */
+  endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean>
+  /** Revokes a user's active sessions and answers how many there were. */
+  revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
+  /** A user's active sessions, the newest first. */
+  listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>
+  /**
+   * The id of the session that a refresh token of version 0.1 belongs to, current or replaced. Only a store with
+   * sessions of that version has this verb.
+   */
+  findMigratedSessionId?(service: string, refreshTokenHash: string): Promise<string | undefined>
+}
+
+/** Which uses are counted: of one user in one window of one service. */
+export interface ChallengeUseKey {
+  service: string
+  /** Canonical DID. */
+  did: string
+  window: number
+}
+
+export interface ChallengeUse extends ChallengeUseKey {
+  flow: ChallengeFlow
+  /** The count that the signed challenge was computed with. */
+  useCount: number
+  /** Whether the same signature would be good in the other flow as well. */
+  consumesBoth: boolean
+  nowSeconds: number
+  /** End of the window: the count is deleted `USES_OUTLIVE_WINDOW_SECONDS` later, never earlier. */
+  expiresAtSeconds: number
+}
+
+/** Uses of challenges. */
+export interface ChallengeUseStore {
+  /** How often challenges of this window were consumed in each flow. */
+  countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>>
+  /**
+   * Consumes challenge number `useCount`: raises the flow's count by one if it still is `useCount` (and the other flow's
+   * to at least that, with `consumesBoth`).
+   *
+   * `taken` when another was faster, the window has ended, or it ends no later than a window whose uses were deleted: a
+   * clock that is set back revives no used challenge. `full` when no further use can be stored.
+   */
+  consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken' | 'full'>
+}
+
+export interface QuotaCharge {
+  service: string
+  /**
+   * `request`: of a user who proved control. `anonymous`: of a stranger; these are deleted first when the store is full.
+   */
+  kind: 'request' | 'anonymous'
+  /** Owner of the quota: an HMAC, so that a store holds no client address. */
+  key: string
+  /** Added to the count: 1 for a request, or a number of bytes. At least 1. */
+  cost: number
+  /** A charge that would lift the count above it is refused and adds nothing. Default: no limit. */
+  limit?: number | undefined
+  nowSeconds: number
+  timeSlotSeconds: number
+}
+
+export interface QuotaState {
+  /** False when `limit` refused the charge. */
+  isCharged: boolean
+  /** The count of the current time slot, this charge included unless it was refused. */
+  count: number
+  /** Seconds since the Unix epoch when the counter starts again. A refused charge stays refused until then. */
+  resetsAtSeconds: number
+}
+
+/** Quotas in fixed time slots. */
+export interface QuotaStore {
+  /** Adds to a count in its time slot, which begins with the first charge and is forgotten after its end. */
+  chargeQuota(charge: QuotaCharge): Promise<QuotaState>
+}
+
+/** The verbs that every part of a store has. */
+export interface StoreLifecycle {
+  /** Resolves when the store can work. */
+  ping(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * All state: sessions, uses of challenges, quotas.
+ *
+ * Each verb that changes something is atomic, also between several instances that share the store; there is no
+ * get-then-set. Secrets arrive as hashes. Times are whole seconds since the Unix epoch, and come from the caller.
+ * A rejected promise means that the store is unavailable, and is answered 503. `storeContract` of
+ * `express-did-auth/testing` is the suite that every store has to pass.
+ */
+export interface Store extends SessionStore, ChallengeUseStore, QuotaStore, StoreLifecycle {}
+
+/** The verbs of each part of a store, as far as they are not optional. */
+export const storeVerbs = {
+  sessions: ['createSession', 'findSession', 'rotateRefreshToken', 'endSession', 'revokeSessions', 'listSessions'],
+  challengeUses: ['countChallengeUses', 'consumeChallenge'],
+  quotas: ['chargeQuota']
+} as const satisfies {
+  sessions: readonly (keyof SessionStore)[]
+  challengeUses: readonly (keyof ChallengeUseStore)[]
+  quotas: readonly (keyof QuotaStore)[]
+}

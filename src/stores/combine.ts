@@ -1,0 +1,52 @@
+import type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from '../ports.js'
+
+/** The parts of a store, each of which may lie in an engine of its own. One object may be several of them. */
+export interface StoreParts {
+  sessions: SessionStore & StoreLifecycle
+  challengeUses: ChallengeUseStore & StoreLifecycle
+  quotas: QuotaStore & StoreLifecycle
+}
+
+/**
+ * Makes one store of three parts: sessions and uses of challenges in a durable one, quotas in a fast one.
+ *
+ * `ping` asks all parts, `close` closes each once.
+ *
+ * @example
+ * ```ts
+ * const durable = sqliteStore('./auth.db')
+ * const store = combineStores({ sessions: durable, challengeUses: durable, quotas: memoryStore() })
+ * ```
+ */
+export function combineStores({ sessions, challengeUses, quotas }: StoreParts): Store {
+  const parts = [...new Set<StoreLifecycle>([sessions, challengeUses, quotas])]
+  const findMigrated = sessions.findMigratedSessionId?.bind(sessions)
+  const combined: Store = {
+    createSession: (session) => sessions.createSession(session),
+    findSession: (service, sessionId) => sessions.findSession(service, sessionId),
+    rotateRefreshToken: (rotation) => sessions.rotateRefreshToken(rotation),
+    endSession: (service, sessionId, state, nowSeconds) => sessions.endSession(service, sessionId, state, nowSeconds),
+    revokeSessions: (service, canonicalDid, nowSeconds) => sessions.revokeSessions(service, canonicalDid, nowSeconds),
+    listSessions: (service, canonicalDid, nowSeconds) => sessions.listSessions(service, canonicalDid, nowSeconds),
+    ...(findMigrated !== undefined && { findMigratedSessionId: findMigrated }),
+    countChallengeUses: (key) => challengeUses.countChallengeUses(key),
+    consumeChallenge: (use) => challengeUses.consumeChallenge(use),
+    chargeQuota: (charge) => quotas.chargeQuota(charge),
+    async ping() {
+      await Promise.all(parts.map((part) => part.ping()))
+    },
+    async close() {
+      await Promise.all(parts.map((part) => part.close()))
+    }
+  }
+  sessionsByStore.set(combined, sessions)
+  return combined
+}
+
+const sessionsByStore = new WeakMap<object, SessionStore>()
+
+/** The store of sessions within a store: the part passed to {@link combineStores}, or the store itself. */
+export function sessionsOf(store: SessionStore): SessionStore {
+  const sessions = sessionsByStore.get(store)
+  return sessions === undefined ? store : sessionsOf(sessions)
+}

@@ -1,0 +1,33 @@
+import { Buffer } from 'node:buffer'
+import { MAX_REPLACED_TOKENS, type ReplacedToken } from '../protocol/session.js'
+
+const HASH_BYTES = 18
+const TIME_BYTES = 6
+const RECORD_BYTES = HASH_BYTES + TIME_BYTES
+const HASH_CHARACTERS = (HASH_BYTES / 3) * 4
+const RECORD_CHARACTERS = (RECORD_BYTES / 3) * 4
+
+/**
+ * Puts a replaced token in front of those that a session remembers, and forgets the oldest beyond
+ * `MAX_REPLACED_TOKENS`. Each takes 24 bytes: the first 18 of its hash, then the time.
+ */
+export function addReplacedToken(packed: Uint8Array, hash: string, replacedAtSeconds: number): Buffer {
+  const record = Buffer.alloc(RECORD_BYTES)
+  record.write(hash, 0, HASH_BYTES, 'base64url')
+  record.writeUIntBE(replacedAtSeconds, HASH_BYTES, TIME_BYTES)
+  return Buffer.concat([record, packed.subarray(0, RECORD_BYTES * (MAX_REPLACED_TOKENS - 1))])
+}
+
+/** Reads what {@link addReplacedToken} wrote, the newest first. */
+export function parseReplacedTokens(packed: Uint8Array): ReplacedToken[] {
+  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length)
+  // A record is a whole number of base64url's groups of 3 bytes, so that all are encoded at once, in a third of the time.
+  const text = bytes.toString('base64url')
+  const tokens: ReplacedToken[] = []
+  for (let index = 0; (index + 1) * RECORD_BYTES <= bytes.length; index += 1) {
+    const start = index * RECORD_CHARACTERS
+    const replacedAtSeconds = bytes.readUIntBE(index * RECORD_BYTES + HASH_BYTES, TIME_BYTES)
+    tokens.push({ hash: text.slice(start, start + HASH_CHARACTERS), replacedAtSeconds })
+  }
+  return tokens
+}

@@ -1,0 +1,145 @@
+import type { Worker } from 'node:worker_threads'
+import type { Request } from './group-commit.js'
+import { CLOSE, isNotice, parseReplies, toError, type Reply } from './worker-message.js'
+
+interface Pending {
+  resolve(result: unknown): void
+  reject(error: Error): void
+}
+
+export interface WorkerClientOptions {
+  /** Starts the thread: once at once, and again for the next verb after it has ended. */
+  readonly start: () => Worker
+  /** How messages cross: as JSON, which is cheaper, or cloned, which bytes need. Default `json`. */
+  readonly format?: 'json' | 'clone'
+  /** Called with a word that the worker says beside its replies. */
+  readonly onNotice?: (notice: string) => void
+}
+
+/**
+ * Sends verbs to a worker. All verbs that are called in one round of the event loop form one message, and the next message
+ * waits for the first reply to the last: under load that makes few messages with many verbs, and messages are what costs.
+ * The worker replies to each message at least once, if only with no outcome yet, and to each verb in the end.
+ *
+ * Verbs that a worker has not answered when it ends are rejected; the next verb starts another worker.
+ */
+export class WorkerClient {
+  readonly #options: WorkerClientOptions
+  #worker: Worker | undefined
+  #lastId = 0
+  /** Verbs that are not sent yet. */
+  #batch: Request[] = []
+  /** When the first of them was called: milliseconds, by `performance.now`. */
+  #batchSince = 0
+  readonly #pending = new Map<number, Pending>()
+  /** Whether the worker has a message that it did not answer yet. */
+  #isAwaiting = false
+  #isScheduled = false
+  #closing: Promise<void> | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(options: WorkerClientOptions) {
+    this.#options = options
+    this.#worker = this.#start()
+  }
+
+  /** Runs a verb in the worker. @throws Error with the `code` of SQLite, or when the store is closed or its worker ended */
+  call(verb: string, ...args: unknown[]): Promise<unknown> {
+    if (this.#closing !== undefined) return Promise.reject(new Error('express-did-auth: the store is closed'))
+    return new Promise((resolve, reject) => {
+      this.#lastId += 1
+      this.#pending.set(this.#lastId, { resolve, reject })
+      if (this.#batch.length === 0) this.#batchSince = performance.now()
+      this.#batch.push([this.#lastId, verb, ...args])
+      this.#schedule()
+    })
+  }
+
+  /** Closes the database once everything that was accepted is answered. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    if (this.#pending.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    const worker = this.#worker
+    if (worker === undefined) return
+    await new Promise<void>((resolve) => {
+      worker.ref()
+      worker.once('exit', () => {
+        resolve()
+      })
+      worker.postMessage(CLOSE)
+    })
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#isAwaiting) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      this.#send()
+    })
+  }
+
+  #send(): void {
+    if (this.#isAwaiting || this.#batch.length === 0) return
+    const [batch, waited] = [this.#batch, performance.now() - this.#batchSince]
+    this.#batch = []
+    this.#isAwaiting = true
+    this.#worker ??= this.#start()
+    this.#worker.ref()
+    const message = [waited, ...batch]
+    this.#worker.postMessage(this.#options.format === 'clone' ? message : JSON.stringify(message))
+  }
+
+  #start(): Worker {
+    const worker = this.#options.start()
+    let cause: Error | undefined
+    worker.on('message', (message: string | Reply[]) => {
+      if (isNotice(message)) this.#options.onNotice?.(message)
+      else this.#receive(parseReplies(message))
+    })
+    worker.on('error', (error: Error) => {
+      cause = error
+    })
+    worker.on('exit', () => {
+      if (this.#worker !== worker) return
+      this.#worker = undefined
+      this.#rejectSent(cause ?? new Error('express-did-auth: the thread of the SQLite store has ended'))
+    })
+    // An idle store does not keep the process alive.
+    worker.unref()
+    return worker
+  }
+
+  #receive(replies: readonly Reply[]): void {
+    this.#isAwaiting = false
+    for (const [id, result, failure] of replies) {
+      const pending = this.#pending.get(id)
+      this.#pending.delete(id)
+      if (failure === undefined) pending?.resolve(result ?? undefined)
+      else pending?.reject(toError(failure))
+    }
+    this.#settle()
+  }
+
+  #rejectSent(error: Error): void {
+    const unsent = new Set(this.#batch.map(([id]) => id))
+    for (const [id, pending] of this.#pending) {
+      if (unsent.has(id)) continue
+      this.#pending.delete(id)
+      pending.reject(error)
+    }
+    this.#isAwaiting = false
+    this.#settle()
+  }
+
+  #settle(): void {
+    if (this.#batch.length > 0) this.#schedule()
+    if (this.#pending.size > 0) return
+    this.#worker?.unref()
+    this.#onIdle?.()
+  }
+}

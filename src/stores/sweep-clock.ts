@@ -1,0 +1,62 @@
+/** The wall clock of a caller beside the monotonic clock, at one moment. */
+interface Sample {
+  wallSeconds: number
+  monotonicSeconds: number
+}
+
+/** Two windows of the default length. */
+const DEFAULT_SUSTAINED_SECONDS = 600
+
+/** How far the two clocks may drift apart: whole seconds of callers and instances, and what NTP slews. */
+const TOLERANCE_SECONDS = 5
+const SLEW = 0.001
+
+/**
+ * The time that a sweep may delete by. A wall clock that jumps ahead counts only after it has agreed with the monotonic
+ * clock for two challenge windows, and so does the wall clock at the start. Until then the time goes on from the last
+ * wall clock that counted.
+ */
+export class SweepClock {
+  readonly #monotonicSeconds: () => number
+  #sustainedSeconds: number
+  /** Since when both clocks have agreed. */
+  #agreedSince: Sample | undefined
+  /** The last sample that counted. */
+  #trusted: Sample | undefined
+
+  /**
+   * @param monotonicSeconds - seconds by a monotonic clock
+   * @param sustainedSeconds - for how long the clocks have to agree at least
+   */
+  constructor(monotonicSeconds = (): number => performance.now() / 1000, sustainedSeconds = DEFAULT_SUSTAINED_SECONDS) {
+    this.#monotonicSeconds = monotonicSeconds
+    this.#sustainedSeconds = sustainedSeconds
+  }
+
+  /** Learns the length of challenge windows, where they are longer than the default. */
+  observeWindow({ window, expiresAtSeconds }: { window: number; expiresAtSeconds: number }): void {
+    if (this.#sustainedSeconds === 0) return
+    this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
+  }
+
+  /**
+   * The time up to which a sweep may delete.
+   *
+   * @param wallSeconds - the caller's clock, seconds since the Unix epoch
+   * @returns at most `wallSeconds`; -Infinity in the first two windows after the start
+   */
+  sweepSeconds(wallSeconds: number): number {
+    const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
+    if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now
+    if (now.monotonicSeconds - this.#agreedSince.monotonicSeconds >= this.#sustainedSeconds) this.#trusted = now
+    if (this.#trusted === undefined) return -Infinity
+    const elapsedSeconds = now.monotonicSeconds - this.#trusted.monotonicSeconds
+    return Math.min(wallSeconds, Math.floor(this.#trusted.wallSeconds + elapsedSeconds))
+  }
+}
+
+function isJump(since: Sample, now: Sample): boolean {
+  const elapsedSeconds = now.monotonicSeconds - since.monotonicSeconds
+  const driftSeconds = Math.abs(now.wallSeconds - since.wallSeconds - elapsedSeconds)
+  return driftSeconds > TOLERANCE_SECONDS + elapsedSeconds * SLEW
+}

@@ -1,0 +1,85 @@
+import { AssertionError } from 'node:assert/strict'
+import type { Store } from '../ports.js'
+import { challengeUseCases } from './challenge-use-cases.js'
+import { quotaCases } from './quota-cases.js'
+import { repeatedRotationCases } from './repeated-rotation-cases.js'
+import { rotationCases } from './rotation-cases.js'
+import { rotationRaceCases } from './rotation-race-cases.js'
+import { sessionBoundCases } from './session-bound-cases.js'
+import { sessionCases } from './session-cases.js'
+import type { StoreBounds, StoreUnderTest } from './store-case.js'
+
+/** Makes an empty store for one case; called once per case. */
+export type MakeStore = (bounds: StoreBounds) => Store | StoreUnderTest | Promise<Store | StoreUnderTest>
+
+/** One promise of the Store port, and its proof. */
+export interface ContractTest {
+  name: string
+  /** Rejects with an AssertionError, whose message is the sentence that is not true of the store. */
+  run: () => Promise<void>
+}
+
+const cases = [
+  ...sessionCases,
+  ...sessionBoundCases,
+  ...rotationCases,
+  ...repeatedRotationCases,
+  ...rotationRaceCases,
+  ...challengeUseCases,
+  ...quotaCases
+]
+
+/**
+ * The suite that every store has to pass, for any test runner.
+ *
+ * For a store of sessions, uses or quotas alone, fill up the rest by `combineStores` and `memoryStore()`.
+ *
+ * @param makeStore - makes an empty store; with `another`, the suite also proves that two instances may share the data
+ * @example
+ * ```ts
+ * describe('myStore', () => {
+ *   for (const { name, run } of storeContract((bounds) => myStore(bounds))) it(name, run)
+ * })
+ * ```
+ */
+export function storeContract(makeStore: MakeStore): ContractTest[] {
+  return cases.map(({ name, bounds, test }) => ({
+    name,
+    run: async () => {
+      const made = await makeStore(bounds)
+      const { store, another, remove }: StoreUnderTest = 'createSession' in made ? { store: made } : made
+      try {
+        await test({ store, other: another ?? store })
+      } catch (error) {
+        throw error instanceof AssertionError ? error : rejectionOf(error)
+      } finally {
+        await another?.close()
+        await store.close()
+        await remove?.()
+      }
+    }
+  }))
+}
+
+function rejectionOf(error: unknown): AssertionError {
+  const message = `A store that can work rejects no call, and answers in the type of the port: got ${String(error)}`
+  return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
+}
+
+export type { StoreBounds, StoreUnderTest } from './store-case.js'
+export type {
+  ChallengeFlow,
+  ChallengeUse,
+  ChallengeUseKey,
+  ChallengeUseStore,
+  NewSession,
+  QuotaCharge,
+  QuotaState,
+  QuotaStore,
+  Rotation,
+  SessionStore,
+  Store,
+  StoreLifecycle
+} from '../ports.js'
+export type { JsonObject, JsonValue } from '../protocol/json.js'
+export type { RefreshVerdict, ReplacedToken, Session, StoredSession } from '../protocol/session.js'

@@ -1,0 +1,52 @@
+import { describe, expect, it } from '@jest/globals'
+import { ExpiringCache } from '../../src/adapters/expiring-cache.js'
+
+const NOW = 1_800_000_000
+const cacheOf = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>
+  new ExpiringCache({ lifetimeSeconds: 10, maxEntries, ...(maxWeight !== undefined && { maxWeight }) })
+
+describe('ExpiringCache', () => {
+  it('knows a value for its lifetime, and says how much of it is left', () => {
+    const cache = cacheOf()
+    cache.set('a', 'A', NOW)
+    expect(cache.get('a', NOW + 9)).toEqual({ value: 'A', secondsLeft: 1 })
+    expect(cache.get('a', NOW + 10)).toBeUndefined()
+    expect(cache.get('b', NOW)).toBeUndefined()
+  })
+
+  // Answers that nobody asked for again once stayed until a thousand others had come.
+  it('drops what has expired with the next look, whichever key that is for', () => {
+    const cache = cacheOf()
+    cache.set('a', 'A', NOW)
+    cache.set('b', 'B', NOW + 5)
+    cache.get('c', NOW + 10)
+    expect(cache.size).toBe(1)
+    cache.set('c', 'C', NOW + 15)
+    expect(cache.size).toBe(1)
+  })
+
+  it('drops what was kept before the clock was set back', () => {
+    const cache = cacheOf()
+    cache.set('a', 'A', NOW)
+    expect(cache.get('a', NOW - 1)).toBeUndefined()
+    expect(cache.size).toBe(0)
+  })
+
+  it('drops the oldest beyond its number of entries, and a value that is set again is the youngest', () => {
+    const cache = cacheOf()
+    for (const key of ['a', 'b', 'c', 'a', 'd']) cache.set(key, key, NOW)
+    expect(['a', 'b', 'c', 'd'].filter((key) => cache.get(key, NOW))).toEqual(['a', 'c', 'd'])
+  })
+
+  it('drops the oldest beyond its weight, and counts what was replaced or has expired no more', () => {
+    const cache = cacheOf(100, 10)
+    cache.set('a', 'A', NOW, 6)
+    cache.set('a', 'A', NOW, 4)
+    cache.set('b', 'B', NOW + 5, 6)
+    expect(cache.size).toBe(2)
+    cache.set('c', 'C', NOW + 10, 4)
+    expect(['a', 'b', 'c'].filter((key) => cache.get(key, NOW + 10))).toEqual(['b', 'c'])
+    cache.set('d', 'D', NOW + 10, 1)
+    expect(['b', 'c', 'd'].filter((key) => cache.get(key, NOW + 10))).toEqual(['c', 'd'])
+  })
+})

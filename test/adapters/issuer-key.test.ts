@@ -1,0 +1,199 @@
+import { describe, expect, it } from '@jest/globals'
+import { encodeBase58, SigningKey } from 'ethers'
+import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
+import { isSignedByIssuerKey } from '../../src/adapters/issuer-signature.js'
+import { parseJwt, type ParsedJwt } from '../../src/protocol/jwt.js'
+import { ed25519Key, jwtByHand, p256Key, type SignPart } from '../support/credentials.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+
+const { privateKey, address } = walletOf(6301)
+const whole = Buffer.from(SigningKey.computePublicKey(privateKey).slice(2), 'hex')
+const compressed = Buffer.from(SigningKey.computePublicKey(privateKey, true).slice(2), 'hex')
+const p256 = p256Key()
+const p256Whole = Buffer.concat([
+  Buffer.of(4),
+  Buffer.from(String(p256.publicKeyJwk.x), 'base64url'),
+  Buffer.from(String(p256.publicKeyJwk.y), 'base64url')
+])
+const p256Compressed = Buffer.concat([Buffer.of(2 + (p256Whole[64]! % 2)), p256Whole.subarray(1, 33)])
+const ed25519 = ed25519Key()
+const ed25519Bytes = Buffer.from(String(ed25519.publicKeyJwk.x), 'base64url')
+
+const coded = (codec: string, bytes: Buffer): Buffer => Buffer.concat([Buffer.from(codec, 'hex'), bytes])
+const z = (bytes: Buffer): string => `z${encodeBase58(bytes)}`
+const x = whole.subarray(1, 33).toString('base64url')
+const y = whole.subarray(33).toString('base64url')
+
+/** Method, kind and bytes that are to be read from it. */
+const readable: [string, Record<string, unknown>, IssuerKey['kind'], Buffer][] = [
+  ['secp256k1 as JWK', { publicKeyJwk: { kty: 'EC', crv: 'secp256k1', x, y } }, 'secp256k1', whole],
+  ['P-256 as JWK', { publicKeyJwk: p256.publicKeyJwk }, 'P-256', p256Whole],
+  ['Ed25519 as JWK', { publicKeyJwk: ed25519.publicKeyJwk }, 'Ed25519', ed25519Bytes],
+  ['secp256k1 as Multikey', { publicKeyMultibase: z(coded('e701', compressed)) }, 'secp256k1', compressed],
+  ['P-256 as Multikey', { publicKeyMultibase: z(coded('8024', p256Compressed)) }, 'P-256', p256Compressed],
+  ['Ed25519 as Multikey', { publicKeyMultibase: z(coded('ed01', ed25519Bytes)) }, 'Ed25519', ed25519Bytes],
+  [
+    'multibase in base64url',
+    { publicKeyMultibase: `u${coded('ed01', ed25519Bytes).toString('base64url')}` },
+    'Ed25519',
+    ed25519Bytes
+  ],
+  [
+    'multibase in hexadecimal',
+    { publicKeyMultibase: `f${coded('ed01', ed25519Bytes).toString('hex')}` },
+    'Ed25519',
+    ed25519Bytes
+  ],
+  [
+    'multibase without a codec, by the type',
+    { type: 'Ed25519VerificationKey2020', publicKeyMultibase: z(ed25519Bytes) },
+    'Ed25519',
+    ed25519Bytes
+  ],
+  [
+    'Base58 by the type',
+    { type: 'Ed25519VerificationKey2018', publicKeyBase58: encodeBase58(ed25519Bytes) },
+    'Ed25519',
+    ed25519Bytes
+  ],
+  [
+    'Base64 by the type',
+    { type: 'Ed25519VerificationKey2018', publicKeyBase64: ed25519Bytes.toString('base64') },
+    'Ed25519',
+    ed25519Bytes
+  ],
+  [
+    'hexadecimal by the type',
+    { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.toString('hex') },
+    'secp256k1',
+    compressed
+  ],
+  [
+    'hexadecimal with 0x in upper case',
+    { type: 'Secp256k1VerificationKey2018', publicKeyHex: `0x${whole.toString('hex').toUpperCase()}` },
+    'secp256k1',
+    whole
+  ],
+  [
+    'P-256 by the type',
+    { type: 'EcdsaSecp256r1VerificationKey2019', publicKeyBase58: encodeBase58(p256Compressed) },
+    'P-256',
+    p256Compressed
+  ],
+  ['a point of a type that tells no curve', { type: 'Other', publicKeyHex: whole.toString('hex') }, 'ecdsa', whole],
+  ['an address', { ethereumAddress: address }, 'address', Buffer.from(address.slice(2), 'hex')],
+  [
+    'an account beside a key',
+    { blockchainAccountId: `eip155:30:${address}`, publicKeyHex: compressed.toString('hex') },
+    'address',
+    Buffer.from(address.slice(2), 'hex')
+  ]
+]
+
+describe('parseIssuerKey', () => {
+  it.each(readable)('reads %s', (_name, method, kind, bytes) => {
+    expect(parseIssuerKey(method)).toEqual({ kind, hex: bytes.toString('hex') })
+  })
+
+  it('reads coordinates whose leading zeros were left out', () => {
+    const short = { kty: 'EC', crv: 'secp256k1', x: Buffer.of(1, 2).toString('base64url'), y }
+    expect(parseIssuerKey({ publicKeyJwk: short })?.hex).toBe(
+      `04${'0102'.padStart(64, '0')}${whole.toString('hex', 33)}`
+    )
+  })
+
+  it('reads Base58 that begins with zeros', () => {
+    const bytes = Buffer.concat([Buffer.alloc(2), ed25519Bytes.subarray(2)])
+    // encodeBase58 of ethers takes a number, so that leading zeros are ours to write.
+    const method = { type: 'Ed25519', publicKeyBase58: `11${encodeBase58(bytes)}`.replace(/^1+/, '11') }
+    expect(parseIssuerKey(method)?.hex).toBe(bytes.toString('hex'))
+  })
+
+  it.each([
+    ['nothing', {}],
+    ['a JWK that is text', { publicKeyJwk: 'x' }],
+    ['a JWK without its point', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x } }],
+    ['a JWK of another curve', { publicKeyJwk: { kty: 'OKP', crv: 'X25519', x } }],
+    ['an RSA key', { publicKeyJwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }],
+    ['coordinates that are too long', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x: x.repeat(2), y } }],
+    ['coordinates that are numbers', { publicKeyJwk: { kty: 'EC', crv: 'P-256', x: 5, y: 5 } }],
+    ['an unknown codec', { publicKeyMultibase: z(coded('ec01', ed25519Bytes)) }],
+    ['an unknown multibase', { publicKeyMultibase: `M${ed25519Bytes.toString('base64')}` }],
+    ['an empty multibase', { publicKeyMultibase: '' }],
+    ['Base58 with a letter that is none', { publicKeyBase58: '0OIl' }],
+    ['empty Base58', { publicKeyBase58: '' }],
+    ['Base58 of 129 characters', { publicKeyBase58: '2'.repeat(129) }],
+    ['hexadecimal that is none', { publicKeyHex: 'xyz' }],
+    ['a hybrid point', { publicKeyHex: `06${whole.toString('hex', 1)}` }],
+    ['31 bytes of Ed25519', { type: 'Ed25519', publicKeyHex: 'ab'.repeat(31) }],
+    ['an X25519 type', { type: 'X25519KeyAgreementKey2020', publicKeyHex: 'ab'.repeat(32) }],
+    ['an address that is a number', { ethereumAddress: 5, blockchainAccountId: 5 }],
+    ['an address of 41 digits', { ethereumAddress: `${address}0` }],
+    ['an account of another kind', { blockchainAccountId: 'bip122:a:b' }]
+  ])('reads nothing from %s', (_name, method) => {
+    expect(parseIssuerKey(method)).toBeUndefined()
+  })
+
+  it.each(['publicKeyHex', 'publicKeyBase58', 'publicKeyBase64', 'publicKeyMultibase', 'ethereumAddress', 'type'])(
+    'refuses the issuer for 1025 characters of %s, and not for 1024',
+    (name) => {
+      expect(parseIssuerKey({ [name]: 'z'.repeat(1024) })).toBeUndefined()
+      const publicKeyHex = name === 'type' ? { publicKeyHex: 'ab' } : {}
+      expect(() => parseIssuerKey({ ...publicKeyHex, [name]: 'z'.repeat(1025) })).toThrow(
+        refusal('ERR_CREDENTIAL_ISSUER')
+      )
+    }
+  )
+
+  it('refuses the issuer for a JWK of 1025 characters', () => {
+    const publicKeyJwk = { kty: 'EC', crv: 'P-256', x: 'A'.repeat(1025), y }
+    expect(() => parseIssuerKey({ publicKeyJwk })).toThrow(refusal('ERR_CREDENTIAL_ISSUER'))
+  })
+})
+
+describe('isSignedByIssuerKey', () => {
+  const parsedBy = (alg: string, sign: SignPart): ParsedJwt =>
+    parseJwt(jwtByHand({ alg }, { hello: 'world' }, sign), 1_000)!
+  const byP256 = parsedBy('ES256', p256.sign)
+  const byEd25519 = parsedBy('EdDSA', ed25519.sign)
+
+  it('verifies ES256 with a whole and a compressed point, of both ways to name the curve', () => {
+    for (const bytes of [p256Whole, p256Compressed]) {
+      for (const kind of ['P-256', 'ecdsa'] as const) {
+        expect(isSignedByIssuerKey({ kind, hex: bytes.toString('hex') }, byP256)).toBe(true)
+      }
+    }
+    expect(isSignedByIssuerKey(parseIssuerKey({ publicKeyJwk: p256Key().publicKeyJwk })!, byP256)).toBe(false)
+  })
+
+  it('verifies EdDSA', () => {
+    expect(isSignedByIssuerKey({ kind: 'Ed25519', hex: ed25519Bytes.toString('hex') }, byEd25519)).toBe(true)
+    expect(isSignedByIssuerKey(parseIssuerKey({ publicKeyJwk: ed25519Key().publicKeyJwk })!, byEd25519)).toBe(false)
+  })
+
+  it('refuses a signature over anything else, and one of another length', () => {
+    for (const [key, parsed] of [
+      [parseIssuerKey({ publicKeyJwk: p256.publicKeyJwk })!, byP256],
+      [parseIssuerKey({ publicKeyJwk: ed25519.publicKeyJwk })!, byEd25519]
+    ] as const) {
+      expect(isSignedByIssuerKey(key, { ...parsed, signingInput: `${parsed.signingInput}x` })).toBe(false)
+      expect(isSignedByIssuerKey(key, { ...parsed, signature: parsed.signature.subarray(0, 63) })).toBe(false)
+      expect(isSignedByIssuerKey(key, { ...parsed, signature: Buffer.concat([parsed.signature, Buffer.of(0)]) })).toBe(
+        false
+      )
+      expect(isSignedByIssuerKey(key, { ...parsed, signature: Buffer.alloc(64) })).toBe(false)
+    }
+  })
+
+  it.each([
+    ['off the curve', 'P-256', `04${'11'.repeat(64)}`],
+    ['an x that no point has', 'P-256', `02${'f'.repeat(64)}`],
+    ['zero', 'P-256', `04${'00'.repeat(64)}`],
+    ['of another curve', 'ecdsa', whole.toString('hex')],
+    ['of another length', 'P-256', 'ab'],
+    ['Ed25519 of all ones', 'Ed25519', 'ff'.repeat(32)]
+  ] as const)('is false, and does not throw, for a key that is %s', (_name, kind, hex) => {
+    expect(isSignedByIssuerKey({ kind, hex }, kind === 'Ed25519' ? byEd25519 : byP256)).toBe(false)
+  })
+})

@@ -1,0 +1,31 @@
+/**
+ * F18: a proxy that loses every second answer of 1,000 refreshes, and second holders of refresh tokens; and 200 kills
+ * between the commit of a refresh and its answer, on SQLite, each followed by a repeat. A line each; one that misses its
+ * goal sets the exit code.
+ *
+ * Some minutes: `npx tsx test/bench/figures-honest-clients.ts`
+ */
+import { killBetweenCommitAndAnswer } from '../support/killed-refreshes.js'
+import { runLostAnswers } from '../support/lost-answers.js'
+
+const REFRESHES = 1_000
+const PLANTS = 100
+const KILLS = 200
+
+const run = await runLostAnswers(
+  { refreshes: REFRESHES, plants: PLANTS },
+  { maxRequestsPerTimeSlot: Number.POSITIVE_INFINITY }
+)
+const isGood = run.refreshed === REFRESHES && run.loggedOut === 0 && run.noticed === run.planted
+console.log(
+  `F18  ${isGood ? 'ok  ' : 'MISS'} ${run.refreshed} of ${REFRESHES} refreshes with ${run.lost} answers lost: ${run.loggedOut} log-outs; ` +
+    `${run.noticed} of ${run.planted} second holders noticed`
+)
+if (!isGood) process.exitCode = 1
+
+const { killed, repeated, loggedOut } = await killBetweenCommitAndAnswer(KILLS)
+const isKept = killed === KILLS && repeated === KILLS && loggedOut === 0
+console.log(
+  `F18  ${isKept ? 'ok  ' : 'MISS'} SQLite, ${killed} kills between commit and answer: ${repeated} repeats answered, ${loggedOut} log-outs`
+)
+if (!isKept) process.exitCode = 1

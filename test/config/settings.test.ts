@@ -1,0 +1,496 @@
+import { describe, expect, it } from '@jest/globals'
+import { defaultNetworks, defaults, type DidAuthConfig } from '../../src/config/options.js'
+import { parseConfig } from '../../src/config/settings.js'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import { refusal } from '../support/refusal.js'
+
+const serviceSigner = async (): Promise<string> => ''
+const least: DidAuthConfig = {
+  challengeSecret: 'a secret of the tests, longer than 32 bytes',
+  serviceUrl: 'https://service.example',
+  serviceDid: 'did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186',
+  serviceSigner
+}
+
+const settingsOf = (config: object = {}) => parseConfig({ ...least, ...config })
+
+/** The lines of the error that a configuration ends in, without the heading. */
+function problemsOf(config: unknown): string[] {
+  try {
+    parseConfig(config)
+    return []
+  } catch (error) {
+    expect(error).toEqual(refusal('ERR_CONFIG'))
+    const [heading, ...problems] = (error as Error).message.split('\n')
+    expect(heading).toBe('express-did-auth: invalid configuration')
+    return problems.map((problem) => problem.replace('  - ', ''))
+  }
+}
+const problemsWith = (config: object): string[] => problemsOf({ ...least, ...config })
+
+describe('the defaults', () => {
+  it("are those of the specification's table and of the contract, section 6", () => {
+    expect(defaults).toEqual({
+      useCookies: false,
+      requestSignupPath: '/request-signup',
+      signupPath: '/signup',
+      requestAuthPath: '/request-auth',
+      authPath: '/auth',
+      logoutPath: '/logout',
+      refreshTokenPath: '/refresh-token',
+      challengeExpirationTimeInSeconds: 300,
+      maxRequestsPerTimeSlot: 20,
+      timeSlotInSeconds: 600,
+      userSessionDurationInHours: 168,
+      accessTokenExpirationTimeInSeconds: 600,
+      registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+      replayProtection: 'single-use',
+      refreshReuseGraceSeconds: 10,
+      loginDomains: [],
+      trustedOrigins: [],
+      cookiePrefix: '',
+      errorFormat: 'text',
+      requiredCredentials: [],
+      requiredClaims: []
+    })
+  })
+
+  it('resolve on both Rootstock networks', () => {
+    expect(defaultNetworks).toEqual([
+      { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
+      { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
+    ])
+  })
+
+  it('complete the four options that are required', () => {
+    expect(parseConfig(least)).toEqual({
+      challengeSecret: 'a secret of the tests, longer than 32 bytes',
+      serviceUrl: 'https://service.example',
+      serviceDid: 'did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186',
+      serviceSigner,
+      useCookies: false,
+      paths: {
+        requestSignup: '/request-signup',
+        signup: '/signup',
+        requestAuth: '/request-auth',
+        auth: '/auth',
+        logout: '/logout',
+        refreshToken: '/refresh-token',
+        session: undefined,
+        sessions: undefined
+      },
+      challengeWindowSeconds: 300,
+      maxRequestsPerTimeSlot: 20,
+      timeSlotSeconds: 600,
+      sessionSeconds: 604_800,
+      absoluteSessionSeconds: Infinity,
+      accessTokenSeconds: 600,
+      resolution: {
+        kind: 'ethr',
+        networks: defaultNetworks,
+        registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+        provesByAddress: true
+      },
+      authenticationBusinessLogic: undefined,
+      signupBusinessLogic: undefined,
+      refreshBusinessLogic: undefined,
+      isTrustedIssuer: undefined,
+      required: { credentials: [], claims: [] },
+      singleUse: true,
+      refreshReuseGraceSeconds: 10,
+      loginDomains: ['service.example', 'https://service.example'],
+      trustedOrigins: new Set(['https://service.example']),
+      cookiePrefix: '',
+      errorFormat: 'text',
+      unknownOptions: []
+    })
+  })
+
+  it('also stand in for an option given as undefined', () => {
+    const given = Object.fromEntries(Object.keys(defaults).map((option) => [option, undefined]))
+    expect(settingsOf(given)).toEqual(parseConfig(least))
+  })
+})
+
+describe('the settings', () => {
+  it('are frozen, and what is done to the configuration later does not reach them', () => {
+    const config = { ...least, loginDomains: ['app.example'], trustedOrigins: [], requiredCredentials: ['Email'] }
+    const settings = parseConfig(config)
+    config.loginDomains.push('attacker.example')
+    config.requiredCredentials.pop()
+    expect(settings.loginDomains).toEqual(['service.example', 'https://service.example', 'app.example'])
+    expect(settings.required.credentials).toEqual(['Email'])
+    expect(Object.isFrozen(settings) && Object.isFrozen(settings.paths)).toBe(true)
+  })
+
+  it.each([
+    [168, 604_800],
+    [0.5, 1_800],
+    // In floating point 3960.0000000000005.
+    [1.1, 3_960],
+    [1 / 3600, 1],
+    [0.000001, 1]
+  ])('make %d hours of session %d whole seconds', (userSessionDurationInHours, seconds) => {
+    expect(settingsOf({ userSessionDurationInHours }).sessionSeconds).toBe(seconds)
+  })
+
+  it.each([
+    [24, 86_400],
+    [1.1, 3_960],
+    [0.000001, 1]
+  ])('make %d hours after the login %d whole seconds, at least one', (absoluteSessionDurationInHours, seconds) => {
+    expect(settingsOf({ absoluteSessionDurationInHours }).absoluteSessionSeconds).toBe(seconds)
+  })
+
+  it('take trustedIssuers as a function as it is, and as a list in every spelling of a DID', () => {
+    const trusts = (issuer: string): boolean => issuer === 'did:web:issuer.example'
+    expect(settingsOf({ trustedIssuers: trusts }).isTrustedIssuer).toBe(trusts)
+    const listed = settingsOf({ trustedIssuers: ['did:ethr:rsk:0xABCDEF5e34c44e07795a67d3554c38b752388d91'] })
+    expect(listed.isTrustedIssuer?.('did:ethr:rsk:0xabcdef5e34C44E07795a67d3554c38b752388d91')).toBe(true)
+    expect(listed.isTrustedIssuer?.('did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186')).toBe(false)
+    expect(settingsOf({ trustedIssuers: [] }).isTrustedIssuer?.('did:web:issuer.example')).toBe(false)
+  })
+
+  it('have the paths of sessions when they are given', () => {
+    const { paths } = settingsOf({ sessionPath: '/session', sessionsPath: '/account/sessions' })
+    expect([paths.session, paths.sessions]).toEqual(['/session', '/account/sessions'])
+  })
+
+  it('are read from a class with getters as well', () => {
+    class Options {
+      readonly serviceSigner = serviceSigner
+      readonly serviceDid = least.serviceDid
+      readonly serviceUrl = least.serviceUrl
+      get challengeSecret(): string {
+        return least.challengeSecret
+      }
+      get authPath(): string {
+        return '/login'
+      }
+    }
+    const settings = parseConfig(new Options())
+    expect(settings.challengeSecret).toBe('a secret of the tests, longer than 32 bytes')
+    expect(settings.paths.auth).toBe('/login')
+  })
+
+  it('give no access token a part of a second more', () => {
+    expect(settingsOf({ accessTokenExpirationTimeInSeconds: 60.9 }).accessTokenSeconds).toBe(60)
+  })
+
+  it('give no time slot a part of a second less', () => {
+    expect(settingsOf({ timeSlotInSeconds: 60.1 }).timeSlotSeconds).toBe(61)
+  })
+
+  it('know no limit of requests with Infinity', () => {
+    expect(settingsOf({ maxRequestsPerTimeSlot: Infinity }).maxRequestsPerTimeSlot).toBe(Infinity)
+  })
+
+  it('keep serviceUrl byte for byte, and trust the origin of an http(s) URL', () => {
+    const settings = settingsOf({
+      serviceUrl: 'HTTPS://Service.example:443/App',
+      trustedOrigins: ['https://app.example', 'http://localhost:5173']
+    })
+    expect(settings.serviceUrl).toBe('HTTPS://Service.example:443/App')
+    expect([...settings.trustedOrigins]).toEqual([
+      'https://service.example',
+      'https://app.example',
+      'http://localhost:5173'
+    ])
+  })
+
+  it.each(['urn:service:7', 'service.example', 'did:web:service.example', 'x'])(
+    'know one login domain and no trusted origin when serviceUrl is %s',
+    (serviceUrl) => {
+      const settings = settingsOf({ serviceUrl })
+      expect(settings.loginDomains).toEqual([serviceUrl])
+      expect(settings.trustedOrigins.size).toBe(0)
+    }
+  )
+
+  it("turn single use off with replayProtection 'window'", () => {
+    expect(settingsOf({ replayProtection: 'window' }).singleUse).toBe(false)
+  })
+
+  it.each([
+    ['the network named', { networkName: 'rsk:testnet' }, [defaultNetworks[1]], true],
+    ['rpcUrl as rsk', { rpcUrl: 'http://127.0.0.1:8545' }, [{ name: 'rsk', rpcUrl: 'http://127.0.0.1:8545' }], false],
+    [
+      'rpcUrl as the network named',
+      { rpcUrl: 'https://rpc.example/key', networkName: 'sepolia' },
+      [{ name: 'sepolia', rpcUrl: 'https://rpc.example/key' }],
+      false
+    ]
+  ])('resolve on %s', (_name, config, networks, provesByAddress) => {
+    expect(settingsOf(config).resolution).toEqual({
+      kind: 'ethr',
+      networks,
+      registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
+      provesByAddress
+    })
+  })
+
+  it('resolve through a resolver alone when one is given', () => {
+    const resolver = { resolve: async () => ({}) }
+    const config = { resolver, rpcUrl: 'https://rpc.example', networkName: 'sepolia' }
+    expect(settingsOf(config).resolution).toEqual({ kind: 'resolver', resolver })
+    expect(settingsOf({ resolver, networkName: 'sepolia' }).resolution).toEqual({ kind: 'resolver', resolver })
+  })
+})
+
+describe('parseConfig', () => {
+  it.each([
+    ['nothing', undefined, 'nothing'],
+    ['null', null, 'nothing'],
+    ['a string', 'a secret in the wrong place', 'a value of type string (not shown)'],
+    ['an array', [], '[]']
+  ])('refuses %s in place of the options', (_name, config, received) => {
+    expect(problemsOf(config)).toEqual([`config: received ${received}; give an object`])
+  })
+
+  it('names all four required options when all are missing', () => {
+    expect(problemsOf({})).toEqual([
+      'challengeSecret: received nothing; give a non-empty string',
+      'serviceUrl: received nothing; give a URI of printable ASCII without space, double quote or backslash',
+      'serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
+      'serviceSigner: received nothing; give es256kSigner(privateKey) or another did-jwt ES256K signer'
+    ])
+  })
+
+  it.each([
+    ['challengeSecret', '', 'a value of type string (not shown); give a non-empty string'],
+    ['challengeSecret', 12345, 'a value of type number (not shown); give a non-empty string'],
+    ['serviceSigner', {}, 'a value of type object (not shown); give es256kSigner(privateKey) or another'],
+    ['serviceDid', 'alice', '"alice"; give a DID'],
+    ['serviceDid', `did:a:${'b'.repeat(123)}`, '"did:a:'],
+    ['useCookies', 'true', '"true"; give true or false'],
+    ['useCookies', null, 'nothing; give true or false'],
+    ['authPath', 'auth', '"auth"; give a path that starts with "/"'],
+    ['authPath', '/a b', '"/a b"; give a path'],
+    ['authPath', '/a?b', '"/a?b"; give a path'],
+    ['authPath', '/a#b', '"/a#b"; give a path'],
+    ['signupPath', '/a*', '"/a*"; give a path'],
+    ['logoutPath', '/a{/b}', '"/a{/b}"; give a path'],
+    ['refreshTokenPath', '/(a|b)', '"/(a|b)"; give a path'],
+    ['requestAuthPath', 5, '5; give a path'],
+    ['requestSignupPath', '', '""; give a path'],
+    ['challengeExpirationTimeInSeconds', 0, '0; give a number of seconds, at least 1'],
+    ['challengeExpirationTimeInSeconds', '300', '"300"; give a number of seconds, at least 1'],
+    ['challengeExpirationTimeInSeconds', Number.NaN, 'NaN; give a number of seconds'],
+    ['challengeExpirationTimeInSeconds', Infinity, 'Infinity; give a number of seconds'],
+    ['maxRequestsPerTimeSlot', 0, '0; give a number of requests, at least 1 (Infinity for no limit)'],
+    ['maxRequestsPerTimeSlot', Number.NaN, 'NaN; give a number of requests'],
+    [
+      'challengeExpirationTimeInSeconds',
+      1e9 + 1,
+      '1000000001; give a number of seconds, at least 1 and at most 1000000000'
+    ],
+    ['accessTokenExpirationTimeInSeconds', 9e15, '9000000000000000; give a number of seconds'],
+    ['timeSlotInSeconds', 1e9 + 1, '1000000001; give a number of seconds'],
+    ['refreshReuseGraceSeconds', 1e9 + 1, '1000000001; give a number of seconds'],
+    ['timeSlotInSeconds', 0.9, '0.9; give a number of seconds, at least 1'],
+    ['userSessionDurationInHours', 0, '0; give a number of hours above 0'],
+    ['userSessionDurationInHours', -1, '-1; give a number of hours above 0'],
+    ['userSessionDurationInHours', Infinity, 'Infinity; give a number of hours'],
+    ['accessTokenExpirationTimeInSeconds', -600, '-600; give a number of seconds, at least 1'],
+    ['accessTokenExpirationTimeInSeconds', 600n, 'a value of type bigint (not shown); give a number'],
+    ['rpcUrl', 'ws://rpc.example/key', 'a value of type string (not shown); give an http(s) URL'],
+    ['rpcUrl', ['https://rpc.example'], '[a value of type string (not shown)]; give an http(s) URL'],
+    ['networkName', '', '""; give a non-empty string'],
+    ['registry', '0x1234', '"0x1234"; give a contract address, 0x and 40 hex digits'],
+    ['authenticationBusinessLogic', 'f', '"f"; give a function'],
+    ['signupBusinessLogic', {}, 'a value of type object (not shown); give a function'],
+    ['requiredCredentials', 'Email', '"Email"; give an array of schema names'],
+    ['requiredCredentials', ['Email', ''], '[\"Email\", \"\"]; give an array of schema names'],
+    ['requiredClaims', [{ claimType: 'name' }], '[a value of type object (not shown)]; give an array of { claimType'],
+    ['requiredClaims', [{ claimType: 'a', claimValue: 'b', reason: 5 }], '[a value'],
+    ['requiredClaims', [{ claimType: 'a', claimValue: 'b', essential: 'true' }], '[a value'],
+    ['requiredClaims', ['name'], '["name"]; give an array of { claimType'],
+    ['store', {}, 'a value of type object (not shown); give an object with createSession, findSession, rotateRefresh'],
+    [
+      'store',
+      { ...memoryStore() },
+      'a value of type object (not shown); give an object with createSession, findSession'
+    ],
+    ['absoluteSessionDurationInHours', 0, '0; give a number of hours above 0'],
+    ['absoluteSessionDurationInHours', Infinity, 'Infinity; give a number of hours above 0'],
+    ['absoluteSessionDurationInHours', '24', '"24"; give a number of hours above 0'],
+    ['refreshBusinessLogic', 'f', '"f"; give a function'],
+    ['onSecurityEvent', {}, 'a value of type object (not shown); give a function'],
+    ['trustedIssuers', 'did:web:a', '"did:web:a"; give an array of DIDs, or a function of a DID'],
+    ['trustedIssuers', ['issuer.example'], '["issuer.example"]; give an array of DIDs, or a function of a DID'],
+    ['cookiePrefix', '__host-', '"__host-"; give "__Host-" or "__Secure-"'],
+    ['errorFormat', 'json', '"json"; give "text" or "problem"'],
+    ['cookiePrefix', 'app', '"app"; give "__Host-" or "__Secure-"'],
+    ['sessionPath', 'session', '"session"; give a path that starts with "/"'],
+    ['sessionsPath', '/sessions/:id', '"/sessions/:id"; give a path that starts with "/" and is no pattern'],
+    ['replayProtection', 'none', '"none"; give "single-use" or "window"'],
+    ['refreshReuseGraceSeconds', -1, '-1; give a number of seconds, at least 0'],
+    ['loginDomains', 'app.example', '"app.example"; give an array of domains'],
+    ['loginDomains', ['app.example', 'a b'], '["app.example", "a b"]; give an array of domains'],
+    ['loginDomains', ['a\nVerification code: b'], '["a\\nVerification code: b"]; give an array of domains'],
+    ['loginDomains', [['a']], '[an array]; give an array of domains'],
+    ['trustedOrigins', ['https://app.example/'], '["https://app.example/"]; give an array of origins'],
+    ['trustedOrigins', ['app.example'], '["app.example"]; give an array of origins'],
+    ['trustedOrigins', ['null'], '["null"]; give an array of origins'],
+    ['trustedOrigins', ['*'], '["*"]; give an array of origins'],
+    ['trustedOrigins', ['https://App.example'], '["https://App.example"]; give an array of origins'],
+    ['resolver', () => undefined, 'a value of type function (not shown); give an object with resolve'],
+    ['logger', { info: () => undefined }, 'a value of type object (not shown); give an object with info, warn, error'],
+    ['clock', { now: () => 0 }, 'a value of type object (not shown); give an object with nowSeconds']
+  ])('names the field, the value and the remedy: %s = %p', (field, value, received) => {
+    const problems = problemsWith({ [field]: value })
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toContain(`${field}: received ${received}`)
+  })
+
+  it.each(['', ' ', 'https://service.example/a b', 'https://münchen.example', 'a"b', 'a\\b', 'a\nb', 'a\0b', 'a\x7fb'])(
+    'refuses serviceUrl %j, which could not stand in a header or a signed message',
+    (serviceUrl) => {
+      expect(problemsWith({ serviceUrl })).toEqual([expect.stringContaining('serviceUrl: received ')])
+    }
+  )
+
+  it('accepts every printable character but space, double quote and backslash in serviceUrl', () => {
+    const all = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code))
+    const accepted = all.filter((char) => problemsWith({ serviceUrl: `x${char}` }).length === 0)
+    expect(accepted.join('')).toBe(
+      "!#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+    )
+  })
+
+  it('accepts times of 1000000000 seconds: what ends then is still a safe integer', () => {
+    const times = {
+      challengeExpirationTimeInSeconds: 1e9,
+      accessTokenExpirationTimeInSeconds: 1e9,
+      timeSlotInSeconds: 1e9,
+      refreshReuseGraceSeconds: 1e9
+    }
+    expect(problemsWith(times)).toEqual([])
+  })
+
+  it.each([
+    ['https://a.example:443', '["https://a.example"]'],
+    ['https://A.example', '["https://a.example"]'],
+    ['https://a.example/', '["https://a.example"]'],
+    ['http://b.example:80/app?x#y', '["http://b.example"]'],
+    ['https://münchen.example', '["https://xn--mnchen-3ya.example"]']
+  ])('shows how browsers spell the trusted origin %s', (origin, spelled) => {
+    expect(problemsWith({ trustedOrigins: ['https://good.example', origin] })).toEqual([
+      `trustedOrigins: received ["https://good.example", "${origin}"]; give an array of origins as browsers spell them: ${spelled}`
+    ])
+  })
+
+  it.each([[['app.example']], [['null']], [['urn:a:b']], ['https://a.example/'], [[5]]])(
+    'shows an example for trustedOrigins %j, which is no list of URLs with an origin',
+    (trustedOrigins) => {
+      expect(problemsWith({ trustedOrigins })).toEqual([
+        expect.stringMatching(/; give an array of origins such as "https:\/\/app\.example"$/)
+      ])
+    }
+  )
+
+  it('accepts what is unusual and allowed', () => {
+    const config = {
+      challengeSecret: 'x',
+      challengeExpirationTimeInSeconds: 1.5,
+      accessTokenExpirationTimeInSeconds: 86_400,
+      userSessionDurationInHours: 0.25,
+      maxRequestsPerTimeSlot: 1,
+      refreshReuseGraceSeconds: 0,
+      authPath: '/api/v1.0/~tenant/auth',
+      registry: '0xDCA7EF03E98E0DC2B855BE647C39ABE984FCF21B',
+      requiredClaims: [{ claimType: 'a', claimValue: '', reason: 'b', essential: true }],
+      store: memoryStore(),
+      logger: console,
+      clock: { nowSeconds: () => 0 }
+    }
+    expect(problemsWith(config)).toEqual([])
+  })
+
+  it('lists every problem in one error, those between fields as well', () => {
+    const problems = problemsWith({
+      challengeSecret: '',
+      useCookies: 'yes',
+      loginDomains: ['a', 'b', 'c', 'd', 'e'],
+      authPath: '/signup',
+      networkName: 'sepolia'
+    })
+    expect(problems).toEqual([
+      'challengeSecret: received a value of type string (not shown); give a non-empty string',
+      'useCookies: received "yes"; give true or false',
+      'loginDomains: received ["service.example", "https://service.example", "a", "b", "c", "d", "e"]; give at most 6 with those of serviceUrl',
+      'paths: received /signup twice; give each route its own path',
+      'networkName: received "sepolia" without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"'
+    ])
+  })
+
+  it('finds too many login domains also when serviceUrl is bad', () => {
+    const loginDomains = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+    expect(problemsWith({ serviceUrl: '', loginDomains })).toEqual([
+      expect.stringContaining('serviceUrl: '),
+      'loginDomains: received ["a", "b", "c", "d", "e", "f", "g"]; give at most 6 with those of serviceUrl'
+    ])
+  })
+
+  it('accepts 6 login domains with those of serviceUrl, and counts repeated ones once', () => {
+    const loginDomains = ['a.example', 'b.example', 'c.example', 'd.example', 'd.example', 'service.example']
+    expect(settingsOf({ loginDomains }).loginDomains).toHaveLength(6)
+  })
+
+  it('finds the path of a session route that another route has as well', () => {
+    expect(problemsWith({ sessionPath: '/logout' })).toEqual([
+      'paths: received /logout twice; give each route its own path'
+    ])
+    expect(problemsWith({ sessionPath: '/s', sessionsPath: '/S/' })).toEqual([
+      'paths: received /s twice; give each route its own path'
+    ])
+  })
+
+  it.each([
+    ['/AUTH', '/auth'],
+    ['/auth/', '/auth']
+  ])('finds one path given twice as Express compares them: %s', (signupPath, shown) => {
+    expect(problemsWith({ signupPath })).toEqual([`paths: received ${shown} twice; give each route its own path`])
+  })
+
+  it('finds a network without its RPC address, and not when that address is given but bad', () => {
+    expect(problemsWith({ networkName: 'mainnet' })).toEqual([
+      'networkName: received "mainnet" without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"'
+    ])
+    expect(problemsWith({ networkName: 'mainnet', rpcUrl: 'x' })).toEqual([expect.stringContaining('rpcUrl: ')])
+    expect(problemsWith({ networkName: 'mainnet', rpcUrl: 'https://rpc.example' })).toEqual([])
+  })
+
+  it('shows at most 100 characters of a value', () => {
+    for (const config of [{ authPath: 'x'.repeat(10_000) }, { trustedOrigins: Array(10_000).fill('x') }]) {
+      const [problem = ''] = problemsWith(config)
+      expect(problem).toContain('…')
+      expect(problem.length).toBeLessThan(220)
+    }
+  })
+
+  it('never shows a secret, not even one that came into the wrong field', () => {
+    const key = '4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318'
+    const planted = ['PLANTED-SECRET', key, 'PLANTED-RPC-KEY', '4711471147114711']
+    const configs: object[] = [
+      { challengeSecret: { secret: 'PLANTED-SECRET' } },
+      { challengeSecret: ['PLANTED-SECRET'] },
+      { challengeSecret: 4711471147114711 },
+      { serviceSigner: key },
+      { serviceSigner: { privateKey: key } },
+      { rpcUrl: 'rpc.example/v3/PLANTED-RPC-KEY' },
+      { serviceDid: key },
+      { serviceDid: `0x${key}` },
+      { serviceDid: key.toUpperCase() },
+      { serviceUrl: `${key} ` },
+      { registry: key },
+      { networkName: key },
+      { loginDomains: [`${key} `] },
+      { loginDomains: ['a', 'b', 'c', 'd', 'e', 'f', key] },
+      { challengeSecret: 'PLANTED-SECRET', serviceSigner: 5 }
+    ]
+    const messages = [...configs.map(problemsWith), problemsOf(key), problemsOf([key])].flat()
+    expect(messages.length).toBeGreaterThanOrEqual(configs.length)
+    for (const secret of planted) expect(messages.join('\n').toLowerCase()).not.toContain(secret.toLowerCase())
+  })
+})

@@ -1,0 +1,54 @@
+import { describe, expect, it } from '@jest/globals'
+import { AssertionError } from 'node:assert/strict'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import { storeContract, type MakeStore } from '../../src/testing/index.js'
+import { brokenCountStores } from '../support/broken-count-stores.js'
+import { brokenRotationStores } from '../support/broken-rotation-stores.js'
+import { brokenSessionStores } from '../support/broken-session-stores.js'
+import { makeBroken, type BrokenStore } from '../support/broken-store.js'
+
+/** What the contract says of a store: the message of each case that fails, by its name. Runs all cases, or one. */
+async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {
+  const faults = new Map<string, string>()
+  for (const { name, run } of storeContract(makeStore)) {
+    if (only !== undefined && name !== only) continue
+    try {
+      await run()
+    } catch (error) {
+      expect(error).toBeInstanceOf(AssertionError)
+      faults.set(name, (error as AssertionError).message)
+    }
+  }
+  return faults
+}
+
+const brokenStores: BrokenStore[] = [...brokenSessionStores, ...brokenRotationStores, ...brokenCountStores]
+
+describe('the Store contract on a store that', () => {
+  it.each(brokenStores)('$fault: fails where it "$fails"', async ({ fails, says, verbs }) => {
+    const faults = await faultsOf((bounds) => makeBroken({ verbs }, bounds), fails)
+    expect(faults.get(fails)).toContain(`${says}: `)
+  })
+
+  it('shares nothing with its other instance: fails in the cases that ask both', async () => {
+    const faults = await faultsOf(() => ({ store: memoryStore(), another: memoryStore() }))
+    const name = 'finds a new session by its id, with the hash of its refresh token'
+    expect(faults.get(name)).toMatch(/^A session is found as it was created: \{.*\} expected, got undefined/)
+  })
+
+  it('rejects a call: says what it was rejected with', async () => {
+    const ping = (): Promise<void> => Promise.reject(new Error('no such table'))
+    const faults = await faultsOf(() => Object.assign(memoryStore(), { ping }))
+    expect(faults.get('says that it is ready')).toBe(
+      'A store that can work rejects no call, and answers in the type of the port: got Error: no such table'
+    )
+  })
+
+  it('answers nothing in time or type: fails in each case, and in each with a whole sentence', async () => {
+    const verbs = ['findSession', 'endSession', 'revokeSessions', 'listSessions', 'countChallengeUses'] as const
+    const mute = Object.fromEntries(verbs.map((verb) => [verb, async () => undefined]))
+    const faults = await faultsOf((bounds) => makeBroken({ verbs: () => mute }, bounds))
+    expect(faults.size).toBeGreaterThan(20)
+    for (const message of faults.values()) expect(message).toMatch(/^[A-Z][^:]{20,}: /)
+  })
+})

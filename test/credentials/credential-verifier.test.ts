@@ -1,0 +1,238 @@
+import { describe, expect, it } from '@jest/globals'
+import { SigningKey } from 'ethers'
+import { credentialVerifier, type CredentialVerifierParts } from '../../src/adapters/credential-verifier.js'
+import { loadCurve } from '../../src/adapters/curve.js'
+import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
+import { DidAuthError } from '../../src/errors.js'
+import type { Client } from '../../src/ports.js'
+import type { Curve } from '../../src/protocol/curve.js'
+import {
+  credentialJwt,
+  credentialPayload,
+  ed25519Key,
+  jwtByHand,
+  p256Key,
+  type TestKey
+} from '../support/credentials.js'
+import { walletOf } from '../support/wallet.js'
+
+const user = walletOf(1)
+const issuer = walletOf(6101)
+const good = credentialJwt(issuer, user.did)
+const forged = credentialJwt({ did: issuer.did, privateKey: walletOf(6102).privateKey }, user.did)
+
+// Of support/credentials.ts: 2027-01-15T08:00:00Z.
+const START_SECONDS = 1_800_000_000
+const client: Client = { network: '203.0.113.7', isGone: () => false }
+
+interface Counted {
+  verify(jwts: string[]): Promise<unknown>
+  /** Scheduler that were asked for, in their order. */
+  waiting: { admit: () => void; client: Client }[]
+  recoveries(): number
+  /** Issuers whose keys were asked for. */
+  asked: string[]
+}
+
+/** A verifier whose scheduler the test drives. */
+async function countedVerifier(
+  keys: (did: string) => IssuerKey[],
+  options: Partial<CredentialVerifierParts> = {}
+): Promise<Counted> {
+  const curve = await loadCurve()
+  const waiting: Counted['waiting'] = []
+  const asked: string[] = []
+  let recoveries = 0
+  const recover: Curve['recover'] = (...args) => {
+    recoveries += 1
+    return curve.recover(...args)
+  }
+  const verifier = credentialVerifier({
+    curve: { ...curve, recover },
+    scheduler: { yield: (one) => new Promise((admit) => waiting.push({ admit, client: one })) },
+    issuerKeys: {
+      keysOf: async (did) => {
+        asked.push(did)
+        return keys(did)
+      }
+    },
+    provesByAddress: false,
+    ...options
+  })
+  return {
+    verify: (jwts) => verifier.verify(jwts, { did: user.did, client }, START_SECONDS),
+    waiting,
+    recoveries: () => recoveries,
+    asked
+  }
+}
+
+const round = (): Promise<void> => new Promise(setImmediate)
+const addressKey = (address: string): IssuerKey => ({ kind: 'address', hex: address.slice(2).toLowerCase() })
+const keyOfIssuer = (): IssuerKey[] => [addressKey(issuer.address)]
+const p256 = (key: TestKey): IssuerKey => parseIssuerKey({ publicKeyJwk: key.publicKeyJwk })!
+
+describe('credentialVerifier', () => {
+  it('computes nothing before its turn, and takes a turn for each credential of an address', async () => {
+    const { verify, waiting, recoveries } = await countedVerifier(keyOfIssuer)
+    const verified = verify([good, good, good])
+    for (const turn of [1, 2, 3]) {
+      await round()
+      expect([waiting.length, recoveries()]).toEqual([turn, 2 * (turn - 1)])
+      expect(waiting[turn - 1]?.client).toBe(client)
+      waiting[turn - 1]?.admit()
+    }
+    expect(await verified).toHaveLength(3)
+    expect([waiting.length, recoveries()]).toEqual([3, 6])
+  })
+
+  it('takes one turn for an issuer of 100 addresses: the signature tells the key', async () => {
+    const others = Array.from({ length: 99 }, (_, number) => addressKey(`0x${String(number).padStart(40, '0')}`))
+    const { verify, waiting, recoveries } = await countedVerifier(() => [...others, ...keyOfIssuer()])
+    const verified = verify([good])
+    await round()
+    waiting[0]?.admit()
+    expect(await verified).toHaveLength(1)
+    expect([waiting.length, recoveries()]).toEqual([1, 2])
+  })
+
+  // One turn a credential was once enough for ten verifications in JavaScript.
+  it('takes a turn for each P-256 key that it tries, 10 at most', async () => {
+    const key = p256Key()
+    const did = 'did:web:issuer.example'
+    const jwt = jwtByHand({ alg: 'ES256' }, credentialPayload(did, user.did), key.sign)
+    const wrong = p256(p256Key())
+    for (const [count, isTried] of [
+      [9, true],
+      [10, false]
+    ] as const) {
+      const { verify, waiting } = await countedVerifier(() => [...Array<IssuerKey>(count).fill(wrong), p256(key)])
+      const outcome = verify([jwt]).then(
+        () => 'verified',
+        (error: unknown) => (error as DidAuthError).code
+      )
+      for (let turn = 1; turn <= 10; turn += 1) {
+        await round()
+        expect(waiting).toHaveLength(turn)
+        waiting[turn - 1]?.admit()
+      }
+      expect(await outcome).toBe(isTried ? 'verified' : 'ERR_CREDENTIAL')
+      expect(waiting).toHaveLength(10)
+    }
+  })
+
+  it('takes no turn where no key of the issuer makes signatures of this algorithm', async () => {
+    const { verify, waiting } = await countedVerifier(() => [p256(p256Key()), p256(ed25519Key())])
+    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL' })
+    expect(waiting).toEqual([])
+  })
+
+  it('stops at the first bad signature', async () => {
+    const { verify, waiting, recoveries, asked } = await countedVerifier(keyOfIssuer)
+    const verified = verify([forged, good, forged])
+    await round()
+    waiting[0]?.admit()
+    await expect(verified).rejects.toMatchObject({ code: 'ERR_CREDENTIAL' })
+    await round()
+    expect([waiting.length, recoveries(), asked.length]).toEqual([1, 2, 1])
+  })
+
+  // All issuers were once resolved at the same time, before any signature was looked at.
+  it('asks for the keys of an issuer only when the credentials before are verified', async () => {
+    const second = walletOf(6103)
+    const { verify, waiting, asked } = await countedVerifier((did) =>
+      did === issuer.did ? keyOfIssuer() : [addressKey(second.address)]
+    )
+    const verified = verify([good, credentialJwt(second, user.did)])
+    await round()
+    expect(asked).toEqual([issuer.did])
+    waiting[0]?.admit()
+    await round()
+    expect(asked).toEqual([issuer.did, second.did])
+    waiting[1]?.admit()
+    expect(await verified).toHaveLength(2)
+  })
+
+  it('asks for no keys when a later credential is expired', async () => {
+    const { verify, asked } = await countedVerifier(keyOfIssuer)
+    const expired = credentialJwt(issuer, user.did, { exp: START_SECONDS })
+    await expect(verify([good, expired])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_EXPIRED' })
+    expect(asked).toEqual([])
+  })
+
+  it('passes on that too many wait', async () => {
+    const { verify } = await countedVerifier(keyOfIssuer, {
+      scheduler: { yield: () => Promise.reject(new DidAuthError('ERR_BUSY')) }
+    })
+    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_BUSY' })
+  })
+})
+
+describe('credentialVerifier with isTrustedIssuer', () => {
+  const second = walletOf(6103)
+  const bySecond = credentialJwt(second, user.did)
+
+  it.each([
+    ['by a value', (did: string) => did === issuer.did],
+    ['by a promise', (did: string) => Promise.resolve(did === issuer.did)]
+  ])('refuses an issuer that is not trusted %s, before anything is resolved', async (_name, isTrustedIssuer) => {
+    const { verify, asked, waiting } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
+    await expect(verify([good, bySecond])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
+    expect([asked, waiting]).toEqual([[], []])
+  })
+
+  it('accepts the issuers that are, and asks about each once, as the credential spells it', async () => {
+    const asked: string[] = []
+    const isTrustedIssuer = (did: string): boolean => asked.push(did) > 0
+    const { verify, waiting } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
+    const spelled = { ...issuer, did: `did:ethr:rsk:${issuer.address}` }
+    const verified = verify([good, good, credentialJwt(spelled, user.did)])
+    for (let turn = 0; turn < 3; turn += 1) {
+      await round()
+      waiting[turn]?.admit()
+    }
+    expect(await verified).toHaveLength(3)
+    expect(asked).toEqual([issuer.did, spelled.did])
+  })
+
+  it('counts for an issuer that its address proves as well', async () => {
+    const { verify } = await countedVerifier(keyOfIssuer, { isTrustedIssuer: () => false, provesByAddress: true })
+    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_ISSUER' })
+  })
+
+  it('that throws refuses with what it throws', async () => {
+    const isTrustedIssuer = (): never => {
+      throw new TypeError('no list')
+    }
+    const { verify, asked } = await countedVerifier(keyOfIssuer, { isTrustedIssuer })
+    await expect(verify([good])).rejects.toThrow(new TypeError('no list'))
+    expect(asked).toEqual([])
+  })
+})
+
+describe('credentialVerifier without a network', () => {
+  const key = SigningKey.computePublicKey(issuer.privateKey, true)
+  const byKey = { ...issuer, did: `did:ethr:rsk:${key}` }
+
+  async function codeOf(jwt: string): Promise<string> {
+    const { verify, waiting, asked } = await countedVerifier(() => [], { provesByAddress: true })
+    const outcome = verify([jwt]).then(
+      () => 'verified',
+      (error: unknown) => (error as DidAuthError).code
+    )
+    await round()
+    waiting[0]?.admit()
+    expect(asked).toEqual([])
+    return outcome
+  }
+
+  it('proves a did:ethr of a public key by the address of that key', async () => {
+    expect(await codeOf(credentialJwt(byKey, user.did))).toBe('verified')
+    expect(await codeOf(credentialJwt({ ...walletOf(6102), did: byKey.did }, user.did))).toBe('ERR_CREDENTIAL')
+  })
+
+  it('leaves one whose public key is no point of the curve unproved', async () => {
+    const did = `did:ethr:rsk:0x02${'f'.repeat(64)}`
+    expect(await codeOf(credentialJwt({ ...issuer, did }, user.did))).toBe('ERR_CREDENTIAL_ISSUER')
+  })
+})

@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import ts from 'typescript'
+import { readDocument, root } from '../support/documents.js'
+
+const readme = readDocument('README.md')
+const codeOf = (file: string, language: string): string[] =>
+  readDocument(file)
+    .blocks.filter((block) => block.language === language)
+    .map(({ code }) => code)
+/** An example as a document shows it: without the comment at its top. */
+const withoutComments = (file: string): string => readFileSync(join(root, file), 'utf8').replaceAll(/^\/\/.*\n/gm, '')
+
+describe("the documents' copies of examples", () => {
+  it('show the quick start as the first block of the README, word for word', () => {
+    const [first] = readme.blocks.filter(({ language }) => language === 'ts')
+    expect(first!.code).toBe(readFileSync(join(root, 'examples/quickstart.ts'), 'utf8'))
+  })
+
+  it('show the client of examples/log-in.mjs', () => {
+    expect(codeOf('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')])
+  })
+
+  it('show the wallet of examples/wallet.mjs', () => {
+    expect(codeOf('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')])
+  })
+})
+
+describe("the documents' code", () => {
+  const folder = join(root, '.cache/documents')
+  const fragments = [...codeOf('src/README.md', 'ts'), ...codeOf('servers/MIGRATION.md', 'ts')]
+  const names = [
+    ...['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url'],
+    ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey']
+  ]
+  const stubs = `const describe = (_name: string, cases: () => void): void => cases()
+const it = (_name: string, _run: () => Promise<void>): void => undefined
+`
+  // What has no types of its own is declared beside the code that uses it.
+  const declarations = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.d.ts'))
+    .map((name) => join(root, 'src', name))
+  const files = fragments.map((code, index) => ({ path: join(folder, `fragment-${index}.ts`), code }))
+
+  beforeAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true })
+    for (const { path, code } of files) {
+      const isImported = (name: string): boolean => new RegExp(`^import .*\\b${name}\\b`, 'm').test(code)
+      const isDeclared = (name: string): boolean => new RegExp(`^const ${name}\\b`, 'm').test(code)
+      const used = names.filter(
+        (name) => new RegExp(`\\b${name}\\b`).test(code) && !isImported(name) && !isDeclared(name)
+      )
+      const given = `import { ${used.join(', ')} } from '../../test/support/document-names.js'\n`
+      writeFileSync(path, `${given}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
+    }
+  })
+
+  afterAll(async () => {
+    jest.restoreAllMocks()
+    const { server } = await import('../support/document-names.js')
+    server.closeAllConnections()
+    server.close()
+  })
+
+  it('compiles under the strict settings of this project', () => {
+    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
+      config: object
+    }
+    const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+    const sources = [...files.map(({ path }) => path), ...declarations]
+    const program = ts.createProgram(sources, options)
+    const faults = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
+      return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+    })
+    expect(faults).toEqual([])
+  }, 60_000)
+
+  it.each(files.map(({ code, path }) => [code.split('\n')[0]!, path]))('runs: %s', async (_line, path) => {
+    jest.spyOn(console, 'log').mockImplementation(() => undefined)
+    await import(path)
+  })
+})

@@ -1,0 +1,83 @@
+import { describe, expect, it } from '@jest/globals'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { documentFiles, packageJson, readDocument, root } from '../support/documents.js'
+import { anchorsOf, linksOf } from '../support/readme.js'
+
+const read = (file: string): string => readFileSync(join(root, file), 'utf8')
+
+/** Words that a reader has to translate; DESIGN.md of the project has the list. */
+const FORBIDDEN =
+  /\b(?:patience|whoever|nobody|nonsense|doubtful|lets? go|change of mind|anew|in earnest|of late|minded|mend(?:s|ed|ing)?|is away|room)\b/gi
+
+describe.each(documentFiles)('%s', (file) => {
+  const document = readDocument(file)
+
+  it('links to files and headings that exist', () => {
+    const broken = linksOf(document).filter((target) => {
+      if (/^https?:/.test(target)) return false
+      const [path = '', anchor] = target.split('#')
+      const linkedFile = path === '' ? file : normalize(join(dirname(file), path))
+      if (!existsSync(join(root, linkedFile))) return true
+      return anchor !== undefined && !anchorsOf(readDocument(linkedFile)).includes(anchor)
+    })
+    expect(broken).toEqual([])
+  })
+
+  it('names scripts, subpaths and files that exist', () => {
+    const scripts = [...document.text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
+    expect(scripts.filter((name) => !(name in packageJson.scripts))).toEqual([])
+    const subpaths = [...document.text.matchAll(/(?<!@rsksmart\/|npm\/|package\/)express-did-auth(\/[\w/-]+)/g)].map(
+      ([, path]) => `.${path!}`
+    )
+    expect(subpaths.filter((path) => !(path in packageJson.exports))).toEqual([])
+    const files = [...document.text.matchAll(/(?<![\w./])(?:examples|src|servers|test)\/[\w./-]+\.(?:\w+)/g)]
+      .map(([path]) => path)
+      .filter((path) => !path.includes('/dist/'))
+    expect(files.filter((path) => !existsSync(join(root, path)))).toEqual([])
+  })
+
+  it('names no path of any one machine', () => {
+    expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var|usr)\//)
+  })
+
+  it("is written in the field's words", () => {
+    expect(document.prose.match(FORBIDDEN) ?? []).toEqual([])
+  })
+})
+
+describe('README.md', () => {
+  it('has at most 200 lines', () => {
+    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
+  })
+
+  it('has its chapters in the order of the design', () => {
+    const headings = [...readDocument('README.md').prose.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+    expect(headings).toEqual([
+      'Install',
+      'Quick start',
+      'How a login works',
+      'The client',
+      'What you get',
+      'The servers',
+      'Work on this repository',
+      'How it compares',
+      'Figures',
+      'More'
+    ])
+  })
+
+  it('shows the whole quick start on the first screen', () => {
+    const lines = read('README.md').split('\n')
+    expect(lines.indexOf('app.listen(3000)')).toBeLessThan(45)
+  })
+
+  it('tells a newcomer the two commands that .ci/run runs', () => {
+    const commands = readDocument('README.md').blocks.map(({ code }) => code)
+    expect(commands).toContain('npm ci\nnpm test\n')
+    const run = read('.ci/run')
+    expect(run).toMatch(/^npm ci$/m)
+    // `run test` is `npm run test`, which is `npm test`.
+    expect(run).toMatch(/^(?:npm|run) test\b/m)
+  })
+})

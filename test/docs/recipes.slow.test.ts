@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { clientHook } from '../support/client-hook.js'
+import { readDocument } from '../support/documents.js'
+import { packBoth, root, runIn, whileRunning } from '../support/packed-package.js'
+import { scaled } from '../support/time-factor.js'
+
+const blockOf = (file: string, language: string, part: string): string => {
+  const found = readDocument(file).blocks.find((block) => block.language === language && block.code.includes(part))
+  if (found === undefined) throw new Error(`${file} has no ${language} block with ${part}`)
+  return found.code
+}
+
+/** The app of examples/app.mjs as CommonJS, and a test of it: what a project has before it learns of this package. */
+const COMMONJS_TEST = `const { makeApp } = require('./app.cjs')
+const request = require('supertest')
+test('the profile needs a login', async () => {
+  const app = await makeApp()
+  const { text } = await request(app).get('/profile').expect(401)
+  expect(text).toBe('Missing access token')
+  await request(app).get('/request-auth/did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1').expect(200)
+})
+`
+const COMMONJS_APP = `const express = require('express')
+const { didOfPrivateKey, es256kSigner, setupDidAuth } = require('express-did-auth')
+exports.makeApp = async () => {
+  const app = express()
+  const requireDid = setupDidAuth(app, {
+    challengeSecret: 'a secret of the tests, longer than 32 bytes',
+    serviceUrl: 'http://localhost:3000',
+    serviceDid: await didOfPrivateKey('01'.repeat(32)),
+    serviceSigner: es256kSigner('01'.repeat(32))
+  })
+  app.get('/profile', requireDid, (req, res) => res.json(req.user))
+  return app
+}
+`
+
+describe('what the documents tell a newcomer to type', () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-recipes-')))
+  const project = join(folder, 'project')
+  let tarball = ''
+
+  /** Runs a block of a document as it stands, but with the package of this checkout. */
+  const type = (where: string, code: string): Promise<string> =>
+    runIn(where, 'bash', '-euc', code.replace(/(npm install .*)\bexpress-did-auth\b/, `$1${tarball}`))
+  const install = blockOf('README.md', 'sh', 'npm install')
+
+  beforeAll(async () => {
+    mkdirSync(join(folder, 'checkout'))
+    mkdirSync(project)
+    ;({ tarball } = (await packBoth(join(folder, 'checkout'))).library)
+    await type(project, install)
+  }, scaled(240_000))
+
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  it(
+    'the quick start runs in an empty folder, and the two curls and the client show that it works',
+    async () => {
+      writeFileSync(join(project, 'server.js'), blockOf('README.md', 'ts', 'setupDidAuth'))
+      writeFileSync(join(project, 'client.js'), blockOf('README.md', 'js', 'signMessage'))
+      await whileRunning(project, 'server.js', async (url) => {
+        const curls = blockOf('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
+        const shown = await runIn(project, 'bash', '-euc', curls)
+        expect(shown).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n[^]*Missing access token\{"challenge":"[0-9a-f]{64}"\}$/)
+        const printed = await runIn(project, process.execPath, '--import', clientHook(new URL(url).port), 'client.js')
+        expect(printed).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)
+      })
+    },
+    scaled(60_000)
+  )
+
+  it(
+    'the test of an app runs on Vitest, without configuration',
+    async () => {
+      cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
+      writeFileSync(join(project, 'app.test.js'), blockOf('src/README.md', 'js', 'vitest'))
+      const printed = await type(project, blockOf('src/README.md', 'sh', 'vitest'))
+      expect(printed).toMatch(/Tests .*1 passed/)
+    },
+    scaled(180_000)
+  )
+
+  it(
+    'an app in CommonJS is tested by Jest with the transform of the reference',
+    async () => {
+      const other = join(folder, 'commonjs')
+      mkdirSync(other)
+      await type(other, install.split('\n')[0]!)
+      writeFileSync(join(other, 'app.cjs'), COMMONJS_APP)
+      writeFileSync(join(other, 'app.test.js'), COMMONJS_TEST)
+      writeFileSync(join(other, 'jest.config.cjs'), blockOf('src/README.md', 'cjs', 'transform'))
+      // Jest tells its results on the standard error.
+      await type(other, blockOf('src/README.md', 'sh', 'npx jest'))
+    },
+    scaled(180_000)
+  )
+})

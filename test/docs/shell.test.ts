@@ -1,0 +1,125 @@
+import { afterAll, describe, expect, it } from '@jest/globals'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { serverPorts } from '../../servers/config/read-env.js'
+import { clientHook } from '../support/client-hook.js'
+import { documentFiles, packageJson, readDocument, root } from '../support/documents.js'
+import { runExample } from '../support/run-example.js'
+import { ServerProcesses } from '../support/server-process.js'
+import { temporaryFolder } from '../support/store-folder.js'
+
+/** Files that the README has its reader save. */
+const SAVED = ['server.js', 'client.js']
+
+/** What the servers' command line takes, from its own usage text. */
+const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cli.ts'), 'utf8'))![1]!
+
+const isServerCommand = (args: string): boolean => {
+  const [server = '', command] = args.split(' ')
+  return new RegExp(`^  ${server} ${command === undefined ? '' : command}`, 'm').test(usage)
+}
+
+/** Whether a line of a document can be typed as it stands. */
+function isRunnable(line: string): boolean {
+  const command = line.replace(/^[A-Z_]+=\S* (?=npx |docker )/, '').replace(/ +#.*$/, '')
+  if (/^(?:[A-Z]+=|curl |echo |Verification code: )/.test(command)) return true
+  const script = /^npm run ([\w:-]+)$/.exec(command)?.[1]
+  if (script !== undefined) return script in packageJson.scripts
+  if (/^npm (?:ci|test|start|ci && npm start|pkg set type=module|install .*)$/.test(command)) return true
+  const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
+  if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
+  const args = /^npx express-did-auth-servers (.*)$/.exec(command)?.[1]
+  if (args !== undefined) return isServerCommand(args)
+  return ['npx vitest run', 'npx jest'].includes(command)
+}
+
+describe.each(documentFiles)('the shell commands of %s', (file) => {
+  const blocks = readDocument(file).blocks.filter(({ language }) => language === 'sh')
+
+  it('name scripts, files and commands that exist', () => {
+    const lines = blocks.flatMap(({ code }) => code.split('\n')).filter((line) => !/^\s*(?:#|$)/.test(line))
+    expect(lines.filter((line) => !isRunnable(line))).toEqual([])
+  })
+})
+
+describe('the walks with curl', () => {
+  const steps = readDocument('examples/README.md').blocks.filter(
+    ({ language, code }) => language === 'sh' && code.includes('curl')
+  )
+  const folder = temporaryFolder()
+  const servers = new ServerProcesses({ DATA_DIR: folder.path, LOG_LEVEL: 'silent' })
+
+  afterAll(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('log in, relay a file and keep data at the three servers, word for word but for the ports', async () => {
+    const { servers: running } = await servers.start({}, [], 'all')
+    const script = running.reduce(
+      (text, { server, serviceUrl }) =>
+        text.replaceAll(`localhost:${serverPorts[server as keyof typeof serverPorts]}`, new URL(serviceUrl).host),
+      steps.map(({ code }) => code).join('\n')
+    )
+    const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: root })
+    const answers = stdout.replaceAll(/(?<=[}\]])\n?(?=[[{])/g, '\n').split('\n')
+    const ofHello = 'bafkreiayl6g3gitr7ys7kyng7sjywlrgimdoymco3jiyab6rozecmoazne'
+    const ofBread = 'bafkreihiqikuxmxp3bzvm2a2n3ieqxfvcui5tzq7c4rvv26xqmh35epbya'
+    const ofOatMilk = 'bafkreibkd3jfdc6lueyckpsvazthskwzblbgw6neewz5a5mwmbj5xso7rq'
+    expect(answers.map((answer) => JSON.parse(answer) as unknown)).toEqual([
+      { did: 'did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1' },
+      { accessToken: expect.any(String), refreshToken: expect.any(String) },
+      [
+        {
+          sessionId: expect.stringMatching(/^[\w-]{24}$/),
+          createdAt: expect.any(Number),
+          refreshedAt: expect.any(Number),
+          expiresAt: expect.any(Number),
+          isCurrent: true
+        }
+      ],
+      { url: `relay://${ofHello}`, cid: ofHello },
+      { file: 'Hello' },
+      { id: ofBread },
+      ['Milk', 'Bread'],
+      { id: ofOatMilk },
+      {
+        keys: [
+          {
+            key: 'notes',
+            entries: [
+              { id: ofBread, size: 5 },
+              { id: ofOatMilk, size: 8 }
+            ]
+          }
+        ]
+      },
+      { used: 13, available: 67108851, usedEntries: 2, availableEntries: 9998 }
+    ])
+  }, 60_000)
+})
+
+describe('the client of the README', () => {
+  it('logs in at the quick start and prints the profile', async () => {
+    const { server, stop } = await runExample(() => import('../../examples/quickstart.js'))
+    try {
+      if (!server.listening) await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      const args = ['--import', clientHook(port), 'examples/log-in.mjs']
+      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root })
+      expect(stdout).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)
+    } finally {
+      stop()
+    }
+  }, 30_000)
+})
+
+describe('runExample', () => {
+  it('says so when nothing listens', async () => {
+    await expect(runExample(async () => undefined)).rejects.toThrow('0 servers instead of one')
+  })
+})

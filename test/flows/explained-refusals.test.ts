@@ -1,0 +1,97 @@
+import { describe, expect, it } from '@jest/globals'
+import { DidAuthError } from '../../src/errors.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { signUp } from '../../src/flows/sign-up.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { client, flowParts, loginSig, START_SECONDS, type FlowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+const DOMAINS = ['a.example', 'b.example', 'c.example', 'd.example']
+
+const login = (parts: FlowParts, useCount = 0) =>
+  logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount }) })
+const recoveriesOf = ({ steps }: FlowParts): number => steps.filter((step) => step === 'recover').length
+
+/** As while so many wait that one more is refused a background turn. */
+function fillBackground(parts: FlowParts): void {
+  parts.scheduler.yield = (_client, priority) =>
+    priority === 'background' ? Promise.reject(new DidAuthError('ERR_BUSY')) : Promise.resolve()
+}
+
+async function afterLogins(count: number, domains: string[] = []): Promise<FlowParts> {
+  const parts = await flowParts({ loginDomains: domains })
+  for (let useCount = 0; useCount < count; useCount += 1) await login(parts, useCount)
+  parts.steps.length = 0
+  return parts
+}
+
+describe('a refused signature', () => {
+  // Cause: only the last used challenge was looked at, so that a client which retries by itself, as it is told to, gave up.
+  it.each([0, 1, 2, 3, 4])('is told used also when its challenge was number %d of 5', async (useCount) => {
+    const parts = await afterLogins(5)
+    await expect(login(parts, useCount)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+  })
+
+  it('is told used by the newest challenges first, as far as 24 recoveries reach', async () => {
+    // Two domains: 2 recoveries for the challenge that is expected, 2 for each of the 10 newest, 2 for the window before.
+    const parts = await afterLogins(12)
+    await expect(login(parts, 2)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+    expect(recoveriesOf(parts)).toBeLessThanOrEqual(24)
+    await expect(login(parts, 1)).rejects.toEqual(refusal('ERR_CHALLENGE'))
+  })
+
+  it('is told expired also where challenges were used', async () => {
+    const parts = await flowParts()
+    const before = loginSig(parts, wallet)
+    parts.clock.seconds = START_SECONDS + 300
+    for (let useCount = 0; useCount < 3; useCount += 1) {
+      await logIn(parts, { client, did, sig: loginSig(parts, wallet, { window: 6_000_001, useCount }) })
+    }
+    await expect(logIn(parts, { client, did, sig: before })).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
+  })
+
+  it.each([
+    ['a login with 6 domains', DOMAINS, async (parts: FlowParts, sig: string) => logIn(parts, { client, did, sig })],
+    [
+      'a sign up with 6 domains',
+      DOMAINS,
+      async (parts: FlowParts, sig: string) => signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
+    ],
+    ['a login with 2 domains', [], async (parts: FlowParts, sig: string) => logIn(parts, { client, did, sig })]
+  ])('costs at most 24 recoveries in all: %s', async (_name, domains, send) => {
+    const parts = await afterLogins(15, domains)
+    await expect(send(parts, walletOf(2).personalSign('anything'))).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(recoveriesOf(parts)).toBeLessThanOrEqual(24)
+    expect(recoveriesOf(parts)).toBeGreaterThan(12)
+  })
+})
+
+describe('a refused signature while too many wait for their turn', () => {
+  // Cause: recoveries that only tell two refusals apart held up those who wait.
+  it.each([
+    ['a login with 2 domains', [], 2],
+    ['a login with 6 domains', DOMAINS, 6]
+  ])('costs the recoveries of its own challenge alone: %s', async (_name, domains, recoveries) => {
+    const parts = await afterLogins(5, domains)
+    fillBackground(parts)
+    const sig = walletOf(2).personalSign('anything')
+    await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(recoveriesOf(parts)).toBe(recoveries)
+  })
+
+  it('is told neither used nor expired', async () => {
+    const parts = await afterLogins(1)
+    fillBackground(parts)
+    await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    parts.clock.seconds = START_SECONDS + 300
+    await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
+  })
+
+  it('does not change that a good one is good', async () => {
+    const parts = await afterLogins(1)
+    fillBackground(parts)
+    await expect(login(parts, 1)).resolves.toHaveProperty('accessToken')
+  })
+})

@@ -1,0 +1,155 @@
+import { beforeEach, describe, expect, it } from '@jest/globals'
+import fc from 'fast-check'
+import type { Tokens } from '../../src/flows/issue-tokens.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { client, flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+const KEY = 'k'.repeat(22)
+const ANOTHER_KEY = 'a'.repeat(22)
+
+let parts: FlowParts
+let first: Tokens
+
+async function begin(config: Parameters<typeof flowParts>[0] = {}): Promise<void> {
+  parts = await flowParts(config)
+  first = await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
+}
+
+beforeEach(() => begin())
+
+const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
+  refreshTokens(parts, { refreshToken, idempotencyKey })
+
+// The rows of the table of the design, one by one.
+describe('a refresh with an idempotency key', () => {
+  it('of the current token rotates, and says that this is no repeat', async () => {
+    const second = await refresh(first.refreshToken, KEY)
+    expect(second.isRepeated).toBe(false)
+    expect(second.refreshToken).toMatch(/^[A-Za-z0-9_-]{24}[.][A-Za-z0-9_-]{43}$/)
+    await expect(refresh(second.refreshToken)).resolves.toHaveProperty('isRepeated', false)
+  })
+
+  it('repeated with the same key gives the same refresh token and a fresh access token, also a day later', async () => {
+    const second = await refresh(first.refreshToken, KEY)
+    parts.clock.seconds += 86_400
+    const repeated = await refresh(first.refreshToken, KEY)
+    expect(repeated.isRepeated).toBe(true)
+    expect(repeated.refreshToken).toBe(second.refreshToken)
+    expect(payloadOf(repeated.accessToken)).toMatchObject({ iat: START_SECONDS + 86_400, exp: START_SECONDS + 87_000 })
+    expect(parts.warnings).toEqual([])
+  })
+
+  it('does not move the end of the session when it is repeated', async () => {
+    await refresh(first.refreshToken, KEY)
+    parts.clock.seconds += 604_799
+    const repeated = await refresh(first.refreshToken, KEY)
+    expect(repeated.refreshTokenSeconds).toBe(1)
+    parts.clock.seconds += 1
+    await expect(refresh(first.refreshToken, KEY)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+  })
+
+  it('repeated after its successor was used is refused, and revokes nothing: a late duplicate', async () => {
+    const second = await refresh(first.refreshToken, KEY)
+    const third = await refresh(second.refreshToken, ANOTHER_KEY)
+    parts.clock.seconds += 1_000
+    await expect(refresh(first.refreshToken, KEY)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(third.refreshToken)).resolves.toHaveProperty('accessToken')
+  })
+
+  it.each([
+    ['another key', ANOTHER_KEY],
+    ['none', undefined]
+  ])('repeated with %s is refused within the grace, and revokes the session after it', async (_name, key) => {
+    const second = await refresh(first.refreshToken, KEY)
+    parts.clock.seconds += 10
+    await expect(refresh(first.refreshToken, key)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    parts.clock.seconds += 1
+    await expect(refresh(first.refreshToken, key)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
+    await expect(refresh(second.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+  })
+
+  it('sent 50 times at once rotates once, and all get one and the same successor, which works', async () => {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(first.refreshToken, KEY)))
+    expect(answers.filter(({ isRepeated }) => !isRepeated)).toHaveLength(1)
+    const successors = new Set(answers.map(({ refreshToken }) => refreshToken))
+    expect(successors.size).toBe(1)
+    await expect(refresh([...successors][0])).resolves.toHaveProperty('accessToken')
+  })
+
+  it('sent 50 times at once with different keys has one winner', async () => {
+    const keys = Array.from({ length: 50 }, (_, index) => `${'d'.repeat(20)}${String(index).padStart(2, '0')}`)
+    const answers = await Promise.allSettled(keys.map((key) => refresh(first.refreshToken, key)))
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  })
+
+  it('cannot be repeated at a service with another secret, or another URL', async () => {
+    await refresh(first.refreshToken, KEY)
+    const { store } = parts
+    for (const config of [{ challengeSecret: 'another secret of the tests, 32 bytes' }]) {
+      const other = { ...(await flowParts(config)), store }
+      const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY })
+      await expect(again).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    }
+  })
+})
+
+describe('a client that keeps its token and its key', () => {
+  /** What happens to one request: it is lost before or after the service answered, arrives, or arrives once more later. */
+  const fate = fc.record({
+    kind: fc.constantFrom('answered', 'lost on the way', 'answer lost', 'delivered twice', 'delivered late'),
+    secondsLater: fc.constantFrom(0, 1, 11, 3_600)
+  })
+
+  it('is never logged out, and a second holder of its tokens is always noticed, whatever is lost', async () => {
+    let refreshes = 0
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fate, { minLength: 3, maxLength: 25 }),
+        fc.nat(24),
+        fc.boolean(),
+        async (fates, stolenAt, isStolen) => {
+          await begin()
+          const late: { token: string; key: string }[] = []
+          let token = first.refreshToken
+          let keys = 0
+          let key: string | undefined
+          let stolen: string | undefined
+          for (const [index, { kind, secondsLater }] of fates.entries()) {
+            parts.clock.seconds += secondsLater
+            if (isStolen && index === stolenAt) stolen = token
+            // The key is kept until an answer has arrived.
+            key ??= `key-of-refresh-number-${String((keys += 1)).padStart(4, '0')}`
+            if (kind === 'lost on the way') continue
+            const request = { token, key }
+            const answer = await refresh(request.token, request.key)
+            if (kind === 'answer lost') continue
+            if (kind === 'delivered twice') {
+              expect((await refresh(request.token, request.key)).refreshToken).toBe(answer.refreshToken)
+            }
+            if (kind === 'delivered late') late.push(request)
+            token = answer.refreshToken
+            key = undefined
+            refreshes += 1
+          }
+          // Duplicates of honest requests that a network delivers at last: none ends the session.
+          for (const { token: old, key: oldKey } of late) await refresh(old, oldKey).catch(() => undefined)
+          const next = await refresh(token, key ?? 'key-of-the-last-refresh')
+          if (stolen === undefined || stolen === token) return
+          // The thief has a token that was replaced since, and no key.
+          parts.clock.seconds += 11
+          await refresh(stolen, undefined).catch(() => undefined)
+          await expect(refresh(next.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+          expect(parts.events.at(-1)).toMatchObject({ type: 'refresh-token-reused', did })
+        }
+      ),
+      { numRuns: 60 }
+    )
+    // Else nothing was tried.
+    expect(refreshes).toBeGreaterThan(60)
+  })
+})

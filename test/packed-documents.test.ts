@@ -1,0 +1,31 @@
+import { describe, expect, it } from '@jest/globals'
+import { execFileSync } from 'node:child_process'
+import { join, posix } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { linksOf, readMarkdown } from './support/readme.js'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** The files that npm would pack, from the top of the package. */
+function filesOf(folder: string): string[] {
+  const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=error', '--workspaces=false']
+  const output = execFileSync('npm', args, { cwd: folder, encoding: 'utf8' })
+  const [packed] = JSON.parse(output.slice(output.indexOf('['))) as [{ files: { path: string }[] }]
+  return packed.files.map(({ path }) => path)
+}
+
+describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents packed in %s', (name) => {
+  const folder = join(root, name === 'express-did-auth' ? '.' : 'servers')
+  const files = filesOf(folder)
+  const documents = files.filter((path) => path.endsWith('.md'))
+
+  it('have a README among them', () => {
+    expect(documents).toContain('README.md')
+  })
+
+  it.each(documents)('%s links to what is packed as well', (document) => {
+    const relative = linksOf(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))
+    const targets = relative.map((link) => posix.join(posix.dirname(document), link.split('#')[0]!))
+    expect(targets.filter((path) => !files.includes(path))).toEqual([])
+  })
+})

@@ -1,0 +1,90 @@
+import { describe, expect, it } from '@jest/globals'
+import { parseResolution } from '../../src/adapters/did-resolution.js'
+import { refusal } from '../support/refusal.js'
+
+const DID = 'did:web:issuer.example'
+const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
+const KEY = { kind: 'address', hex: ADDRESS.slice(2) }
+const method = (id: string): Record<string, unknown> => ({ id, ethereumAddress: ADDRESS })
+const keysOf = (didDocument: unknown): unknown => parseResolution(DID, { didDocument })
+const unproved = refusal('ERR_CREDENTIAL_ISSUER')
+
+/** The message that stays in the log. */
+function reasonOf(didDocument: unknown): unknown {
+  try {
+    return keysOf(didDocument)
+  } catch (error) {
+    return ((error as Error).cause as Error).message
+  }
+}
+
+describe('parseResolution', () => {
+  it('finds a key by its absolute and by its relative id, whichever way it is listed', () => {
+    for (const id of ['#k', `${DID}#k`]) {
+      for (const reference of ['#k', `${DID}#k`]) {
+        expect(keysOf({ verificationMethod: [method(id)], assertionMethod: [reference] })).toEqual([KEY])
+      }
+    }
+  })
+
+  it('takes the first of two methods with one id, and each method once', () => {
+    const verificationMethod = [method('#k'), { id: '#k', ethereumAddress: ADDRESS.replace('7e', '00') }]
+    expect(keysOf({ verificationMethod, assertionMethod: ['#k', `${DID}#k`, '#k'] })).toEqual([KEY])
+  })
+
+  it('reads 100 verification methods, listed and embedded ones together, and no 101', () => {
+    const listed = Array.from({ length: 60 }, (_, at) => method(`#${String(at)}`))
+    const embedded = (count: number): unknown[] => Array.from({ length: count }, () => method('#e'))
+    const references = listed.map(({ id }) => id)
+    const documentOf = (count: number): object => ({
+      verificationMethod: listed,
+      assertionMethod: [...references, ...embedded(count)]
+    })
+    expect(keysOf(documentOf(40))).toHaveLength(100)
+    expect(() => keysOf(documentOf(41))).toThrow(unproved)
+    expect(reasonOf(documentOf(41))).toBe('an issuer is not accepted: it has more than 100 methods')
+  })
+
+  it('reads a document of 64 KiB of JSON, and none of a byte more', () => {
+    const documentOf = (length: number, filler: (length: number) => unknown): object => {
+      const document = { assertionMethod: [method('#k')], 'a"b': [1.5, null, true, [], {}, 'ü"'], filler: filler(0) }
+      const left = length - Buffer.byteLength(JSON.stringify(document))
+      return { ...document, filler: filler(left) }
+    }
+    const text = (length: number): string => 'x'.repeat(length)
+    // Each element takes two bytes, the comma included.
+    const list = (length: number): number[] => Array<number>(Math.floor(length / 2) + 1).fill(0)
+    for (const filler of [text, list]) {
+      const largest = documentOf(65_536, filler)
+      expect(Math.abs(Buffer.byteLength(JSON.stringify(largest)) - 65_536)).toBeLessThanOrEqual(1)
+      expect(keysOf(largest)).toEqual([KEY])
+      expect(reasonOf(documentOf(65_538, filler))).toBe('an issuer is not accepted: its document has more than 64 KiB')
+    }
+    expect(reasonOf(documentOf(65_537, text))).toBe('an issuer is not accepted: its document has more than 64 KiB')
+  })
+
+  it('takes a document with a cycle for one that is too large', () => {
+    const document: Record<string, unknown> = { assertionMethod: [method('#k')] }
+    document.self = document
+    expect(reasonOf(document)).toBe('an issuer is not accepted: its document has more than 64 KiB')
+    const list: unknown[] = []
+    list.push(list)
+    expect(reasonOf({ assertionMethod: [method('#k')], list })).toContain('more than 64 KiB')
+  })
+
+  it('leaves an issuer unproved whose document throws when it is read', () => {
+    const broken = { ...method('#k') }
+    Object.defineProperty(broken, 'publicKeyJwk', {
+      enumerable: true,
+      get: () => {
+        throw new Error('no')
+      }
+    })
+    expect(reasonOf({ assertionMethod: [broken] })).toBe('an issuer is not accepted: its document cannot be read')
+  })
+
+  it('leaves an issuer unproved who has only keys that we do not verify with', () => {
+    const rsa = { id: '#k', publicKeyJwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }
+    expect(reasonOf({ assertionMethod: [rsa] })).toBe('an issuer is not accepted: it has no key for assertions')
+  })
+})

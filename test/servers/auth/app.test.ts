@@ -1,0 +1,205 @@
+import { describe, expect, it } from '@jest/globals'
+import request from 'supertest'
+import { memoryStore, type Store } from 'express-did-auth'
+import { serviceWallet, testAuthServer } from '../../support/test-app.js'
+import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../../support/rpc-node.js'
+import { loginText, walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+
+/** A store that cannot be reached. */
+const lostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
+
+async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessToken: string; refreshToken: string }> {
+  const { body } = await request(listener).post('/request-auth').send({ did: wallet.did }).expect(200)
+  const sig = wallet.personalSign(loginText('auth.example', body.challenge))
+  return (await request(listener).post('/auth').send({ did: wallet.did, sig }).expect(200)).body
+}
+
+describe('GET /me', () => {
+  it('answers the DID of its caller', async () => {
+    const { listener } = await testAuthServer()
+    const { accessToken } = await logIn(listener)
+    const response = await request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    expect(response.body).toEqual({ did: wallet.did })
+    expect(response.headers['cache-control']).toBe('no-store')
+  })
+
+  it('answers 401 without a token', async () => {
+    const { listener } = await testAuthServer()
+    const response = await request(listener).get('/me').expect(401)
+    expect(response.headers['www-authenticate']).toBe(`DIDAuth realm="https://auth.example"`)
+    expect(response.headers['content-type']).toBe('text/plain; charset=utf-8')
+  })
+})
+
+describe('the variables', () => {
+  it('MAX_REQUESTS_PER_TIME_SLOT bounds the requests of a user', async () => {
+    const { listener } = await testAuthServer({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
+    const { accessToken } = await logIn(listener)
+    const me = () => request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`)
+    await me().expect(200)
+    await me().expect(200)
+    await me().expect(429)
+  })
+
+  it('CHALLENGE_EXPIRATION_TIME_IN_SECONDS bounds a challenge', async () => {
+    const { listener } = await testAuthServer({ CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '7' })
+    const response = await request(listener).get(`/request-auth/${wallet.did}`).expect(200)
+    expect(Number(response.headers['challenge-expires-in'])).toBeLessThanOrEqual(7)
+  })
+
+  it('ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS is the life of an access token', async () => {
+    const { listener } = await testAuthServer({ ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '42' })
+    const [, payload = ''] = (await logIn(listener)).accessToken.split('.')
+    const { iat, exp } = JSON.parse(Buffer.from(payload, 'base64url').toString())
+    expect(exp - iat).toBe(42)
+  })
+
+  it('REPLAY_PROTECTION=window lets one signature log in twice', async () => {
+    for (const [replay, status] of [
+      ['window', 200],
+      ['single-use', 401]
+    ] as const) {
+      const { listener } = await testAuthServer({ REPLAY_PROTECTION: replay })
+      const { body } = await request(listener).post('/request-auth').send({ did: wallet.did })
+      const login = { did: wallet.did, sig: wallet.personalSign(loginText('auth.example', body.challenge)) }
+      await request(listener).post('/auth').send(login).expect(200)
+      await request(listener).post('/auth').send(login).expect(status)
+    }
+  })
+
+  it.each(['1', 'true', 'loopback', '10.0.0.0/8, 127.0.0.0/8, ::1'])(
+    'TRUST_PROXY=%s takes the client address from the proxy: each has its own budget',
+    async (TRUST_PROXY) => {
+      const { listener } = await testAuthServer({ TRUST_PROXY, MAX_REQUESTS_PER_TIME_SLOT: '1' })
+      const challenge = (address: string) =>
+        request(listener).get(`/request-auth/${wallet.did}`).set('X-Forwarded-For', address)
+      for (let count = 0; count < 10; count += 1) await challenge('192.0.2.1').expect(200)
+      await challenge('192.0.2.1').expect(429)
+      await challenge('192.0.2.2').expect(200)
+    }
+  )
+
+  it('TRUST_PROXY is off by default: a header changes no budget, and is warned of once', async () => {
+    const { listener, log } = await testAuthServer({ MAX_REQUESTS_PER_TIME_SLOT: '1' })
+    for (let count = 1; count <= 11; count += 1) {
+      const address = `192.0.2.${count}`
+      const { status } = await request(listener).get(`/request-auth/${wallet.did}`).set('X-Forwarded-For', address)
+      expect(status).toBe(count <= 10 ? 200 : 429)
+    }
+    expect(log().filter(({ event }) => event === 'trust-proxy-off')).toHaveLength(1)
+  })
+
+  it('USE_COOKIES puts tokens into cookies, for USER_SESSION_DURATION_IN_HOURS and TRUSTED_ORIGINS', async () => {
+    const origin = 'https://app.example'
+    const { listener } = await testAuthServer({
+      USE_COOKIES: 'true',
+      TRUSTED_ORIGINS: origin,
+      USER_SESSION_DURATION_IN_HOURS: '0.5'
+    })
+    const { body } = await request(listener).post('/request-auth').set('Origin', origin).send({ did: wallet.did })
+    const login = { did: wallet.did, sig: wallet.personalSign(loginText('auth.example', body.challenge)) }
+    await request(listener).post('/auth').set('Origin', 'https://evil.example').send(login).expect(403)
+    const { headers } = await request(listener).post('/auth').set('Origin', origin).send(login).expect(200)
+    expect(headers['set-cookie']).toEqual([
+      expect.stringMatching(/^authorization=.*Max-Age=1800;/),
+      expect.stringMatching(/^refresh-token=.*Max-Age=1800;/)
+    ])
+  })
+
+  it('SERVICE_DID that does not fit the key only warns', async () => {
+    const { listener, log } = await testAuthServer({ SERVICE_DID: walletOf(8).did })
+    await logIn(listener)
+    expect(log()).toContainEqual(expect.objectContaining({ level: 'warn', event: 'signer-address' }))
+  })
+
+  it('NETWORK_NAME needs no RPC_URL', async () => {
+    const { listener } = await testAuthServer({ NETWORK_NAME: 'sepolia' })
+    await logIn(listener)
+  })
+})
+
+describe('GET /health', () => {
+  it('asks no dependency', async () => {
+    const { listener } = await testAuthServer({}, { store: lostStore() })
+    const response = await request(listener).get('/health').expect(200)
+    expect(response.body).toEqual({ status: 'ok' })
+    await request(listener).head('/health').expect(200)
+  })
+})
+
+describe('GET /ready', () => {
+  it('lists store and signer', async () => {
+    const { listener } = await testAuthServer()
+    const response = await request(listener).get('/ready').expect(200)
+    expect(response.body).toEqual({ status: 'ready', dependencies: { store: 'ok', signer: 'ok' } })
+    expect(response.headers['cache-control']).toBe('no-store')
+  })
+
+  it('answers 503 while the store is unavailable', async () => {
+    const { listener } = await testAuthServer({}, { store: lostStore() })
+    const response = await request(listener).get('/ready').expect(503)
+    expect(response.body).toMatchObject({ status: 'not ready', dependencies: { store: 'unavailable', signer: 'ok' } })
+  })
+
+  it('lists an RPC node that answers', async () => {
+    const node = await startRpcNode(answeringResults(() => ({ result: '0x1e' })))
+    const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl.replace('//', '//user:p%40ss@') })
+    const response = await request(listener).get('/ready').expect(200)
+    expect(response.body.dependencies).toEqual({ store: 'ok', signer: 'ok', rpc: 'ok' })
+    node.stop()
+  })
+
+  it('gives the RPC node a password without a user as well', async () => {
+    const seen: (string | undefined)[] = []
+    const node = await startRpcNode((req, res) => {
+      seen.push(req.headers.authorization)
+      answeringResults(() => ({ result: '0x1e' }))(req, res)
+    })
+    const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl.replace('//', '//:p%25ss@') })
+    await request(listener).get('/ready').expect(200)
+    expect(seen).toEqual([`Basic ${Buffer.from(':p%ss').toString('base64')}`])
+    node.stop()
+  })
+
+  it('answers 200 while the RPC node refuses or answers garbage', async () => {
+    const node = await startRpcNode(answering(200, '"garbage"'))
+    for (const RPC_URL of [await deadRpcUrl(), node.rpcUrl]) {
+      const { listener } = await testAuthServer({ RPC_URL })
+      const response = await request(listener).get('/ready').expect(200)
+      expect(response.body).toEqual({
+        status: 'ready',
+        dependencies: { store: 'ok', signer: 'ok', rpc: 'unavailable' }
+      })
+    }
+    node.stop()
+  })
+
+  it('waits for a silent RPC node only so long, and asks it once for all who ask meanwhile', async () => {
+    const node = await startRpcNode(() => undefined)
+    const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl })
+    const answers = await Promise.all(Array.from({ length: 5 }, () => request(listener).get('/ready')))
+    expect(answers.map(({ body }) => body.dependencies.rpc)).toEqual(Array(5).fill('unavailable'))
+    await request(listener).get('/ready').expect(200)
+    expect(node.count()).toBe(1)
+    node.stop()
+  })
+})
+
+describe('the log', () => {
+  it('has one line a request, with fixed fields and without its path', async () => {
+    const { listener, log } = await testAuthServer()
+    await request(listener).get(`/request-auth/${wallet.did}?a=b`).expect(200)
+    await request(listener).get(`/${serviceWallet.did}`).expect(404)
+    const lines = log().filter(({ event }) => event === 'request')
+    expect(lines).toEqual([
+      expect.objectContaining({ method: 'GET', route: '/request-auth', status: 200 }),
+      expect.objectContaining({ method: 'GET', route: 'other', status: 404 })
+    ])
+    for (const line of lines) {
+      expect(Object.keys(line)).toEqual('level time server event method route status milliseconds msg'.split(' '))
+      expect(line).toMatchObject({ level: 'info', server: 'auth', msg: 'request' })
+    }
+  })
+})

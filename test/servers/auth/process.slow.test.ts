@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { setTimeout as pause } from 'node:timers/promises'
+import { deadRpcUrl } from '../../support/rpc-node.js'
+import { expressMajor } from '../../support/express-major.js'
+import { ask, logIn, logOut, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
+import { findLosses, startLoad } from '../../support/server-load.js'
+import { ServerProcesses } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+const domain = 'auth.example'
+
+describe('the auth server as a process', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    servers = new ServerProcesses({
+      DATA_DIR: folder.path,
+      SERVICE_URL: `https://${domain}`,
+      TEST_EXPRESS: String(expressMajor)
+    })
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('logs a wallet in, and lets it refresh and log out', async () => {
+    const { url, serviceDid } = await servers.start({ SERVICE_URL: '' })
+    const { accessToken, refreshToken } = await logIn(url, wallet, new URL(url).host.replace('127.0.0.1', 'localhost'))
+    expect(await me(url, accessToken)).toMatchObject({ status: 200, text: JSON.stringify({ did: wallet.did }) })
+    const [, payload = ''] = accessToken.split('.')
+    expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject({ iss: serviceDid, sub: wallet.did })
+    const { status, text } = await refresh(url, refreshToken)
+    expect(status).toBe(200)
+    const next = JSON.parse(text) as Tokens
+    expect((await logOut(url, next.accessToken)).status).toBe(200)
+    expect((await refresh(url, next.refreshToken)).status).toBe(401)
+  })
+
+  it('keeps sessions, used challenges and its identity over a restart', async () => {
+    const first = await servers.start()
+    const login = await signedLogin(first.url, wallet, domain)
+    const { status, text } = await post(`${first.url}/auth`, login)
+    expect(status).toBe(200)
+    const { accessToken, refreshToken } = JSON.parse(text) as Tokens
+    first.signal('SIGTERM')
+    const { code, stdout } = await first.ended
+    expect(code).toBe(0)
+    const events = stdout
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { event: string }).event)
+    expect(events).toEqual(['ready', 'request', 'request', 'stopping', 'stopped'])
+
+    const second = await servers.start()
+    expect(second.serviceDid).toBe(first.serviceDid)
+    expect((await me(second.url, accessToken)).status).toBe(200)
+    expect((await post(`${second.url}/auth`, login)).status).toBe(401)
+    expect((await refresh(second.url, refreshToken)).status).toBe(200)
+  })
+
+  it('answers 503 at /ready for DRAIN_SECONDS before it stops, and goes on with the rest', async () => {
+    const { url, signal, output, ended } = await servers.start({ DRAIN_SECONDS: '2' })
+    expect((await ask(`${url}/ready`)).status).toBe(200)
+    signal('SIGTERM')
+    while (!output().includes('"event":"stopping"')) await new Promise(setImmediate)
+    const { status, text } = await ask(`${url}/ready`)
+    expect([status, JSON.parse(text)]).toMatchObject([503, { status: 'draining' }])
+    expect((await ask(`${url}/health`)).status).toBe(200)
+    expect((await ended).code).toBe(0)
+  })
+
+  it('takes a refresh token only where it was issued, also on the same database', async () => {
+    const [here, there] = await Promise.all([servers.start(), servers.start({ SERVICE_URL: 'https://other.example' })])
+    const { refreshToken, accessToken } = await logIn(here.url, wallet, domain)
+    expect((await refresh(there.url, refreshToken)).status).toBe(401)
+    expect((await me(there.url, accessToken)).status).toBe(401)
+    expect((await refresh(here.url, refreshToken)).status).toBe(200)
+  })
+
+  it('is one service in two processes that start at once on an empty folder', async () => {
+    const [one, other] = await Promise.all([servers.start(), servers.start()])
+    expect(one.serviceDid).toBe(other.serviceDid)
+    const { accessToken, refreshToken } = await logIn(one.url, wallet, domain)
+    expect((await me(other.url, accessToken)).status).toBe(200)
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => refresh(index % 2 === 0 ? one.url : other.url, refreshToken))
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(19).fill(401)])
+  })
+
+  it('loses nothing that it acknowledged when it is killed', async () => {
+    const server = await servers.start({ LOG_LEVEL: 'warn' })
+    const load = startLoad(server.url, domain)
+    while (load.acknowledged() < 50) await pause(5)
+    server.signal('SIGKILL')
+    await load.stop()
+    expect(load.wrongAnswers).toEqual([])
+    const again = await servers.start({ LOG_LEVEL: 'warn' })
+    expect(await findLosses(again.url, load.sessions)).toEqual([])
+  })
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'stops on %s under load with exit code 0, and loses nothing',
+    async (signal) => {
+      const server = await servers.start({ LOG_LEVEL: 'warn' })
+      const load = startLoad(server.url, domain)
+      while (load.acknowledged() < 50) await pause(5)
+      server.signal(signal)
+      // As at Ctrl-C, where terminal and npm each send one.
+      await pause(2)
+      server.signal(signal)
+      expect(await server.ended).toMatchObject({ code: 0, stderr: '' })
+      await load.stop()
+      expect(load.wrongAnswers).toEqual([])
+      const again = await servers.start({ LOG_LEVEL: 'warn' })
+      expect(await findLosses(again.url, load.sessions)).toEqual([])
+    }
+  )
+
+  it('starts and serves without its RPC node, and says so', async () => {
+    const { url } = await servers.start({ RPC_URL: await deadRpcUrl() })
+    const { status, text } = await ask(`${url}/ready`)
+    expect([status, JSON.parse(text)]).toEqual([
+      200,
+      { status: 'ready', dependencies: { store: 'ok', signer: 'ok', rpc: 'unavailable' } }
+    ])
+    const { accessToken } = await logIn(url, wallet, domain)
+    expect((await me(url, accessToken)).status).toBe(200)
+  })
+})

@@ -1,0 +1,217 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { runCli, ServerProcesses, type Ended } from '../support/server-process.js'
+import { ask, logIn, post } from '../support/server-client.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { databaseOf, testVault } from '../support/vault-app.js'
+import { fillVault } from '../support/vault-fill.js'
+import { walletOf } from '../support/wallet.js'
+
+describe('express-did-auth', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    servers = new ServerProcesses({ DATA_DIR: folder.path })
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  /** Expects one sentence on standard error, exit code 1, and nothing else. */
+  const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void => {
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
+  }
+
+  it('--help prints the usage', async () => {
+    const { code, stdout, stderr } = await runCli(['--help'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toMatch(/^usage: express-did-auth-servers <command>\n/)
+  })
+
+  it('any other command, and none, exits with 2', async () => {
+    const wrong = [
+      ['relax'],
+      ['constructor'],
+      [],
+      ['auth', 'relay'],
+      ['all', '--help'],
+      ['--help', 'auth'],
+      ['vault', 'reconsider']
+    ]
+    const runs = await Promise.all(wrong.map((args) => runCli(args)))
+    for (const { code, stdout, stderr } of runs) {
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/^usage: /)
+    }
+  })
+
+  it('vault reconcile says that the database is damaged, and not that a server cannot start', async () => {
+    const vault = await testVault({}, { folder: join(folder.path, 'vault') })
+    await fillVault(vault, walletOf(1).did, [['key', 'content']])
+    await vault.close()
+    const file = databaseOf(vault)
+    // The first page says what the tables are; what is in them is no more.
+    writeFileSync(file, readFileSync(file).fill(0xaa, 4_096))
+    expectSentence(
+      await runCli(['vault', 'reconcile'], { DATA_DIR: folder.path }),
+      `Cannot use ${file} (DATA_DIR): the file is damaged`
+    )
+  })
+
+  it('names every wrong variable at once', async () => {
+    const PRIVATE_KEY = 'ab'.repeat(33)
+    const { code, stdout, stderr } = await runCli(['auth'], { PORT: 'x', PRIVATE_KEY, RPC_URL: 'node/customer-key' })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr.split('\n')).toEqual([
+      'Wrong environment:',
+      '  - PORT: received "x"; give a port, 0 to 65535',
+      '  - PRIVATE_KEY: received (not shown); give a private key of secp256k1, 64 hex digits',
+      '  - RPC_URL: received (not shown); give an http(s) URL',
+      ''
+    ])
+    const ofAll = await runCli(['all'], { AUTH_PORT: '0', RELAY_PORT: 'y', VAULT_PORT: 'z', HOST: '' })
+    expect(ofAll).toMatchObject({ code: 1, stdout: '' })
+    expect(ofAll.stderr.split('\n').slice(1)).toEqual([
+      '  - RELAY_PORT: received "y"; give a port, 0 to 65535',
+      '  - VAULT_PORT: received "z"; give a port, 0 to 65535',
+      ''
+    ])
+  })
+
+  it('names the package that relay and vault need beside an IPFS node, and the command that installs it', async () => {
+    const env = { TEST_MISSING: 'ipfs-http-client', PORT: 'x', DATA_DIR: folder.path }
+    const sentence = 'IPFS_API_URL needs the package ipfs-http-client@60: npm install ipfs-http-client@60'
+    const withNode = { ...env, IPFS_API_URL: 'http://localhost:5001' }
+    expectSentence(await runCli(['relay'], withNode), sentence)
+    expectSentence(await runCli(['vault', 'reconcile'], withNode), sentence)
+    expectSentence(await runCli(['all'], { ...env, IPFS_API_URL_FILE: 'any' }), sentence)
+    expect((await runCli(['vault'], env)).stderr).toMatch(/^Wrong environment:\n/)
+    expect((await runCli(['auth'], withNode)).stderr).toMatch(/^Wrong environment:\n/)
+  })
+
+  it('says that the port is in use', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const address = other.address()
+    const PORT = typeof address === 'object' ? String(address?.port) : ''
+    const reason = 'the port is in use'
+    const env = { DATA_DIR: folder.path }
+    expectSentence(
+      await runCli(['auth'], { ...env, PORT }),
+      `Cannot listen on 127.0.0.1:${PORT} (HOST, PORT): ${reason}`
+    )
+    expectSentence(
+      await runCli(['auth'], { ...env, PORT: '0', METRICS_PORT: PORT }),
+      `Cannot listen on 127.0.0.1:${PORT} (HOST, METRICS_PORT): ${reason}`
+    )
+    other.close()
+  })
+
+  it('says that DATA_DIR cannot be used', async () => {
+    const DATA_DIR = `${folder.path}/file`
+    writeFileSync(DATA_DIR, '')
+    const sentence = `Cannot use the folder ${DATA_DIR} (DATA_DIR): a file is in its place`
+    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR }), sentence)
+  })
+
+  it('says that the database is none', async () => {
+    mkdirSync(`${folder.path}/auth`)
+    const file = `${folder.path}/auth/auth.db`
+    writeFileSync(file, 'words '.repeat(1000))
+    const sentence = `Cannot use ${file} (DATA_DIR): the file is no SQLite database`
+    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: folder.path }), sentence)
+  })
+
+  it('all says what it does not read, and serves metrics of all servers on one port', async () => {
+    const server = await servers.start({ PORT: '1', METRICS_PORT: '0' }, [], 'all')
+    const lines = server.output().trim().split('\n')
+    const events = lines.map((line) => JSON.parse(line) as Record<string, string>)
+    expect(events.map(({ event }) => event)).toEqual(['configuration', 'metrics', 'ready', 'ready', 'ready'])
+    expect(events[0]).toMatchObject({ level: 'warn', variable: 'PORT' })
+    for (const { url } of server.servers) expect((await ask(`${url}/health`)).status).toBe(200)
+    const { text } = await ask(events[1]!.url!)
+    for (const name of ['auth', 'relay', 'vault']) {
+      const count = `did_auth_http_requests_total{server="${name}",route="/health",method="GET",status="200"} 1\n`
+      expect(text).toContain(count)
+    }
+    server.signal('SIGINT')
+    expect((await server.ended).code).toBe(0)
+  })
+
+  it('all stops the others when one cannot start, with exit code 1', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const { port } = other.address() as AddressInfo
+    const env = { DATA_DIR: folder.path, AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: String(port) }
+    const { code, stdout, stderr } = await runCli(['all'], env)
+    other.close()
+    const sentence = `Cannot listen on 127.0.0.1:${port} (HOST, VAULT_PORT): the port is in use\n`
+    expect([code, stderr]).toEqual([1, sentence])
+    const ready = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { server: string; url: string })
+    expect(ready.map(({ server }) => server)).toEqual(['auth', 'relay'])
+    for (const { url } of ready) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
+  })
+
+  it('reconciles a vault and takes content down, beside its server', async () => {
+    const vault = await servers.start({ SERVICE_URL: 'https://vault.example' }, [], 'vault')
+    const owner = walletOf(1)
+    const { accessToken } = await logIn(vault.url, owner, 'vault.example')
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    const { text } = await post(`${vault.url}/notes`, { content: 'Milk' }, headers)
+    const { id } = JSON.parse(text) as { id: string }
+    const run = async (...args: string[]): Promise<(number | string | null)[]> => {
+      const { code, stdout, stderr } = await runCli(['vault', ...args], { DATA_DIR: folder.path })
+      expect(stderr).toBe('')
+      return [code, stdout]
+    }
+    const inOrder = /^database: sound\ncontent: 1 content in use, all undamaged\n/
+    expect(await run('reconcile')).toEqual([0, expect.stringMatching(inOrder)])
+    expect(await run('takedown', id, '--dry-run')).toEqual([0, expect.stringMatching(/^Would remove /)])
+    expect((await ask(`${vault.url}/${owner.did}/notes`)).text).toBe('["Milk"]')
+    expect(await run('takedown', id)).toEqual([0, expect.stringMatching(/^Removed 1 entry\. /)])
+    expect((await ask(`${vault.url}/${owner.did}/notes`)).text).toBe('[]')
+    expect((await post(`${vault.url}/notes`, { content: 'Milk' }, headers)).status).toBe(451)
+    expect(await run('takedown', 'no-cid')).toEqual([2, expect.stringMatching(/^usage: /)])
+    expect(await run('reconcile', '--dry-run')).toEqual([0, expect.stringContaining('\ncontent: no contents in use')])
+  })
+
+  it('says where a vault should be and is none', async () => {
+    const sentence = `There is no vault in ${folder.path}/vault/vault.db (DATA_DIR)`
+    expectSentence(await runCli(['vault', 'reconcile'], { DATA_DIR: folder.path }), sentence)
+  })
+
+  it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {
+    const server = await servers.start({ LOG_LEVEL })
+    const lines = server.output().trim().split('\n')
+    expect(lines).toHaveLength(1)
+    expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'info', server: 'auth', event: 'ready', url: server.url })
+    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(server.serviceUrl).toBe(server.url.replace('127.0.0.1', 'localhost'))
+    expect(server.serviceDid).toMatch(/^did:ethr:rsk:0x[0-9a-f]{40}$/)
+  })
+
+  it('logs one line about what nobody foresaw, and exits with 1', async () => {
+    const secret = '0x1234567890abcdef'
+    for (const failure of [
+      'throw new Error(process.env.TEST_SECRET)',
+      'Promise.reject(new Error(process.env.TEST_SECRET))'
+    ]) {
+      const hook = `data:text/javascript,process.once('SIGUSR2', () => { ${failure} })`
+      const server = await servers.start({ TEST_SECRET: secret }, [hook])
+      server.signal('SIGUSR2')
+      const { code, stdout, stderr } = await server.ended
+      expect([code, stderr]).toEqual([1, ''])
+      const last = stdout.trim().split('\n').at(-1)!
+      expect(JSON.parse(last)).toMatchObject({ level: 'fatal', event: 'crashed', type: 'Error' })
+      expect(stdout).not.toContain(secret)
+    }
+  })
+})

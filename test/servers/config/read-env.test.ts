@@ -1,0 +1,337 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { EnvError, readEnv, readForEach, readUnusedVariables } from '../../../servers/config/read-env.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+
+/** The message that a wrong environment is refused with. */
+function refusal(env: Record<string, string>, isOneOfAll = false): string {
+  try {
+    readEnv(env, 'auth', isOneOfAll)
+  } catch (error) {
+    expect(error).toBeInstanceOf(EnvError)
+    return (error as EnvError).message
+  }
+  throw new Error('accepted')
+}
+
+describe('readEnv', () => {
+  it('completes an empty environment, and leaves to the library what the library knows', () => {
+    expect(readEnv({}, 'auth', false)).toEqual({
+      name: 'auth',
+      address: { port: 3000, host: '127.0.0.1', variable: 'PORT' },
+      HOST: '127.0.0.1',
+      DATA_DIR: './data',
+      TRUSTED_ORIGINS: [],
+      CORS_ORIGINS: [],
+      TRUST_PROXY: false,
+      LOG_LEVEL: 'info',
+      MAX_CONNECTIONS: 4_096,
+      DRAIN_SECONDS: 0,
+      IPFS_ALLOW_INSECURE: false,
+      RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: 600,
+      RELAY_MAX_FILE_BYTES: 8_388_608,
+      RELAY_MAX_MEMORY_BYTES: 67_108_864,
+      RELAY_MAX_BYTES_PER_DID: 67_108_864,
+      RELAY_FILE_TTL_SECONDS: 604_800,
+      RELAY_MAX_STORE_BYTES: 8_589_934_592,
+      VAULT_MAX_CONTENT_BYTES: 1_048_576,
+      VAULT_MAX_BYTES_PER_DID: 67_108_864,
+      VAULT_MAX_ENTRIES_PER_DID: 10_000
+    })
+  })
+
+  it('takes an empty variable for an absent one', () => {
+    expect(
+      readEnv({ PORT: '', RPC_URL: '', USE_COOKIES: '', PRIVATE_KEY: '', PRIVATE_KEY_FILE: '' }, 'auth', false)
+    ).toEqual(readEnv({}, 'auth', false))
+  })
+
+  it('reads every variable', () => {
+    const env = {
+      PORT: '0',
+      HOST: '::1',
+      SERVICE_URL: 'https://auth.example',
+      PRIVATE_KEY: `0x${'ab'.repeat(32)}`,
+      CHALLENGE_SECRET: 'a'.repeat(32),
+      SERVICE_DID: 'did:web:auth.example',
+      NETWORK_NAME: 'rsk:testnet',
+      RPC_URL: 'http://localhost:4444',
+      REGISTRY: `0x${'a'.repeat(40)}`,
+      DATA_DIR: '/data',
+      USE_COOKIES: 'true',
+      TRUSTED_ORIGINS: 'https://a.example, https://b.example:8443',
+      CORS_ORIGINS: 'https://a.example',
+      TRUST_PROXY: '1',
+      LOG_LEVEL: 'silent',
+      LOG_FORMAT: 'pretty',
+      METRICS_PORT: '9464',
+      MAX_CONNECTIONS: '100',
+      DRAIN_SECONDS: '15',
+      REPLAY_PROTECTION: 'window',
+      REFRESH_REUSE_GRACE_SECONDS: '0',
+      LOGIN_DOMAINS: 'app.example, https://app.example',
+      COOKIE_PREFIX: '__Host-',
+      ABSOLUTE_SESSION_DURATION_IN_HOURS: '720.5',
+      ERROR_FORMAT: 'problem',
+      MAX_REQUESTS_PER_TIME_SLOT: '1000',
+      TIME_SLOT_IN_SECONDS: '1',
+      CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '60',
+      ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '900',
+      USER_SESSION_DURATION_IN_HOURS: '0.5',
+      IPFS_API_URL: 'http://ipfs.example:5001',
+      IPFS_ALLOW_INSECURE: 'true',
+      RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '1',
+      RELAY_MAX_FILE_BYTES: '2',
+      RELAY_MAX_MEMORY_BYTES: '3',
+      RELAY_MAX_BYTES_PER_DID: '4',
+      RELAY_FILE_TTL_SECONDS: '5',
+      RELAY_MAX_STORE_BYTES: '7',
+      VAULT_MAX_CONTENT_BYTES: '8',
+      VAULT_MAX_BYTES_PER_DID: '9',
+      VAULT_MAX_ENTRIES_PER_DID: '10'
+    }
+    expect(readEnv(env, 'auth', false)).toEqual({
+      ...env,
+      name: 'auth',
+      address: { port: 0, host: '::1', variable: 'PORT' },
+      PORT: 0,
+      USE_COOKIES: true,
+      TRUSTED_ORIGINS: ['https://a.example', 'https://b.example:8443'],
+      CORS_ORIGINS: ['https://a.example'],
+      TRUST_PROXY: 1,
+      METRICS_PORT: 9464,
+      MAX_CONNECTIONS: 100,
+      DRAIN_SECONDS: 15,
+      REFRESH_REUSE_GRACE_SECONDS: 0,
+      LOGIN_DOMAINS: ['app.example', 'https://app.example'],
+      ABSOLUTE_SESSION_DURATION_IN_HOURS: 720.5,
+      MAX_REQUESTS_PER_TIME_SLOT: 1000,
+      TIME_SLOT_IN_SECONDS: 1,
+      CHALLENGE_EXPIRATION_TIME_IN_SECONDS: 60,
+      ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: 900,
+      USER_SESSION_DURATION_IN_HOURS: 0.5,
+      IPFS_ALLOW_INSECURE: true,
+      RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: 1,
+      RELAY_MAX_FILE_BYTES: 2,
+      RELAY_MAX_MEMORY_BYTES: 3,
+      RELAY_MAX_BYTES_PER_DID: 4,
+      RELAY_FILE_TTL_SECONDS: 5,
+      RELAY_MAX_STORE_BYTES: 7,
+      VAULT_MAX_CONTENT_BYTES: 8,
+      VAULT_MAX_BYTES_PER_DID: 9,
+      VAULT_MAX_ENTRIES_PER_DID: 10
+    })
+  })
+
+  it.each(['http://127.0.0.1:5001', 'http://localhost:5001', 'http://[::1]:5001', 'https://ipfs.example'])(
+    'takes IPFS_API_URL=%s, which nobody can listen to',
+    (IPFS_API_URL) => {
+      expect(readEnv({ IPFS_API_URL }, 'vault', false).IPFS_API_URL).toBe(IPFS_API_URL)
+    }
+  )
+
+  it.each(['http://ipfs.example', 'http://10.0.0.1:5001', 'http://127.example:5001', 'http://localhost.example'])(
+    'refuses IPFS_API_URL=%s unless IPFS_ALLOW_INSECURE',
+    (IPFS_API_URL) => {
+      expect(refusal({ IPFS_API_URL })).toContain('IPFS_API_URL: neither https nor on this machine')
+      expect(refusal({ IPFS_API_URL })).not.toContain(IPFS_API_URL)
+      expect(readEnv({ IPFS_API_URL, IPFS_ALLOW_INSECURE: 'true' }, 'auth', false).IPFS_API_URL).toBe(IPFS_API_URL)
+    }
+  )
+
+  it.each(['http://user:50%off@127.0.0.1:5001', 'https://%zz@ipfs.example'])(
+    'refuses %s, whose user or password cannot be told, without showing it',
+    (IPFS_API_URL) => {
+      expect(refusal({ IPFS_API_URL })).toContain(
+        'IPFS_API_URL: received (not shown); write % in the user or password of the URL as %25'
+      )
+      expect(readEnv({ IPFS_API_URL: IPFS_API_URL.replace('%', '%25') }, 'vault', false).IPFS_API_URL).toContain('%25')
+    }
+  )
+
+  it.each(['0.0.0.0/0', '::/0'])('refuses TRUST_PROXY=%s, which is everybody', (TRUST_PROXY) => {
+    expect(refusal({ TRUST_PROXY })).toContain('TRUST_PROXY')
+  })
+
+  it.each(['TIME_SLOT_IN_SECONDS', 'CHALLENGE_EXPIRATION_TIME_IN_SECONDS', 'REFRESH_REUSE_GRACE_SECONDS'])(
+    'takes at most 1000000000 seconds as %s',
+    (name) => {
+      expect(readEnv({ [name]: '1000000000' }, 'auth', false)).toMatchObject({ [name]: 1_000_000_000 })
+      expect(refusal({ [name]: '1000000001' })).toContain(`${name}: received "1000000001"; give a number of seconds`)
+    }
+  )
+
+  it.each([
+    ['off', false],
+    ['false', false],
+    ['true', true],
+    ['0', 0],
+    ['2', 2],
+    ['loopback', ['loopback']],
+    ['10.0.0.0/8, ::1, uniquelocal', ['10.0.0.0/8', '::1', 'uniquelocal']]
+  ])('reads TRUST_PROXY=%s as %j', (text, value) => {
+    expect(readEnv({ TRUST_PROXY: text }, 'auth', false).TRUST_PROXY).toEqual(value)
+  })
+
+  it.each(['yes', '-1', '10.0.0.0/33', '10.0.0.0/8/8', '::1/129', 'proxy.example', '10.0.0'])(
+    'refuses TRUST_PROXY=%s',
+    (text) => {
+      expect(refusal({ TRUST_PROXY: text })).toContain('TRUST_PROXY: received')
+    }
+  )
+
+  it('names everything that is wrong in one message', () => {
+    const message = refusal({
+      PORT: '65536',
+      SERVICE_URL: 'a b',
+      SERVICE_DID: 'did:',
+      USE_COOKIES: 'yes',
+      CORS_ORIGINS: 'https://a.example/path',
+      LOG_LEVEL: 'loud',
+      MAX_REQUESTS_PER_TIME_SLOT: '0',
+      USER_SESSION_DURATION_IN_HOURS: '1e3',
+      LOG_FORMAT: 'xml',
+      MAX_CONNECTIONS: '0',
+      DRAIN_SECONDS: '-1',
+      LOGIN_DOMAINS: 'app example',
+      COOKIE_PREFIX: 'app-',
+      ABSOLUTE_SESSION_DURATION_IN_HOURS: '0',
+      ERROR_FORMAT: 'json'
+    })
+    expect(message.split('\n')).toEqual([
+      'Wrong environment:',
+      '  - PORT: received "65536"; give a port, 0 to 65535',
+      '  - SERVICE_URL: received "a b"; give a URL of printable ASCII without space',
+      '  - SERVICE_DID: received "did:"; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
+      '  - USE_COOKIES: received "yes"; give true or false',
+      '  - CORS_ORIGINS: received "https://a.example/path"; give origins separated by commas, such as https://app.example',
+      '  - LOG_LEVEL: received "loud"; give debug, info, warn, error or silent',
+      '  - LOG_FORMAT: received "xml"; give pretty or json',
+      '  - MAX_CONNECTIONS: received "0"; give a number of connections, at least 1',
+      '  - DRAIN_SECONDS: received "-1"; give a number of seconds, 0 to 1000000000',
+      '  - LOGIN_DOMAINS: received "app example"; give domains of printable ASCII separated by commas, such as app.example',
+      '  - COOKIE_PREFIX: received "app-"; give __Host- or __Secure-',
+      '  - ABSOLUTE_SESSION_DURATION_IN_HOURS: received "0"; give a number of hours above 0',
+      '  - ERROR_FORMAT: received "json"; give text or problem',
+      '  - MAX_REQUESTS_PER_TIME_SLOT: received "0"; give a number of requests, at least 1',
+      '  - USER_SESSION_DURATION_IN_HOURS: received "1e3"; give a number of hours above 0'
+    ])
+  })
+
+  it('names an address of a node that is not safe beside what else is wrong', () => {
+    const message = refusal({ PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001' })
+    expect(message.split('\n').slice(1)).toEqual([
+      '  - PORT: received "x"; give a port, 0 to 65535',
+      '  - IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
+    ])
+    const allowed = { PORT: 'x', IPFS_API_URL: 'http://10.0.0.1:5001', IPFS_ALLOW_INSECURE: 'true' }
+    expect(refusal(allowed)).not.toContain('IPFS')
+  })
+
+  it.each([
+    ['PRIVATE_KEY', 'ab'.repeat(31)],
+    ['PRIVATE_KEY', '0'.repeat(64)],
+    ['PRIVATE_KEY', 'f'.repeat(64)],
+    ['CHALLENGE_SECRET', 'thirty-one bytes are not enough'],
+    ['RPC_URL', 'node.example/key-of-a-customer']
+  ])('does not show a %s that is wrong', (name, value) => {
+    const message = refusal({ [name]: value })
+    expect(message).toContain(`${name}: received (not shown); `)
+    expect(message).not.toContain(value)
+  })
+
+  it('does not show a private key in the wrong place', () => {
+    const key = 'ab'.repeat(32)
+    const message = refusal({ SERVICE_DID: key, PORT: `0x${key}`, PRIVATE_KEY_FILE: key, CHALLENGE_SECRET_FILE: key })
+    expect(message.split('\n')).toHaveLength(5)
+    expect(message).not.toContain(key)
+  })
+
+  it('reads port and URL of one server of all by their own names', () => {
+    const env = {
+      AUTH_PORT: '8000',
+      AUTH_SERVICE_URL: 'https://auth.example',
+      PORT: '1',
+      SERVICE_URL: 'https://x.example'
+    }
+    expect(readEnv(env, 'auth', true)).toMatchObject({
+      address: { port: 8000, variable: 'AUTH_PORT' },
+      SERVICE_URL: 'https://auth.example'
+    })
+    expect(refusal({ AUTH_PORT: 'x' }, true)).toContain('AUTH_PORT: received "x"')
+  })
+})
+
+describe('readForEach', () => {
+  it('names what is wrong for any server in one message, each problem once', () => {
+    const env = { AUTH_PORT: 'x', RELAY_PORT: 'y', VAULT_PORT: 'z', RELAY_MAX_FILE_BYTES: '0' }
+    const read = (): unknown => readForEach(['auth', 'relay', 'vault'] as const, (name) => readEnv(env, name, true))
+    expect(read).toThrow(
+      new EnvError([
+        'AUTH_PORT: received "x"; give a port, 0 to 65535',
+        'RELAY_MAX_FILE_BYTES: received "0"; give a number of bytes, at least 1',
+        'RELAY_PORT: received "y"; give a port, 0 to 65535',
+        'VAULT_PORT: received "z"; give a port, 0 to 65535'
+      ])
+    )
+  })
+
+  it('names what is wrong for one of them only', () => {
+    const read = (): unknown =>
+      readForEach(['auth', 'vault'] as const, (name) => readEnv({ VAULT_PORT: 'z' }, name, true))
+    expect(read).toThrow(new EnvError(['VAULT_PORT: received "z"; give a port, 0 to 65535']))
+  })
+
+  it('passes on what is no matter of the environment', () => {
+    const read = (): never => {
+      throw new RangeError('of another kind')
+    }
+    expect(() => readForEach(['auth'], read)).toThrow(RangeError)
+  })
+})
+
+describe('readUnusedVariables', () => {
+  it('names what `all` does not read', () => {
+    const env = { PORT: '1', SERVICE_URL: '', AUTH_PORT: '2' }
+    expect(readUnusedVariables(env, ['auth', 'relay', 'vault'], true)).toEqual(['PORT'])
+  })
+
+  it('names what is read by `all` only', () => {
+    const env = { PORT: '1', AUTH_PORT: '2', AUTH_SERVICE_URL: 'https://auth.example', RELAY_PORT: '3' }
+    expect(readUnusedVariables(env, ['auth'], false)).toEqual(['AUTH_PORT', 'AUTH_SERVICE_URL'])
+    expect(readUnusedVariables({ PORT: '1' }, ['auth'], false)).toEqual([])
+  })
+})
+
+describe('a secret in a file', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+  })
+  afterEach(() => {
+    folder.remove()
+  })
+
+  it('is read from the file that <NAME>_FILE names, without the line feed at its end', () => {
+    const file = `${folder.path}/secret`
+    writeFileSync(file, `${'s'.repeat(40)}\n`)
+    expect(readEnv({ CHALLENGE_SECRET_FILE: file }, 'auth', false).CHALLENGE_SECRET).toBe('s'.repeat(40))
+  })
+
+  it('is refused together with the variable itself, when it cannot be read, and when it is empty', () => {
+    const file = `${folder.path}/empty`
+    writeFileSync(file, '\n')
+    const message = refusal({
+      PRIVATE_KEY: 'ab'.repeat(32),
+      PRIVATE_KEY_FILE: file,
+      CHALLENGE_SECRET_FILE: file,
+      RPC_URL_FILE: folder.path
+    })
+    expect(message.split('\n')).toEqual([
+      'Wrong environment:',
+      '  - PRIVATE_KEY: received together with PRIVATE_KEY_FILE; give one of the two',
+      '  - CHALLENGE_SECRET_FILE: names an empty file',
+      '  - RPC_URL_FILE: names no file that can be read'
+    ])
+  })
+})

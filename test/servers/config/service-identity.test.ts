@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadIdentity } from '../../../servers/config/service-identity.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+describe('loadIdentity', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  const load = (given: Partial<Parameters<typeof loadIdentity>[0]> = {}): ReturnType<typeof loadIdentity> =>
+    loadIdentity({ DATA_DIR: folder.path, ...given })
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+  })
+  afterEach(() => {
+    folder.remove()
+  })
+
+  it('makes key and secret once, for the eyes of their owner only, and leaves nothing else behind', async () => {
+    const DATA_DIR = join(folder.path, 'made', 'here')
+    const identity = await load({ DATA_DIR })
+    expect(identity.privateKey).toMatch(/^[0-9a-f]{64}$/)
+    expect(identity.challengeSecret).toMatch(/^[0-9a-f]{64}$/)
+    expect(identity.challengeSecret).not.toBe(identity.privateKey)
+    expect(await load({ DATA_DIR })).toEqual(identity)
+    expect(readdirSync(DATA_DIR)).toEqual(['challenge-secret', 'private-key'])
+    for (const file of readdirSync(DATA_DIR)) expect(statSync(join(DATA_DIR, file)).mode & 0o777).toBe(0o600)
+    expect(statSync(DATA_DIR).mode & 0o777).toBe(0o700)
+  })
+
+  it('derives the DID from the key, on rsk or the network that is named', async () => {
+    const { privateKey: PRIVATE_KEY, did } = walletOf(7)
+    const address = did.slice(-42)
+    expect((await load({ PRIVATE_KEY })).serviceDid).toBe(`did:ethr:rsk:${address}`)
+    expect((await load({ PRIVATE_KEY, NETWORK_NAME: 'sepolia' })).serviceDid).toBe(`did:ethr:sepolia:${address}`)
+    expect((await load({ PRIVATE_KEY, SERVICE_DID: 'did:web:a' })).serviceDid).toBe('did:web:a')
+  })
+
+  it('keeps no secret that was given', async () => {
+    await load({ PRIVATE_KEY: walletOf(7).privateKey, CHALLENGE_SECRET: 'a'.repeat(32) })
+    expect(readdirSync(folder.path)).toEqual([])
+  })
+
+  it('refuses a file that holds something else, without showing or replacing it', async () => {
+    const file = join(folder.path, 'private-key')
+    writeFileSync(file, 'half-a-key')
+    await expect(load()).rejects.toThrow(
+      `The file ${file} does not hold 64 hex digits: restore it, or remove it for a new identity`
+    )
+  })
+
+  it.each(['0', 'f'])('refuses a file of 64 times %s, which is no key', async (digit) => {
+    const file = join(folder.path, 'private-key')
+    writeFileSync(file, digit.repeat(64))
+    await expect(load()).rejects.toThrow(
+      `The file ${file} holds no key of secp256k1: restore it, or remove it for a new identity`
+    )
+  })
+
+  it('says in one sentence that the folder cannot be used', async () => {
+    const file = join(folder.path, 'file')
+    writeFileSync(file, '')
+    const DATA_DIR = join(file, 'data')
+    await expect(load({ DATA_DIR })).rejects.toThrow(
+      `Cannot use the folder ${DATA_DIR} (DATA_DIR): a part of its path is a file`
+    )
+    await expect(load({ DATA_DIR: file })).rejects.toThrow('a file is in its place')
+  })
+})

@@ -1,0 +1,51 @@
+import { describe, expect, it } from '@jest/globals'
+import { sentenceOf, StartError, startStep } from '../../../servers/config/startup-error.js'
+
+describe('startStep', () => {
+  it.each([
+    ['EACCES', 'permission denied'],
+    ['EROFS', 'the disk is read-only'],
+    ['ERR_DLOPEN_FAILED', 'better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'],
+    ['ENOSPC', 'the disk is full'],
+    ['SQLITE_NOTADB', 'the file is no SQLite database'],
+    ['SQLITE_READONLY_DIRECTORY', 'it can only be read'],
+    ['SQLITE_STRANGE_THING', 'SQLITE_STRANGE_THING'],
+    ['ESTRANGE', 'ESTRANGE']
+  ])('says of %s: %s', (code, reason) => {
+    const step = (): void => {
+      startStep('Cannot use it', () => {
+        throw Object.assign(new Error('open /somewhere'), { code })
+      })
+    }
+    expect(step).toThrow(`Cannot use it: ${reason}`)
+  })
+
+  it('says one line of what has no code, and a command where better-sqlite3 was not built', () => {
+    const failing = (message: string) => () => {
+      startStep('Cannot use it', () => {
+        throw new Error(message)
+      })
+    }
+    expect(failing('one line\nand more')).toThrow(/^Cannot use it: one line$/)
+    expect(failing('Could not locate the bindings file. Tried:\n → a\n → b')).toThrow(
+      'Cannot use it: better-sqlite3 has no native part for this Node: npm rebuild better-sqlite3'
+    )
+  })
+
+  it('leaves a sentence as it is', () => {
+    const sentence = new StartError('The file is empty')
+    expect(() =>
+      startStep('Cannot use it', () => {
+        throw sentence
+      })
+    ).toThrow(sentence)
+  })
+})
+
+describe('sentenceOf', () => {
+  it('never shows a stack', () => {
+    expect(sentenceOf(new StartError('No.'))).toBe('No.')
+    expect(sentenceOf(new TypeError('nothing works'))).toBe('The server cannot start: nothing works')
+    expect(sentenceOf('nothing')).toBe('The server cannot start: nothing')
+  })
+})

@@ -1,0 +1,203 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { serverPorts } from '../../../servers/config/read-env.js'
+import { root } from '../../support/packed-package.js'
+
+const folder = join(root, 'servers/docker')
+/** A file without its comments. */
+const linesOf = (name: string): string[] =>
+  readFileSync(join(folder, name), 'utf8')
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !line.trim().startsWith('#'))
+
+/** The lines below a line of YAML, as far as they are further in, without their own depth. */
+function below(lines: readonly string[], head: string): string[] {
+  const start = lines.indexOf(head)
+  if (start < 0) throw new Error(`no line "${head}"`)
+  const rest = lines.slice(start + 1)
+  const end = rest.findIndex((line) => !line.startsWith('  '))
+  return rest.slice(0, end < 0 ? rest.length : end).map((line) => line.slice(2))
+}
+
+const compose = linesOf('compose.yaml')
+const services = below(compose, 'services:')
+const common = below(compose, 'x-server: &server')
+const servers = ['auth', 'relay', 'vault'] as const
+const dockerfile = linesOf('Dockerfile')
+
+describe('compose.yaml', () => {
+  it('has the three servers and an IPFS node of one version', () => {
+    const names = services.filter((line) => /^\w/.test(line))
+    expect(names).toEqual(['auth:', 'relay:', 'vault:', 'kubo:'])
+    expect(below(services, 'kubo:')[0]).toMatch(/^image: ipfs\/kubo:v\d+\.\d+\.\d+$/)
+  })
+
+  it.each(servers)('starts %s by its command, as all start, published on this machine only', (name) => {
+    const service = below(services, `${name}:`)
+    const port = serverPorts[name]
+    expect(service.slice(0, 1)).toEqual(['<<: *server'])
+    expect(service).toContain(`command: [${name}]`)
+    expect(below(service, 'environment:')).toContain(`PORT: '${port}'`)
+    expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
+  })
+
+  it('builds one image for each server, from this checkout, and gives it no more than it needs', () => {
+    expect(common).toEqual([
+      'image: express-did-auth:local',
+      'build:',
+      '  context: ../..',
+      '  dockerfile: servers/docker/Dockerfile',
+      'init: true',
+      'restart: unless-stopped',
+      'stop_grace_period: 15s',
+      'read_only: true',
+      'tmpfs:',
+      '  - /tmp',
+      'cap_drop:',
+      '  - ALL',
+      'security_opt:',
+      '  - no-new-privileges:true',
+      'volumes:',
+      '  - data:/data'
+    ])
+  })
+
+  it('shows the RPC port of the node to relay and vault alone, on a network without a way out', () => {
+    const published = compose.filter((line) => /^ *- .*\d+:\d+/.test(line))
+    expect(published).toHaveLength(servers.length)
+    expect(below(below(compose, 'networks:'), 'ipfs-rpc:')).toEqual(['internal: true'])
+    const onNetwork = (name: string): boolean => below(below(services, name), 'networks:').includes('- ipfs-rpc')
+    expect(['auth:', 'relay:', 'vault:', 'kubo:'].filter(onNetwork)).toEqual(['relay:', 'vault:', 'kubo:'])
+    expect(below(services, 'kubo:')).not.toContain('ports:')
+    expect(below(compose, 'x-ipfs: &ipfs')).toEqual([
+      'IPFS_API_URL: ${IPFS_API_URL-http://kubo:5001}',
+      "IPFS_ALLOW_INSECURE: 'true'"
+    ])
+    for (const name of ['relay:', 'vault:']) {
+      expect(below(below(services, name), 'environment:')).toContain('<<: [*environment, *ipfs]')
+    }
+  })
+
+  it('keeps the node small: no capabilities but those of its entry point, restarts, a health check', () => {
+    const kubo = below(services, 'kubo:')
+    expect(below(kubo, 'cap_drop:')).toEqual(['- ALL'])
+    expect(below(kubo, 'cap_add:')).toEqual(['- CHOWN', '- SETGID', '- SETUID'])
+    expect(below(kubo, 'security_opt:')).toEqual(['- no-new-privileges:true'])
+    expect(kubo).toContain('restart: unless-stopped')
+    expect(below(kubo, 'healthcheck:')[0]).toMatch(/^test: \[CMD, ipfs, /)
+  })
+})
+
+describe('check-health.mjs', () => {
+  const running: Server[] = []
+  afterEach(() => {
+    for (const server of running.splice(0)) {
+      server.closeAllConnections()
+      server.close()
+    }
+  })
+
+  /** The port of a server that answers `/ready` with this status, or not at all. */
+  const portOf = async (status: number | 'silent'): Promise<string> => {
+    const server = createServer((req, res) => {
+      if (status !== 'silent') res.writeHead(req.url === '/ready' ? status : 404).end()
+    })
+    running.push(server)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    return String((server.address() as AddressInfo).port)
+  }
+
+  /** A port where nothing listens. */
+  const freePort = async (): Promise<string> => {
+    const port = await portOf(200)
+    await new Promise((resolve) => running.pop()?.close(resolve))
+    return port
+  }
+
+  const exitCode = async (env: Record<string, string>): Promise<number | null> => {
+    const child = spawn(process.execPath, [join(folder, 'check-health.mjs')], { env })
+    const [code] = (await once(child, 'exit')) as [number | null]
+    return code
+  }
+
+  it('is content with a server at PORT that is ready', async () => {
+    const others = { AUTH_PORT: await freePort(), RELAY_PORT: await freePort(), VAULT_PORT: await freePort() }
+    expect(await exitCode({ ...others, PORT: await portOf(200) })).toBe(0)
+    expect(await exitCode({ ...others, PORT: await portOf(503) })).toBe(1)
+    expect(await exitCode({ ...others, PORT: await freePort() })).toBe(1)
+  })
+
+  it('is content with the three where a platform has set PORT, which they do not use', async () => {
+    const three = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200), VAULT_PORT: await portOf(200) }
+    expect(await exitCode({ ...three, PORT: await freePort() })).toBe(0)
+  })
+
+  it.each(['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT'])(
+    'is content when one server is ready at %s alone',
+    async (name) => {
+      const none = { AUTH_PORT: await freePort(), RELAY_PORT: await freePort(), VAULT_PORT: await freePort() }
+      expect(await exitCode(none)).toBe(1)
+      expect(await exitCode({ ...none, PORT: '', [name]: await portOf(200) })).toBe(0)
+    }
+  )
+
+  it('wants all three to be ready where three run', async () => {
+    const all = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200), VAULT_PORT: await portOf(200) }
+    expect(await exitCode(all)).toBe(0)
+    for (const name of ['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT']) {
+      expect(await exitCode({ ...all, [name]: await portOf(503) })).toBe(1)
+    }
+  })
+
+  it('is not content with a server that does not answer beside two that do', async () => {
+    const two = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200) }
+    expect(await exitCode({ ...two, VAULT_PORT: await portOf('silent') })).toBe(1)
+  })
+
+  it('asks the ports of the servers where no variable names one', () => {
+    const script = readFileSync(join(folder, 'check-health.mjs'), 'utf8')
+    const ports = [...script.matchAll(/([A-Z]+)_PORT \|\| (\d+)/g)].map(([, name, port]) => [
+      name!.toLowerCase(),
+      Number(port)
+    ])
+    expect(Object.fromEntries(ports)).toEqual(serverPorts)
+  })
+})
+
+describe('Dockerfile', () => {
+  it('compiles in one stage and runs in another, of one Debian and one Node', () => {
+    const stages = dockerfile.filter((line) => line.startsWith('FROM '))
+    expect(stages).toEqual(['FROM node:22-bookworm AS build', 'FROM node:22-bookworm-slim'])
+  })
+
+  it('runs as node, keeps data in a volume of its own, listens on every address, and says whether it is healthy', () => {
+    const last = dockerfile.slice(dockerfile.lastIndexOf('FROM node:22-bookworm-slim'))
+    expect(last).toContain('ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data')
+    expect(last).toContain('RUN install --directory --owner=node --group=node --mode=0700 /data')
+    expect(last.indexOf('USER node')).toBeGreaterThan(last.findLastIndex((line) => line.startsWith('RUN ')))
+    expect(last).toContain('VOLUME /data')
+    expect(
+      last.some((line) => line.startsWith('HEALTHCHECK ') && line.endsWith('CMD ["node", "check-health.mjs"]'))
+    ).toBe(true)
+    expect(last.slice(-2)).toEqual(['ENTRYPOINT ["node", "servers/dist/bin.js"]', 'CMD ["all"]'])
+  })
+
+  it('copies what is there, and nothing that its ignore file leaves out', () => {
+    const copied = dockerfile
+      .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
+      .flatMap((line) => line.split(' ').slice(1, -1))
+    expect(copied.filter((path) => !existsSync(join(root, path)))).toEqual([])
+    const [everything, ...rest] = linesOf('Dockerfile.dockerignore')
+    expect(everything).toBe('*')
+    const allowed = rest.filter((line) => line.startsWith('!'))
+    expect(rest.filter((line) => !line.startsWith('!'))).toEqual(['servers/dist', 'servers/node_modules'])
+    const isAllowed = (path: string): boolean => allowed.some((one) => `${path}/`.startsWith(`${one.slice(1)}/`))
+    expect(copied.filter((path) => !isAllowed(path))).toEqual([])
+    expect(allowed).toHaveLength(7)
+  })
+})

@@ -1,0 +1,161 @@
+import { describe, expect, it } from '@jest/globals'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import request from 'supertest'
+import { lastErrors, requestListener, sealed, serverApp as plainApp } from '../../../servers/http/create-app.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { errorSender } from '../../../servers/http/server-error.js'
+import { exchange } from '../../support/malformed-run.js'
+import { testAuthServer } from '../../support/test-app.js'
+
+const env = readEnv({}, 'auth', false)
+
+describe('every answer', () => {
+  it.each([
+    ['GET', '/nothing', 404, 'Not found'],
+    ['POST', '/health', 404, 'Not found'],
+    ['DELETE', '/auth', 404, 'Not found'],
+    ['GET', '/%ff', 404, 'Not found'],
+    ['GET', '/request-auth/%ff', 401, 'Invalid DID']
+  ] as const)('%s %s is %i in plain text', async (method, path, status, text) => {
+    const { listener } = await testAuthServer()
+    const response = await request(listener)[method.toLowerCase() as 'get'](path)
+    expect([response.status, response.text]).toEqual([status, text])
+    expect(response.headers['content-type']).toBe('text/plain; charset=utf-8')
+    expect(response.headers['x-content-type-options']).toBe('nosniff')
+  })
+
+  it('carries security headers, and not the name of Express', async () => {
+    const { listener } = await testAuthServer()
+    const { headers } = await request(listener).get('/health').expect(200)
+    expect(headers['content-security-policy']).toContain("default-src 'self'")
+    expect(headers['strict-transport-security']).toContain('max-age=')
+    expect(headers['x-frame-options']).toBe('SAMEORIGIN')
+    expect(headers).not.toHaveProperty('x-powered-by')
+    expect(headers).not.toHaveProperty('etag')
+  })
+
+  it('is plain text for a URL that Express cannot parse', async () => {
+    const { listener } = await testAuthServer()
+    const server = createServer(listener).listen(0)
+    const { port } = server.address() as AddressInfo
+    for (const target of ['http://[::1/auth', 'http://a:b/', '//', '*']) {
+      const bytes = Buffer.from(`GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      const { text } = await exchange(port, bytes)
+      expect(text).toMatch(/^HTTP\/1\.1 (?:400|404) /)
+      expect(text).toMatch(/content-type: text\/plain; charset=utf-8\r\n/i)
+      expect(text).not.toContain('<')
+    }
+    server.close()
+  })
+})
+
+describe('what no route answers', () => {
+  it.each([
+    ['/nothing', 404, 'ERR_NOT_FOUND', 'Not found'],
+    ['/broken/%ff', 400, 'ERR_PATH', 'Malformed path'],
+    ['/broken/a', 500, 'ERR_INTERNAL', 'Internal error']
+  ])('is a problem for a client that asks for one: %s', async (path, status, code, title) => {
+    const app = plainApp(env)
+    app.get('/broken/:name', () => {
+      throw new Error('secret')
+    })
+    const listener = sealed(app, errorSender({ serviceUrl: 'https://auth.example' }, pino({ level: 'silent' })))
+    const response = await request(listener).get(path).set('Accept', 'application/problem+json').expect(status)
+    expect(response.headers).toMatchObject({
+      'content-type': 'application/problem+json; charset=utf-8',
+      'cache-control': 'no-store'
+    })
+    expect(JSON.parse(response.text)).toEqual({ type: 'about:blank', title, status, code })
+  })
+})
+
+describe('lastErrors', () => {
+  const failing = (error: unknown) => {
+    const lines: string[] = []
+    const app = plainApp(env)
+    app.get('/broken/:name', () => {
+      throw error
+    })
+    const log = pino({}, { write: (line: string) => void lines.push(line) })
+    app.use(lastErrors(errorSender({ serviceUrl: 'https://auth.example' }, log)))
+    return { listener: requestListener(app), lines }
+  }
+
+  it('answers 500 without the error, and logs it without its message', async () => {
+    const { listener, lines } = failing(new RangeError('secret of a user\n    at secret (place)'))
+    const response = await request(listener).get('/broken/a').expect(500)
+    expect(response.text).toBe('Internal error')
+    expect(lines).toHaveLength(1)
+    expect(JSON.parse(lines[0]!)).toMatchObject({ event: 'request-failed', type: 'RangeError' })
+    expect(JSON.parse(lines[0]!).at[0]).toContain('create-app.test')
+    expect(lines[0]).not.toContain('secret')
+  })
+
+  it('answers 500 to what is no error', async () => {
+    const { listener, lines } = failing('secret')
+    expect((await request(listener).get('/broken/a').expect(500)).text).toBe('Internal error')
+    expect(JSON.parse(lines[0]!)).toMatchObject({ type: 'string', at: [] })
+  })
+
+  it('answers 400 to a path parameter that cannot be decoded, and logs nothing', async () => {
+    const { listener, lines } = failing('never')
+    expect((await request(listener).get('/broken/%ff').expect(400)).text).toBe('Malformed path')
+    expect(lines).toEqual([])
+  })
+})
+
+describe('CORS', () => {
+  const origin = 'https://app.example'
+
+  it('is off without CORS_ORIGINS', async () => {
+    const { listener } = await testAuthServer()
+    const { headers } = await request(listener).get('/health').set('Origin', origin)
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+    await request(listener).options('/auth').set('Origin', origin).expect(404)
+  })
+
+  it('answers the preflight of an origin that is listed', async () => {
+    const { listener } = await testAuthServer({ CORS_ORIGINS: origin })
+    const { headers, text } = await request(listener)
+      .options('/me')
+      .set({
+        Origin: origin,
+        'Access-Control-Request-Method': 'GET',
+        'Access-Control-Request-Headers': 'authorization'
+      })
+      .expect(204)
+    expect(text).toBe('')
+    expect(headers['access-control-allow-origin']).toBe(origin)
+    expect(headers['access-control-allow-headers']).toBe(
+      'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match'
+    )
+    expect(headers['access-control-max-age']).toBe('600')
+    expect(headers).not.toHaveProperty('access-control-allow-credentials')
+  })
+
+  it('exposes our headers, on refusals too', async () => {
+    const { listener } = await testAuthServer({ CORS_ORIGINS: `https://other.example,${origin}` })
+    const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
+    expect(headers['access-control-expose-headers']).toBe(
+      'Challenge-Expires-In,ETag,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate'
+    )
+    expect(headers['access-control-allow-origin']).toBe(origin)
+    expect(headers.vary).toContain('Origin')
+  })
+
+  it('allows credentials only with USE_COOKIES', async () => {
+    const { listener } = await testAuthServer({ CORS_ORIGINS: origin, USE_COOKIES: 'true' })
+    const { headers } = await request(listener).get('/health').set('Origin', origin)
+    expect(headers['access-control-allow-credentials']).toBe('true')
+  })
+
+  it('allows nothing to other origins', async () => {
+    const { listener } = await testAuthServer({ CORS_ORIGINS: origin })
+    for (const other of ['https://evil.example', 'null', 'https://app.example.evil.example']) {
+      const { headers } = await request(listener).get('/health').set('Origin', other)
+      expect(headers).not.toHaveProperty('access-control-allow-origin')
+    }
+  })
+})

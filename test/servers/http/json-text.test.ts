@@ -1,0 +1,161 @@
+import { describe, expect, it } from '@jest/globals'
+import fc from 'fast-check'
+import { JsonTextDecoder } from '../../../servers/http/json-text.js'
+
+/** What became of a body: its text with the length of it as JSON, or the code that it was refused with. */
+type Outcome = { text: string; jsonByteCount: number } | { code: string }
+
+/** Decodes a body that arrives in pieces of the given lengths, again and again. */
+function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infinity]): Outcome {
+  const bytes = Buffer.from(body)
+  const parts: Buffer[] = []
+  const sink = {
+    write: (part: Uint8Array) => void parts.push(Buffer.from(part)),
+    restart: () => (parts.length = 0)
+  }
+  try {
+    const decoder = new JsonTextDecoder('file', sink)
+    for (let start = 0, piece = 0; start < bytes.length; piece += 1) {
+      const length = pieceLengths[piece % pieceLengths.length]!
+      decoder.write(bytes.subarray(start, start + length))
+      start += length
+    }
+    const jsonByteCount = decoder.end()
+    return { text: Buffer.concat(parts).toString(), jsonByteCount }
+  } catch (error) {
+    return { code: (error as { code: string }).code }
+  }
+}
+
+/** What `JSON.parse` makes of it. */
+function expected(body: string | Buffer): Outcome {
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(body)))
+  } catch {
+    return { code: body.length === 0 ? 'ERR_CONTENT' : 'ERR_JSON' }
+  }
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+  const text = isObject && Object.hasOwn(value as object, 'file') ? (value as { file: unknown }).file : undefined
+  if (typeof text !== 'string' || !text.isWellFormed()) return { code: 'ERR_CONTENT' }
+  return { text, jsonByteCount: Buffer.byteLength(JSON.stringify(text)) }
+}
+
+const lengths = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })
+
+/** A string of JSON, in any spelling. */
+const spelledString = fc
+  .array(
+    fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 5 }).map((text) => JSON.stringify(text).slice(1, -1)),
+      fc.string({ unit: 'binary', maxLength: 3 }).map((text) => JSON.stringify(text).slice(1, -1)),
+      fc
+        .string({ unit: 'grapheme-ascii', minLength: 60, maxLength: 200 })
+        .map((text) => JSON.stringify(text).slice(1, -1)),
+      fc.constantFrom(
+        '\\n',
+        '\\/',
+        '\\"',
+        '\\\\',
+        '\\t',
+        '\\u0000',
+        '\\u001f',
+        '\\u00E9',
+        '\\u20ac',
+        '\\ud83d\\ude00',
+        '\u007f'
+      ),
+      fc.constantFrom('\\ud83d', '\\ude00', '\\ud83dx', '\\ud83d\\n', '\\ud83d\\ud83d\\ude00', '\ufeff', '\u2028')
+    ),
+    { maxLength: 8 }
+  )
+  .map((parts) => `"${parts.join('')}"`)
+const space = fc.constantFrom('', '', '', ' ', '\n', '\t\r')
+const name = fc.oneof(
+  fc.constantFrom('"file"', '"file"', '"\\u0066ile"', '"fil"', '"file2"', '"fil\\u0065\\ud83d"', '"__proto__"', '"0"'),
+  spelledString
+)
+const value = fc.oneof(
+  { weight: 4, arbitrary: spelledString },
+  { weight: 1, arbitrary: fc.json({ maxDepth: 2 }) },
+  { weight: 1, arbitrary: fc.constantFrom('{"file":"inner"}', '["file"]', 'null', '1e5', '-0.5', 'true') }
+)
+const body = fc
+  .array(fc.tuple(space, name, space, space, value, space), { maxLength: 4 })
+  .chain((fields) =>
+    fc.tuple(space, space).map(([before, after]) => {
+      const inner = fields.map(([a, key, b, c, one, d]) => `${a}${key}${b}:${c}${one}${d}`).join(',')
+      return `${before}{${inner}}${after}`
+    })
+  )
+  .filter((text) => text.length < 1_000)
+
+describe('JsonTextDecoder', () => {
+  it('reads objects as JSON.parse does, wherever they are cut', () => {
+    fc.assert(
+      fc.property(body, lengths, (text, pieces) => {
+        expect(decode(text, pieces)).toEqual(expected(text))
+      }),
+      { numRuns: 3_000 }
+    )
+  })
+
+  it('judges bytes that were changed, left out or put in as JSON.parse does', () => {
+    const change = fc.record({ at: fc.nat(1_000), drop: fc.nat(2), put: fc.uint8Array({ maxLength: 3 }) })
+    const structure = fc.record({
+      at: fc.nat(1_000),
+      drop: fc.nat(1),
+      put: fc
+        .constantFrom('"', '\\', '{', '}', '[', ']', ':', ',', '\u0001', '\u00a0', '\ufeff')
+        .map((text) => Buffer.from(text))
+    })
+    fc.assert(
+      fc.property(body, fc.oneof(change, structure), lengths, (text, { at, drop, put }, pieces) => {
+        const bytes = Buffer.from(text)
+        const place = at % (bytes.length + 1)
+        const changed = Buffer.concat([bytes.subarray(0, place), put, bytes.subarray(place + drop)])
+        expect(decode(changed, pieces)).toEqual(expected(changed))
+      }),
+      { numRuns: 3_000 }
+    )
+  })
+
+  it('reads long texts as JSON.parse does, with escapes near and far from each other', () => {
+    const run = fc.tuple(
+      fc.integer({ min: 0, max: 3_000 }),
+      fc.constantFrom('a', 'é', '€', '😀'),
+      fc.constantFrom('\n', '"', '\\', '\u0001', '')
+    )
+    fc.assert(
+      fc.property(
+        fc.array(run, { maxLength: 20 }),
+        fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1 }),
+        (runs, pieces) => {
+          const text = runs.map(([length, character, end]) => character.repeat(length) + end).join('')
+          const json = JSON.stringify({ file: text })
+          expect(decode(json, pieces)).toEqual({
+            text,
+            jsonByteCount: json.length === 0 ? 0 : Buffer.byteLength(json) - 9
+          })
+        }
+      ),
+      { numRuns: 100 }
+    )
+  })
+
+  it.each([
+    ['1,024 bytes outside of strings', `{"file":"a"${' '.repeat(1_021)}}`, 'a'],
+    ['64 strings', `{"file":"a"${',"b":"c"'.repeat(31)}}`, 'a'],
+    ['a megabyte in another string', `{"b":"${'c'.repeat(1_000_000)}","file":"a"}`, 'a']
+  ])('accepts %s', (_what, text, content) => {
+    expect(decode(text)).toMatchObject({ text: content })
+  })
+
+  it.each([
+    ['1,025 bytes outside of strings', `{"file":"a"${' '.repeat(1_022)}}`],
+    ['65 strings', `{"file":"a","a":["b"${',"c"'.repeat(62)}]}`],
+    ['objects without end', '{"a":'.repeat(100_000)]
+  ])('refuses %s', (_what, text) => {
+    expect(decode(text)).toEqual({ code: 'ERR_CONTENT' })
+  })
+})

@@ -1,0 +1,202 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { EventEmitter } from 'node:events'
+import { ByteBudget, ConcurrencyLimiter } from '../../../servers/http/limits.js'
+import { MinimumRate } from '../../../servers/http/minimum-rate.js'
+
+const busy = expect.objectContaining({ code: 'ERR_BUSY' })
+
+beforeEach(() => {
+  jest.useFakeTimers()
+})
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+describe('ByteBudget', () => {
+  it('acquires up to its maximum, and not a byte more', () => {
+    const budget = new ByteBudget({ maxBytes: 100 })
+    const release = budget.acquire(60)
+    expect(() => budget.acquire(41)).toThrow(busy)
+    budget.acquire(40)
+    expect(budget.bytes).toBe(100)
+    release()
+    expect(budget.bytes).toBe(40)
+    budget.acquire(60)
+  })
+
+  it('gives one owner a quarter, while others have theirs', () => {
+    const budget = new ByteBudget({ maxBytes: 100 })
+    const release = budget.acquire(20, 'a')
+    expect(() => budget.acquire(6, 'a')).toThrow(busy)
+    budget.acquire(5, 'a')
+    budget.acquire(25, 'b')
+    release()
+    budget.acquire(20, 'a')
+    expect(() => budget.acquire(1, 'a')).toThrow(busy)
+  })
+
+  it('releases once, however often it is asked to', () => {
+    const budget = new ByteBudget({ maxBytes: 100, maxBytesPerOwner: 50 })
+    const release = budget.acquire(50, 'a')
+    budget.acquire(50, 'b')
+    release()
+    release()
+    expect(budget.bytes).toBe(50)
+    budget.acquire(50, 'a')
+    expect(() => budget.acquire(1, 'c')).toThrow(busy)
+  })
+
+  it('charges nothing for what it refuses', () => {
+    const budget = new ByteBudget({ maxBytes: 100 })
+    const release = budget.acquire(90)
+    expect(() => budget.acquire(20, 'a')).toThrow(busy)
+    release()
+    budget.acquire(25, 'a')
+    expect(budget.bytes).toBe(25)
+  })
+})
+
+describe('ConcurrencyLimiter', () => {
+  const limits = { maxRunning: 2, maxWaiting: 2, timeoutMilliseconds: 1_000 }
+
+  /** A response whose client may disconnect. */
+  const response = () => Object.assign(new EventEmitter(), { destroyed: false })
+
+  /** Work that ends when the test says so. */
+  function work(started: string[], name: string) {
+    let [resolve, reject] = [(_name: string): void => undefined, (_error: Error): void => undefined]
+    const promise = new Promise<string>((onEnd, onFailure) => ([resolve, reject] = [onEnd, onFailure]))
+    const run = (): Promise<string> => {
+      started.push(name)
+      return promise
+    }
+    return {
+      run,
+      end: () => {
+        resolve(name)
+      },
+      fail: () => {
+        reject(new Error(name))
+      }
+    }
+  }
+
+  const settle = async (): Promise<void> => {
+    await jest.advanceTimersByTimeAsync(0)
+  }
+
+  it('runs 2, lets 2 wait in order, and refuses the next', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter(limits)
+    const works = ['a', 'b', 'c', 'd'].map((name) => work(started, name))
+    const results = works.map(({ run }) => limiter.run(response(), run))
+    await expect(limiter.run(response(), work(started, 'e').run)).rejects.toEqual(busy)
+    expect(started).toEqual(['a', 'b'])
+    works[1]!.end()
+    await settle()
+    expect(started).toEqual(['a', 'b', 'c'])
+    works[0]!.end()
+    await settle()
+    expect(started).toEqual(['a', 'b', 'c', 'd'])
+    works[2]!.end()
+    works[3]!.end()
+    expect(await Promise.all(results)).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  it('lets the next one run where one fails', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
+    const [first, second] = [work(started, 'a'), work(started, 'b')]
+    const failing = expect(limiter.run(response(), first.run)).rejects.toThrow('a')
+    const waiting = limiter.run(response(), second.run)
+    first.fail()
+    second.end()
+    await failing
+    expect(await waiting).toBe('b')
+    expect(await limiter.run(response(), async () => 'c')).toBe('c')
+  })
+
+  it('refuses what has waited for 1 s, and runs the others', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
+    const first = work(started, 'a')
+    const running = limiter.run(response(), first.run)
+    const late = expect(limiter.run(response(), work(started, 'b').run)).rejects.toEqual(busy)
+    await jest.advanceTimersByTimeAsync(999)
+    const other = work(started, 'c')
+    const waiting = limiter.run(response(), other.run)
+    await jest.advanceTimersByTimeAsync(1)
+    await late
+    first.end()
+    other.end()
+    expect([await running, await waiting, started]).toEqual(['a', 'c', ['a', 'c']])
+  })
+
+  it('drops a request whose client disconnects while it waits, and starts none that has disconnected', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1, maxWaiting: 1 })
+    const first = work(started, 'a')
+    const running = limiter.run(response(), first.run)
+    const disconnecting = response()
+    const dropped = expect(limiter.run(disconnecting, work(started, 'b').run)).rejects.toEqual(busy)
+    disconnecting.emit('close')
+    await dropped
+    const other = work(started, 'c')
+    const waiting = limiter.run(response(), other.run)
+    first.end()
+    other.end()
+    expect([await running, await waiting]).toEqual(['a', 'c'])
+    const gone = Object.assign(response(), { destroyed: true })
+    await expect(limiter.run(gone, work(started, 'd').run)).rejects.toEqual(busy)
+    expect(started).toEqual(['a', 'c'])
+    expect(disconnecting.listenerCount('close')).toBe(0)
+  })
+})
+
+describe('MinimumRate', () => {
+  /** A transfer that may end; `after` lets time pass, in which bytes arrive evenly. */
+  function transfer() {
+    const state = { isTooSlow: false }
+    const rate = new MinimumRate(() => (state.isTooSlow = true))
+    const after = (milliseconds: number, bytesPerSecond = 0): boolean => {
+      for (let passed = 0; passed < milliseconds; passed += 100) {
+        jest.advanceTimersByTime(100)
+        rate.add(bytesPerSecond / 10)
+      }
+      return state.isTooSlow
+    }
+    return { rate, after }
+  }
+
+  it('ends a transfer without a byte after 5 s', () => {
+    const { after } = transfer()
+    expect([after(4_900), after(100)]).toEqual([false, true])
+  })
+
+  it('ends one below 4 KiB/s, and none at 4 KiB/s', () => {
+    expect([transfer().after(600_000, 4_096), transfer().after(30_000, 3_000)]).toEqual([false, true])
+  })
+
+  it('bears a pause of 15 s after a fast start, and no longer one', () => {
+    const { after } = transfer()
+    expect([after(1_000, 1_048_576), after(14_900), after(100)]).toEqual([false, false, true])
+  })
+
+  it('does not count the time in which the server waits for itself', () => {
+    const { rate, after } = transfer()
+    after(4_000)
+    rate.pause()
+    rate.pause()
+    expect(after(60_000)).toBe(false)
+    rate.resume()
+    rate.resume()
+    expect([after(900), after(100)]).toEqual([false, true])
+  })
+
+  it('ends nothing once it has stopped', () => {
+    const { rate, after } = transfer()
+    rate.stop()
+    expect(after(60_000)).toBe(false)
+    expect(jest.getTimerCount()).toBe(0)
+  })
+})

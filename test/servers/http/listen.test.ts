@@ -1,0 +1,271 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { once } from 'node:events'
+import { Agent, get, type IncomingMessage, type RequestListener } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { serve, type Running, type ServeOptions } from '../../../servers/http/listen.js'
+import { exchange } from '../../support/malformed-run.js'
+import { steadily } from '../../support/steadily.js'
+import { scaled } from '../../support/time-factor.js'
+import { until } from '../../support/until.js'
+
+const LONG = scaled(30_000)
+const unhurried = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }
+const running: (Running & { released: boolean })[] = []
+
+async function start(
+  listener: RequestListener,
+  differing: Partial<ServeOptions> = {}
+): Promise<Running & { released: boolean; port: number }> {
+  let port = 0
+  const state = { released: false }
+  const build = (taken: number) => {
+    port = taken
+    return { listener, release: async () => void (state.released = true) }
+  }
+  const server = Object.assign(
+    state,
+    await serve({ port: 0, host: '127.0.0.1', variable: 'PORT' }, build, { ...unhurried, ...differing }),
+    { port }
+  )
+  running.push(server)
+  return server
+}
+
+const answer: RequestListener = (req, res) => {
+  req.resume().on('end', () => res.end('answer'))
+}
+
+/** An answer that is held back until the test lets it go. */
+function heldBack(): { listener: RequestListener; arrived: Promise<void>; release: () => void } {
+  let release = (): void => undefined
+  let arrive = (): void => undefined
+  const arrived = new Promise<void>((resolve) => (arrive = resolve))
+  const listener: RequestListener = (_req, res) => {
+    release = () => res.end('answer')
+    arrive()
+  }
+  return {
+    listener,
+    arrived,
+    release: () => {
+      release()
+    }
+  }
+}
+
+const ask = (port: number, agent?: Agent): Promise<{ text: string; headers: IncomingMessage['headers'] }> =>
+  new Promise((resolve, reject) => {
+    get({ port, host: '127.0.0.1', agent }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      response.on('end', () => {
+        resolve({ text, headers: response.headers })
+      })
+    }).on('error', reject)
+  })
+
+async function open(port: number, text: string): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' }).resume()
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  if (text !== '') socket.write(text)
+  return socket
+}
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((server) => server.stop()))
+})
+
+describe('serve', () => {
+  it('says in one sentence that a port is in use, and which variable names it', async () => {
+    const { port } = await start(answer)
+    await expect(
+      serve({ port, host: '127.0.0.1', variable: 'AUTH_PORT' }, () => ({
+        listener: answer,
+        release: async () => undefined
+      }))
+    ).rejects.toThrow(`Cannot listen on 127.0.0.1:${port} (HOST, AUTH_PORT): the port is in use`)
+  })
+
+  it.each([
+    ['no HTTP', 'hello\r\n\r\n', 400, 'Bad Request'],
+    ['a header without a name', 'GET / HTTP/1.1\r\n: a\r\n\r\n', 400, 'Bad Request'],
+    ['a NUL in a header', 'GET / HTTP/1.1\r\nHost: a\u0000\r\n\r\n', 400, 'Bad Request'],
+    [
+      'headers of 20,000 bytes',
+      `GET / HTTP/1.1\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`,
+      431,
+      'Request Header Fields Too Large'
+    ],
+    ['half a request line', 'GET /', 400, 'Bad Request'],
+    [
+      'a chunk without a size',
+      'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+      400,
+      'Bad Request'
+    ]
+  ])('answers %s in plain text', async (_what, bytes, status, reason) => {
+    const { port } = await start(answer)
+    const { text, hung } = await exchange(port, Buffer.from(bytes))
+    expect(hung).toBe(false)
+    expect(text.split('\r\n')).toEqual([
+      `HTTP/1.1 ${status} ${reason}`,
+      'Content-Type: text/plain; charset=utf-8',
+      'X-Content-Type-Options: nosniff',
+      `Content-Length: ${reason.length}`,
+      'Connection: close',
+      '',
+      reason
+    ])
+  })
+
+  it('writes nothing into an answer that is under way', async () => {
+    const { port } = await start((_req, res) => {
+      res.write('begun')
+    })
+    const socket = await open(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await until(() => text.includes('begun'))
+    socket.write('garbage\r\n\r\n')
+    await once(socket, 'close')
+    expect(text).toContain('begun')
+    expect(text).not.toContain('400')
+  })
+
+  it.each([
+    ['says nothing', ''],
+    ['sends half its headers', 'GET / HTTP/1.1\r\nHo'],
+    ['sends half its body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{']
+  ])('closes the connections of 50 clients of which each %s', async (_what, text) => {
+    const { port } = await start(answer, { headers: 200, request: 300, idle: 300 })
+    const sockets = await Promise.all(Array.from({ length: 50 }, () => open(port, text)))
+    await Promise.all(sockets.map(async (socket) => socket.closed || once(socket, 'close')))
+    expect((await steadily(100, () => ask(port))).text).toBe('answer')
+  })
+})
+
+describe('serve, with maxConnections', () => {
+  it('closes further connections at once, and accepts new ones when others have ended', async () => {
+    const { port } = await start(answer, { headers: 60_000, request: 60_000, idle: 60_000, maxConnections: 10 })
+    const half = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'
+    const accepted = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
+    const refused = await Promise.all(Array.from({ length: 10 }, () => open(port, half)))
+    const isClosed = (socket: Socket) => new Promise<void>((resolve) => void socket.on('close', resolve))
+    await Promise.all(refused.filter(({ closed }) => !closed).map(isClosed))
+    expect(accepted.some((socket) => socket.destroyed)).toBe(false)
+    for (const socket of accepted) socket.destroy()
+    let text: string | undefined
+    while (text === undefined)
+      text = await ask(port).then(
+        ({ text }) => text,
+        () => undefined
+      )
+    expect(text).toBe('answer')
+  })
+})
+
+describe('serve, for uploads', () => {
+  const uploads = { idle: 400 }
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
+
+  /** Everything that a connection is told until it is closed. */
+  async function listen(socket: Socket): Promise<string> {
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await once(socket, 'close')
+    return text
+  }
+
+  it('takes a body that comes slowly and steadily for longer than nobody may be silent', async () => {
+    const { port } = await start(answer, uploads)
+    const text = await steadily(200, async () => {
+      const socket = await open(port, head)
+      const told = listen(socket)
+      for (let sent = 0; sent < 10; sent += 1) {
+        socket.write('a')
+        await pause(80)
+      }
+      return told
+    })
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+  })
+
+  it('answers a body that comes to a halt with 408, and closes', async () => {
+    const { port } = await start(answer, uploads)
+    const text = await steadily(200, async () => listen(await open(port, `${head}aaaaa`)))
+    expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*\r\n\r\nRequest Timeout$/)
+  })
+
+  it('closes the connection of a client that does not read its answer, also when that took long', async () => {
+    let closed: Promise<unknown> | undefined
+    const { port } = await start((req, res) => {
+      closed = once(req.socket, 'close')
+      setTimeout(() => res.end(Buffer.alloc(32_000_000)), 600)
+    }, uploads)
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.on('error', () => undefined)
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await until(() => closed !== undefined)
+    await closed
+    const told = listen(socket)
+    socket.resume()
+    expect((await told).length).toBeLessThan(32_000_000)
+  })
+
+  it('waits for itself as long as it has to', async () => {
+    const { text } = await steadily(200, async () => {
+      const { listener, arrived, release } = heldBack()
+      const { port } = await start(listener, uploads)
+      const asked = ask(port)
+      await arrived
+      await pause(800)
+      release()
+      return asked
+    })
+    expect(text).toBe('answer')
+  })
+})
+
+describe('stop', () => {
+  it('finishes what is under way, and then releases', async () => {
+    const { listener, arrived, release } = heldBack()
+    const server = await start(listener)
+    const asked = ask(server.port, new Agent({ keepAlive: true }))
+    await arrived
+    const stopped = server.stop()
+    await pause(60)
+    expect(server.released).toBe(false)
+    release()
+    expect((await asked).text).toBe('answer')
+    await stopped
+    expect(server.released).toBe(true)
+  })
+
+  it('does not wait for connections that are kept alive', async () => {
+    const server = await start(answer)
+    const agent = new Agent({ keepAlive: true })
+    await ask(server.port, agent)
+    const startedAt = performance.now()
+    await server.stop()
+    expect(performance.now() - startedAt).toBeLessThan(LONG)
+  })
+
+  it('accepts no new connection', async () => {
+    const server = await start(answer)
+    await server.stop()
+    await expect(ask(server.port)).rejects.toThrow('ECONNREFUSED')
+  })
+
+  it('cuts off what does not end in time', async () => {
+    const { listener, arrived } = heldBack()
+    const server = await start(listener, { stop: 100 })
+    const asked = ask(server.port)
+    const refused = expect(asked).rejects.toThrow('socket hang up')
+    await arrived
+    await server.stop()
+    await refused
+    expect(server.released).toBe(true)
+  })
+})

@@ -1,0 +1,171 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { oneAtATime } from '../../../servers/http/pipelining.js'
+import { until } from '../../support/until.js'
+
+let server: Server | undefined
+
+afterEach(() => {
+  server?.closeAllConnections()
+  server?.close()
+})
+
+async function start(listener: RequestListener): Promise<number> {
+  server = createServer(oneAtATime(listener))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
+}
+
+/** A connection whose answers are read and dropped. */
+async function open(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').resume()
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  return socket
+}
+
+const requests = (count: number): string =>
+  Array.from({ length: count }, (_, index) => `GET /${index} HTTP/1.1\r\nHost: a\r\n\r\n`).join('')
+
+interface Sent {
+  socket: Socket
+  received: () => string
+}
+
+function send(port: number, text: string): Sent {
+  const socket = connect(port, '127.0.0.1')
+  let received = ''
+  socket.setEncoding('latin1').on('data', (chunk: string) => (received += chunk))
+  socket.on('error', () => undefined)
+  socket.write(text)
+  return { socket, received: () => received }
+}
+
+describe('oneAtATime', () => {
+  it('begins a request of a connection when the one before is answered, in order', async () => {
+    let [underWay, most] = [0, 0]
+    const port = await start((req, res) => {
+      underWay += 1
+      most = Math.max(most, underWay)
+      setTimeout(() => {
+        underWay -= 1
+        res.end(`<${req.url!}>`)
+      }, 5)
+    })
+    const { received } = send(port, requests(100))
+    await until(() => received().includes('</99>'))
+    const answers = [...received().matchAll(/<\/(\d+)>/g)].map(([, number]) => Number(number))
+    expect(answers).toEqual(Array.from({ length: 100 }, (_, index) => index))
+    expect(most).toBe(1)
+  })
+
+  it('closes a connection with 101 requests of which none is answered', async () => {
+    let begun = 0
+    const port = await start(() => {
+      begun += 1
+    })
+    const { socket, received } = send(port, requests(101))
+    await once(socket, 'close')
+    expect([received(), begun]).toEqual(['', 1])
+  })
+
+  it('begins nothing more for a client that has gone', async () => {
+    const begun: string[] = []
+    let isGone = false
+    const port = await start((req, res) => {
+      begun.push(req.url!)
+      req.socket.once('close', () => {
+        isGone = true
+        res.end()
+      })
+    })
+    const { socket } = send(port, requests(5))
+    await until(() => begun.length > 0)
+    socket.destroy()
+    await until(() => isGone)
+    for (let round = 0; round < 20; round += 1) await new Promise(setImmediate)
+    expect(begun).toEqual(['/0'])
+  })
+
+  it('starts a newcomer before the rest of what others sent ahead', async () => {
+    const started: string[] = []
+    const newcomers: Socket[] = []
+    let finish = (): void => undefined
+    const finished = new Promise<void>((resolve) => (finish = resolve))
+    const port = await start((req, res) => {
+      started.push(req.url!)
+      // The bytes are in the server's socket when this returns: only a server that reads no socket can miss them.
+      if (started.length === 1) newcomers[0]?.write('GET /newcomer HTTP/1.1\r\nHost: a\r\n\r\n')
+      res.end()
+      if (started.length === 40 * 99 + 1) finish()
+    })
+    const accepted = new Promise<void>((resolve) => {
+      let count = 0
+      server?.on('connection', () => {
+        count += 1
+        if (count === 41) resolve()
+      })
+    })
+    const sockets = await Promise.all(Array.from({ length: 41 }, () => open(port)))
+    await accepted
+    newcomers.push(...sockets.splice(40))
+    for (const socket of sockets) socket.write(requests(99))
+    await finished
+    // Each of the 40 may have its first request started at once, and some of those that wait.
+    expect(started.indexOf('/newcomer')).toBeLessThan(80)
+  })
+
+  it('answers 12,000 requests over 40 connections that stay open, each exactly once', async () => {
+    const [connections, each] = [40, 300]
+    const started = new Map<string, number>()
+    const sockets = new Map<number | undefined, Socket>()
+    const bodies: string[] = []
+    let finish = (): void => undefined
+    const finished = new Promise<void>((resolve) => (finish = resolve))
+    const sendNext = (connection: Socket, number: number): void => {
+      const body = `{"number":${number}}`
+      connection.write(`POST /${number} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+    }
+    const port = await start((req, res) => {
+      const id = `${req.socket.remotePort} ${req.url!}`
+      started.set(id, (started.get(id) ?? 0) + 1)
+      let body = ''
+      req.on('data', (chunk: Buffer) => (body += chunk.toString()))
+      req.on('end', () => {
+        bodies.push(body)
+        // In this phase of the event loop an answer ends, the client sends at once, and sockets are read before the
+        // next immediate: a request that was already queued for then would be started twice.
+        setImmediate(() => res.end())
+      })
+      res.on('close', () => {
+        const [socket, number] = [sockets.get(req.socket.remotePort), Number(req.url!.slice(1)) + 1]
+        if (socket !== undefined && number < each) sendNext(socket, number)
+        else if (bodies.length === connections * each) finish()
+      })
+    })
+    for (let count = 0; count < connections; count += 1) {
+      const socket = await open(port)
+      sockets.set(socket.localPort, socket)
+    }
+    for (const socket of sockets.values()) sendNext(socket, 0)
+    await finished
+    expect([started.size, Math.max(...started.values())]).toEqual([12_000, 1])
+    const expected = Array.from({ length: each }, (_, number) => `{"number":${number}}`)
+    expect(new Set(bodies)).toEqual(new Set(expected))
+    expect(bodies).toHaveLength(12_000)
+  }, 60_000)
+
+  it('serves connections beside each other', async () => {
+    let begun = 0
+    const port = await start((_req, res) => {
+      begun += 1
+      if (begun === 3) res.end('third')
+    })
+    const all = Array.from({ length: 3 }, () => send(port, requests(1)))
+    await until(() => all.some(({ received }) => received().endsWith('third')))
+    expect(begun).toBe(3)
+  })
+})

@@ -1,0 +1,410 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { createServer, request, type IncomingMessage, type Server } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { BodyReader, type ReceivedContent } from '../../../servers/http/read-body.js'
+import { hashedContentOf, keepingHasher } from '../../support/content-hasher.js'
+
+const MAX_BYTES = 1_000
+
+/** What became of one body: the text in bytes, or the code that it was refused with. */
+interface Outcome {
+  text?: string
+  bytes?: number
+  code?: string
+  message?: string
+}
+
+const spoolFolder = mkdtempSync(join(tmpdir(), 'spool-'))
+let bodies = new BodyReader({
+  spool: { newFile: () => join(spoolFolder, randomBytes(8).toString('hex')) },
+  newHasher: keepingHasher
+})
+let server: Server
+let port: number
+let maxBytes = MAX_BYTES
+/** What is done with content while it is there. */
+let using: ((content: ReceivedContent) => Promise<void>) | undefined
+/** The outcomes of requests, in the order in which they ended. */
+const outcomes: Outcome[] = []
+const sockets: Socket[] = []
+let arrived: (() => void) | undefined
+
+beforeAll(async () => {
+  server = createServer((req, res) => {
+    arrived?.()
+    void outcomeOf(req).then((outcome) => {
+      outcomes.push(outcome)
+      res.end(JSON.stringify(outcome))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  port = (server.address() as AddressInfo).port
+})
+afterEach(async () => {
+  jest.useRealTimers()
+  for (const socket of sockets.splice(0)) socket.destroy()
+  await until(() => readdirSync(spoolFolder).length === 0)
+  outcomes.length = 0
+  maxBytes = MAX_BYTES
+  using = undefined
+})
+afterAll(() => {
+  server.close()
+  server.closeAllConnections()
+  rmSync(spoolFolder, { recursive: true })
+})
+
+async function outcomeOf(req: IncomingMessage): Promise<Outcome> {
+  const owner = String(req.headers['x-owner'] ?? 'did:ethr:rsk:0x1')
+  try {
+    return await bodies.read(req, { field: 'file', maxBytes, owner }, async (content) => {
+      await using?.(content)
+      const { source, jsonByteCount, ...hashed } = content
+      const bytes = Buffer.from('file' in source ? readFileSync(source.file) : source)
+      expect(hashed).toEqual(hashedContentOf(bytes))
+      expect('file' in source).toBe(bytes.length > 65_536)
+      const text = bytes.toString()
+      expect(jsonByteCount).toBe(Buffer.byteLength(JSON.stringify(text)))
+      return { text, bytes: bytes.length }
+    })
+  } catch (error) {
+    const { code, message } = error as { code: string; message: string }
+    return { code, message }
+  }
+}
+
+interface Sending {
+  type?: string | undefined
+  /** Sent in pieces of this size, without its length being told before. */
+  pieceBytes?: number
+  owner?: string
+}
+
+function post(body: string | Buffer, { type = 'application/json', pieceBytes, owner }: Sending = {}): Promise<Outcome> {
+  const bytes = Buffer.from(body)
+  return new Promise((resolve, reject) => {
+    const headers = {
+      ...(owner !== undefined && { 'X-Owner': owner }),
+      ...(type !== '' && { 'Content-Type': type }),
+      ...(pieceBytes === undefined && { 'Content-Length': bytes.length })
+    }
+    const req = request({ port, host: '127.0.0.1', method: 'POST', headers }, (res) => {
+      let text = ''
+      res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      res.on('end', () => {
+        resolve(JSON.parse(text) as Outcome)
+      })
+    })
+    req.on('error', reject)
+    for (let start = 0; start < bytes.length; start += pieceBytes ?? bytes.length) {
+      req.write(bytes.subarray(start, start + (pieceBytes ?? bytes.length)))
+    }
+    req.end()
+  })
+}
+
+/** A connection that the end of the test closes. */
+function open(): Socket {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => undefined)
+  sockets.push(socket)
+  return socket
+}
+
+const tooLarge = { code: 'ERR_CONTENT_TOO_LARGE', message: 'Content too large: at most 1000 bytes' }
+
+describe('BodyReader', () => {
+  it.each([
+    ['plain text', '{"file":"text"}', 'text'],
+    ['no text', '{"file":""}', ''],
+    ['all escapes', '{"file":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00"}', '"\\/\b\f\n\r\té😀'],
+    ['NUL as an escape', '{"file":"a\\u0000b"}', 'a\0b'],
+    ['characters of 1 to 4 bytes', '{"file":"aé€😀"}', 'aé€😀'],
+    ['space around', ' \r\n{ "file" :\t"text" } ', 'text'],
+    ['a byte order mark before the object', '\ufeff{"file":"text"}', 'text'],
+    ['a byte order mark in the text', '{"file":"\\ufefftext\ufeff"}', '\ufefftext\ufeff'],
+    ['other fields', '{"a":{"file":1},"file":"text","b":[]}', 'text'],
+    ['the field twice: the last one counts', '{"file":"a","file":"text"}', 'text'],
+    ['the field under an escaped name', '{"\\u0066ile":"text"}', 'text']
+  ])('reads %s', async (_what, body, text) => {
+    expect(await post(body)).toEqual({ text, bytes: Buffer.byteLength(text) })
+  })
+
+  it.each([
+    ['nothing', ''],
+    ['no field', '{}'],
+    ['another field', '{"content":"text"}'],
+    ['null', '{"file":null}'],
+    ['a number', '{"file":1}'],
+    ['true', '{"file":true}'],
+    ['an array', '{"file":["text"]}'],
+    ['an object', '{"file":{"file":"text"}}'],
+    ['the field in another object', '{"a":{"file":"text"}}'],
+    ['the field in the prototype', '{"__proto__":{"file":"text"}}'],
+    ['an array around', '[{"file":"text"}]'],
+    ['a string', '"file"'],
+    ['null alone', 'null'],
+    ['half a surrogate pair, the first', '{"file":"\\ud83d"}'],
+    ['half a surrogate pair, the second', '{"file":"\\ude00 "}'],
+    ['a surrogate pair in the wrong order', '{"file":"\\ude00\\ud83d"}'],
+    ['the field twice, the last one a number', '{"file":"text","file":1}']
+  ])('refuses %s with ERR_CONTENT', async (_what, body) => {
+    expect(await post(body)).toEqual({ code: 'ERR_CONTENT', message: 'Invalid content' })
+  })
+
+  it.each([
+    ['what is no JSON', 'file=text'],
+    ['half an object', '{"file":"text"'],
+    ['more than an object', '{"file":"text"}}'],
+    ['a line feed as it is', '{"file":"a\nb"}'],
+    ['NUL as it is', '{"file":"a\0b"}'],
+    ['an escape that JSON does not know', '{"file":"\\x41"}'],
+    ['half an escape', '{"file":"\\u00"}'],
+    ['single quotes', "{'file':'text'}"],
+    ['a comment', '{"file":"text"}//'],
+    [
+      'a byte that UTF-8 does not have',
+      Buffer.concat([Buffer.from('{"file":"a'), Buffer.from([0xff]), Buffer.from('"}')])
+    ],
+    ['a character cut off', Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xe2, 0x82]), Buffer.from('"}')])],
+    [
+      'a character longer than needed',
+      Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xc0, 0x80]), Buffer.from('"}')])
+    ],
+    [
+      'a surrogate in UTF-8',
+      Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"}')])
+    ],
+    [
+      'no UTF-8 in another field',
+      Buffer.concat([Buffer.from('{"file":"a","b":"'), Buffer.from([0x80]), Buffer.from('"}')])
+    ],
+    ['UTF-16', Buffer.from('\ufeff{"file":"text"}', 'utf16le')]
+  ])('refuses %s with ERR_JSON, and does not quote it', async (_what, body) => {
+    expect(await post(body)).toEqual({ code: 'ERR_JSON', message: 'Malformed JSON' })
+  })
+
+  it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/vnd.api+json', 'application/json ;x=y'])(
+    'takes the content type %s',
+    async (type) => {
+      expect(await post('{"file":"text"}', { type })).toEqual({ text: 'text', bytes: 4 })
+    }
+  )
+
+  it.each([
+    '',
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonp',
+    'text/json',
+    'multipart/form-data'
+  ])('refuses the content type "%s"', async (type) => {
+    expect(await post('{"file":"text"}', { type })).toMatchObject({ code: 'ERR_CONTENT' })
+  })
+
+  describe.each([
+    ['as they are', (text: string) => JSON.stringify(text)],
+    ['as escapes', (text: string) => `"${text.replaceAll(/[^]/g, escapeOf)}"`]
+  ])('counts characters %s', (_how, spell) => {
+    it.each([
+      ['1 byte', 'a', 1],
+      ['2 bytes', 'é', 2],
+      ['3 bytes', '€', 3],
+      ['4 bytes', '😀', 4]
+    ])('of %s: up to 1000 bytes', async (_what, character, size) => {
+      const text = character.repeat(Math.floor(MAX_BYTES / size)) + 'b'.repeat(MAX_BYTES % size)
+      expect(await post(`{"file":${spell(text)}}`)).toEqual({ text, bytes: 1_000 })
+      expect(await post(`{"file":${spell(`${text}c`)}}`)).toEqual(tooLarge)
+    })
+  })
+
+  it('refuses a body that is announced as longer than the longest spelling, before it is there', async () => {
+    const socket = open()
+    socket.write(
+      'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 7025\r\n\r\n{"file":"'
+    )
+    const answer = await new Promise<string>((resolve) =>
+      socket.once('data', (data) => {
+        resolve(String(data))
+      })
+    )
+    expect(answer).toContain('ERR_CONTENT_TOO_LARGE')
+    socket.destroy()
+  })
+
+  it('refuses a body that becomes longer than the longest spelling', async () => {
+    expect(await post(`{"file":"${' '.repeat(7_016)}`, { pieceBytes: 100 })).toEqual(tooLarge)
+    expect(await post(`{"file":"${' '.repeat(7_015)}`, { pieceBytes: 100 })).toMatchObject({ code: 'ERR_JSON' })
+  })
+
+  it('reads a body in pieces of one byte', async () => {
+    const text = 'é€😀"\\'.repeat(60)
+    expect(await post(`{"file":${JSON.stringify(text)}}`, { pieceBytes: 1 })).toEqual({ text, bytes: 660 })
+  })
+
+  it('answers nobody when an upload is broken off, and holds nothing of it', async () => {
+    const socket = open()
+    socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
+    await new Promise<void>((resolve) => (arrived = resolve))
+    socket.destroy()
+    await until(() => outcomes.length === 1)
+    expect(outcomes).toEqual([{ code: 'ERR_JSON', message: 'Malformed JSON' }])
+  })
+
+  it('does not wait for the body of a client that is gone already', async () => {
+    const socket = open()
+    const gone = new Promise<Outcome>((resolve) => {
+      server.prependOnceListener('request', (req: IncomingMessage) => {
+        req.once('close', () => {
+          resolve(outcomeOf(req))
+        })
+      })
+    })
+    socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
+    await new Promise<void>((resolve) => (arrived = resolve))
+    socket.destroy()
+    expect(await gone).toMatchObject({ code: 'ERR_JSON' })
+    await until(() => outcomes.length === 1)
+  })
+
+  it('does not wait for a body that somebody else has read', async () => {
+    const read = new Promise<Outcome>((resolve) => {
+      server.prependOnceListener('request', (req: IncomingMessage) => {
+        req.once('end', () =>
+          setImmediate(() => {
+            resolve(outcomeOf(req))
+          })
+        )
+      })
+    })
+    await post('{"file":"text"}')
+    expect(await read).toMatchObject({ code: 'ERR_JSON' })
+  })
+})
+
+describe('BodyReader, with content above 64 KiB', () => {
+  const long = 'a text that goes on and on €😀 '.repeat(60_000)
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+
+  /** The outcome without the text, which no failure should print. */
+  async function postLong(
+    body: string | Buffer,
+    sending?: Sending
+  ): Promise<Omit<Outcome, 'text'> & { hash?: string }> {
+    maxBytes = 8_388_608
+    const { text, ...outcome } = await post(body, sending)
+    return { ...outcome, ...(text !== undefined && { hash: sha256(text) }) }
+  }
+
+  it.each([
+    ['plain', JSON.stringify({ file: long }), long],
+    ['with escapes', JSON.stringify({ file: `"\n\0${long}` }), `"\n\0${long}`],
+    ['spelled as escapes', `{"file":"${'\\u20ac'.repeat(50_000)}"}`, '€'.repeat(50_000)],
+    ['between other fields', `{ "a": "${long}", "file": ${JSON.stringify(long)}, "b": [1] }`, long],
+    ['before a shorter one, which counts', JSON.stringify({ file: long }).replace(/}$/, ',"file":"short"}'), 'short'],
+    [
+      'before a long one, which counts',
+      JSON.stringify({ file: long }).replace(/}$/, `,"file":"${long.slice(9)}"}`),
+      long.slice(9)
+    ],
+    ['of 65,536 bytes', `{"file":"${'a'.repeat(65_536)}"}`, 'a'.repeat(65_536)],
+    ['of 65,537 bytes', `{"file":"${'a'.repeat(65_537)}"}`, 'a'.repeat(65_537)],
+    ['of one leaf', `{"file":"${'a'.repeat(262_144)}"}`, 'a'.repeat(262_144)]
+  ])('reads a body %s', async (_what, body, text) => {
+    const outcome = { bytes: Buffer.byteLength(text), hash: sha256(text) }
+    expect(await postLong(body)).toEqual(outcome)
+    expect(await postLong(body, { pieceBytes: 10_007 })).toEqual(outcome)
+  })
+
+  it('refuses what is longer than the maximum, and keeps no file of it', async () => {
+    maxBytes = 100_000
+    expect(await post(`{"file":"${'a'.repeat(100_001)}"}`)).toMatchObject({ code: 'ERR_CONTENT_TOO_LARGE' })
+    expect(await post(`{"file":"${'a'.repeat(100_000)}"}`)).toMatchObject({ bytes: 100_000 })
+  })
+
+  it('deletes the file of a client that disconnects', async () => {
+    maxBytes = 1_000_000
+    const socket = sendHalf(200_000)
+    await until(() => readdirSync(spoolFolder).length === 1)
+    socket.destroy()
+    await until(() => outcomes.length === 1)
+    expect(outcomes).toMatchObject([{ code: 'ERR_JSON' }])
+    await until(() => readdirSync(spoolFolder).length === 0)
+  })
+
+  it('refuses a body below the minimum data rate, and deletes its file', async () => {
+    maxBytes = 1_000_000
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
+    const socket = sendHalf(200_000)
+    await until(() => readdirSync(spoolFolder).length === 1)
+    // In steps, because the last bytes may be on their way.
+    await until(() => {
+      jest.advanceTimersByTime(1_000)
+      return outcomes.length === 1
+    })
+    jest.useRealTimers()
+    expect(outcomes).toEqual([{ code: 'ERR_REQUEST_TIMEOUT', message: 'Request timeout' }])
+    await until(() => readdirSync(spoolFolder).length === 0)
+    socket.destroy()
+  })
+
+  it('leaves a file that was moved where it is', async () => {
+    const kept = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
+    maxBytes = 1_000_000
+    using = async ({ source }) => {
+      if (!('file' in source)) return
+      renameSync(source.file, kept)
+      renameSync(kept, source.file)
+      expect(readFileSync(source.file, 'utf8')).toBe('b'.repeat(70_000))
+    }
+    expect(await post(`{"file":"${'b'.repeat(70_000)}"}`)).toMatchObject({ bytes: 70_000 })
+  })
+
+  it('refuses the 9th body above 64 KiB of one owner, while those of others are read', async () => {
+    maxBytes = 1_000_000
+    for (let count = 0; count < 8; count += 1) sendHalf(200_000)
+    await until(() => readdirSync(spoolFolder).length === 8)
+    const body = `{"file":"${'a'.repeat(70_000)}"}`
+    expect(await post(body)).toEqual({ code: 'ERR_BUSY', message: 'Busy, try again' })
+    expect(await post(body, { owner: 'did:ethr:rsk:0x2' })).toMatchObject({ bytes: 70_000 })
+    expect(await post('{"file":"short"}')).toMatchObject({ bytes: 5 })
+    sockets[0]?.destroy()
+    await until(() => readdirSync(spoolFolder).length === 7)
+    expect(await post(body)).toMatchObject({ bytes: 70_000 })
+  })
+
+  it.each([
+    ['ENOSPC', 'ERR_STORAGE_FULL', 'Storage full'],
+    ['EIO', 'ERR_STORAGE', 'Storage unavailable, try again']
+  ])('answers %s of the spool with %s', async (failure, code, message) => {
+    const working = bodies
+    const newFile = () => {
+      throw Object.assign(new Error('spool'), { code: failure })
+    }
+    bodies = new BodyReader({ spool: { newFile }, newHasher: keepingHasher })
+    const outcome = await postLong(JSON.stringify({ file: long }))
+    bodies = working
+    expect(outcome).toEqual({ code, message })
+  })
+
+  /** Sends half of a body, and answers the connection. */
+  function sendHalf(length: number): Socket {
+    const socket = open()
+    const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`
+    socket.write(`${head}{"file":"${'a'.repeat(length / 2)}`)
+    return socket
+  }
+})
+
+function escapeOf(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+/** Waits until something is so; the time limit of the test is the only one. */
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise(setImmediate)
+}

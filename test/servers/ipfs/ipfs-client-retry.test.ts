@@ -1,0 +1,25 @@
+import { expect, it, jest } from '@jest/globals'
+import * as client from 'ipfs-http-client'
+import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
+
+let loads = 0
+jest.unstable_mockModule('ipfs-http-client', () => {
+  loads += 1
+  if (loads === 1) throw new Error('too many open files')
+  return client
+})
+const { ipfsHttpNode } = await import('../../../servers/ipfs/ipfs-rpc-client.js')
+
+// Its rejection was kept for ever: nothing was pinned until the next start.
+it('a client of the IPFS node that does not load is tried again by the next call, and loaded once', async () => {
+  const faulty = await startFaultyNode()
+  const [node, other] = [ipfsHttpNode(faulty.url), ipfsHttpNode(faulty.url)]
+  const { signal } = new AbortController()
+  await expect(node.ping(signal)).rejects.toThrow('too many open files')
+  await node.ping(signal)
+  await other.ping(signal)
+  expect({ loads, calls: faulty.calls.version }).toEqual({ loads: 2, calls: 2 })
+  node.close()
+  other.close()
+  await faulty.stop()
+})

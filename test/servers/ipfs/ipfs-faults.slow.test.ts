@@ -1,0 +1,115 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { startFaultyNode, type FaultyIpfsNode } from '../../support/faulty-ipfs-node.js'
+import { ipfsFaults, ipfsVerbs, otherCid, type IpfsFault, type IpfsVerb } from '../../support/ipfs-faults.js'
+import { askNode, codeOf, deadlineFor, verdictOf } from '../../support/ipfs-verdicts.js'
+import { scaled } from '../../support/time-factor.js'
+import { until } from '../../support/until.js'
+
+const table = ipfsFaults.flatMap((fault) => ipfsVerbs.map((verb) => ({ fault, verb })))
+
+describe('ipfsHttpNode with a node that fails', () => {
+  let faulty: FaultyIpfsNode
+  const clients: IpfsHttpNode[] = []
+
+  function clientWith(deadlineMilliseconds: number): IpfsHttpNode {
+    const client = ipfsHttpNode(faulty.url, { deadlineMilliseconds, listMilliseconds: deadlineMilliseconds })
+    clients.push(client)
+    return client
+  }
+
+  /** Starts a node that has content, and lets it fail. */
+  async function start(fault: IpfsFault): Promise<void> {
+    faulty = await startFaultyNode({ slowMilliseconds: scaled(600_000) })
+    await askNode(clientWith(scaled(30_000)), 'add')
+    await faulty.fail(fault)
+  }
+
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.close()
+    await faulty.stop()
+  })
+
+  it.each(table)('$verb: a node that $fault', async ({ fault, verb }) => {
+    await start(fault)
+    expect(await codeOf(askNode(clientWith(deadlineFor(fault, verb)), verb))).toBe(verdictOf(fault, verb))
+
+    await faulty.heal()
+    const [client] = clients
+    expect(await codeOf(askNode(client!, 'add'))).toBe('ok')
+    expect(await codeOf(askNode(client!, verb))).toBe('ok')
+  })
+
+  // Endless answers of one process to itself leave no time for others.
+  const quietFaults = ipfsFaults.filter((fault) => !fault.endsWith('without end'))
+  it.each(quietFaults.map((fault) => ({ fault })))(
+    'fails 20 calls at once, each for itself: $fault',
+    async ({ fault }) => {
+      await start(fault)
+      // One pin is taken off only once.
+      const verbs = ipfsVerbs.filter((verb) => verb !== 'pin/rm')
+      const client = clientWith(Math.max(...verbs.map((verb) => deadlineFor(fault, verb))))
+      const asked = Array.from({ length: 20 }, (_, index) => verbs[index % verbs.length]!)
+      const codes = await Promise.all(asked.map((verb) => codeOf(askNode(client, verb))))
+      expect(codes).toEqual(asked.map((verb) => verdictOf(fault, verb)))
+    }
+  )
+
+  it('sends nothing where a redirect points to', async () => {
+    await start('redirects')
+    await Promise.all(ipfsVerbs.map((verb) => codeOf(askNode(clients[0]!, verb))))
+    expect(faulty.redirected()).toBe(0)
+  })
+
+  it('believes no list that names another cid: it says what the node says', async () => {
+    await start('answers another cid')
+    expect(await clients[0]!.listPins()).toEqual(new Set([otherCid]))
+  })
+
+  it.each(['is silent', 'is silent after the head', 'drips', 'answers lines without end'] as const)(
+    'closes the connections of calls that it gave up: %s',
+    async (fault) => {
+      await start(fault)
+      const client = clientWith(deadlineFor(fault, 'pin/ls'))
+      await Promise.all(Array.from({ length: 10 }, () => codeOf(askNode(client, 'pin/ls'))))
+      await until(() => faulty.underWay() === 0)
+    }
+  )
+
+  it.each([
+    'answers 404 without end',
+    'answers 500 without end',
+    'answers a line without end',
+    'answers lines without end',
+    'answers a compressed line'
+  ] as const)('holds less than 48 MiB of what 5 calls are sent: %s', async (fault) => {
+    await start(fault)
+    await codeOf(askNode(clients[0]!, 'version'))
+    const before = process.memoryUsage().rss
+    let most = 0
+    const timer = setInterval(() => (most = Math.max(most, process.memoryUsage().rss - before)), 5)
+    const ask = (verb: IpfsVerb) => codeOf(askNode(clientWith(deadlineFor(fault, verb)), verb))
+    await Promise.all(ipfsVerbs.map(ask))
+    clearInterval(timer)
+    expect(Math.max(most, process.memoryUsage().rss - before)).toBeLessThan(48 * 1_048_576)
+  })
+
+  it('leaves no unhandled rejection and no warning behind', async () => {
+    const events: unknown[] = []
+    const note = (event: unknown): void => void events.push(event)
+    process.on('unhandledRejection', note).on('warning', note)
+    try {
+      await start('refuses')
+      const client = clientWith(100)
+      for (const fault of ipfsFaults) {
+        await faulty.fail(fault)
+        await Promise.all(Array.from({ length: 15 }, (_, index) => codeOf(askNode(client, ipfsVerbs[index % 5]!))))
+      }
+      // Rejections are told of after the microtasks of the turn in which they happened.
+      for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate)
+    } finally {
+      process.off('unhandledRejection', note).off('warning', note)
+    }
+    expect(events).toEqual([])
+  })
+})

@@ -1,0 +1,178 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { inspect } from 'node:util'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from '../../support/faulty-ipfs-node.js'
+import { scaled } from '../../support/time-factor.js'
+import { until } from '../../support/until.js'
+
+const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
+const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
+const notAborted = new AbortController().signal
+
+describe('ipfsHttpNode', () => {
+  const started: { faulty: FaultyIpfsNode; node: IpfsHttpNode }[] = []
+  async function start(options: FaultyNodeOptions = {}, userinfo = ''): Promise<(typeof started)[number]> {
+    const faulty = await startFaultyNode(options)
+    const node = ipfsHttpNode(faulty.url.replace('//', `//${userinfo}`), { deadlineMilliseconds: scaled(30_000) })
+    started.push({ faulty, node })
+    return { faulty, node }
+  }
+  afterEach(async () => {
+    for (const { faulty, node } of started.splice(0)) {
+      node.close()
+      await faulty.stop()
+    }
+  })
+
+  it('adds, pins, lists, reads and unpins', async () => {
+    const { faulty, node } = await start()
+    await node.add(ten.cid, ten.bytes)
+    faulty.pins.add(other)
+    expect(await node.listPins()).toEqual(new Set([ten.cid, other]))
+    expect(Buffer.from(await node.read(ten.cid, 10)).toString()).toBe('0123456789')
+    await node.unpin(ten.cid)
+    expect([...faulty.pins]).toEqual([other])
+    expect(faulty.calls).toEqual({ add: 1, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 0 })
+  })
+
+  it('is unavailable at a port that fetch blocks', async () => {
+    await expect(ipfsHttpNode('http://127.0.0.1:6000').ping(notAborted)).rejects.toMatchObject({
+      code: 'ERR_IPFS_UNAVAILABLE'
+    })
+  })
+
+  it.each(['not pinned or pinned indirectly', `${ten.cid} is not pinned`, `${ten.cid} is pinned indirectly under x`])(
+    'removes a pin that is not there, where the node says: %s',
+    async (message) => {
+      const { faulty, node } = await start()
+      faulty.say(500, JSON.stringify({ Message: message, Code: 0, Type: 'error' }))
+      await expect(node.unpin(ten.cid)).resolves.toBeUndefined()
+    }
+  )
+
+  it.each([
+    [400, 'ERR_IPFS_BAD_RESPONSE'],
+    [403, 'ERR_IPFS_BAD_RESPONSE'],
+    [404, 'ERR_IPFS_BAD_RESPONSE'],
+    [429, 'ERR_IPFS_UNAVAILABLE'],
+    [500, 'ERR_IPFS_UNAVAILABLE'],
+    [502, 'ERR_IPFS_UNAVAILABLE'],
+    [504, 'ERR_IPFS_UNAVAILABLE']
+  ])('takes status %i for %s', async (status, code) => {
+    const { faulty, node } = await start()
+    faulty.say(status, '{"Message":"what it has to say"}')
+    await expect(node.ping(notAborted)).rejects.toMatchObject({ name: 'ServerError', code })
+  })
+
+  it('is too slow where the node ran into its own timeout', async () => {
+    const { faulty, node } = await start()
+    faulty.say(500, '{"Message":"context deadline exceeded"}')
+    await expect(node.ping(notAborted)).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
+  })
+
+  it('is away where the name of the node is unknown', async () => {
+    await expect(ipfsHttpNode('http://node.invalid:5001').add(ten.cid, ten.bytes)).rejects.toMatchObject({
+      code: 'ERR_IPFS_UNAVAILABLE'
+    })
+  })
+
+  it('reads at most so many bytes', async () => {
+    const { node } = await start()
+    await node.add(ten.cid, ten.bytes)
+    await expect(node.read(ten.cid, 9)).rejects.toMatchObject({ code: 'ERR_IPFS_BAD_RESPONSE' })
+  })
+
+  it('sends user and password of the URL in a header', async () => {
+    const { faulty, node } = await start({ credentials: 'me:p@ss:word' }, 'me:p%40ss:word@')
+    await node.add(ten.cid, ten.bytes)
+    expect([...faulty.pins]).toEqual([ten.cid])
+  })
+
+  it('sends a password that has no user', async () => {
+    const { faulty, node } = await start({ credentials: ':p@ss' }, ':p%40ss@')
+    await node.add(ten.cid, ten.bytes)
+    expect([...faulty.pins]).toEqual([ten.cid])
+  })
+
+  it('shows user and password in no error', async () => {
+    const { faulty, node } = await start({ credentials: 'me:right' }, 'me:s3cret@')
+    const errors: unknown[] = []
+    const note = (error: unknown): void => void errors.push(error)
+    await node.add(ten.cid, ten.bytes).catch(note)
+    await faulty.fail('refuses')
+    await node.ping(notAborted).catch(note)
+    expect(errors).toHaveLength(2)
+    expect(inspect(errors, { depth: 8, showHidden: true })).not.toMatch(/s3cret|bWU6czNjcmV0/)
+  })
+
+  it('uses the path of the URL in place of its own', async () => {
+    const { faulty } = await start()
+    for (const path of ['', '/', '/api/v0', '/api/v0/']) await ipfsHttpNode(faulty.url + path).ping(notAborted)
+    expect(faulty.calls.version).toBe(4)
+  })
+
+  it('asks again where the node had just ended the connection that was kept', async () => {
+    const { faulty, node } = await start({ endsKept: true })
+    await Promise.all([node.add(ten.cid, ten.bytes), node.ping(notAborted), node.ping(notAborted)])
+    await node.add(ten.cid, ten.bytes)
+    await node.unpin(ten.cid)
+    expect(Buffer.from(await node.read(ten.cid, 10)).toString()).toBe('0123456789')
+    expect(await node.listPins()).toEqual(new Set())
+    expect(faulty.calls).toEqual({ add: 2, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 2 })
+  })
+
+  it.each(['add', 'cat', 'pin/ls', 'pin/rm', 'version'] as const)(
+    'does not ask %s again when its time is over on a connection that was kept',
+    async (verb) => {
+      const { faulty, node } = await start()
+      await node.add(ten.cid, ten.bytes)
+      const before = faulty.calls[verb]
+      await faulty.fail('is silent')
+      jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
+      const asked = {
+        add: () => node.add(ten.cid, ten.bytes),
+        cat: () => node.read(ten.cid, 10),
+        'pin/ls': () => node.listPins(),
+        'pin/rm': () => node.unpin(ten.cid),
+        version: () => node.ping(notAborted)
+      }[verb]()
+      const refused = expect(asked).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
+      await until(() => faulty.underWay() === 1)
+      jest.advanceTimersByTime(scaled(30_000))
+      await refused
+      jest.useRealTimers()
+      // What it might have asked again arrives before this.
+      await faulty.heal()
+      await node.ping(notAborted)
+      expect(faulty.calls[verb]).toBe(before + (verb === 'version' ? 2 : 1))
+    }
+  )
+
+  it('does not ask again where a new connection breaks', async () => {
+    const { faulty, node } = await start({ fault: 'resets' })
+    await expect(node.ping(notAborted)).rejects.toMatchObject({ code: 'ERR_IPFS_UNAVAILABLE' })
+    expect(faulty.calls.version).toBe(1)
+  })
+
+  it('ends a ping when its caller has had enough', async () => {
+    const { faulty, node } = await start({ fault: 'is silent' })
+    const caller = new AbortController()
+    const asked = node.ping(caller.signal)
+    await until(() => faulty.underWay() === 1)
+    caller.abort()
+    await expect(asked).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
+    await expect(node.ping(caller.signal)).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
+  })
+
+  it('ends everything when it is closed', async () => {
+    const { faulty, node } = await start()
+    await node.ping(notAborted)
+    await faulty.fail('is silent')
+    const asked = [node.add(ten.cid, ten.bytes), node.read(ten.cid, 10), node.listPins()]
+    const ended = Promise.allSettled(asked)
+    await until(() => faulty.underWay() === asked.length)
+    node.close()
+    expect(await ended).toMatchObject(asked.map(() => ({ reason: { code: 'ERR_IPFS_UNAVAILABLE' } })))
+    await expect(node.unpin(ten.cid)).rejects.toMatchObject({ code: 'ERR_IPFS_UNAVAILABLE' })
+  })
+})

@@ -1,0 +1,228 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
+import { cidOf, did, entryOf, sqliteFolder, type SqliteFolder, type TestStore } from '../../support/content-stores.js'
+import { HandMadeNode } from '../../support/hand-made-node.js'
+import { until } from '../../support/until.js'
+
+const [a, b] = [cidOf('a'), cidOf('b')]
+
+let files: SqliteFolder
+let node: HandMadeNode
+let store: TestStore
+let log: Record<string, unknown>[]
+let workers: PinWorker[] = []
+
+const started = (other: TestStore = store): PinWorker => {
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      log.push(JSON.parse(chunk.toString()) as Record<string, unknown>)
+      done()
+    }
+  })
+  const nowSeconds = () => files.clocks.seconds
+  const worker = new PinWorker({ ledger: other, store: other, node, log: pino(destination), nowSeconds })
+  workers.push(worker)
+  return worker
+}
+
+beforeEach(async () => {
+  files = sqliteFolder()
+  node = new HandMadeNode()
+  log = []
+  store = await files.open({ tracksPins: true })
+})
+afterEach(async () => {
+  jest.useRealTimers()
+  node.isHolding = false
+  for (const call of node.held) call.fail('ERR_IPFS_UNAVAILABLE')
+  for (const worker of workers) await worker.stop()
+  workers = []
+  await files.remove()
+})
+
+const add = (text: string, from = store) => from.writeEntry(entryOf('k', text))
+const remove = (text: string, from = store) => from.removeEntries({ did, key: 'k', cid: cidOf(text) })
+
+describe('the pin worker', () => {
+  it('pins what is written and unpins what is removed, before settle answers', async () => {
+    const worker = started()
+    const { changedPins } = await add('a')
+    expect(await worker.settle(changedPins)).toBe(true)
+    await add('b')
+    expect(await worker.settle([b])).toBe(true)
+    expect([...node.pins]).toEqual([a, b])
+    expect(await worker.settle((await remove('a')).changedPins)).toBe(true)
+    expect([...node.pins]).toEqual([b])
+    expect(await store.countOpen()).toBe(0)
+  })
+
+  it('asks the node nothing for what is pinned already, nor for what it never pinned', async () => {
+    const worker = started()
+    node.pins.add('of another')
+    await add('a')
+    await worker.settle([a])
+    expect(await worker.settle((await add('a')).changedPins)).toBe(true)
+    expect(await worker.settle(['of another'])).toBe(true)
+    expect(node.calls).toEqual([`add ${a}`])
+    expect([...node.pins]).toEqual(['of another', a])
+  })
+
+  it.each([
+    ['is removed', ['remove'], []],
+    ['is removed and written again', ['remove', 'add'], [a]]
+  ] as const)(
+    'makes no call for content whose call is under way: it %s, and the node follows',
+    async (_what, steps, pins) => {
+      const worker = started()
+      node.isHolding = true
+      await add('a')
+      const first = worker.settle([a])
+      const call = await node.heldCall('add', a)
+      for (const step of steps) await (step === 'remove' ? remove('a') : add('a'))
+      const second = worker.settle([a])
+      await new Promise(setImmediate)
+      expect(node.calls).toEqual([`add ${a}`])
+      node.isHolding = false
+      call.finish()
+      expect(await Promise.all([first, second])).toEqual([true, true])
+      expect([...node.pins]).toEqual(pins)
+      expect(node.overlaps).toEqual([])
+    }
+  )
+
+  it('makes at most 4 calls at once, and never two for one cid', async () => {
+    const worker = started()
+    const texts = Array.from({ length: 30 }, (_, index) => `c${index}`)
+    node.isHolding = true
+    await Promise.all(texts.map((text) => add(text)))
+    const answers = [worker.settle(texts.map(cidOf))]
+    await until(() => node.held.length === 4)
+    node.isHolding = false
+    for (const call of node.held.splice(0)) call.finish()
+    for (let round = 1; round < 6; round += 1) {
+      await Promise.all(texts.map((text) => (round % 2 === 0 ? add(text) : remove(text))))
+      answers.push(worker.settle(texts.map(cidOf)))
+    }
+    await Promise.all(answers)
+    worker.start()
+    await until(async () => (await store.countOpen()) === 0)
+    expect(node.mostAtOnce).toBeLessThanOrEqual(4)
+    expect(node.overlaps).toEqual([])
+    expect([...node.pins]).toEqual([])
+  })
+
+  it('carries out what a process before left open, with one call each', async () => {
+    const texts = Array.from({ length: 200 }, (_, index) => `c${index}`)
+    await Promise.all(texts.map((text) => add(text)))
+    started().start()
+    await until(async () => (await store.countOpen()) === 0)
+    expect(node.calls.sort()).toEqual(texts.map((text) => `add ${cidOf(text)}`).sort())
+  })
+
+  it('repeats a call whose worker ended half way: after its lease, and once more after a minute of doubt', async () => {
+    node.isHolding = true
+    await add('a')
+    void started().settle([a])
+    await node.heldCall('add', a)
+    const other = started(await files.open({ tracksPins: true }))
+    node.isHolding = false
+    expect(await other.settle([a])).toBe(false)
+    files.clocks.advance(20)
+    expect(await other.settle([a])).toBe(false)
+    expect(node.calls).toEqual([`add ${a}`, `add ${a}`])
+    files.clocks.advance(60)
+    expect(await other.settle([a])).toBe(true)
+    expect(node.calls).toHaveLength(3)
+  })
+
+  it('leaves a call to the process that has its lease, and does what is left afterwards', async () => {
+    const worker = started()
+    const other = started(await files.open({ tracksPins: true }))
+    node.isHolding = true
+    await add('a')
+    const settled = worker.settle([a])
+    const call = await node.heldCall('add', a)
+    await remove('a')
+    expect(await other.settle([a])).toBe(false)
+    expect(node.calls).toEqual([`add ${a}`])
+    node.isHolding = false
+    call.finish()
+    await settled
+    worker.start()
+    await until(async () => (await store.countOpen()) === 0)
+    expect([...node.pins]).toEqual([])
+  })
+
+  it('answers false after 2 s, and goes on', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance', 'Date'] })
+    const worker = started()
+    node.isHolding = true
+    await add('a')
+    const settled = worker.settle([a])
+    const call = await node.heldCall('add', a)
+    jest.advanceTimersByTime(2_000)
+    expect(await settled).toBe(false)
+    jest.useRealTimers()
+    call.finish()
+    await until(async () => (await store.countOpen()) === 0)
+  })
+
+  it('lets a pin wait longer each time that the node refuses it, or its content is missing, and others go on', async () => {
+    const worker = started()
+    node.fault = (verb, cid) => (verb === 'add' && cid === a ? 'ERR_IPFS_BAD_RESPONSE' : undefined)
+    await add('a')
+    for (const wait of [1, 2, 4]) {
+      const calls = node.calls.length
+      expect(await worker.settle([a])).toBe(false)
+      files.clocks.advance(wait - 1)
+      expect(await worker.settle([a])).toBe(false)
+      expect(node.calls).toHaveLength(calls + 1)
+      files.clocks.advance(1)
+    }
+    await add('b')
+    expect(await worker.settle([b])).toBe(true)
+    expect(log).toContainEqual(
+      expect.objectContaining({ level: 50, event: 'pin-failed', reason: 'ERR_IPFS_BAD_RESPONSE' })
+    )
+  })
+})
+
+describe('a node that is unavailable', () => {
+  it('is asked by the first write only, and gets the rest when it answers a probe', async () => {
+    const worker = started()
+    node.fault = () => 'ERR_IPFS_UNAVAILABLE'
+    const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)
+    for (const text of texts) {
+      await add(text)
+      expect(await worker.settle([cidOf(text)])).toBe(false)
+    }
+    expect(node.calls).toEqual([`add ${cidOf('c0')}`])
+    expect(log).toEqual([
+      expect.objectContaining({ level: 40, event: 'ipfs-unavailable', reason: 'ERR_IPFS_UNAVAILABLE' })
+    ])
+    node.fault = () => undefined
+    files.clocks.advance(1)
+    await until(() => node.pins.size === texts.length)
+    await until(() => log.length > 1)
+    expect(log[1]).toMatchObject({ level: 30, event: 'ipfs-available' })
+  })
+
+  it('answers those who wait already', async () => {
+    const worker = started()
+    node.isHolding = true
+    await Promise.all([add('a'), add('b')])
+    const answers = [a, b].map((cid) => worker.settle([cid]))
+    ;(await node.heldCall('add', a)).fail('ERR_IPFS_UNAVAILABLE')
+    expect(await Promise.all(answers)).toEqual([false, false])
+  })
+
+  it('is asked no more once the worker has stopped', async () => {
+    const worker = started()
+    await add('a')
+    await worker.stop()
+    expect(await worker.settle([a])).toBe(false)
+    expect(node.calls).toEqual([])
+  })
+})

@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
+import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { contentOf } from '../../../servers/storage/unixfs-blocks.js'
+import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
+
+const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
+const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
+const notAborted = new AbortController().signal
+
+/** Bytes that do not repeat themselves. */
+function noise(byteCount: number, seed: number): Buffer {
+  const bytes = createHash('shake256', { outputLength: byteCount + 1 })
+    .update(String(seed))
+    .digest()
+  return bytes.subarray(1)
+}
+
+describe('ipfsHttpNode with a real node', () => {
+  let real: IpfsRpcServer
+  let node: IpfsHttpNode
+  beforeAll(async () => {
+    real = await startIpfsRpcServer()
+    node = ipfsHttpNode(real.url)
+  }, 20_000)
+  afterAll(() => real.stop())
+
+  it.each([
+    ['nothing', 0, 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'],
+    ['10 bytes', 10, 'bafkreif7fs2yu2hwqtmvuo3y56hwmhe2jznqt2bmzd44zcgm5ecsrsxle4'],
+    ['300 KiB', 307_200, 'bafybeid3gplkj54feuohu6wulukcaevq5z27bmyvwtkadvakexsyapdpuy'],
+    ['5 MiB', 5_242_880, 'bafybeibmb7bb3k2r65uflxo4ftepetq2uvavrjc6c4py22uougwq35afk4']
+  ])('adds, pins, lists, reads and unpins %s', async (_what, size, cid) => {
+    const bytes = Buffer.alloc(size, 'a')
+    await node.add(cid, bytes)
+    expect(await real.pins()).toEqual([cid])
+    expect(await node.listPins()).toEqual(new Set([cid]))
+    expect(Buffer.compare(await node.read(cid, size), bytes)).toBe(0)
+    await node.unpin(cid)
+    expect(await real.pins()).toEqual([])
+  })
+
+  it('takes a pin off that is not there', async () => {
+    await node.unpin(other)
+    expect(await real.pins()).toEqual([])
+  })
+
+  it('pins what is pinned already', async () => {
+    await node.add(ten.cid, ten.bytes)
+    await node.add(ten.cid, ten.bytes)
+    expect(await real.pins()).toEqual([ten.cid])
+    await node.unpin(ten.cid)
+  })
+
+  it('answers ping', async () => {
+    await expect(node.ping(notAborted)).resolves.toBeUndefined()
+  })
+
+  it('is too slow with content that it does not have, for which it looks without end', async () => {
+    await expect(ipfsHttpNode(real.url, { deadlineMilliseconds: 300 }).read(other, 100)).rejects.toMatchObject({
+      code: 'ERR_IPFS_TIMEOUT'
+    })
+  })
+
+  it('computes the cids of contentOf for 10 bytes, 300 KiB and 5 MiB that do not repeat', async () => {
+    for (const size of [10, 307_200, 5_242_880]) {
+      const bytes = noise(size, size)
+      const form = new FormData()
+      form.append('file', new Blob([bytes]))
+      const url = `${real.url}/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-262144&cid-base=base32`
+      const added = (await (
+        await fetch(url, { method: 'POST', body: form, headers: { 'User-Agent': 'test' } })
+      ).json()) as {
+        Hash: string
+      }
+      expect(contentOf(bytes).cid).toBe(added.Hash)
+    }
+  }, 30_000)
+})

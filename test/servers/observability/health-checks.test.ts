@@ -1,0 +1,37 @@
+import { describe, expect, it } from '@jest/globals'
+import express from 'express'
+import request from 'supertest'
+import { readiness } from '../../../servers/observability/health-checks.js'
+
+describe('GET /ready', () => {
+  it('is 503 from the moment on in which the process begins to stop', async () => {
+    const drain = new AbortController()
+    const store = { name: 'store', isNeeded: true, check: async () => undefined }
+    const app = express().get('/ready', readiness([store], { draining: drain.signal }))
+    const dependencies = { store: 'ok' }
+    expect((await request(app).get('/ready').expect(200)).body).toEqual({ status: 'ready', dependencies })
+    drain.abort()
+    expect((await request(app).get('/ready').expect(503)).body).toEqual({ status: 'draining', dependencies })
+  })
+
+  it('says why a needed dependency is unavailable, and tells it once', async () => {
+    const told: unknown[] = []
+    const full = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })
+    const failing = async (): Promise<void> => Promise.reject(full)
+    const dependencies = [
+      { name: 'store', isNeeded: true, check: failing },
+      { name: 'ipfs', isNeeded: false, check: failing }
+    ]
+    let milliseconds = 0
+    const onNotReady = (reasons: unknown): void => void told.push(reasons)
+    const app = express().get('/ready', readiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds }))
+    for (milliseconds of [0, 1_000]) {
+      expect((await request(app).get('/ready').expect(503)).body).toEqual({
+        status: 'not ready',
+        dependencies: { store: 'unavailable', ipfs: 'unavailable' },
+        reasons: { store: 'the disk is full' }
+      })
+    }
+    expect(told).toEqual([{ store: 'the disk is full' }])
+  })
+})

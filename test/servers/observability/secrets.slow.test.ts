@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import Database from 'better-sqlite3'
+import { expressMajor } from '../../support/express-major.js'
+import { plantSecrets } from '../../support/planted-secrets.js'
+import { ask, post, refresh } from '../../support/server-client.js'
+import { ServerProcesses } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+describe('the log of a server', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor) })
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('holds none of the secrets that pass through it, also when its store breaks', async () => {
+    const { privateKey } = walletOf(99)
+    const CHALLENGE_SECRET = 'the secret of challenges, which nobody reads'
+    const server = await servers.start({
+      SERVICE_URL: 'https://auth.example',
+      PRIVATE_KEY: privateKey,
+      CHALLENGE_SECRET,
+      RPC_URL: 'http://127.0.0.1:1/key-of-a-customer',
+      LOG_LEVEL: 'debug'
+    })
+    const secrets = await plantSecrets(server.url, 'auth.example')
+    secrets.push(privateKey.slice(2), CHALLENGE_SECRET, 'key-of-a-customer')
+    expect(secrets.length).toBeGreaterThan(40)
+
+    const database = new Database(`${folder.path}/auth/auth.db`)
+    for (const row of database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()) {
+      database.exec(`DROP TABLE ${(row as { name: string }).name}`)
+    }
+    database.close()
+    const { did } = walletOf(1)
+    expect((await post(`${server.url}/request-auth`, { did })).status).toBe(503)
+    secrets.push(Buffer.alloc(32, 7).toString('base64url'))
+    expect((await refresh(server.url, secrets.at(-1)!)).status).toBe(503)
+    expect((await ask(`${server.url}/ready`)).status).toBe(503)
+    expect((await ask(`${server.url}/health`)).status).toBe(200)
+
+    server.signal('SIGTERM')
+    const { code, stdout, stderr } = await server.ended
+    expect([code, stderr]).toEqual([0, ''])
+    const lines = stdout.trim().split('\n')
+    expect(lines.length).toBeGreaterThan(50)
+    expect(lines.filter((line) => !/^\{.*\}$/.test(line))).toEqual([])
+    expect(secrets.filter((secret) => stdout.includes(secret))).toEqual([])
+    expect(stdout).toContain('no such table')
+    expect(stdout).not.toContain(did)
+  })
+})

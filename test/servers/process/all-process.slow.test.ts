@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expressMajor } from '../../support/express-major.js'
+import { root } from '../../support/packed-package.js'
+import { nodeOptions, scriptFile } from '../../support/run-script.js'
+import { ask, logIn, me, post } from '../../support/server-client.js'
+import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+
+/** The domain that a server expects in the login message. */
+const domainOf = (url: string): string => url.replace('http://127.0.0.1', 'localhost')
+
+describe('the three servers in one process', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+  const startAll = (env: Record<string, string> = {}): Promise<ServerProcess> => servers.start(env, [], 'all')
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor) })
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('are one service at three URLs, each alive, ready and with a folder of its own', async () => {
+    const all = await startAll()
+    expect(all.servers.map(({ server }) => server)).toEqual(['auth', 'relay', 'vault'])
+    expect(new Set(all.servers.map(({ url }) => url)).size).toBe(3)
+    expect(new Set(all.servers.map(({ serviceDid }) => serviceDid)).size).toBe(1)
+    for (const { url, serviceUrl } of all.servers) {
+      expect(serviceUrl).toBe(url.replace('127.0.0.1', 'localhost'))
+      expect(await ask(`${url}/health`)).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+      const { status, text } = await ask(`${url}/ready`)
+      const ready = { status: 'ready', dependencies: { store: 'ok', signer: 'ok' } }
+      expect([status, JSON.parse(text)]).toEqual([200, ready])
+    }
+    expect(readdirSync(folder.path).sort()).toEqual(['auth', 'challenge-secret', 'private-key', 'relay', 'vault'])
+    for (const name of ['auth', 'relay', 'vault']) {
+      expect(readdirSync(join(folder.path, name))).toContain('auth.db')
+    }
+  })
+
+  it('take no token and no signature of each other', async () => {
+    const { servers: all } = await startAll()
+    const [auth, , vault] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]]
+    const { accessToken, refreshToken } = await logIn(auth.url, wallet, domainOf(auth.url))
+    expect((await me(auth.url, accessToken)).status).toBe(200)
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    expect((await ask(`${vault.url}/keys`, { headers })).status).toBe(401)
+    expect((await post(`${vault.url}/refresh-token`, { refreshToken })).status).toBe(401)
+    const own = await logIn(vault.url, wallet, domainOf(vault.url))
+    expect((await ask(`${vault.url}/keys`, { headers: { Authorization: `DIDAuth ${own.accessToken}` } })).status).toBe(
+      200
+    )
+    expect((await me(auth.url, own.accessToken)).status).toBe(401)
+  })
+
+  it('stop all at SIGTERM with exit code 0', async () => {
+    const all = await startAll()
+    all.signal('SIGTERM')
+    expect(await all.ended).toMatchObject({ code: 0, stderr: '' })
+    for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
+  })
+
+  it('stop when npm was ended, whose shell hands no signal on, and without npm only when told', async () => {
+    const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: folder.path }
+    const imports = scriptFile('test/support/server-imports.ts')
+    const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']
+    const line = command.map((word) => `"${word}"`).join(' ')
+    /** Starts them below a shell, and ends the shell alone. */
+    const orphan = async (env: Record<string, string>): Promise<{ output: () => string; kill: () => void }> => {
+      const options = { cwd: root, env: { PATH: process.env.PATH, ...ports, ...env }, detached: true }
+      const shell = spawn('sh', ['-c', `${line}; true`], options)
+      const kill = (): void => void process.kill(-shell.pid!, 'SIGKILL')
+      let output = ''
+      shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+      while (output.split('"event":"ready"').length < 4) await pause(20)
+      shell.kill('SIGTERM')
+      return { output: () => output, kill }
+    }
+    const [ofNpm, ofNobody] = await Promise.all([orphan({ npm_lifecycle_event: 'start' }), orphan({})])
+    while (!ofNpm.output().includes('"event":"stopped"')) await pause(20)
+    await pause(300)
+    expect(ofNobody.output()).not.toContain('"event":"stopping"')
+    ofNobody.kill()
+  })
+
+  it('keep their identity and what they acknowledged when they are killed', async () => {
+    const first = await startAll({ VAULT_SERVICE_URL: 'https://vault.example' })
+    const vaultUrl = first.servers[2]!.url
+    const { accessToken } = await logIn(vaultUrl, wallet, 'vault.example')
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    expect((await post(`${vaultUrl}/notes`, { content: 'Milk' }, headers)).status).toBe(201)
+    const secrets = ['private-key', 'challenge-secret'].map((name) => readFileSync(join(folder.path, name), 'utf8'))
+    first.signal('SIGKILL')
+    await first.ended
+
+    const second = await startAll({ VAULT_SERVICE_URL: 'https://vault.example' })
+    expect(second.serviceDid).toBe(first.serviceDid)
+    expect(['private-key', 'challenge-secret'].map((name) => readFileSync(join(folder.path, name), 'utf8'))).toEqual(
+      secrets
+    )
+    const again = second.servers[2]!.url
+    expect((await ask(`${again}/${wallet.did}/notes`)).text).toBe('["Milk"]')
+    expect((await ask(`${again}/keys`, { headers })).status).toBe(200)
+  })
+})

@@ -1,0 +1,53 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { repeatWork } from '../../../servers/process/repeat-work.js'
+
+describe('repeatWork', () => {
+  beforeEach(() => void jest.useFakeTimers())
+  afterEach(() => void jest.useRealTimers())
+
+  it('works now, and again 60 to 72 s after each end', async () => {
+    const ends: (() => void)[] = []
+    const { stop } = repeatWork(() => new Promise((resolve) => ends.push(resolve)), fail)
+    expect(ends).toHaveLength(1)
+    await jest.advanceTimersByTimeAsync(100_000)
+    expect(ends).toHaveLength(1)
+    ends[0]!()
+    await jest.advanceTimersByTimeAsync(59_999)
+    expect(ends).toHaveLength(1)
+    await jest.advanceTimersByTimeAsync(12_001)
+    expect(ends).toHaveLength(2)
+    ends[1]!()
+    await stop()
+  })
+
+  it('tells of a failure, and tries again', async () => {
+    const failures: unknown[] = []
+    const error = new Error('no disk')
+    const { stop } = repeatWork(
+      () => Promise.reject(error),
+      (one) => failures.push(one)
+    )
+    await jest.advanceTimersByTimeAsync(72_000)
+    expect(failures.length).toBeGreaterThanOrEqual(2)
+    expect(new Set(failures)).toEqual(new Set([error]))
+    await stop()
+  })
+
+  it('stops when the work has ended, which it tells to', async () => {
+    const events: string[] = []
+    const { stop } = repeatWork(async (signal) => {
+      await new Promise((resolve) => {
+        signal.addEventListener('abort', resolve)
+      })
+      events.push('ended')
+    }, fail)
+    await stop()
+    events.push('stopped')
+    await jest.advanceTimersByTimeAsync(200_000)
+    expect(events).toEqual(['ended', 'stopped'])
+  })
+})
+
+function fail(error: unknown): void {
+  throw error
+}

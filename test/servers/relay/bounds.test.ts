@@ -1,0 +1,129 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import request, { type Response } from 'supertest'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+const other = walletOf(2)
+const MEBIBYTE = 1_048_576
+const DAY_SECONDS = 86_400
+
+let relay: TestRelay
+
+afterEach(() => relay.end())
+
+const answerOf = ({ status, text }: Response) => [status, text]
+
+/** A file of so many bytes, different for each mark. */
+const fileOf = (byteCount: number, mark = '') => mark + 'a'.repeat(byteCount - mark.length)
+
+/** Posts with a new token, because time passes in these tests. */
+const post = async (file: string, user = wallet) => postFile(relay, await logIn(relay, user), file)
+
+/** Posts what is accepted, and answers the cid. */
+async function posted(file: string, user = wallet): Promise<string> {
+  const answer = await post(file, user)
+  expect(answerOf(answer)).toEqual([200, expect.any(String)])
+  return answer.body.cid
+}
+
+describe('RELAY_MAX_FILE_BYTES', () => {
+  it('is 8 MiB by default: such a file is posted and fetched, one byte more is 413 with the maximum', async () => {
+    relay = await startTestRelay()
+    const file = fileOf(8 * MEBIBYTE)
+    const cid = await posted(file)
+    expect(cid).toBe('bafybeiggwim5ic3yowdf3x57ldre4ze2gchvhobgophf3l6udgyoiehwiu')
+    const fetched = await getFile(relay, await logIn(relay, wallet), cid)
+    expect(fetched.headers['content-length']).toBe(String(8 * MEBIBYTE + 11))
+    expect(fetched.text === `{"file":"${file}"}`).toBe(true)
+    expect(answerOf(await post(`${file}a`))).toEqual([413, 'Content too large: at most 8388608 bytes'])
+  })
+
+  it('counts bytes of UTF-8, however they are spelled', async () => {
+    relay = await startTestRelay({ RELAY_MAX_FILE_BYTES: '10' })
+    const token = await logIn(relay, wallet)
+    const spelled = async (json: string) => {
+      const asked = request(relay.listener)
+        .post('/file')
+        .set({ Authorization: token, 'Content-Type': 'application/json' })
+      return (await asked.send(`{"file":"${json}"}`)).status
+    }
+    expect(await spelled('é'.repeat(5))).toBe(200)
+    expect(await spelled('\\u00e9'.repeat(5))).toBe(200)
+    expect(await spelled('é'.repeat(5) + 'a')).toBe(413)
+    expect(await spelled('\\u0061'.repeat(10))).toBe(200)
+    expect(await spelled('\\u0061'.repeat(11))).toBe(413)
+    expect(await spelled('a'.repeat(10_000))).toBe(413)
+  })
+})
+
+describe('RELAY_MAX_BYTES_PER_DID', () => {
+  it('bounds what a DID posts in 24 h, in all its spellings: 429 with the seconds that are left', async () => {
+    relay = await startTestRelay({ RELAY_MAX_BYTES_PER_DID: '100' })
+    await posted(fileOf(60, '1'))
+    relay.clock.seconds += 100
+    await posted(fileOf(40, '2'), { ...wallet, did: wallet.did.replace('rsk', 'RSK') })
+    const refused = await post('b')
+    expect(answerOf(refused)).toEqual([429, 'Too many requests'])
+    // Slots begin at midnight of UTC; these tests begin at 8 o'clock.
+    expect(refused.headers['retry-after']).toBe(String(DAY_SECONDS - 28_900))
+    await posted('b', other)
+    relay.clock.seconds += DAY_SECONDS - 28_900
+    await posted('b')
+  })
+
+  it('is exact when many posts arrive at once', async () => {
+    relay = await startTestRelay({ RELAY_MAX_BYTES_PER_DID: '1000' })
+    const token = await logIn(relay, wallet)
+    const posts = Array.from({ length: 30 }, (_, index) => postFile(relay, token, fileOf(100, String(index))))
+    const statuses = (await Promise.all(posts)).map(({ status }) => status)
+    expect(statuses.filter((status) => status === 200)).toHaveLength(10)
+    expect(statuses.filter((status) => status === 429)).toHaveLength(20)
+  })
+})
+
+describe('RELAY_MAX_STORE_BYTES', () => {
+  it('bounds all files together: 507 with the numbers, and reads go on', async () => {
+    relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '10000' })
+    const cid = await posted(fileOf(6_000, '1'))
+    await posted(fileOf(6_000, '1'), other)
+    const refused = await post(fileOf(6_000, '2'), other)
+    expect(answerOf(refused)).toEqual([507, expect.stringMatching(/^Storage full: \d+ of 10000 bytes .*\d+/)])
+    expect((await getFile(relay, await logIn(relay, other), cid)).status).toBe(200)
+  })
+})
+
+describe('MAX_REQUESTS_PER_TIME_SLOT', () => {
+  it('is 1,000 requests for files in 600 s by default, per DID, and survives a new login and a restart', async () => {
+    relay = await startTestRelay()
+    const token = await logIn(relay, wallet)
+    const { cid } = (await postFile(relay, token, 'a')).body
+    for (let count = 1; count < 999; count += 1) await getFile(relay, token, 'missing')
+    expect((await getFile(relay, token, cid)).status).toBe(200)
+    relay.clock.seconds += 100
+    await relay.restart()
+    for (const answer of [
+      await getFile(relay, token, cid),
+      await postFile(relay, token, 'a'),
+      await getFile(relay, await logIn(relay, wallet), cid)
+    ]) {
+      expect(answerOf(answer)).toEqual([429, 'Too many requests'])
+      expect(answer.headers['retry-after']).toBe('500')
+    }
+    expect((await getFile(relay, await logIn(relay, other), cid)).status).toBe(200)
+    relay.clock.seconds += 500
+    expect((await getFile(relay, await logIn(relay, wallet), cid)).status).toBe(200)
+  })
+
+  it('and TIME_SLOT_IN_SECONDS are as set; a request without a good token counts for no DID', async () => {
+    relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '2', TIME_SLOT_IN_SECONDS: '5' })
+    const token = await logIn(relay, wallet)
+    for (const wrong of ['', `${token}a`, 'Bearer a']) await getFile(relay, wrong, 'a')
+    expect((await getFile(relay, token, 'a')).status).toBe(404)
+    expect((await getFile(relay, token, 'a')).status).toBe(404)
+    const refused = await getFile(relay, token, 'a')
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '5'])
+    relay.clock.seconds += 5
+    expect((await getFile(relay, token, 'a')).status).toBe(404)
+  })
+})

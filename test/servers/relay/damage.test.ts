@@ -1,0 +1,69 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { openSync, readdirSync, rmSync, writeSync, closeSync } from 'node:fs'
+import { join } from 'node:path'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const LEAF_BYTES = 262_144
+
+let relay: TestRelay
+let token: string
+
+beforeEach(async () => {
+  relay = await startTestRelay()
+  token = await logIn(relay, walletOf(1))
+})
+
+afterEach(() => relay.end())
+
+const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+
+/** The file of the only object. */
+function objectFile(): string {
+  const folder = join(relay.folder, 'relay', 'objects')
+  const [path] = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  return join(path!.parentPath, path!.name)
+}
+
+function damageAt(position: number): void {
+  const file = openSync(objectFile(), 'r+')
+  writeSync(file, 'X', position)
+  closeSync(file)
+}
+
+describe('GET /file/{cid} of a damaged file', () => {
+  it.each([
+    ['that is cached', 300_000],
+    ['that is streamed', 8 * LEAF_BYTES]
+  ])('%s is 502 where its first 256 KiB are damaged, and where it is missing', async (_name, byteCount) => {
+    const cid = await posted('a'.repeat(byteCount))
+    damageAt(7)
+    const damaged = await getFile(relay, token, cid)
+    expect([damaged.status, damaged.text]).toEqual([502, 'Content missing'])
+    rmSync(objectFile())
+    expect((await getFile(relay, token, cid)).status).toBe(502)
+  })
+
+  it('breaks the connection where it is damaged later, and never sends what is wrong', async () => {
+    const cid = await posted('a'.repeat(8 * LEAF_BYTES))
+    damageAt(6 * LEAF_BYTES)
+    const server = createServer(relay.listener)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/file/${cid}`
+    const response = await fetch(url, { headers: { Authorization: token } })
+    expect(response.status).toBe(200)
+    await expect(response.text()).rejects.toThrow()
+    server.close()
+    server.closeAllConnections()
+  })
+
+  it('answers it again once it is posted again', async () => {
+    const cid = await posted('a'.repeat(300_000))
+    damageAt(7)
+    expect((await getFile(relay, token, cid)).status).toBe(502)
+    expect(await posted('a'.repeat(300_000))).toBe(cid)
+    expect((await getFile(relay, token, cid)).status).toBe(200)
+  })
+})

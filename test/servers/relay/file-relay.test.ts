@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { ServerError } from '../../../servers/http/server-error.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+/** Each quote is two bytes of the answer: a little more than 1 MiB. */
+const LONG_FILE = '"'.repeat(524_289)
+
+let relay: TestRelay
+let token: string
+let findFile: jest.SpiedFunction<TestRelay['contents']['findFile']>
+let readContents: jest.SpiedFunction<TestRelay['contents']['readContents']>
+
+async function start(variables: Record<string, string> = {}): Promise<void> {
+  relay = await startTestRelay(variables)
+  token = await logIn(relay, wallet)
+  findFile = jest.spyOn(relay.contents, 'findFile')
+  readContents = jest.spyOn(relay.contents, 'readContents')
+}
+
+afterEach(() => relay.end())
+
+const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+const asked = () => [findFile.mock.calls.length, readContents.mock.calls.length]
+
+describe('a file of up to 1 MiB', () => {
+  beforeEach(() => start())
+
+  it('is read from the store once for many that ask at once', async () => {
+    const cid = await posted('a'.repeat(100_000))
+    const answers = await Promise.all(Array.from({ length: 20 }, () => getFile(relay, token, cid)))
+    expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200))
+    expect(readContents).toHaveBeenCalledTimes(1)
+  })
+
+  it('is answered from memory then, and asked about once a second', async () => {
+    const cid = await posted('hello')
+    for (let count = 0; count < 3; count += 1) await getFile(relay, token, cid)
+    expect(asked()).toEqual([1, 1])
+    relay.clock.seconds += 1
+    for (let count = 0; count < 3; count += 1) expect((await getFile(relay, token, cid)).text).toBe('{"file":"hello"}')
+    expect(asked()).toEqual([2, 1])
+  })
+
+  it('is streamed where its answer is longer than 1 MiB', async () => {
+    const cid = await posted(LONG_FILE)
+    for (let count = 0; count < 2; count += 1) {
+      const { body, headers } = await getFile(relay, token, cid)
+      expect(body.file === LONG_FILE).toBe(true)
+      expect(headers['content-length']).toBe(String(2 * LONG_FILE.length + '{"file":""}'.length))
+    }
+    expect(readContents).toHaveBeenCalledTimes(2)
+  })
+
+  it('is 503 while the store cannot be asked about it, also from memory', async () => {
+    const cid = await posted('hello')
+    await getFile(relay, token, cid)
+    relay.clock.seconds += 1
+    findFile.mockRejectedValueOnce(new ServerError('ERR_STORAGE'))
+    expect((await getFile(relay, token, cid)).status).toBe(503)
+    expect((await getFile(relay, token, cid)).text).toBe('{"file":"hello"}')
+  })
+})
+
+describe('RELAY_MAX_MEMORY_BYTES', () => {
+  it('bounds what is in memory: beyond it, files are read from the store', async () => {
+    await start({ RELAY_MAX_MEMORY_BYTES: '25000' })
+    const cids = [await posted('1'.repeat(10_000)), await posted('2'.repeat(10_000)), await posted('3'.repeat(10_000))]
+    for (const cid of [...cids, cids[2]!, cids[1]!, cids[0]!]) {
+      expect((await getFile(relay, token, cid)).status).toBe(200)
+    }
+    expect(readContents).toHaveBeenCalledTimes(4)
+  })
+})

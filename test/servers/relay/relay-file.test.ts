@@ -1,0 +1,257 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo } from 'node:net'
+import request from 'supertest'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+/** Of `hello world`, as every IPFS node says it. */
+const HELLO_CID = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
+/** Of a file that is never posted here. */
+const MISSING_CID = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
+/** Of nothing. */
+const EMPTY_CID = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+
+let relay: TestRelay
+let token: string
+
+beforeAll(async () => {
+  relay = await startTestRelay()
+  token = await logIn(relay, wallet)
+})
+
+afterAll(() => relay.end())
+
+const postBody = (body: string, type = 'application/json') =>
+  request(relay.listener).post('/file').set('Authorization', token).set('Content-Type', type).send(body)
+
+describe('POST /file', () => {
+  it('answers the cid and the URL of a file, which can then be fetched', async () => {
+    const posted = await postFile(relay, token, 'hello world')
+    expect([posted.status, posted.body]).toEqual([200, { url: `relay://${HELLO_CID}`, cid: HELLO_CID }])
+    const fetched = await getFile(relay, token, HELLO_CID)
+    expect([fetched.status, fetched.text]).toEqual([200, '{"file":"hello world"}'])
+    expect(fetched.headers['content-type']).toBe('application/json; charset=utf-8')
+  })
+
+  it('answers one cid for one content, in any spelling and from any user', async () => {
+    const other = await logIn(relay, walletOf(2))
+    for (const body of [
+      '{"file":"hello world"}',
+      ' { "file" : "hello world" } ',
+      '{"file":"hello\\u0020world"}',
+      '{"rest":[1,{}],"file":"hello world"}',
+      '{"file":"first","file":"hello world"}'
+    ]) {
+      expect((await postBody(body)).body.cid).toBe(HELLO_CID)
+      expect((await getFile(relay, other, HELLO_CID)).text).toBe('{"file":"hello world"}')
+    }
+    expect((await postFile(relay, other, 'hello world')).body.cid).toBe(HELLO_CID)
+  })
+
+  it.each([
+    ['nothing', ''],
+    ['escapes', 'a"b\\c/d\n\t\r\b\f\u0000\u001f'],
+    ['what JavaScript breaks lines at', '\u2028\u2029'],
+    ['two, three and four bytes', 'é€💥'],
+    ['a byte order mark', '\ufeffa'],
+    ['what looks like the end', '"}'],
+    ['what looks like an escape', '\\u0041'],
+    ['HTML', '<script>alert(1)</script>'],
+    ['a name of a prototype', '__proto__']
+  ])('gives back exactly what was posted: %s', async (_name, file) => {
+    const { body } = await postFile(relay, token, file)
+    const fetched = await getFile(relay, token, body.cid)
+    expect(fetched.body).toEqual({ file })
+    expect(Number(fetched.headers['content-length'])).toBe(Buffer.byteLength(fetched.text))
+  })
+
+  it('takes the empty string', async () => {
+    expect((await postFile(relay, token, '')).body.cid).toBe(EMPTY_CID)
+  })
+
+  it.each([
+    '{}',
+    '[]',
+    'null',
+    '"file"',
+    '7',
+    '{"file":null}',
+    '{"file":7}',
+    '{"file":["a"]}',
+    '{"file":{"a":"b"}}',
+    '{"content":"a"}',
+    '{"__proto__":{"file":"a"}}',
+    '{"file":"\\ud800"}',
+    '{"file":"a\\udc00b"}'
+  ])('answers 400 to %s', async (body) => {
+    const { status, text } = await postBody(body)
+    expect([status, text]).toEqual([400, 'Invalid content'])
+  })
+
+  it('answers 400 to an absent body, another type, broken JSON and broken UTF-8', async () => {
+    const absent = await request(relay.listener).post('/file').set('Authorization', token)
+    expect([absent.status, absent.text]).toEqual([400, 'Invalid content'])
+    const form = await postBody('file=a', 'application/x-www-form-urlencoded')
+    expect([form.status, form.text]).toEqual([400, 'Invalid content'])
+    for (const body of ['{"file":"a"', '{"file":"a\n"}', 'hello']) {
+      const broken = await postBody(body)
+      expect([broken.status, broken.text]).toEqual([400, 'Malformed JSON'])
+    }
+    const bytes = Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xff, 0xc0, 0x80]), Buffer.from('"}')])
+    const { status } = await request(relay.listener)
+      .post('/file')
+      .set('Authorization', token)
+      .set('Content-Type', 'application/json')
+      .serialize((value) => value as string)
+      .send(bytes)
+    expect(status).toBe(400)
+  })
+
+  it('refuses a stranger before the file has arrived', async () => {
+    const server = createServer(relay.listener)
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const answered = new Promise<string>((resolve) =>
+      socket.once('data', (data) => {
+        resolve(String(data))
+      })
+    )
+    socket.write('POST /file HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n')
+    socket.write('{"file":"half of')
+    const answer = await answered
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /)
+    expect(answer).toContain('WWW-Authenticate: DIDAuth realm="https://relay.example"')
+    socket.destroy()
+    server.close()
+  })
+})
+
+describe('GET /file/{cid}', () => {
+  it.each([
+    MISSING_CID,
+    '',
+    '/',
+    'a/b',
+    '%2F',
+    '%2e%2e%2f',
+    '%ff',
+    '%',
+    '%E0%A4%A',
+    '..',
+    '__proto__',
+    'constructor',
+    'QmWATWQ7fVPP2EFGu71UkfnqhYXDYH566qy47CnJDgvs8u',
+    'a'.repeat(5_000),
+    '?a=b',
+    '%00',
+    'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5'
+  ])('answers 404 when the path holds %s', async (name) => {
+    for (const verb of ['get', 'head'] as const) {
+      const { status, text } = await request(relay.listener)[verb](`/file/${name}`).set('Authorization', token)
+      expect([status, text]).toEqual([404, verb === 'get' ? 'Not found' : undefined])
+    }
+  })
+
+  it('answers 404 without a name, and with more than the name', async () => {
+    const { cid } = (await postFile(relay, token, 'a')).body
+    for (const path of ['/file', '/file?a', `/file/${cid}/a`, `/file/${cid.toUpperCase()}`, `/file/ipfs/${cid}`]) {
+      expect((await request(relay.listener).get(path).set('Authorization', token)).status).toBe(404)
+    }
+    expect((await request(relay.listener).get(`/file/${cid}?a=b`).set('Authorization', token)).status).toBe(200)
+  })
+
+  it('answers no cached copy, no range, and not 304', async () => {
+    const { cid } = (await postFile(relay, token, 'hello')).body
+    const { status, text, headers } = await request(relay.listener)
+      .get(`/file/${cid}`)
+      .set({ Authorization: token, Range: 'bytes=0-1', 'If-None-Match': '*' })
+    expect([status, text]).toEqual([200, '{"file":"hello"}'])
+    expect(headers['cache-control']).toBe('no-store')
+    expect(headers.etag).toBeUndefined()
+  })
+
+  it('answers HEAD with the headers of GET, and no body', async () => {
+    const { cid } = (await postFile(relay, token, 'hello')).body
+    const { status, text, headers } = await request(relay.listener).head(`/file/${cid}`).set('Authorization', token)
+    expect([status, text, headers['content-length']]).toEqual([200, undefined, '16'])
+  })
+})
+
+describe('other verbs and paths', () => {
+  it.each(['put', 'patch', 'delete'] as const)('answer 404 to %s', async (verb) => {
+    for (const path of ['/file', `/file/${HELLO_CID}`, '/auth', '/request-auth', '/']) {
+      expect((await request(relay.listener)[verb](path).set('Authorization', token)).status).toBe(404)
+    }
+  })
+
+  it('are not those of the auth server', async () => {
+    for (const path of ['/signup', '/request-signup', '/refresh-token', '/logout', `/file/${HELLO_CID}`]) {
+      expect((await request(relay.listener).post(path).set('Authorization', token).send({})).status).toBe(404)
+    }
+    expect((await request(relay.listener).get(`/request-auth/${wallet.did}`)).status).toBe(404)
+  })
+})
+
+describe('GET /ready', () => {
+  it('lists store and signer, and answers 503 when the store of files is unavailable', async () => {
+    const other = await startTestRelay()
+    const ready = await request(other.listener).get('/ready').expect(200)
+    expect(ready.body).toEqual({ status: 'ready', dependencies: { store: 'ok', signer: 'ok' } })
+    await other.end()
+    const closed = await request((await startClosed()).listener)
+      .get('/ready')
+      .expect(503)
+    expect(closed.body).toMatchObject({ status: 'not ready', dependencies: { store: 'unavailable', signer: 'ok' } })
+  })
+})
+
+/** A relay whose stores were closed. */
+async function startClosed(): Promise<TestRelay> {
+  const closed = await startTestRelay()
+  await closed.end()
+  return closed
+}
+
+describe('the log', () => {
+  it('names routes, and neither a cid nor a DID nor a token', async () => {
+    const other = await startTestRelay()
+    const otherToken = await logIn(other, wallet)
+    const { cid } = (await postFile(other, otherToken, 'hello world')).body
+    await getFile(other, otherToken, cid)
+    await getFile(other, otherToken, 'missing')
+    await request(other.listener).post('/auth').send({ jwt: 'a.b.c' })
+    const requests = other.log().filter(({ event }) => event === 'request')
+    expect(requests.map(({ method, route, status }) => [method, route, status])).toEqual([
+      ['POST', '/request-auth', 200],
+      ['POST', '/auth', 200],
+      ['POST', '/file', 200],
+      ['GET', '/file', 200],
+      ['GET', '/file', 404],
+      ['POST', '/auth', 401]
+    ])
+    const text = JSON.stringify(other.log())
+    for (const secret of [cid, wallet.did.slice(-40), otherToken.slice(-20), 'hello world'])
+      expect(text).not.toContain(secret)
+    await other.end()
+  })
+})
+
+describe('CORS_ORIGINS', () => {
+  it('lets pages of these origins ask, with a token', async () => {
+    const other = await startTestRelay({ CORS_ORIGINS: 'https://app.example' })
+    const preflight = await request(other.listener)
+      .options('/file')
+      .set('Origin', 'https://app.example')
+      .set('Access-Control-Request-Method', 'POST')
+      .set('Access-Control-Request-Headers', 'authorization,content-type')
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers['access-control-allow-origin']).toBe('https://app.example')
+    const allowed = 'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match'
+    expect(preflight.headers['access-control-allow-headers']).toBe(allowed)
+    const refused = await request(other.listener).get('/file/a').set('Origin', 'https://evil.example')
+    expect(refused.headers['access-control-allow-origin']).toBeUndefined()
+    await other.end()
+  })
+})

@@ -1,0 +1,119 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expressMajor } from '../../support/express-major.js'
+import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
+import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
+import { ask, post } from '../../support/server-client.js'
+import { runCli, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+
+// Processes that start beside each other on a slow machine.
+jest.setTimeout(30_000)
+
+describe('the relay as a process', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+  const start = (env: Record<string, string> = {}): Promise<ServerProcess> => servers.start(env, [], 'relay')
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor), LOG_LEVEL: 'warn' })
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('stops with exit code 0, and has its files, its used challenges and its tokens again', async () => {
+    const first = await start()
+    const jwt = await relayCredential(first.url, wallet)
+    const { text } = await post(`${first.url}/auth`, { jwt })
+    const { token } = JSON.parse(text) as { token: string }
+    const cid = await relayPost(first.url, token, 'hello world')
+    first.signal('SIGTERM')
+    expect(await first.ended).toMatchObject({ code: 0, stderr: '' })
+
+    const second = await start()
+    expect(second.serviceDid).toBe(first.serviceDid)
+    expect(await relayGet(second.url, token, cid)).toMatchObject({ status: 200, text: '{"file":"hello world"}' })
+    expect(await post(`${second.url}/auth`, { jwt })).toMatchObject({ status: 401 })
+    expect((await relayLogIn(second.url, wallet)).length).toBeGreaterThan(100)
+  })
+
+  it('killed under load loses no file and no use that it acknowledged, and is ready again within 5 s', async () => {
+    const server = await start()
+    const tokens = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => relayLogIn(server.url, walletOf(index + 1)))
+    )
+    const kept: { cid: string; file: string }[] = []
+    const used: string[] = []
+    const wrong: unknown[] = []
+    const load = tokens.map(async (token, client) => {
+      for (let index = 0; ; index += 1) {
+        try {
+          const file = `${client} ${index} `.repeat(1 + index * 50)
+          kept.push({ file, cid: await relayPost(server.url, token, file) })
+          const jwt = await relayCredential(server.url, walletOf(client + 1))
+          if ((await post(`${server.url}/auth`, { jwt })).status === 200) used.push(jwt)
+        } catch (error) {
+          // A connection that breaks is a TypeError of fetch.
+          if (error instanceof Error && /^(?:post|challenge|login): /.test(error.message)) wrong.push(error.message)
+          return
+        }
+      }
+    })
+    while (used.length < 50) await pause(5)
+    server.signal('SIGKILL')
+    await Promise.all(load)
+    expect(wrong).toEqual([])
+
+    const again = await start()
+    expect(again.startMilliseconds).toBeLessThan(5_000)
+    const token = await relayLogIn(again.url, wallet)
+    for (const { cid, file } of kept)
+      expect((await relayGet(again.url, token, cid)).text).toBe(JSON.stringify({ file }))
+    for (const jwt of used) expect((await post(`${again.url}/auth`, { jwt })).status).toBe(401)
+  })
+
+  it('gives one token to one credential, also where two processes share a folder', async () => {
+    const SERVICE_URL = 'https://relay.example'
+    const [one, two] = await Promise.all([start({ SERVICE_URL }), start({ SERVICE_URL })])
+    const jwt = await relayCredential(one.url, wallet)
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => post(`${(index % 2 === 0 ? one : two).url}/auth`, { jwt }))
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
+  })
+
+  it('starts without its IPFS node, says so, keeps what is posted, and stops while the node is silent', async () => {
+    const node = await startFaultyNode({ fault: 'is silent' })
+    const server = await start({ IPFS_API_URL: node.url })
+    const ready = await ask(`${server.url}/ready`)
+    expect([ready.status, JSON.parse(ready.text).dependencies.ipfs]).toEqual([200, 'unavailable'])
+    const token = await relayLogIn(server.url, wallet)
+    const answer = await post(`${server.url}/file`, { file: 'hello world' }, { Authorization: token })
+    expect([answer.status, answer.headers.get('pin-status')]).toEqual([200, 'pending'])
+    const { cid } = JSON.parse(answer.text) as { cid: string }
+    expect((await relayGet(server.url, token, cid)).status).toBe(200)
+    server.signal('SIGTERM')
+    expect((await server.ended).code).toBe(0)
+    await node.stop()
+  })
+
+  it('takedown is in force within a second where the server runs, and says what there is to say', async () => {
+    const server = await start()
+    const token = await relayLogIn(server.url, wallet)
+    const cid = await relayPost(server.url, token, 'hello world')
+    expect((await relayGet(server.url, token, cid)).status).toBe(200)
+    const { code, stdout } = await runCli(['relay', 'takedown', cid], { DATA_DIR: folder.path })
+    expect(stdout).toContain(`${cid} is refused from now on.`)
+    expect(code).toBe(0)
+    while ((await relayGet(server.url, token, cid)).status === 200) await pause(50)
+    expect(await relayGet(server.url, token, cid)).toMatchObject({ status: 451, text: 'Taken down' })
+    await runCli(['relay', 'takedown', cid, '--allow'], { DATA_DIR: folder.path })
+    expect(await relayPost(server.url, token, 'hello world')).toBe(cid)
+  })
+})

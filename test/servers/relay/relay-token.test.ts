@@ -1,0 +1,284 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
+import { verifyCredential } from 'did-jwt-vc'
+import { Resolver } from 'did-resolver'
+import { getResolver } from 'ethr-did-resolver'
+import request from 'supertest'
+import { startChain, type TestChain } from '../../support/chain.js'
+import { es256kBy, jwtByHand } from '../../support/credentials.js'
+import {
+  getFile,
+  logIn,
+  loginCredential,
+  postFile,
+  requestChallenge,
+  serviceUrl,
+  serviceWallet,
+  START_SECONDS,
+  startTestRelay,
+  type TestRelay
+} from '../../support/relay-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+
+let relay: TestRelay
+let token: string
+let cid: string
+
+beforeEach(async () => {
+  relay = await startTestRelay()
+  token = await logIn(relay, wallet)
+  cid = (await postFile(relay, token, 'a file')).body.cid
+})
+
+afterEach(() => relay.end())
+
+const verbs: readonly ['post' | 'get' | 'head', () => string][] = [
+  ['post', () => '/file'],
+  ['get', () => `/file/${cid}`],
+  ['head', () => `/file/${cid}`]
+]
+
+/** The answers of every verb that wants a token: status, and text where there is one. */
+async function answersTo(authorization: string | undefined): Promise<[number, string | undefined][]> {
+  const answers: [number, string | undefined][] = []
+  for (const [verb, path] of verbs) {
+    const ask = request(relay.listener)[verb](path())
+    if (authorization !== undefined) void ask.set('Authorization', authorization)
+    const { status, text, headers } = await (verb === 'post' ? ask.send({ file: 'another file' }) : ask)
+    expect(headers['www-authenticate']).toBe(status === 401 ? `DIDAuth realm="${serviceUrl}"` : undefined)
+    answers.push([status, verb === 'head' ? undefined : text])
+  }
+  return answers
+}
+
+const refusedWith = (text: string) => [
+  [401, text],
+  [401, text],
+  [401, undefined]
+]
+const statusesOf = async (authorization: string) => (await answersTo(authorization)).map(([status]) => status)
+
+/** The payload of a good token. */
+const goodPayload = {
+  iss: serviceWallet.did,
+  sub: wallet.did,
+  iat: START_SECONDS,
+  nbf: START_SECONDS,
+  exp: START_SECONDS + 600,
+  jti: 'id',
+  use: 'relay',
+  vc: {
+    '@context': ['https://www.w3.org/2018/credentials/v1'],
+    type: ['VerifiableCredential', 'RelayToken'],
+    credentialSubject: { id: wallet.did }
+  }
+}
+
+const madeOf = (changes: object, header: object = { alg: 'ES256K', typ: 'JWT' }, key = serviceWallet.privateKey) =>
+  jwtByHand(header, { ...goodPayload, ...changes }, es256kBy(key))
+
+describe('the token of the relay', () => {
+  it('is a credential that the service issues about the user, for 600 s', () => {
+    const [header, payload] = token
+      .split('.')
+      .slice(0, 2)
+      .map((part) => JSON.parse(Buffer.from(part, 'base64url').toString()))
+    expect(header).toEqual({ alg: 'ES256K', typ: 'JWT' })
+    expect(payload).toEqual({ ...goodPayload, jti: expect.stringMatching(/^[\w-]{22}$/) })
+  })
+
+  it('lives for RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS', async () => {
+    const other = await startTestRelay({ RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '7' })
+    const short = await logIn(other, wallet)
+    other.clock.seconds += 6
+    expect((await postFile(other, short, 'a')).status).toBe(200)
+    other.clock.seconds += 1
+    expect((await postFile(other, short, 'a')).status).toBe(401)
+    await other.end()
+  })
+
+  it('is good bare, and with the scheme DIDAuth in any letter case', async () => {
+    for (const authorization of [token, `DIDAuth ${token}`, `didauth ${token}`, `DIDAUTH  ${token}`]) {
+      expect(await statusesOf(authorization)).toEqual([200, 200, 200])
+    }
+  })
+
+  it('is good until its exp, also where it was seen before', async () => {
+    const fresh = madeOf({})
+    relay.clock.seconds += 599
+    expect(await statusesOf(token)).toEqual([200, 200, 200])
+    relay.clock.seconds += 1
+    expect(await answersTo(token)).toEqual(refusedWith('Expired access token'))
+    expect(await answersTo(fresh)).toEqual(refusedWith('Expired access token'))
+  })
+
+  it('is not good 6 s before its nbf, and good 5 s before', async () => {
+    expect(await answersTo(madeOf({ nbf: START_SECONDS + 6 }))).toEqual(refusedWith('Invalid access token'))
+    expect(await statusesOf(madeOf({ nbf: START_SECONDS + 5 }))).toEqual([200, 200, 200])
+    relay.clock.seconds -= 6
+    expect(await answersTo(token)).toEqual(refusedWith('Invalid access token'))
+  })
+
+  it('missing is told apart', async () => {
+    expect(await answersTo(undefined)).toEqual(refusedWith('Missing access token'))
+    expect(await answersTo('')).toEqual(refusedWith('Missing access token'))
+  })
+
+  it('made elsewhere with the key of the service, by did-jwt, is good', async () => {
+    const signer = ES256KSigner(hexToBytes(serviceWallet.privateKey))
+    const made = await createJWT(goodPayload, { issuer: serviceWallet.did, signer }, { alg: 'ES256K' })
+    expect(await statusesOf(made)).toEqual([200, 200, 200])
+  })
+
+  it.each([
+    ['another issuer', { iss: walletOf(2).did }],
+    ['another spelling of the issuer', { iss: serviceWallet.did.replace('rsk', 'RSK') }],
+    ['no issuer', { iss: undefined }],
+    ['no subject', { sub: undefined }],
+    ['a subject that is no DID', { sub: 'alice' }],
+    ['no exp', { exp: undefined }],
+    ['exp as text', { exp: '1900000000' }],
+    ['exp with a fraction', { exp: START_SECONDS + 0.5 }],
+    ['exp beyond what is exact', { exp: 2 ** 53 }],
+    ['no nbf', { nbf: undefined }],
+    ['no iat', { iat: undefined }],
+    ['iat as text', { iat: 'now' }],
+    ['no use', { use: undefined }],
+    ['the use of an access token', { use: 'access' }],
+    ['no vc', { vc: undefined }],
+    ['vc that is an array', { vc: [] }],
+    ['vc without types', { vc: {} }],
+    ['a type missing', { vc: { type: ['VerifiableCredential'] } }],
+    ['a type too many', { vc: { type: ['VerifiableCredential', 'RelayToken', 'Email'] } }],
+    ['types as text', { vc: { type: 'VerifiableCredential,RelayToken' } }]
+  ])('with %s is refused', async (_name, changes) => {
+    expect(await answersTo(madeOf(changes))).toEqual(refusedWith('Invalid access token'))
+  })
+
+  it.each([
+    ['another algorithm', { alg: 'ES256K-R', typ: 'JWT' }],
+    ['none', { alg: 'none' }],
+    ['a key in its header', { alg: 'ES256K', jwk: {} }],
+    ['a key id', { alg: 'ES256K', kid: 'a' }],
+    ['another type', { alg: 'ES256K', typ: 'at+jwt' }]
+  ])('with %s is refused', async (_name, header) => {
+    expect(await answersTo(madeOf({}, header))).toEqual(refusedWith('Invalid access token'))
+  })
+
+  it('by another key is refused', async () => {
+    expect(await answersTo(madeOf({}, undefined, wallet.privateKey))).toEqual(refusedWith('Invalid access token'))
+  })
+
+  it('with high s, other bits, or in another spelling is refused', async () => {
+    const [header = '', payload = '', signature = ''] = token.split('.')
+    const bytes = Buffer.from(signature, 'base64url')
+    const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+    const high = (order - BigInt(`0x${bytes.subarray(32).toString('hex')}`)).toString(16).padStart(64, '0')
+    const highS = Buffer.concat([bytes.subarray(0, 32), Buffer.from(high, 'hex')]).toString('base64url')
+    for (const wrong of [
+      `${header}.${payload}.${highS}`,
+      `${header}.${payload}.${'A'.repeat(86)}`,
+      `${header}.${payload}.${signature}A`,
+      `${header}.${payload}.${signature}=`,
+      `${header}.${payload}.`,
+      `${header}.${payload}`,
+      `${token}.${signature}`,
+      `${header}.${payload.slice(0, -1)}.${signature}`,
+      `${token},`
+    ]) {
+      expect(await answersTo(wrong)).toEqual(refusedWith('Invalid access token'))
+    }
+  })
+
+  it('of more than 4 KiB is refused', async () => {
+    const long = madeOf({ jti: 'a'.repeat(3_000) })
+    expect(long.length).toBeGreaterThan(4_096)
+    expect(await answersTo(long)).toEqual(refusedWith('Invalid access token'))
+  })
+
+  it('is never anything else that the service or a user signs', async () => {
+    const accessToken = {
+      iss: serviceWallet.did,
+      aud: serviceUrl,
+      sub: wallet.did,
+      exp: START_SECONDS + 600,
+      nbf: START_SECONDS,
+      iat: START_SECONDS,
+      jti: 'id',
+      sid: 'session',
+      use: 'access'
+    }
+    const sdr = { ...accessToken, use: undefined, type: 'sdr', issuer: serviceWallet.did, subject: wallet.did }
+    const sign = es256kBy(serviceWallet.privateKey)
+    const header = { alg: 'ES256K', typ: 'JWT' }
+    for (const other of [
+      jwtByHand(header, accessToken, sign),
+      jwtByHand(header, sdr, sign),
+      jwtByHand(header, { ...goodPayload, use: undefined }, sign),
+      loginCredential(wallet, await requestChallenge(relay, wallet.did)),
+      loginCredential(serviceWallet, await requestChallenge(relay, serviceWallet.did)),
+      await requestChallenge(relay, wallet.did)
+    ]) {
+      expect(await answersTo(other)).toEqual(refusedWith('Invalid access token'))
+    }
+  })
+
+  it('with another scheme is refused', async () => {
+    for (const authorization of [
+      `Bearer ${token}`,
+      `DIDAuth ${token} ${token}`,
+      'DIDAuth',
+      `DIDAuth,${token}`,
+      'a b'
+    ]) {
+      expect(await answersTo(authorization)).toEqual(refusedWith('Invalid access token'))
+    }
+  })
+
+  it('outlives a restart of the relay', async () => {
+    const again = await startTestRelay()
+    expect((await postFile(again, token, 'a file')).status).toBe(200)
+    await again.end()
+  })
+
+  it('is of the canonical DID: files and quotas are the same in all spellings', async () => {
+    const other = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
+    const upper = { ...wallet, did: wallet.did.replace('rsk', 'RSK') }
+    const tokens = [await logIn(other, wallet), await logIn(other, upper)]
+    expect((await postFile(other, tokens[0]!, 'a')).status).toBe(200)
+    expect((await postFile(other, tokens[1]!, 'a')).status).toBe(200)
+    expect((await postFile(other, tokens[0]!, 'a')).status).toBe(429)
+    await other.end()
+  })
+})
+
+describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
+  let chain: TestChain
+
+  beforeAll(async () => {
+    chain = await startChain()
+  })
+
+  afterAll(() => {
+    chain.stop()
+  })
+
+  it('is verified as it is, and says who its subject is', async () => {
+    const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]
+    // Two versions of did-resolver: one class to JavaScript.
+    const resolver = new Resolver(getResolver({ networks }) as never)
+    const policies = { now: START_SECONDS }
+    const { verifiableCredential } = await verifyCredential(token, resolver, { policies })
+    expect(verifiableCredential.type).toEqual(['VerifiableCredential', 'RelayToken'])
+    expect(verifiableCredential.issuer).toEqual({ id: serviceWallet.did })
+    expect(verifiableCredential.credentialSubject).toEqual({ id: wallet.did })
+    const [header, , signature] = token.split('.')
+    const [, payload] = (await logIn(relay, walletOf(2))).split('.')
+    await expect(verifyCredential(`${header!}.${payload!}.${signature!}`, resolver, { policies })).rejects.toThrow(
+      'invalid_signature'
+    )
+    expect((await getFile(relay, token, cid)).status).toBe(200)
+  })
+})

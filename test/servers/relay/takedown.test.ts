@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { runRelayCommand } from '../../../servers/relay/command.js'
+import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+let relay: TestRelay
+let token: string
+
+beforeEach(async () => {
+  relay = await startTestRelay()
+  token = await logIn(relay, walletOf(1))
+})
+
+afterEach(() => relay.end())
+
+async function run(...args: string[]): Promise<[number, string[]]> {
+  const lines: string[] = []
+  const code = await runRelayCommand(['takedown', ...args], relay.env, (line) => lines.push(line))
+  return [code, lines]
+}
+
+const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
+const status = async (cid: string): Promise<number> => (await getFile(relay, token, cid)).status
+
+/** All that lies in the folder of the relay. */
+function stored(): string {
+  const folder = join(relay.folder, 'relay')
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  return files.map((file) => readFileSync(join(file.parentPath, file.name), 'latin1')).join()
+}
+
+describe('relay takedown', () => {
+  it.each([
+    ['in a row', 'a secret that must go'],
+    ['in an object', 'a secret that must go'.repeat(10_000)]
+  ])('removes a file %s with its bytes, beside the relay, which answers 451 a second later', async (_where, file) => {
+    const cid = await posted(file)
+    expect(await status(cid)).toBe(200)
+    expect(stored()).toContain('a secret that must go')
+    const [code, lines] = await run(cid)
+    expect(lines[0]).toBe(`Removed 1 file. ${cid} is refused from now on.`)
+    expect(code).toBe(0)
+    expect(stored()).not.toContain('a secret that must go')
+    relay.clock.seconds += 1
+    const refused = await getFile(relay, token, cid)
+    expect([refused.status, refused.text]).toEqual([451, 'Taken down'])
+    expect((await postFile(relay, token, file)).status).toBe(451)
+  })
+
+  it('refuses content that was never posted, until it is allowed again', async () => {
+    const cid = await posted('hello')
+    await run(cid)
+    expect(await run(cid, '--allow')).toEqual([0, [`${cid} is allowed again.`]])
+    expect(await run(cid, '--allow')).toEqual([0, [`${cid} was not taken down.`]])
+    expect(await posted('hello')).toBe(cid)
+    expect(await status(cid)).toBe(200)
+  })
+
+  it('--dry-run changes nothing', async () => {
+    const cid = await posted('hello')
+    expect(await run(cid, '--dry-run')).toEqual([0, [`Would remove ${cid} (5 bytes), and refuse it from now on.`]])
+    expect(await run(cid, '--allow', '--dry-run')).toEqual([0, [`${cid} was not taken down.`]])
+    expect(await status(cid)).toBe(200)
+  })
+
+  it('answers its usage with exit code 2 where no cid is given', async () => {
+    for (const args of [[], ['hello'], ['--allow']]) expect((await run(...args))[0]).toBe(2)
+  })
+
+  it('says that there is no relay', async () => {
+    const folder = temporaryFolder()
+    const command = runRelayCommand(
+      ['takedown', await posted('a')],
+      { ...relay.env, DATA_DIR: folder.path },
+      () => undefined
+    )
+    await expect(command).rejects.toThrow(`There is no relay in ${folder.path}/relay/relay.db (DATA_DIR)`)
+    folder.remove()
+  })
+})

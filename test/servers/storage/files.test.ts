@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { FileObjectStore } from '../../../servers/storage/files/file-object-store.js'
+import { Spool } from '../../../servers/storage/files/spool.js'
+import { objectNames } from '../../support/content-stores.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+
+let folder: string
+let remove: () => void
+beforeEach(() => {
+  ;({ path: folder, remove } = temporaryFolder())
+})
+afterEach(() => {
+  remove()
+})
+
+describe('FileObjectStore', () => {
+  let objects: FileObjectStore
+  let file: string
+  beforeEach(() => {
+    objects = new FileObjectStore(join(folder, 'objects'))
+    file = join(folder, 'body')
+    writeFileSync(file, 'content', { mode: 0o644 })
+  })
+
+  it('stores a file for its owner alone, in a folder by the end of its name', async () => {
+    await objects.put('cid.12ab', file)
+    const path = join(folder, 'objects', 'ab', 'cid.12ab')
+    expect(readFileSync(path, 'utf8')).toBe('content')
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    expect(statSync(join(folder, 'objects')).mode & 0o777).toBe(0o700)
+    expect(await objectNames(objects)).toEqual(['cid.12ab'])
+  })
+
+  it('overwrites nothing', async () => {
+    await objects.put('one', file)
+    writeFileSync(join(folder, 'other'), 'other')
+    await expect(objects.put('one', join(folder, 'other'))).rejects.toMatchObject({ code: 'EEXIST' })
+    expect(readFileSync(join(folder, 'objects', 'ne', 'one'), 'utf8')).toBe('content')
+  })
+
+  it('reads in pieces of 256 KiB, and says where there is none', async () => {
+    writeFileSync(file, Buffer.alloc(600_000, 'x'))
+    await objects.put('one', file)
+    const lengths: number[] = []
+    for await (const piece of objects.read('one')) lengths.push(piece.length)
+    expect(lengths).toEqual([262_144, 262_144, 75_712])
+    await expect(objects.read('two')[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
+  it('deletes what is there and what is not, and overwrites it first where it is told to', async () => {
+    await objects.put('one', file)
+    // The body is the same file, until its caller deletes it.
+    await objects.delete('one', { overwrite: true })
+    expect(readFileSync(file)).toEqual(Buffer.alloc(7))
+    await objects.delete('one', { overwrite: true })
+    await objects.delete('two')
+    expect(await objectNames(objects)).toEqual([])
+  })
+})
+
+describe('Spool', () => {
+  const ended = spawnSync(process.execPath, ['-p', 'process.pid'], { encoding: 'utf8' }).stdout.trim()
+
+  it('names a file that is not there, each time another', () => {
+    const spool = new Spool(join(folder, 'spool'))
+    const names = [spool.newFile(), spool.newFile()]
+    expect(new Set(names).size).toBe(2)
+    expect(names.some((name) => existsSync(name))).toBe(false)
+  })
+
+  it('deletes what ended processes left, and nothing of those that run', () => {
+    mkdirSync(join(folder, 'spool'))
+    const left = [`${hostname()}~${ended}~aa~1`, `${hostname()}~${process.pid}~of a start before~1`]
+    const stays = [`${hostname()}~1~aa~1`, 'another machine~1~aa~1']
+    for (const name of [...left, ...stays]) writeFileSync(join(folder, 'spool', name), '')
+    const mine = new Spool(join(folder, 'spool')).newFile()
+    writeFileSync(mine, '')
+    expect(readdirSync(join(folder, 'spool')).sort()).toEqual([...stays, mine.slice(folder.length + 7)].sort())
+    expect(readdirSync(join(folder, 'spool'))).toHaveLength(3)
+    new Spool(join(folder, 'spool'))
+    expect(existsSync(mine)).toBe(true)
+  })
+})

@@ -1,0 +1,51 @@
+import { describe, expect, it, jest } from '@jest/globals'
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { temporaryFolder } from '../../support/store-folder.js'
+
+// Threads, processes and a disk, on a machine that may pause.
+jest.setTimeout(120_000)
+
+const here = (name: string): string => fileURLToPath(new URL(`../../support/${name}`, import.meta.url))
+const script = [
+  process.execPath,
+  '--import',
+  'tsx',
+  '--import',
+  pathToFileURL(here('server-imports.ts')).href,
+  here('full-disk-child.ts')
+]
+
+/** Runs the script where a folder is a disk of its own, or where no file may be longer, when that is not allowed. */
+function runFull(folder: string): { disk: 'full' | 'limited'; said: unknown } {
+  const command = script.map((one) => `'${one}'`).join(' ')
+  const mount = `mount -t tmpfs -o size=24m tmpfs '${folder}' && exec ${command} '${folder}/vault'`
+  const onDisk = spawnSync('unshare', ['-Urm', 'sh', '-c', mount], { encoding: 'utf8' })
+  if (onDisk.status === 0) return { disk: 'full', said: JSON.parse(onDisk.stdout) }
+  const limit = `ulimit -f 1500 && exec ${command} '${folder}/vault'`
+  const { stdout, stderr } = spawnSync('sh', ['-c', limit], { encoding: 'utf8' })
+  return { disk: 'limited', said: stdout === '' ? stderr : JSON.parse(stdout) }
+}
+
+describe('a content store on a full disk', () => {
+  it('refuses writes with 507, reads and removes on, and works again when there is space', () => {
+    const { path, remove } = temporaryFolder()
+    try {
+      const { disk, said } = runFull(path)
+      const code = disk === 'full' ? 'ERR_STORAGE_FULL' : 'ERR_STORAGE'
+      const outcome = { count: expect.any(Number), code }
+      const { removals, ...others } = said as { removals: string[]; tiny: { count: number } }
+      expect(others).toMatchObject({
+        small: outcome,
+        tiny: outcome,
+        read: others.tiny.count,
+        all: 'done',
+        collected: 'done'
+      })
+      expect(new Set(removals)).toEqual(new Set(['done']))
+      expect(others).toMatchObject({ after: ['done', 'done'] })
+    } finally {
+      remove()
+    }
+  })
+})

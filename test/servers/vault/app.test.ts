@@ -1,0 +1,179 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { renameSync } from 'node:fs'
+import { memoryStore, type Store } from 'express-did-auth'
+import request from 'supertest'
+import { deadRpcUrl } from '../../support/rpc-node.js'
+import {
+  databaseOf,
+  openDatabase,
+  testVault,
+  VaultUser,
+  type TestVault,
+  type VaultTestParts
+} from '../../support/vault-app.js'
+import { VaultNode } from '../../support/vault-node.js'
+import { walletOf } from '../../support/wallet.js'
+
+const vaults: TestVault[] = []
+afterEach(async () => {
+  for (const vault of vaults.splice(0)) await vault.close()
+})
+
+async function start(env: Record<string, string> = {}, parts: VaultTestParts = {}): Promise<TestVault> {
+  const vault = await testVault(env, parts)
+  vaults.push(vault)
+  return vault
+}
+
+describe('GET /ready of the vault', () => {
+  it('lists store and signer', async () => {
+    const { listener } = await start()
+    const { body } = await request(listener).get('/ready').expect(200)
+    expect(body).toEqual({ status: 'ready', dependencies: { store: 'ok', signer: 'ok' } })
+  })
+
+  it('is 503 while the store of sessions is unavailable', async () => {
+    const store: Store = Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
+    const { listener } = await start({}, { store })
+    const { body } = await request(listener).get('/ready').expect(503)
+    expect(body.dependencies).toEqual({ store: 'unavailable', signer: 'ok' })
+  })
+
+  it('is 503, as every write, when the database is no longer at its path', async () => {
+    const vault = await start()
+    const user = await VaultUser.new(vault)
+    await user.post('a', 'kept').expect(201)
+    renameSync(databaseOf(vault), `${databaseOf(vault)}-moved`)
+    const { body } = await request(vault.listener).get('/ready').expect(503)
+    expect(body.dependencies).toEqual({ store: 'unavailable', signer: 'ok' })
+    await user.post('a', 'b').expect(503, 'Storage unavailable, try again')
+    await user.read('a').expect(200, ['kept'])
+  })
+
+  it('writes at most once in 5 s, however often it is asked', async () => {
+    const vault = await start()
+    const probe = jest.spyOn(vault.store, 'probe')
+    const now = performance.now.bind(performance)
+    let passed = 0
+    const later = jest.spyOn(performance, 'now').mockImplementation(() => now() + passed)
+    for (passed = 0; passed < 12_000; passed += 1_000) await request(vault.listener).get('/ready').expect(200)
+    later.mockRestore()
+    expect(probe).toHaveBeenCalledTimes(3)
+  })
+
+  it('lists RPC and IPFS node, and is 200 without them', async () => {
+    const node = new VaultNode()
+    const { listener } = await start({ RPC_URL: await deadRpcUrl() }, { node })
+    const ready = await request(listener).get('/ready').expect(200)
+    expect(ready.body.dependencies).toEqual({ store: 'ok', signer: 'ok', rpc: 'unavailable', ipfs: 'ok' })
+    node.fault = 'ERR_IPFS_UNAVAILABLE'
+    const { listener: another } = await start({}, { node })
+    const { body } = await request(another).get('/ready').expect(200)
+    expect(body).toEqual({ status: 'ready', dependencies: { store: 'ok', signer: 'ok', ipfs: 'unavailable' } })
+  })
+})
+
+describe('Pin-Status', () => {
+  it('is absent after a write that the node has pinned, and pending while the node is unavailable', async () => {
+    const node = new VaultNode()
+    const vault = await start({}, { node })
+    const user = await VaultUser.new(vault)
+    const { body, headers } = await user.post('notes', 'a').expect(201)
+    expect(headers).not.toHaveProperty('pin-status')
+    expect([...node.pins]).toEqual([body.id])
+    node.fault = 'ERR_IPFS_UNAVAILABLE'
+    for (const answer of [
+      await user.post('notes', 'b').expect(201),
+      await user.put(`notes/${body.id as string}`, 'c').expect(200),
+      await user.put('notes', 'd').expect(200),
+      await user.delete('notes').expect(200)
+    ]) {
+      expect(answer.headers['pin-status']).toBe('pending')
+    }
+    await user.read('notes').expect(200, [])
+  })
+
+  it('is absent after a delete of what another entry still has', async () => {
+    const node = new VaultNode()
+    const vault = await start({}, { node })
+    const user = await VaultUser.new(vault)
+    for (const key of ['one', 'two']) await user.post(key, 'a').expect(201)
+    expect((await user.delete('one').expect(200)).headers).not.toHaveProperty('pin-status')
+    expect(node.pins.size).toBe(1)
+    expect((await user.delete('two').expect(200)).headers).not.toHaveProperty('pin-status')
+    expect(node.pins.size).toBe(0)
+  })
+
+  it('may be read by pages of CORS_ORIGINS, as the ETag', async () => {
+    const vault = await start({ CORS_ORIGINS: 'https://app.example' })
+    const user = await VaultUser.new(vault)
+    const { headers } = await user.post('notes', 'a').set('Origin', 'https://app.example').expect(201)
+    for (const name of ['ETag', 'Pin-Status']) expect(headers['access-control-expose-headers']).toContain(name)
+    const preflight = await request(vault.listener)
+      .options('/notes/id')
+      .set('Origin', 'https://app.example')
+      .set('Access-Control-Request-Method', 'PUT')
+      .expect(204)
+    expect(preflight.headers['access-control-allow-methods']).toContain('PUT')
+    expect(preflight.headers['access-control-allow-headers']).toContain('If-Match')
+  })
+})
+
+describe('the log of the vault', () => {
+  it('names routes by their pattern, and has no key, DID, id or content', async () => {
+    const { listener, log } = await start({ LOG_LEVEL: 'debug' })
+    const user = await VaultUser.logIn(listener, walletOf(1))
+    const { id } = (await user.post('planted-key', 'planted content').expect(201)).body
+    await user.put(`planted-key/${id}`, 'planted content').expect(200)
+    await user.read('planted-key').expect(200)
+    for (const path of ['keys', 'storage', 'backup']) await user.get(path).expect(200)
+    await user.put('%00planted-key', 'planted content').expect(400)
+    await user.delete(`planted-key/${id}`).expect(200)
+    await user.delete('planted-key').expect(200)
+    await request(listener).patch('/planted-key').expect(404)
+    const lines = log().filter(({ event }) => event === 'request')
+    expect(lines.map(({ method, route, status }) => [method, route, status].join(' '))).toEqual([
+      'POST /request-auth 200',
+      'POST /auth 200',
+      'POST /:key 201',
+      'PUT /:key/:id 200',
+      'GET /:did/:key 200',
+      'GET /keys 200',
+      'GET /storage 200',
+      'GET /backup 200',
+      'PUT /:key 400',
+      'DELETE /:key/:id 200',
+      'DELETE /:key 200',
+      'PATCH other 404'
+    ])
+    const text = JSON.stringify(log())
+    for (const secret of ['planted', id, walletOf(1).did.slice(-40), user.authorization.slice(-40)]) {
+      expect(text).not.toContain(secret)
+    }
+  })
+})
+
+describe('a vault whose tables are lost', () => {
+  it('answers 503 without a word about it', async () => {
+    const vault = await start()
+    const user = await VaultUser.new(vault)
+    // Of a user without entries it is known without a look at them.
+    await user.post('a', 'a').expect(201)
+    const database = openDatabase(databaseOf(vault))
+    database.exec('DROP TABLE entries')
+    database.close()
+    for (const answer of [
+      await user.post('a', 'b'),
+      await user.put('a', 'b'),
+      await user.delete('a'),
+      await user.read('a'),
+      await user.get('keys'),
+      await user.get('backup')
+    ]) {
+      expect([answer.status, answer.text]).toEqual([503, 'Storage unavailable, try again'])
+      expect(answer.headers).not.toHaveProperty('etag')
+      expect(answer.headers['retry-after']).toBe('5')
+    }
+    expect(vault.log().filter(({ event }) => event === 'request-failed')).toHaveLength(6)
+  })
+})

@@ -1,0 +1,201 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import request from 'supertest'
+import { es256k, forgeJwt } from '../../protocol/forge-jwt.js'
+import { serviceUrl, serviceWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { loginText, walletOf } from '../../support/wallet.js'
+
+const HEADER = { alg: 'ES256K', typ: 'JWT' }
+const wallet = walletOf(1)
+
+/** Every route that is not open. */
+const GUARDED = [
+  ['post', '/notes'],
+  ['put', '/notes'],
+  ['put', '/notes/id'],
+  ['delete', '/notes'],
+  ['delete', '/notes/id'],
+  ['get', '/keys'],
+  ['get', '/storage'],
+  ['get', '/backup']
+] as const
+
+let vault: TestVault
+let user: VaultUser
+
+let limited: TestVault | undefined
+
+beforeAll(async () => {
+  vault = await testVault()
+})
+afterAll(() => vault.close())
+beforeEach(async () => {
+  user = await VaultUser.logIn(vault.listener, wallet)
+  await user.put('notes', 'kept').expect(200)
+})
+afterEach(async () => {
+  await limited?.close()
+  limited = undefined
+})
+
+/** A vault with another environment. */
+async function startLimited(env: Record<string, string>): Promise<TestVault> {
+  limited = await testVault(env)
+  return limited
+}
+
+/** The answers of all guarded routes to a header. */
+async function answersTo(authorization: string | undefined): Promise<string[]> {
+  const answers: string[] = []
+  for (const [verb, path] of GUARDED) {
+    const asked = request(vault.listener)[verb](path)
+    if (authorization !== undefined) asked.set('Authorization', authorization)
+    const { status, text, headers } = await (verb === 'get' || verb === 'delete' ? asked : asked.send({ content: 'a' }))
+    if (status === 401) expect(headers['www-authenticate']).toBe('DIDAuth realm="https://vault.example"')
+    answers.push(status === 401 ? `401 ${text}` : String(status))
+  }
+  return answers
+}
+
+/** Claims as in a good access token of the user's. */
+function claimsWith(changes: object): object {
+  const now = Math.floor(Date.now() / 1_000)
+  const ids = { jti: 'j', sid: 's' }
+  const claims = {
+    iss: serviceWallet.did,
+    aud: serviceUrl,
+    sub: wallet.did,
+    exp: now + 600,
+    nbf: now,
+    iat: now,
+    ...ids
+  }
+  return { ...claims, use: 'access', ...changes }
+}
+
+const byService = es256k(serviceWallet.privateKey)
+const vc = { '@context': ['https://www.w3.org/2018/credentials/v1'], type: ['VerifiableCredential'] }
+
+describe('a token', () => {
+  it('of the service opens every guarded route', async () => {
+    const token = forgeJwt(HEADER, claimsWith({}), byService)
+    expect(await answersTo(`DIDAuth ${token}`)).toEqual(['201', ...Array<string>(7).fill('200')])
+    await user.read('notes').expect(200, [])
+  })
+
+  it.each<[string, () => string | undefined]>([
+    ['none', () => undefined],
+    ['an empty header', () => ''],
+    ['the scheme alone', () => 'DIDAuth'],
+    ['the token without its scheme', () => user.authorization.slice(8)],
+    ['another scheme', () => user.authorization.replace('DIDAuth', 'Bearer')],
+    ['two tokens', () => `${user.authorization}, ${user.authorization}`],
+    ['a refresh token', () => `DIDAuth ${Buffer.alloc(32, 7).toString('base64url')}`],
+    ['another key', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({}), es256k(wallet.privateKey))}`],
+    ['another service', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ aud: 'https://auth.example' }), byService)}`],
+    ['another issuer', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ iss: wallet.did }), byService)}`],
+    ['no audience', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ aud: undefined }), byService)}`],
+    ['a relay token', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: 'relay', aud: undefined, vc }), byService)}`],
+    ['a relay token with an audience', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: 'relay' }), byService)}`],
+    ['a credential', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: undefined, vc }), byService)}`],
+    ['an sdr', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ use: undefined, type: 'sdr' }), byService)}`],
+    ['no end', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ exp: undefined }), byService)}`],
+    ['a start in ten seconds', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ nbf: 9_999_999_999 }), byService)}`],
+    ['no DID', () => `DIDAuth ${forgeJwt(HEADER, claimsWith({ sub: 'user' }), byService)}`],
+    ['no algorithm', () => `DIDAuth ${forgeJwt({ alg: 'none' }, claimsWith({}), () => new Uint8Array())}`],
+    ['ES256K-R', () => `DIDAuth ${forgeJwt({ alg: 'ES256K-R', typ: 'JWT' }, claimsWith({}), byService)}`],
+    ['a changed payload', () => user.authorization.replace(/\.(.{20})./, '.$1A')],
+    ['a cut signature', () => user.authorization.slice(0, -2)]
+  ])('that is refused everywhere with 401, and changes nothing: %s', async (_what, authorization) => {
+    const answers = await answersTo(authorization())
+    expect(answers).toHaveLength(8)
+    for (const answer of answers) expect(answer).toMatch(/^401 (?:Invalid|Missing) access token$/)
+    await user.read('notes').expect(200, ['kept'])
+  })
+
+  it('that is expired is 401 with exactly that text', async () => {
+    const now = Math.floor(Date.now() / 1_000)
+    const token = forgeJwt(HEADER, claimsWith({ iat: now - 600, nbf: now - 600, exp: now }), byService)
+    expect(await answersTo(`DIDAuth ${token}`)).toEqual(Array(8).fill('401 Expired access token'))
+    await user.read('notes').expect(200, ['kept'])
+  })
+
+  it('of the refresh kind is refused as it was issued', async () => {
+    const { body } = await request(vault.listener).post('/request-auth').send({ did: wallet.did })
+    const sig = wallet.personalSign(loginText('vault.example', body.challenge))
+    const { refreshToken } = (await request(vault.listener).post('/auth').send({ did: wallet.did, sig })).body
+    expect(await answersTo(`DIDAuth ${refreshToken}`)).toEqual(Array(8).fill('401 Invalid access token'))
+  })
+
+  it('is asked of no reader, and a bad one does not trouble him', async () => {
+    await user.read('notes').set('Authorization', 'DIDAuth garbage').expect(200, ['kept'])
+  })
+})
+
+describe('a login at the vault', () => {
+  it('takes no signature over a challenge of the auth server with the same identity', async () => {
+    const { body } = await request(vault.listener).post('/request-auth').send({ did: wallet.did })
+    for (const [domain, status] of [
+      ['auth.example', 401],
+      ['vault.example', 200]
+    ] as const) {
+      const sig = wallet.personalSign(loginText(domain, body.challenge))
+      await request(vault.listener).post('/auth').send({ did: wallet.did, sig }).expect(status)
+    }
+  })
+})
+
+describe('a guarded request', () => {
+  it('is refused for its token first, then its key, then its body, then for want of room', async () => {
+    const { listener } = await startLimited({ VAULT_MAX_BYTES_PER_DID: '1' })
+    user = await VaultUser.logIn(listener, wallet)
+    await request(listener).put('/auth').send({}).expect(401)
+    await request(listener).put('/%00').send({}).expect(401)
+    await user.put('%00', 7).expect(400, 'Invalid key')
+    await user.put('auth', 7).expect(400, 'Reserved key')
+    await user.put('notes', 7).expect(400, 'Invalid content')
+    await user.put('notes', '12').expect(507)
+  })
+
+  it('counts against the quota of requests, and reading does not', async () => {
+    const { listener } = await startLimited({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
+    user = await VaultUser.logIn(listener, wallet)
+    await user.post('notes', 'a').expect(201)
+    await user.get('storage').expect(200)
+    const refused = await user.post('notes', 'b').expect(429)
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
+    await user.delete('notes').expect(429)
+    for (let count = 0; count < 5; count += 1) await user.read('notes').expect(200, ['a'])
+  })
+})
+
+describe('with USE_COOKIES', () => {
+  const origin = 'https://vault.example'
+  let cookie = ''
+  let listener: TestVault['listener']
+
+  beforeEach(async () => {
+    listener = (await startLimited({ USE_COOKIES: 'true' })).listener
+    const { body } = await request(listener).post('/request-auth').send({ did: wallet.did })
+    const sig = wallet.personalSign(loginText('vault.example', body.challenge))
+    const { headers } = await request(listener).post('/auth').send({ did: wallet.did, sig }).expect(200)
+    cookie = (headers['set-cookie'] as unknown as string[]).map((text) => text.split(';')[0]).join('; ')
+  })
+
+  it('the cookie opens every guarded route from the own origin', async () => {
+    const statuses: number[] = []
+    for (const [verb, path] of GUARDED) {
+      const asked = request(listener)[verb](path).set('Cookie', cookie).set('Origin', origin)
+      statuses.push((await (verb === 'get' || verb === 'delete' ? asked : asked.send({ content: 'a' }))).status)
+    }
+    expect(statuses).toEqual([201, 200, 200, 200, 200, 200, 200, 200])
+  })
+
+  it.each(['https://evil.example', 'null'])('a write from the origin %s is 403, also to a bad key', async (foreign) => {
+    for (const [verb, path] of [...GUARDED.slice(0, 5), ['put', '/auth'] as const]) {
+      const asked = request(listener)[verb](path).set('Cookie', cookie).set('Origin', foreign)
+      const { status, text } = await (verb === 'delete' ? asked : asked.send({ content: 'a' }))
+      expect([verb, status, text]).toEqual([verb, 403, 'Cross-origin request refused'])
+    }
+    await request(listener).get(`/${wallet.did}/notes`).expect(200, [])
+  })
+})

@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import request from 'supertest'
+import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+
+// Bodies of 6 MiB, which need time on a busy machine.
+jest.setTimeout(30_000)
+
+let vault: TestVault
+let user: VaultUser
+
+beforeAll(async () => {
+  vault = await testVault()
+})
+afterAll(() => vault.close())
+beforeEach(async () => {
+  user = await VaultUser.new(vault)
+})
+
+const VERBS = [
+  ['post', 'notes'],
+  ['put', 'notes'],
+  ['put', 'notes/id']
+] as const
+
+/** Sends a body, byte for byte, by each verb that takes content. */
+async function sendByAll(body: string | Buffer, type = 'application/json'): Promise<[number, string][]> {
+  const answers: [number, string][] = []
+  for (const [verb, path] of VERBS) {
+    const { status, text } = await request(vault.listener)
+      [verb](`/${path}`)
+      .set('Authorization', user.authorization)
+      .set('Content-Type', type)
+      // Without this supertest would take the bytes for JSON to be written.
+      .serialize((value: unknown) => value as string)
+      .send(body)
+    answers.push([status, text])
+  }
+  return answers
+}
+
+describe('content', () => {
+  it.each([
+    ['the empty string', ''],
+    ['NUL', '\u0000'],
+    ['every control character', Array.from({ length: 32 }, (_, code) => String.fromCharCode(code)).join('')],
+    ['a BOM at the start', '\ufefftext'],
+    ['a BOM alone', '\ufeff'],
+    ['quotes and backslashes', '"\\"\\\\'],
+    ['line ends', 'a\r\nb\rc\nd\u2028e\u2029f'],
+    ['an emoji', '💥👩‍👩‍👧‍👦'],
+    ['non-characters', '\uffff\ufffe\ufdd0'],
+    ['the replacement character', '\ufffd'],
+    ['decomposed text', 'e\u0301'],
+    ['256 KiB and one byte', 'b'.repeat(262_145)]
+  ])('comes back exactly: %s', async (_what, content) => {
+    await user.post('notes', content).expect(201)
+    expect((await user.read('notes').expect(200)).body).toEqual([content])
+    await user.put('notes', `${content}2`).expect(200)
+    expect((await user.read('notes').expect(200)).body).toEqual([`${content}2`])
+  })
+
+  // How bodies are parsed is proved where it is done: test/servers/http.
+  it.each([
+    ['that lack it', '{}', 'Invalid content'],
+    ['with a number', '{"content":7}', 'Invalid content'],
+    ['with a lone surrogate', '{"content":"a\\udc00b"}', 'Invalid content'],
+    ['that are empty', '', 'Invalid content'],
+    ['that are no JSON', '{"content":"a",}', 'Malformed JSON'],
+    ['that are no UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
+  ])('in bodies %s is 400, and changes nothing', async (_what, body, text) => {
+    await user.post('notes', 'kept').expect(201)
+    expect(await sendByAll(body)).toEqual(Array(3).fill([400, text]))
+    await user.read('notes').expect(200, ['kept'])
+  })
+
+  it.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/jsonp'])(
+    'in a body of type %s is 400',
+    async (type) => {
+      expect(await sendByAll('{"content":"a"}', type)).toEqual(Array(3).fill([400, 'Invalid content']))
+    }
+  )
+
+  it.each([
+    ['of one byte each', 'a'.repeat(1_048_576), 'a'],
+    ['of three bytes each', `${'€'.repeat(349_525)}a`, 'a'],
+    ['of four bytes each', '💥'.repeat(262_144), 'a']
+  ])('may have 1,048,576 bytes of characters %s, and not one more', async (_what, content, more) => {
+    await user.post('notes', content).expect(201)
+    expect((await user.read('notes').expect(200)).body).toEqual([content])
+    const tooLarge = JSON.stringify({ content: content + more })
+    expect(await sendByAll(tooLarge)).toEqual(Array(3).fill([413, 'Content too large: at most 1048576 bytes']))
+    expect((await user.read('notes')).body).toEqual([content])
+    expect((await user.get('storage')).body).toMatchObject({ used: 1_048_576, usedEntries: 1 })
+  })
+
+  it('has the maximum that VAULT_MAX_CONTENT_BYTES says', async () => {
+    const small = await testVault({ VAULT_MAX_CONTENT_BYTES: '4' }, { folder: vault.folder })
+    const late = await VaultUser.new(small)
+    await late.post('notes', '💥').expect(201)
+    await late.post('notes', '12345').expect(413, 'Content too large: at most 4 bytes')
+    await small.close()
+  })
+
+  it('is refused before it is read when it says itself that it is far too large', async () => {
+    expect(await sendByAll(`{"content":"${'a'.repeat(7 * 1_048_576)}"}`)).toEqual(
+      Array(3).fill([413, 'Content too large: at most 1048576 bytes'])
+    )
+  })
+})

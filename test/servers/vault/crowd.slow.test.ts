@@ -1,0 +1,88 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { fillVault } from '../../support/vault-fill.js'
+
+const ENTRIES = 10_000
+const CROWD = 50
+
+jest.setTimeout(120_000)
+
+let vault: TestVault
+let user: VaultUser
+let server: Server
+let url: string
+const contents = Array.from({ length: ENTRIES }, (_, number) => `entry ${number}`)
+
+beforeEach(async () => {
+  vault = await testVault()
+  user = await VaultUser.new(vault)
+  server = createServer(vault.listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', 1_024, resolve))
+  url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`
+  await fillVault(vault, user.did, [...contents.map((one): [string, string] => ['many', one]), ['one', 'small']])
+})
+afterEach(async () => {
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  await vault.close()
+})
+
+interface Answer {
+  status: number
+  retryAfter: string | undefined
+  text: string
+}
+
+/** A request on a connection of its own. */
+function open(path: string): { leave: () => void; answer: Promise<Answer> } {
+  const req = request(url + path, { agent: false })
+  const answer = new Promise<Answer>((resolve, reject) => {
+    req.on('error', reject)
+    req.on('response', (res) => {
+      let text = ''
+      res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      res.on('error', reject).on('end', () => {
+        resolve({ status: res.statusCode ?? 0, retryAfter: res.headers['retry-after'], text })
+      })
+    })
+  })
+  req.end()
+  return { leave: () => req.destroy(), answer }
+}
+
+describe('a crowd that reads a key of 10,000 entries at once', () => {
+  it('is answered, or told to come back, while others are answered', async () => {
+    const other = await VaultUser.new(vault)
+    let left = CROWD
+    const crowd = Array.from({ length: CROWD }, () => open(`/${user.did}/many`).answer.finally(() => (left -= 1)))
+    // At least one round while the crowd is there.
+    do {
+      expect((await open('/health').answer).status).toBe(200)
+      expect(await open(`/${user.did}/one`).answer).toMatchObject({ status: 200, text: '["small"]' })
+      await other.get('keys').expect(200, { keys: [] })
+      await other.get('backup').expect(200)
+    } while (left > 0)
+    const expected = JSON.stringify(contents)
+    const answers = await Promise.all(crowd)
+    const full = answers.filter(({ status }) => status === 200)
+    expect(full.every(({ text }) => text === expected)).toBe(true)
+    expect(full.length).toBeGreaterThan(0)
+    for (const { status, retryAfter } of answers) {
+      if (status !== 200) expect([status, retryAfter]).toEqual([503, '5'])
+    }
+    process.stdout.write(`a crowd of ${CROWD}: ${full.length} read the list, the others were told to come back\n`)
+    expect(vault.log().filter(({ level, reason }) => level === 'error' && reason !== 'ERR_BUSY')).toEqual([])
+  })
+
+  it('that disconnects is no error, and the next reader is answered', async () => {
+    const crowd = Array.from({ length: CROWD }, () => open(`/${user.did}/many`))
+    const outcomes = Promise.allSettled(crowd.map(({ answer }) => answer))
+    expect((await open('/health').answer).status).toBe(200)
+    for (const { leave } of crowd) leave()
+    await outcomes
+    expect((await open(`/${user.did}/many`).answer).text).toBe(JSON.stringify(contents))
+    expect(vault.log().filter(({ level }) => level === 'error')).toEqual([])
+  })
+})

@@ -1,0 +1,245 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import request from 'supertest'
+import { rawRequest, type RawAnswer } from '../../support/raw-request.js'
+import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+let vault: TestVault
+let user: VaultUser
+
+beforeAll(async () => {
+  vault = await testVault()
+})
+afterAll(() => vault.close())
+beforeEach(async () => {
+  user = await VaultUser.new(vault)
+})
+
+/** Every write under a key, with its answers. */
+async function writesTo(key: string): Promise<[number, string][]> {
+  const answers = [
+    await user.post(key, 'a'),
+    await user.put(key, 'a'),
+    await user.put(`${key}/id`, 'a'),
+    await user.delete(key),
+    await user.delete(`${key}/id`)
+  ]
+  return answers.map(({ status, text }) => [status, text])
+}
+
+/** A request of the user's whose path is sent as it is. */
+function ask(method: string, path: string): Promise<RawAnswer> {
+  const headers = { Authorization: user.authorization, 'Content-Type': 'application/json' }
+  return rawRequest(vault.listener, method, `/${path}`, headers)
+}
+
+describe('a key', () => {
+  it.each([
+    ['one character', 'k'],
+    ['512 bytes', 'k'.repeat(512)],
+    ['512 bytes of 4 each', encodeURIComponent('💥'.repeat(128))],
+    ['a slash', 'a%2Fb'],
+    ['slashes alone', '%2F%2f'],
+    ['three dots', '...'],
+    ['a space', '%20'],
+    ['a percent sign', '100%25'],
+    ['what looks percent-encoded', '%2566'],
+    ['a plus sign', 'a+b'],
+    ['a question mark and a hash', 'a%3Fb%23c'],
+    ['Hebrew', encodeURIComponent('מפתח')],
+    ['a combined character', encodeURIComponent('e\u0301')],
+    ['a single character for it', encodeURIComponent('\u00e9')],
+    ['a BOM', '%EF%BB%BF'],
+    ['a line separator', '%E2%80%A8'],
+    ['__proto__', '__proto__'],
+    ['constructor', 'constructor'],
+    ['quotes', `%22'`],
+    ['SQL', `';DROP%20TABLE%20entries;--`],
+    ['the name of another route', 'keys'],
+    ['health', 'health'],
+    ['a reserved name and more', 'auth2'],
+    ['a reserved name with its slash', '%2Fauth'],
+    ['a DID', 'did:web:a']
+  ])('may be %s', async (_what, key) => {
+    const { id } = (await user.post(key, 'a').expect(201)).body
+    await user.read(key).expect(200, ['a'])
+    expect((await user.get('keys')).body.keys).toEqual([{ key: decodeURIComponent(key), entries: [{ id, size: 1 }] }])
+    await user.put(key, 'b').expect(200)
+    await user.put(`${key}/${id}`, 'c').expect(200)
+    await user.read(key).expect(200, ['b', 'c'])
+    await user.delete(`${key}/${id}`).expect(200)
+    await user.delete(key).expect(200)
+    await user.read(key).expect(200, [])
+  })
+
+  it('is told apart by its exact code points', async () => {
+    for (const key of [
+      'k',
+      'K',
+      'k%20',
+      'k%00',
+      encodeURIComponent('e\u0301'),
+      encodeURIComponent('\u00e9'),
+      '%CE%BA'
+    ]) {
+      await user.post(key, key)
+    }
+    await user.read('k').expect(200, ['k'])
+    await user.read('K').expect(200, ['K'])
+    await user.read('k%20').expect(200, ['k%20'])
+    await user.read('%65%CC%81').expect(200, [encodeURIComponent('e\u0301')])
+    await user.read('%C3%A9').expect(200, [encodeURIComponent('\u00e9')])
+  })
+
+  it.each([
+    ['513 bytes', 'k'.repeat(513)],
+    ['513 bytes of many each', encodeURIComponent('€'.repeat(171))],
+    ['10 KB', 'k'.repeat(10_000)],
+    ['NUL', '%00'],
+    ['a line feed', 'a%0Ab'],
+    ['a tab', '%09'],
+    ['DEL', 'a%7F'],
+    ['the first of C1', '%C2%80'],
+    ['the last of C1', '%C2%9F']
+  ])('may not be %s: 400 to every write, and nothing to read', async (_what, key) => {
+    expect(await writesTo(key)).toEqual(Array(5).fill([400, 'Invalid key']))
+    await user.read(key).expect(200, [])
+  })
+
+  it('may not be one or two dots, also where a client has not resolved them', async () => {
+    // Clients resolve `.` and `%2e` before they ask; bytes on the wire do not.
+    for (const key of ['%2e', '%2E%2e', '.', '..']) {
+      const { status, text } = await ask('DELETE', key)
+      expect([key, status, text]).toEqual([key, 400, 'Invalid key'])
+      expect(await ask('GET', `${user.did}/${key}`)).toEqual({ status: 200, text: '[]' })
+    }
+  })
+
+  it.each(['%ff', '%', '%2', '%zz', '%E0%A4%A', '%C0%80', '%ED%A0%80', 'a%ffb'])(
+    'that is badly percent-encoded is 400 on every verb: %s',
+    async (key) => {
+      for (const [method = '', path = ''] of [
+        ['POST', key],
+        ['PUT', key],
+        ['PUT', `${key}/id`],
+        ['PUT', `a/${key}`],
+        ['DELETE', key],
+        ['DELETE', `${key}/id`],
+        ['DELETE', `a/${key}`],
+        ['GET', `${user.did}/${key}`],
+        ['GET', `${key}/a`]
+      ]) {
+        const answer = await ask(method, path)
+        expect([method, path, answer]).toEqual([method, path, { status: 400, text: 'Malformed path' }])
+      }
+    }
+  )
+
+  it('that is empty is no route', async () => {
+    for (const [method = '', path = ''] of [
+      ['POST', ''],
+      ['PUT', ''],
+      ['PUT', '/id'],
+      ['DELETE', ''],
+      ['DELETE', '/id'],
+      ['GET', `${user.did}/`],
+      ['GET', '/notes']
+    ]) {
+      const answer = await ask(method, path)
+      expect([method, path, answer]).toEqual([method, path, { status: 404, text: 'Not found' }])
+    }
+  })
+
+  it('that is followed by a slash is no route: an id that is empty must not mean all', async () => {
+    await user.post('notes', 'a').expect(201)
+    for (const [method, path] of [
+      ['POST', 'notes/'],
+      ['PUT', 'notes/'],
+      ['PUT', 'notes/id/'],
+      ['DELETE', 'notes/'],
+      ['DELETE', 'notes/id/'],
+      ['GET', `${user.did}/notes/`],
+      ['GET', 'keys/'],
+      ['GET', 'storage/'],
+      ['GET', 'backup/']
+    ] as const) {
+      const answer = await ask(method, path)
+      expect([method, path, answer]).toEqual([method, path, { status: 404, text: 'Not found' }])
+    }
+    await user.read('notes').expect(200, ['a'])
+  })
+})
+
+describe('a reserved key', () => {
+  const names = ['request-signup', 'signup', 'request-auth', 'auth', 'logout', 'refresh-token']
+
+  it.each(names)('%s is 400 on PUT and DELETE, in every spelling', async (name) => {
+    const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
+    for (const key of [name, name.toUpperCase(), name[0]!.toUpperCase() + name.slice(1), first]) {
+      for (const answer of [
+        await user.put(key, 'a'),
+        await user.put(`${key}/id`, 'a'),
+        await user.delete(key),
+        await user.delete(`${key}/id`)
+      ]) {
+        expect([key, answer.status, answer.text]).toEqual([key, 400, 'Reserved key'])
+      }
+    }
+    expect((await user.get('keys')).body).toEqual({ keys: [] })
+  })
+
+  it.each(names)('%s is the route of that name on POST, and 400 where that route does not hear it', async (name) => {
+    for (const key of [name, name.toUpperCase(), `${name}/`]) {
+      // Every route of the library refuses `{ content }` in its own way.
+      const { status, text } = await user.post(key, 'a')
+      expect(name === 'logout' ? [status, text] : [status, text !== 'Reserved key']).toEqual(
+        name === 'logout' ? [200, ''] : [401, true]
+      )
+    }
+    const encoded = Buffer.from(name).toString('hex').replace(/../g, '%$&')
+    for (const key of [encoded, encoded.toUpperCase(), `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`]) {
+      await user.post(key, 'a').expect(400, 'Reserved key')
+    }
+  })
+
+  it('holds nothing', async () => {
+    for (const key of [...names, 'AUTH', '%61uth']) await user.read(key).expect(200, [])
+  })
+
+  it('answers its code where the client asks for RFC 9457', async () => {
+    const answer = await user.put('auth', 'a').set('Accept', 'application/problem+json').expect(400)
+    expect(answer.headers['content-type']).toBe('application/problem+json; charset=utf-8')
+    expect(JSON.parse(answer.text)).toEqual({
+      type: 'about:blank',
+      title: 'Reserved key',
+      status: 400,
+      code: 'ERR_RESERVED_KEY'
+    })
+  })
+})
+
+describe('GET /:did/:key', () => {
+  it.each(['nobody', 'did:', 'did:web:', 'auth', 'signup', '%00', 'did%3Aweb%3Aa%2F', 'x'.repeat(9_000), '__proto__'])(
+    'answers [] for what is no DID: %s',
+    async (did) => {
+      const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
+      expect(answer.text).toBe('[]')
+    }
+  )
+
+  it('answers [] for a DID that has nothing', async () => {
+    await user.post('notes', 'a').expect(201)
+    for (const did of [walletOf(3).did, 'did:web:example.com', `${user.did}0`]) {
+      const answer = await request(vault.listener).get(`/${did}/notes`).expect(200)
+      expect([answer.text, answer.headers['content-type']]).toEqual(['[]', 'application/json; charset=utf-8'])
+    }
+  })
+
+  it('leaves the library its routes of two segments', async () => {
+    for (const name of ['request-auth', 'request-signup']) {
+      const answer = await request(vault.listener).get(`/${name}/${user.did}`).expect(200)
+      expect(Object.keys(answer.body)).toEqual(['challenge'])
+      await request(vault.listener).get(`/${name}/notes`).expect(401)
+    }
+  })
+})

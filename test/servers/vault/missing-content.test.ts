@@ -1,0 +1,204 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { contentOf } from '../../../servers/storage/unixfs-blocks.js'
+import { databaseOf, openDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { VaultNode } from '../../support/vault-node.js'
+
+/** Three leaves of an object. */
+const LARGE = 'a'.repeat(600_000)
+const CONTENTS = ['first', LARGE, 'last']
+const first = contentOf(Buffer.from('first')).cid
+
+const node = new VaultNode()
+let vault: TestVault
+let user: VaultUser
+
+beforeAll(async () => {
+  vault = await testVault({}, { node })
+})
+afterAll(() => vault.close())
+beforeEach(async () => {
+  user = await VaultUser.new(vault)
+  for (const content of CONTENTS) await user.post('notes', content).expect(201)
+  await user.post('else', 'whole').expect(201)
+})
+afterEach(async () => {
+  node.fault = undefined
+  for (const key of ['notes', 'else']) await user.delete(key)
+  await vault.store.collectGarbage(0)
+})
+
+function sql(text: string): void {
+  const database = openDatabase(databaseOf(vault))
+  database.exec(text)
+  database.close()
+}
+
+/** The files of all objects. */
+function objects(): string[] {
+  const folder = join(vault.folder, 'objects')
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((one) => one.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+}
+
+/** The node has none of it. */
+const forget = (): void => {
+  node.contents.clear()
+}
+
+/** Ways in which a disk damages content. */
+const DAMAGES: [string, () => void][] = [
+  [
+    'a row is lost',
+    () => {
+      sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
+    }
+  ],
+  [
+    'a byte of a row is another',
+    () => {
+      sql("UPDATE contents SET bytes = CAST('firsu' AS BLOB) WHERE byte_count = 5")
+    }
+  ],
+  [
+    'hashes of a row are others',
+    () => {
+      sql('UPDATE contents SET leaf_hashes = zeroblob(96) WHERE byte_count = 600000')
+    }
+  ],
+  [
+    'an object is lost',
+    () => {
+      objects().forEach((file) => {
+        rmSync(file)
+      })
+    }
+  ],
+  [
+    'a byte of an object is another',
+    () => {
+      objects().forEach((file) => {
+        writeFileSync(file, 'b', { flag: 'r+' })
+      })
+    }
+  ],
+  [
+    'an object is shorter',
+    () => {
+      objects().forEach((file) => {
+        truncateSync(file, 262_144)
+      })
+    }
+  ],
+  [
+    'everything is lost',
+    () => {
+      sql('DELETE FROM contents')
+    }
+  ]
+]
+
+describe('content that is damaged here', () => {
+  it.each(DAMAGES)('makes the whole answer 502 where no node has it: %s', async (_what, damage) => {
+    forget()
+    damage()
+    const answer = await user.read('notes').set('If-None-Match', '"other"').expect(502, 'Content missing')
+    expect(answer.headers['cache-control']).toBe('no-store')
+    expect(answer.headers).not.toHaveProperty('etag')
+    await user.get('backup').expect(502, 'Content missing')
+    expect(vault.log()).toContainEqual(
+      expect.objectContaining({ event: 'request-failed', reason: 'ERR_CONTENT_MISSING' })
+    )
+  })
+
+  it.each(DAMAGES)('is read from the node, verified and put back: %s', async (_what, damage) => {
+    damage()
+    expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
+    await user.read('else').expect(200, ['whole'])
+    const reads = node.reads.length
+    expect(reads).toBeGreaterThan(0)
+    expect(vault.log()).toContainEqual(expect.objectContaining({ event: 'content-repaired', level: 'warn' }))
+    forget()
+    expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
+    expect(node.reads).toHaveLength(reads)
+  })
+
+  it('comes back when its owner writes it again, and can be replaced and deleted', async () => {
+    forget()
+    sql('DELETE FROM contents')
+    await user.read('notes').expect(502)
+    for (const content of CONTENTS) await user.post('again', content).expect(201)
+    expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
+    sql('DELETE FROM contents')
+    await user.put(`notes/${first}`, 'new').expect(200)
+    await user.delete('again').expect(200)
+    await user.put('notes', 'newer').expect(200)
+    await user.read('notes').expect(200, ['newer'])
+  })
+
+  it('does not change a key that has none of it', async () => {
+    forget()
+    sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
+    await user.read('else').expect(200, ['whole'])
+  })
+})
+
+describe('a node that is asked for missing content', () => {
+  beforeEach(() => {
+    node.reads.length = 0
+    sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
+  })
+
+  it.each(['ERR_IPFS_UNAVAILABLE', 'ERR_IPFS_TIMEOUT', 'ERR_IPFS_BAD_RESPONSE'] as const)(
+    'and fails makes it 502, until it answers: %s',
+    async (fault) => {
+      node.fault = fault
+      await user.read('notes').expect(502, 'Content missing')
+      node.fault = undefined
+      expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
+    }
+  )
+
+  it('is asked once for all who read it at once', async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => user.read('notes')))
+    expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
+    expect(node.reads).toHaveLength(1)
+  })
+
+  it('is not asked for more than 16 contents at once', async () => {
+    for (let number = 0; number < 20; number += 1) await user.post(`key${number}`, `content ${number}`).expect(201)
+    sql("DELETE FROM contents WHERE CAST(bytes AS TEXT) LIKE 'content %'")
+    let open = (): void => undefined
+    node.gate = new Promise((resolve) => (open = resolve))
+    const asked = Array.from({ length: 20 }, async (_, number) => (await user.read(`key${number}`)).status)
+    while (node.reads.length < 16) await new Promise(setImmediate)
+    // Only those who are refused are answered before the node answers.
+    await Promise.race(asked)
+    open()
+    expect((await Promise.all(asked)).sort()).toEqual([...Array<number>(16).fill(200), ...Array<number>(4).fill(502)])
+  })
+
+  it('gives a reader what cannot be put back', async () => {
+    const repair = jest.spyOn(vault.store, 'repairContent').mockRejectedValue(new Error('read-only'))
+    expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
+    repair.mockRestore()
+    expect(vault.log()).toContainEqual(expect.objectContaining({ event: 'repair-failed', level: 'error' }))
+  })
+
+  it('does not bring back what was taken down meanwhile', async () => {
+    let open = (): void => undefined
+    node.gate = new Promise((resolve) => (open = resolve))
+    const reading = user.read('notes').then(({ status }) => status)
+    while (node.reads.length === 0) await new Promise(setImmediate)
+    expect(await vault.store.takeDown(first, 'test', 0)).toMatchObject({ removed: 1 })
+    open()
+    expect(await reading).toBe(200)
+    expect(await vault.store.readContents([first])).toEqual([undefined])
+    expect((await user.read('notes').expect(200)).body).toEqual([LARGE, 'last'])
+    await user.post('notes', 'first').expect(451, 'Taken down')
+    expect(await vault.store.allow(first)).toBe(true)
+    await user.post('notes', 'first').expect(201)
+  })
+})

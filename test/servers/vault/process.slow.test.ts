@@ -1,0 +1,195 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import Database from 'better-sqlite3'
+import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Dictionary } from '../../support/dictionary.js'
+import { expressMajor } from '../../support/express-major.js'
+import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
+import { deadRpcUrl } from '../../support/rpc-node.js'
+import { ask, logIn, post, refresh, signedLogin } from '../../support/server-client.js'
+import { runCli, ServerProcesses } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { findVaultLosses, startVaultLoad, type LoadUser } from '../../support/vault-load.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+const domain = 'vault.example'
+
+// Processes that start beside each other on a slow machine.
+jest.setTimeout(60_000)
+
+describe('the vault as a process', () => {
+  const folder = { path: '', remove: (): void => undefined }
+  let servers = new ServerProcesses({})
+  let env: Record<string, string> = {}
+
+  beforeEach(() => {
+    Object.assign(folder, temporaryFolder())
+    env = { DATA_DIR: folder.path, SERVICE_URL: `https://${domain}`, TEST_EXPRESS: String(expressMajor) }
+    servers = new ServerProcesses(env)
+  })
+  afterEach(async () => {
+    await servers.killAll()
+    folder.remove()
+  })
+
+  const start = (more: Record<string, string> = {}) => servers.start(more, [], 'vault')
+
+  it('keeps entries and sessions over a stop and a start', async () => {
+    const first = await start()
+    const tokens = await logIn(first.url, wallet, domain)
+    const bearer = { Authorization: `DIDAuth ${tokens.accessToken}` }
+    expect((await post(`${first.url}/notes`, { content: 'kept' }, bearer)).status).toBe(201)
+    first.signal('SIGTERM')
+    const { code, stdout, stderr } = await first.ended
+    expect([code, stderr]).toEqual([0, ''])
+    const events = stdout
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { event: string }).event)
+    expect(events).toEqual(['ready', 'request', 'request', 'request', 'stopping', 'stopped'])
+
+    const second = await start()
+    expect(await ask(`${second.url}/${wallet.did}/notes`)).toMatchObject({ status: 200, text: '["kept"]' })
+    expect((await post(`${second.url}/notes`, { content: 'more' }, bearer)).status).toBe(201)
+    expect((await refresh(second.url, tokens.refreshToken)).status).toBe(200)
+    expect(await ask(`${second.url}/${wallet.did}/notes`)).toMatchObject({ text: '["kept","more"]' })
+  })
+
+  it('keeps its data in files that only their owner can read', async () => {
+    await start()
+    const modes = ['', 'vault.db', 'auth.db'].map((file) => statSync(join(folder.path, 'vault', file)).mode & 0o777)
+    expect(modes).toEqual([0o700, 0o600, 0o600])
+  })
+
+  it('takes no token and no signature of the auth server with the same identity', async () => {
+    const vault = await start()
+    const auth = await servers.start({ SERVICE_URL: 'https://auth.example' }, [], 'auth')
+    expect(auth.serviceDid).toBe(vault.serviceDid)
+    const { accessToken } = await logIn(auth.url, wallet, 'auth.example')
+    const refused = await post(`${vault.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
+    expect([refused.status, refused.text]).toEqual([401, 'Invalid access token'])
+    // The same domain, so that the challenge alone is another.
+    const there = await servers.start({ DATA_DIR: folder.path }, [], 'auth')
+    const { did, sig } = await signedLogin(there.url, wallet, domain)
+    expect((await post(`${vault.url}/auth`, { did, sig })).status).toBe(401)
+    expect((await post(`${there.url}/auth`, { did, sig })).status).toBe(200)
+  })
+
+  it('starts and works without its IPFS node, and says so', async () => {
+    const { url, output } = await start({ IPFS_API_URL: await deadRpcUrl() })
+    expect(JSON.parse((await ask(`${url}/ready`)).text)).toEqual({
+      status: 'ready',
+      dependencies: { store: 'ok', signer: 'ok', ipfs: 'unavailable' }
+    })
+    const { accessToken } = await logIn(url, wallet, domain)
+    const answer = await post(`${url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
+    expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
+    expect(await ask(`${url}/${wallet.did}/notes`)).toMatchObject({ status: 200, text: '["a"]' })
+    const told =
+      output()
+        .split('\n')
+        .find((line) => line.includes('ipfs-unavailable')) ?? '{}'
+    expect(JSON.parse(told)).toMatchObject({ level: 'warn', reason: 'ERR_IPFS_UNAVAILABLE', code: 'ECONNREFUSED' })
+  })
+
+  it('pins what was written while its node was unavailable, after a kill and a start, without another write', async () => {
+    const node = await startFaultyNode()
+    try {
+      await node.fail('refuses')
+      const first = await start({ IPFS_API_URL: node.url })
+      const { accessToken } = await logIn(first.url, wallet, domain)
+      const bearer = { Authorization: `DIDAuth ${accessToken}` }
+      const answer = await post(`${first.url}/notes`, { content: 'a' }, bearer)
+      expect([answer.status, answer.headers.get('pin-status')]).toEqual([201, 'pending'])
+      first.signal('SIGKILL')
+      await first.ended
+      await node.heal()
+      expect(node.pins.size).toBe(0)
+      await start({ IPFS_API_URL: node.url })
+      for (let tenth = 0; tenth < 200 && node.pins.size === 0; tenth += 1) await pause(100)
+      expect([...node.pins]).toEqual([(JSON.parse(answer.text) as { id: string }).id])
+    } finally {
+      await node.stop()
+    }
+  })
+
+  it('stops at once while its node keeps it waiting', async () => {
+    const node = await startFaultyNode()
+    try {
+      await node.fail('is silent')
+      const server = await start({ IPFS_API_URL: node.url })
+      const { accessToken } = await logIn(server.url, wallet, domain)
+      const answer = await post(`${server.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
+      expect([answer.status, node.underWay()]).toEqual([201, 1])
+      const startedAt = performance.now()
+      server.signal('SIGTERM')
+      const { code, stderr } = await server.ended
+      expect([code, stderr]).toEqual([0, ''])
+      expect(performance.now() - startedAt).toBeLessThan(1_500)
+    } finally {
+      await node.stop()
+    }
+  })
+
+  it('says in a sentence why it cannot start: its database is none', async () => {
+    mkdirSync(join(folder.path, 'vault'))
+    const file = join(folder.path, 'vault', 'vault.db')
+    writeFileSync(file, 'no database at all, but long enough to be looked at'.repeat(100))
+    const { code, stdout, stderr } = await runCli(['vault'], { ...env, PORT: '0' })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): the file is no SQLite database\n`)
+  })
+
+  it('says in a sentence why it cannot start: its database is that of another program', async () => {
+    mkdirSync(join(folder.path, 'vault'))
+    const file = join(folder.path, 'vault', 'vault.db')
+    new Database(file).exec('CREATE TABLE entries (name TEXT)').close()
+    const { code, stdout, stderr } = await runCli(['vault'], { ...env, PORT: '0' })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): its tables are not those of this server\n`)
+  })
+
+  /** Users who write without end, until `end` ends the server; then what they lost. */
+  async function lossesAfter(end: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const more = { LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '1000000' }
+    const server = await start(more)
+    const users: LoadUser[] = []
+    for (let number = 0; number < 6; number += 1) {
+      const { did } = walletOf(30_000 + number)
+      const { accessToken } = await logIn(server.url, walletOf(30_000 + number), domain)
+      users.push({ did, accessToken, model: new Dictionary(), uncertain: undefined })
+    }
+    const load = startVaultLoad(server.url, users)
+    while (load.acknowledged() < 150) await pause(5)
+    const startedAt = performance.now()
+    server.signal(end)
+    const { code, stderr } = await server.ended
+    if (end === 'SIGTERM') expect([code, stderr]).toEqual([0, ''])
+    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    await load.stop()
+    expect(load.wrongAnswers).toEqual([])
+
+    const again = await start(more)
+    expect(again.startMilliseconds).toBeLessThan(5_000)
+    expect(await findVaultLosses(again.url, users)).toEqual([])
+    for (const { did, accessToken, model } of users) {
+      const headers = { Authorization: `DIDAuth ${accessToken}` }
+      const backup = JSON.parse((await ask(`${again.url}/backup`, { headers })).text) as {
+        entries: { content: string }[]
+      }
+      const storage = JSON.parse((await ask(`${again.url}/storage`, { headers })).text) as Record<string, number>
+      expect(backup.entries).toHaveLength(['a', 'b', 'c'].flatMap((key) => model.find(did, key)).length)
+      expect(storage).toMatchObject({
+        usedEntries: backup.entries.length,
+        used: backup.entries.reduce((sum, { content }) => sum + content.length, 0)
+      })
+    }
+  }
+
+  it('loses nothing acknowledged and keeps no half when it is killed under writes, and is ready again within 5 s', () =>
+    lossesAfter('SIGKILL'))
+
+  it('stops on SIGTERM under writes with exit code 0, and loses nothing', () => lossesAfter('SIGTERM'))
+})

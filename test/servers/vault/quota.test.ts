@@ -1,0 +1,198 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { DiskSpace, usedPercentOf } from '../../../servers/storage/disk-space.js'
+import { ServerError } from '../../../servers/http/server-error.js'
+import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+let vaults: TestVault[] = []
+afterEach(async () => {
+  for (const vault of vaults.reverse()) await vault.close()
+  vaults = []
+})
+
+/** A user of a vault, also of one that is there already, with another environment. */
+async function startUser(
+  env: Record<string, string>,
+  parts: { folder?: string; usedPercent?: () => Promise<number> } = {}
+): Promise<VaultUser> {
+  const vault = await testVault(env, parts)
+  vaults.push(vault)
+  return VaultUser.logIn(vault.listener, walletOf(1))
+}
+
+const folderOf = (): { folder: string } => ({ folder: vaults[0]!.folder })
+
+describe('VAULT_MAX_BYTES_PER_DID', () => {
+  it('lets a user write just so many bytes, and answers 507 with the numbers to one more', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '10' })
+    await user.post('a', '1234').expect(201)
+    await user.post('b', '€€').expect(201)
+    for (const answer of [await user.post('a', '5'), await user.put('c', '5'), await user.put('a/id', '5')]) {
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 bytes with this, at most 10'])
+    }
+    expect((await user.get('keys')).body.keys).toHaveLength(2)
+    await user.post('c', '').expect(201)
+  })
+
+  it('counts what is there after a replacement', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '10' })
+    const { id } = (await user.post('a', '123456').expect(201)).body
+    await user.post('a', '7890').expect(201)
+    await user.put(`a/${id}`, 'abcdef').expect(200)
+    await user.read('a').expect(200, ['7890', 'abcdef'])
+    await user.put('a', 'ten bytes!').expect(200)
+    await user.read('a').expect(200, ['ten bytes!'])
+  })
+
+  it('loses nothing of the old when the new does not fit', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '10' })
+    const { id } = (await user.post('a', '12345').expect(201)).body
+    await user.post('a', 'abcde').expect(201)
+    await user.put(`a/${id}`, '123456').expect(507, 'Storage full: 11 bytes with this, at most 10')
+    await user.put('a', '12345678901').expect(507)
+    await user.read('a').expect(200, ['12345', 'abcde'])
+    expect((await user.get('storage')).body).toMatchObject({ used: 10, usedEntries: 2 })
+  })
+
+  it('is each user’s own, also for content that both have', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '4' })
+    const other = await VaultUser.logIn(vaults[0]!.listener, walletOf(2))
+    await user.post('a', 'same').expect(201)
+    await user.post('b', 'same').expect(507)
+    await other.post('a', 'same').expect(201)
+  })
+
+  it('counts what is deleted no more', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '4' })
+    const { id } = (await user.post('a', 'aaaa').expect(201)).body
+    await user.delete(`a/${id}`).expect(200)
+    await user.post('a', 'bbbb').expect(201)
+    await user.delete('a').expect(200)
+    await user.post('a', 'cccc').expect(201)
+  })
+
+  it('accepts the same content again when it is full, which adds nothing', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '4' })
+    const { id } = (await user.post('a', 'aaaa').expect(201)).body
+    await user.post('a', 'aaaa').expect(201, { id })
+    await user.put('a', 'aaaa').expect(200, { id })
+  })
+
+  it('when it was lowered, lets a user replace by less and not by more', async () => {
+    let user = await startUser({})
+    for (const key of ['a', 'b']) await user.post(key, `${key}2345`).expect(201)
+    user = await startUser({ VAULT_MAX_BYTES_PER_DID: '4' }, folderOf())
+    await user.put('a', '123456').expect(507, 'Storage full: 11 bytes with this, at most 4')
+    await user.put('a', '1234').expect(200)
+    await user.read('b').expect(200, ['b2345'])
+  })
+
+  it('stores one of many writes at once when only one fits', async () => {
+    const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '9' })
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, number) => user.post('a', `same${number}`)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(9).fill(507)])
+    expect((await user.get('storage')).body).toMatchObject({ used: 5, usedEntries: 1 })
+  })
+})
+
+describe('VAULT_MAX_ENTRIES_PER_DID', () => {
+  it('lets a user have just so many entries, and answers 507 with the numbers to one more', async () => {
+    const user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '2' })
+    await user.post('a', '1').expect(201)
+    const { id } = (await user.post('b', '2').expect(201)).body
+    for (const answer of [await user.post('a', '3'), await user.put('c', '3'), await user.put('a/id', '3')]) {
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 3 entries with this, at most 2'])
+    }
+    await user.put(`b/${id}`, '3').expect(200)
+    await user.put('a', '4').expect(200)
+    await user.post('a', '4').expect(201)
+    await user.delete('b').expect(200)
+    await user.post('a', '5').expect(201)
+  })
+
+  it('when it was lowered, lets a user replace and not add', async () => {
+    let user = await startUser({})
+    for (const key of ['a', 'b', 'c']) await user.post(key, key).expect(201)
+    user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '1' }, folderOf())
+    await user.put('a', 'new').expect(200)
+    await user.post('a', 'more').expect(507, 'Storage full: 4 entries with this, at most 1')
+    await user.put('b', 'other').expect(200)
+    await user.read('a').expect(200, ['new'])
+  })
+
+  it('answers its code where the client asks for RFC 9457', async () => {
+    const user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '1' })
+    await user.post('a', '1').expect(201)
+    const answer = await user.post('a', '2').set('Accept', 'application/problem+json').expect(507)
+    expect(JSON.parse(answer.text)).toEqual({
+      type: 'about:blank',
+      title: 'Storage full: 2 entries with this, at most 1',
+      status: 507,
+      code: 'ERR_STORAGE_FULL'
+    })
+  })
+})
+
+describe('the disk', () => {
+  it('of which more than 90 % are used takes no more, and goes on with reading and deleting', async () => {
+    let percent = 90
+    const user = await startUser({}, { usedPercent: () => Promise.resolve(percent) })
+    await user.post('a', 'kept').expect(201)
+    percent = 90.1
+    const late = await startUser({}, { ...folderOf(), usedPercent: () => Promise.resolve(percent) })
+    for (const answer of [await late.post('a', '1'), await late.put('a', '1'), await late.put('a/id', '1')]) {
+      expect([answer.status, answer.text]).toEqual([507, 'Storage full: 90 % of the disk used, at most 90 %'])
+    }
+    await late.read('a').expect(200, ['kept'])
+    await late.get('backup').expect(200)
+    await late.delete('a').expect(200)
+    await late.read('a').expect(200, [])
+  })
+
+  it('is asked about once a second at most', async () => {
+    let asked = 0
+    let nowMilliseconds = 0
+    const disk = new DiskSpace(
+      () => Promise.resolve((asked += 1) * 45),
+      () => nowMilliseconds
+    )
+    for (const now of [0, 1, 999]) {
+      nowMilliseconds = now
+      await disk.assertFree()
+    }
+    expect(asked).toBe(1)
+    for (const [now, count] of [
+      [1_000, 2],
+      [1_999, 2],
+      [2_000, 3]
+    ] as const) {
+      nowMilliseconds = now
+      await (count === 3
+        ? expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+        : disk.assertFree())
+      expect(asked).toBe(count)
+    }
+  })
+
+  it('that cannot be asked about takes what it can', async () => {
+    const disk = new DiskSpace(usedPercentOf('/no/such/folder'))
+    await expect(disk.assertFree()).resolves.toBeUndefined()
+  })
+
+  it('says a percentage of itself', async () => {
+    const percent = await usedPercentOf('.')()
+    expect(percent).toBeGreaterThan(0)
+    expect(percent).toBeLessThan(100)
+  })
+
+  it('that is full under a write is 507, and reading and deleting go on', async () => {
+    const user = await startUser({})
+    await user.post('a', 'kept').expect(201)
+    const full = jest.spyOn(vaults[0]!.store, 'writeEntry').mockRejectedValue(new ServerError('ERR_STORAGE_FULL'))
+    await user.put('a', 'new').expect(507, 'Storage full')
+    await user.read('a').expect(200, ['kept'])
+    await user.delete('a').expect(200)
+    full.mockRestore()
+    await user.post('a', 'new').expect(201)
+  })
+})

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { databaseOf, openDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { fillVault } from '../../support/vault-fill.js'
+
+const MEBIBYTE = 1_048_576
+
+jest.setTimeout(60_000)
+
+let vault: TestVault
+let user: VaultUser
+let server: Server
+
+beforeAll(async () => {
+  vault = await testVault()
+  server = createServer(vault.listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+})
+afterAll(async () => {
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  await vault.close()
+})
+beforeEach(async () => {
+  user = await VaultUser.new(vault)
+})
+
+/** Puts entries under a key of the user's. */
+function fill(key: string, contents: readonly string[]): Promise<void> {
+  const entries = contents.map((content) => [key, content] as const)
+  return fillVault(vault, user.did, entries)
+}
+
+let filled = 0
+
+/** Contents of a mebibyte, all different, also from those of other tests; JSON has to escape the first. */
+function mebibytes(count: number): string[] {
+  filled += 1
+  return Array.from({ length: count }, (_, number) =>
+    `${filled} ${number}${number === 0 ? '"' : ''}`.padEnd(MEBIBYTE, 'x')
+  )
+}
+
+/** An answer of which nothing is read yet. */
+function open(path: string): Promise<IncomingMessage> {
+  const { port } = server.address() as AddressInfo
+  return new Promise((resolve, reject) => {
+    const headers = { Authorization: user.authorization }
+    httpRequest({ port, host: '127.0.0.1', path, agent: false, headers }, resolve).on('error', reject).end()
+  })
+}
+
+async function textOf(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of answer) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}
+
+function sql(text: string): void {
+  const database = openDatabase(databaseOf(vault))
+  database.exec(text)
+  database.close()
+}
+
+const errors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
+
+describe('GET /:did/:key', () => {
+  it.each([
+    ['the largest that is read before it is sent', MEBIBYTE],
+    ['the smallest that is sent while it is read', MEBIBYTE + 1]
+  ])('answers the exact array, with its length: %s', async (_what, size) => {
+    const contents = ['"', 'é', 'x'.repeat(size - 14)]
+    await fill('notes', contents)
+    const expected = JSON.stringify(contents)
+    expect(Buffer.byteLength(expected)).toBe(size)
+    const { headers, text } = await user.read('notes').expect(200)
+    expect(text === expected).toBe(true)
+    expect(headers).toMatchObject({
+      'content-length': String(size),
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-cache',
+      'x-content-type-options': 'nosniff'
+    })
+    const head = await user.head('notes').expect(200)
+    expect(head.headers).toMatchObject({ 'content-length': String(size), etag: headers.etag })
+  })
+
+  it('answers what JSON escapes and UTF-8 spells with several bytes across pieces', async () => {
+    const contents = [`${'é'.repeat(131_071)}"${'💥'.repeat(70_000)}\n`, '\\'.repeat(300_000), '€'.repeat(200_000)]
+    await fill('notes', contents)
+    const answer = await open(`/${user.did}/notes`)
+    const text = await textOf(answer)
+    expect(text === JSON.stringify(contents)).toBe(true)
+    expect(answer.headers['content-length']).toBe(String(Buffer.byteLength(text)))
+  })
+
+  it('answers 2,000 entries of a key in order', async () => {
+    const contents = Array.from({ length: 2_000 }, (_, number) => `entry ${(number * 7) % 2_000}`)
+    await fill('notes', contents)
+    expect((await user.read('notes').expect(200)).body).toEqual(contents)
+    await user.put('notes', 'one').expect(200)
+    await user.read('notes').expect(200, ['one'])
+  })
+
+  it('answers HEAD of nothing with its length', async () => {
+    expect((await user.head('nothing').expect(200)).headers['content-length']).toBe('2')
+  })
+
+  it('breaks the connection when an entry is deleted while it is sent', async () => {
+    await fill('notes', mebibytes(24))
+    const answer = await open(`/${user.did}/notes`)
+    await user.delete('notes').expect(200)
+    await expect(textOf(answer)).rejects.toThrow('aborted')
+    await user.read('notes').expect(200, [])
+  })
+
+  it('breaks the connection when content is damaged behind what was sent, and never shortens the list', async () => {
+    await fill('notes', mebibytes(24))
+    const answer = await open(`/${user.did}/notes`)
+    sql('UPDATE contents SET leaf_hashes = zeroblob(length(leaf_hashes)) WHERE byte_count = 1048576')
+    await expect(textOf(answer)).rejects.toThrow('aborted')
+  })
+
+  it('answers what it listed when something is added while it is sent', async () => {
+    const contents = mebibytes(12)
+    await fill('notes', contents)
+    const answer = await open(`/${user.did}/notes`)
+    await user.post('notes', 'new').expect(201)
+    expect(JSON.parse(await textOf(answer))).toEqual(contents)
+  })
+
+  it('logs no error when its client disconnects', async () => {
+    await fill('notes', mebibytes(8))
+    const before = errors().length
+    const answer = await open(`/${user.did}/notes`)
+    answer.destroy()
+    await user.read('else').expect(200, [])
+    expect(errors()).toHaveLength(before)
+  })
+
+  it('is read again, and never wrongly missing, while its key changes all the time', async () => {
+    await fill('notes', mebibytes(2))
+    const statuses = await Promise.all(
+      Array.from({ length: 16 }, async (_, number) => {
+        if (number % 2 === 0) return (await user.put('notes', `${number}`.padEnd(400_000, 'y'))).status
+        return (await user.read('notes')).status
+      })
+    )
+    expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([])
+    expect(statuses.filter((_, number) => number % 2 === 0)).toEqual(Array(8).fill(200))
+  })
+
+  it('is 503 where the list is not the one that was written, and never a shorter one', async () => {
+    await fill('notes', ['a', 'b'])
+    sql(`DELETE FROM entries WHERE key = 'notes' AND number = (SELECT max(number) FROM entries WHERE key = 'notes')`)
+    await user.read('notes').expect(503, /^Storage unavailable/)
+  })
+})
+
+describe('the ETag of a key', () => {
+  it('saves a client that has it from reading again, until the key changes', async () => {
+    await user.post('notes', 'a').expect(201)
+    const { etag } = (await user.read('notes').expect(200)).headers
+    expect(etag).toMatch(/^"[\w-]{43}"$/)
+    for (const value of [etag!, `"other", ${etag}`, '*', `W/${etag}`]) {
+      const answer = await user.read('notes').set('If-None-Match', value).expect(304)
+      expect([answer.text, answer.headers.etag, answer.headers['cache-control']]).toEqual(['', etag, 'no-cache'])
+    }
+    await user.read('notes').set('If-None-Match', '"other"').expect(200, ['a'])
+    await user.post('notes', 'b').expect(201)
+    const { headers } = await user.read('notes').set('If-None-Match', etag!).expect(200, ['a', 'b'])
+    expect(headers.etag).not.toBe(etag)
+  })
+
+  it('tells orders apart', async () => {
+    await fill('notes', ['a', 'b'])
+    const { etag, body } = await user.read('notes').then(({ headers, body }) => ({ etag: headers.etag, body }))
+    const { id } = (await user.post('notes', 'a')).body
+    await user.put(`notes/${id}`, 'a').expect(200)
+    const later = await user.read('notes').expect(200)
+    expect([body, later.body]).toEqual([
+      ['a', 'b'],
+      ['b', 'a']
+    ])
+    expect(later.headers.etag).not.toBe(etag)
+  })
+
+  it('needs no content to be read', async () => {
+    await user.post('notes', 'unread').expect(201)
+    const { etag } = (await user.read('notes').expect(200)).headers
+    sql("DELETE FROM contents WHERE bytes = CAST('unread' AS BLOB)")
+    await user.read('notes').set('If-None-Match', etag!).expect(304)
+  })
+})

@@ -1,0 +1,270 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import Database from 'better-sqlite3'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
+import { reconcile } from '../../../servers/vault/admin/reconcile.js'
+import { pino } from 'pino'
+import { openContentStore, type OpenContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
+import { cidOf, entryOf, largeBytes } from '../../support/content-stores.js'
+import { HandMadeNode } from '../../support/hand-made-node.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { databaseOf, openDatabase } from '../../support/vault-app.js'
+
+const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
+const large = largeBytes('large', 600_000)
+const one = cidOf('one')
+
+let folder: ReturnType<typeof temporaryFolder>
+let node: HandMadeNode
+let opened: OpenContentStore
+let worker: PinWorker | undefined
+
+beforeEach(async () => {
+  folder = temporaryFolder()
+  node = new HandMadeNode()
+  await open(true)
+})
+afterEach(async () => {
+  await close()
+  folder.remove()
+})
+
+async function open(hasNode: boolean): Promise<void> {
+  opened = await openContentStore({ folder: folder.path, database: 'vault.db', tracksPins: hasNode })
+  const { store } = opened
+  worker = hasNode ? new PinWorker({ ledger: store, store, node, log: pino({ level: 'silent' }) }) : undefined
+}
+
+async function close(): Promise<void> {
+  await worker?.stop()
+  await opened.store.close()
+}
+
+const add = async (did: string, key: string, content: string | Uint8Array): Promise<void> => {
+  const { changedPins } = await opened.store.writeEntry(entryOf(key, content, { did }))
+  await worker?.settle(changedPins)
+}
+
+async function fill(): Promise<void> {
+  await add(alice, 'k', 'one')
+  await add(alice, 'k', 'two')
+  await add(bob, 'k', 'three')
+  await add(bob, 'k', large)
+}
+
+function sql(text: string): void {
+  const database = openDatabase(databaseOf({ folder: folder.path }))
+  database.exec(text)
+  database.close()
+}
+
+async function run(
+  isDryRun = false,
+  hasNode = true,
+  acceptsDamage = false
+): Promise<{ isInOrder: boolean; lines: string[] }> {
+  const lines: string[] = []
+  const { store, inspection } = opened
+  const parts = { store, inspection, node: hasNode ? node : undefined, isDryRun, acceptsDamage }
+  const isInOrder = await reconcile(parts, (line) => lines.push(line))
+  return { isInOrder, lines }
+}
+
+const sound = [
+  'database: sound',
+  'content: 4 contents in use, all undamaged',
+  'index: right for all users',
+  'objects: all in use',
+  'pins: desired for all content and nothing else',
+  'IPFS node: has all pins of this vault, no pins of others',
+  'open: no pins'
+]
+
+/** The report with some lines changed. */
+const reportWith = (changes: Record<number, string>): string[] => sound.map((line, index) => changes[index] ?? line)
+
+/** With --dry-run it says what is wrong and changes nothing; else it repairs, and then finds no more. */
+async function expectRepair(wouldBe: Record<number, string>, done: Record<number, string>): Promise<void> {
+  for (let round = 0; round < 2; round += 1) {
+    expect(await run(true)).toEqual({ isInOrder: false, lines: reportWith(wouldBe) })
+  }
+  expect(await run()).toEqual({ isInOrder: true, lines: reportWith(done) })
+  worker?.start()
+  await worker?.settle([...(await opened.inspection.listUsedContents('', 100))].map(({ cid }) => cid))
+  expect(await run()).toEqual({ isInOrder: true, lines: sound })
+}
+
+describe('vault reconcile', () => {
+  it('finds nothing wrong in a vault that is in order, and asks the node for its pins only', async () => {
+    await fill()
+    const calls = node.calls.length
+    for (const isDryRun of [true, false]) expect(await run(isDryRun)).toEqual({ isInOrder: true, lines: sound })
+    expect(node.calls.slice(calls)).toEqual(['ping', 'ping'])
+  })
+
+  it.each([
+    [
+      'a row is lost',
+      () => {
+        sql(`DELETE FROM contents WHERE cid = '${one}'`)
+      }
+    ],
+    [
+      'a row is damaged',
+      () => {
+        sql(`UPDATE contents SET bytes = x'00' WHERE cid = '${one}'`)
+      }
+    ],
+    [
+      'an object is lost',
+      () => {
+        rmSync(join(folder.path, 'objects'), { recursive: true })
+      }
+    ],
+    [
+      'an object is damaged',
+      () => {
+        eachObject((file) => {
+          writeFileSync(file, 'X', { flag: 'r+' })
+        })
+      }
+    ]
+  ])('puts content back from the node where %s', async (_what, damage) => {
+    await fill()
+    damage()
+    await expectRepair(
+      { 1: 'content: 4 contents in use, 1 to put back from the IPFS node' },
+      { 1: 'content: 4 contents in use, 1 put back from the IPFS node' }
+    )
+  })
+
+  it('names what is missing here and there, and does not believe a node that has other bytes', async () => {
+    await fill()
+    sql(`DELETE FROM contents WHERE cid = '${one}'`)
+    node.contents.set(one, Buffer.from('oNe'))
+    expect((await run(false, false)).lines[1]).toBe(`content: 4 contents in use, 1 missing: ${one}`)
+    expect((await run()).isInOrder).toBe(false)
+    await expect(opened.store.readContents([one])).resolves.toEqual([undefined])
+  })
+
+  it('counts usage again', async () => {
+    await fill()
+    sql('UPDATE owners SET byte_count = byte_count + 7')
+    await expectRepair({ 2: 'index: usage to correct for 2 users' }, { 2: 'index: usage corrected for 2 users' })
+    expect(await opened.store.usageOf(alice)).toEqual({ byteCount: 6, entryCount: 2 })
+  })
+
+  it('deletes content and objects that nothing uses', async () => {
+    await fill()
+    sql("INSERT INTO contents (cid, byte_count, json_byte_count, leaf_hashes, bytes) VALUES ('x', 1, 3, x'00', x'00')")
+    mkdirSync(join(folder.path, 'objects', 'ff'), { recursive: true })
+    writeFileSync(join(folder.path, 'objects', 'ff', `${one}.00ff`), 'left')
+    await expectRepair(
+      {
+        2: 'index: 1 unused content to delete',
+        3: 'objects: 1 unused, to delete',
+        4: 'pins: 1 content to pin, no contents to unpin'
+      },
+      { 2: 'index: 1 unused content deleted', 3: 'objects: 1 unused, deleted' }
+    )
+    await opened.store.collectGarbage(0)
+    // Another object may lie in the same folder: its name ends by chance.
+    expect(readdirSync(join(folder.path, 'objects', 'ff'))).not.toContain(`${one}.00ff`)
+  })
+
+  it('never takes a shorter list for right, and says what to do', async () => {
+    await fill()
+    sql(`DELETE FROM entries WHERE cid = '${one}'`)
+    const what =
+      'index: usage corrected for 1 user, 1 unused content deleted, 1 list with entries missing or changed ' +
+      '(restore the last backup, or reconcile --accept-damage): did:ethr:rsk:0xa "k"'
+    const found = await run()
+    expect([found.isInOrder, found.lines[2]]).toEqual([false, what])
+    await expect(opened.store.listEntries({ did: alice, key: 'k' })).rejects.toMatchObject({ code: 'ERR_STORAGE' })
+    const accepted = await run(false, true, true)
+    expect([accepted.isInOrder, accepted.lines[2]]).toEqual([
+      true,
+      'index: 1 list accepted with what is left: did:ethr:rsk:0xa "k"'
+    ])
+    expect((await opened.store.listEntries({ did: alice, key: 'k' })).entries).toHaveLength(1)
+  })
+
+  it('has content pinned that was written while no node was configured', async () => {
+    await close()
+    await open(false)
+    await fill()
+    expect((await run(false, false)).lines.slice(4)).toEqual([
+      'pins: no IPFS node, IPFS_API_URL is not given',
+      'IPFS node: not compared',
+      'open: no pins'
+    ])
+    await close()
+    await open(true)
+    await expectRepair(
+      { 4: 'pins: 4 contents to pin, no contents to unpin' },
+      {
+        4: 'pins: 4 contents to pin, no contents to unpin',
+        6: 'open: 4 pins, the running server carries them out'
+      }
+    )
+    expect(node.pins.size).toBe(4)
+  })
+
+  it('has pinned again what the node lost, and leaves the pins of others alone', async () => {
+    await fill()
+    node.pins.delete(one)
+    node.pins.add('of another')
+    expect((await run(true)).lines[5]).toBe('IPFS node: 1 pin missing, to pin again, 1 pin of others')
+    expect((await run()).lines.slice(5)).toEqual([
+      'IPFS node: 1 pin missing, to pin again, 1 pin of others',
+      'open: 1 pin, the running server carries them out'
+    ])
+    expect(await worker?.settle([one])).toBe(true)
+    expect(node.pins.has(one)).toBe(true)
+    expect(node.pins.has('of another')).toBe(true)
+  })
+
+  it('says that the node cannot be asked', async () => {
+    await fill()
+    node.fault = () => 'ERR_IPFS_UNAVAILABLE'
+    const { isInOrder, lines } = await run()
+    expect([isInOrder, lines[5]]).toEqual([
+      false,
+      'IPFS node: its pins cannot be listed: IPFS node unavailable, try again'
+    ])
+  })
+
+  it('rebuilds an index that is damaged', async () => {
+    await fill()
+    // What SQLite believes of the index is changed, and so its content is that of another.
+    const database = new Database(databaseOf({ folder: folder.path })).unsafeMode()
+    database.exec('PRAGMA writable_schema = ON')
+    database.exec("UPDATE sqlite_master SET sql = replace(sql, '(cid)', '(key)') WHERE name = 'entries_by_cid'")
+    database.close()
+    await close()
+    await open(true)
+    const { lines } = await run(true)
+    expect(lines[0]).toMatch(/^database: damaged indexes to rebuild: entries_by_cid/)
+    expect((await run()).lines[0]).toMatch(/^database: damaged indexes rebuilt: entries_by_cid/)
+    expect((await run()).lines[0]).toBe('database: sound')
+  })
+
+  it('is never in order on a damaged file', async () => {
+    for (let number = 0; number < 300; number += 1) await add(alice, `k${number}`, `content ${number}`.padEnd(500))
+    await close()
+    const file = databaseOf({ folder: folder.path })
+    const bytes = readFileSync(file)
+    for (let page = 40; page < 60; page += 1) bytes.fill(0x5a, page * 4_096, page * 4_096 + 200)
+    writeFileSync(file, bytes)
+    await open(true)
+    const { isInOrder, lines } = await run()
+    expect([isInOrder, lines.length]).toEqual([false, 1])
+    expect(lines[0]).toMatch(/^database: the file is damaged: .*restore the last backup/)
+  })
+})
+
+function eachObject(change: (file: string) => void): void {
+  const files = readdirSync(join(folder.path, 'objects'), { recursive: true, withFileTypes: true })
+  for (const file of files) if (file.isFile()) change(join(file.parentPath, file.name))
+}

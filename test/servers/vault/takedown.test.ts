@@ -1,0 +1,120 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { runVault } from '../../support/run-vault-command.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { VaultNode } from '../../support/vault-node.js'
+
+const secret = 'a secret that must be deleted'
+
+const folder = { path: '', remove: (): void => undefined }
+let node: VaultNode
+let vault: TestVault
+let [alice, bob]: VaultUser[] = []
+
+beforeEach(async () => {
+  Object.assign(folder, temporaryFolder())
+  node = new VaultNode()
+  vault = await testVault({}, { folder: join(folder.path, 'vault'), node })
+  alice = await VaultUser.new(vault)
+  bob = await VaultUser.new(vault)
+})
+afterEach(async () => {
+  await vault.close()
+  folder.remove()
+})
+
+const run = (...args: string[]) => runVault(args, { DATA_DIR: folder.path, IPFS_API_URL: 'http://127.0.0.1:1' })
+
+/** All that lies in the folder of the vault. */
+function stored(): string {
+  const files = readdirSync(vault.folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  return files.map((file) => readFileSync(join(file.parentPath, file.name), 'latin1')).join()
+}
+
+/** Content under two keys of one user and one of another. */
+async function posted(content: string): Promise<string> {
+  const { id } = (await alice!.post('letters', content).expect(201)).body
+  await alice!.post('copies', content).expect(201)
+  await bob!.post('letters', content).expect(201)
+  await alice!.post('letters', 'harmless').expect(201)
+  return id
+}
+
+const backups = 'Backups, snapshots of the disk and other IPFS nodes may still have it.'
+const pinned = 'Its pin is removed by the running server when the IPFS node answers.'
+
+describe('vault takedown', () => {
+  it.each([
+    ['in rows', secret],
+    ['in an object', secret.repeat(10_000)]
+  ])('removes content %s for all users with its bytes, beside the server, which answers 451', async (_where, text) => {
+    const id = await posted(text)
+    expect(stored()).toContain(secret)
+    const lines = [`Removed 3 entries. ${id} is refused from now on.`, pinned, backups]
+    expect(await run('takedown', id)).toEqual({ code: 0, lines })
+    expect(stored()).not.toContain(secret)
+    await alice!.read('letters').expect(200, '["harmless"]')
+    await bob!.read('letters').expect(200, '[]')
+    expect((await bob!.get('storage').expect(200)).body).toMatchObject({ used: 0, usedEntries: 0 })
+    await bob!.post('letters', text).expect(451, 'Taken down')
+    await bob!.put('letters', text).expect(451, 'Taken down')
+  })
+
+  it('--allow lets users store the content again', async () => {
+    const id = await posted(secret)
+    await run('takedown', id)
+    expect(await run('takedown', id, '--allow')).toEqual({ code: 0, lines: [`${id} is allowed again.`] })
+    expect(await run('takedown', id, '--allow')).toEqual({ code: 0, lines: [`${id} was not taken down.`] })
+    await bob!.post('letters', secret).expect(201, { id })
+  })
+
+  it('has its pin removed by the server, and no other', async () => {
+    const id = await posted(secret)
+    expect(node.pins.has(id)).toBe(true)
+    await run('takedown', id)
+    expect(await vault.store.areSettled([id])).toBe(false)
+    await vault.close()
+    vault = await testVault({}, { folder: join(folder.path, 'vault'), node })
+    while (!(await vault.store.areSettled([id]))) await new Promise(setImmediate)
+    expect([node.pins.has(id), node.pins.size]).toEqual([false, 1])
+  })
+
+  it('--dry-run says what it would do and changes nothing, wherever it stands', async () => {
+    const id = await posted(secret)
+    const lines = [`Would remove ${id} (${secret.length} bytes), and refuse it from now on.`]
+    expect(await run('takedown', id, '--dry-run')).toEqual({ code: 0, lines })
+    expect(await run('takedown', '--dry-run', id)).toEqual({ code: 0, lines })
+    await bob!.read('letters').expect(200, JSON.stringify([secret]))
+  })
+
+  it('refuses content that is not stored here', async () => {
+    const id = await posted(secret)
+    await alice!.delete('letters').expect(200)
+    await alice!.delete('copies').expect(200)
+    await bob!.delete('letters').expect(200)
+    expect((await run('takedown', id)).lines[0]).toBe(`Removed 0 entries. ${id} is refused from now on.`)
+    await bob!.post('letters', secret).expect(451)
+  })
+
+  it.each([
+    ['without a cid', ['takedown']],
+    ['with what is no cid', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
+    ['with an unknown flag', ['takedown', 'bafkreiesman3rdmkb7gdz2a557csbk7ohm2huxeq4qpunwtohlnqochcre', '--force']],
+    ['with a flag of takedown', ['reconcile', '--allow']],
+    ['with an unknown command', ['forget']],
+    ['without a command', []]
+  ])('prints the usage %s, and exits with 2', async (_what, args) => {
+    const { code, lines } = await run(...args)
+    expect([code, lines[0]]).toEqual([2, expect.stringMatching(/^usage: /)])
+  })
+
+  it('refuses a folder without a vault, and makes none', async () => {
+    const empty = temporaryFolder()
+    const reconciled = runVault(['reconcile'], { DATA_DIR: empty.path })
+    await expect(reconciled).rejects.toThrow(`There is no vault in ${join(empty.path, 'vault', 'vault.db')} (DATA_DIR)`)
+    expect(readdirSync(empty.path)).toEqual([])
+    empty.remove()
+  })
+})

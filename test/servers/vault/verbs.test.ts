@@ -1,0 +1,283 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import request from 'supertest'
+import { newWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+
+// As a node names them: `ipfs add --cid-version=1`.
+const HELLO = 'bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq'
+const EMPTY = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+/** Of 1,048,576 times `a`: a node above four leaves. */
+const MEBIBYTE = 'bafybeigak7tvm4bb2et73p52j33zy2v6hgy46nijsjflrqih4keafnvdra'
+
+let vault: TestVault
+let user: VaultUser
+let other: VaultUser
+
+beforeAll(async () => {
+  vault = await testVault()
+})
+afterAll(() => vault.close())
+beforeEach(async () => {
+  user = await VaultUser.new(vault)
+  other = await VaultUser.new(vault)
+})
+
+/** The id of content that is posted under a key of the user's. */
+async function posted(key: string, content: string): Promise<string> {
+  return (await user.post(key, content).expect(201)).body.id
+}
+
+describe('POST /:key', () => {
+  it.each([
+    ['five bytes', 'hello', HELLO],
+    ['nothing', '', EMPTY],
+    ['1 MiB', 'a'.repeat(1_048_576), MEBIBYTE]
+  ])('answers 201 with the cid by which a node would name it: %s', async (_what, content, id) => {
+    const answer = await user.post('notes', content).expect(201)
+    expect(answer.text).toBe(`{"id":"${id}"}`)
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(answer.headers).not.toHaveProperty('pin-status')
+    await user.read('notes').expect(200, [content])
+  })
+
+  it('adds to what is under the key, in the order of writing', async () => {
+    for (const content of ['c', 'a', 'b']) await user.post('notes', content).expect(201)
+    await user.read('notes').expect(200, ['c', 'a', 'b'])
+  })
+
+  it('answers the same content again with 201 and the same id, adds nothing and leaves it in its place', async () => {
+    const id = await posted('notes', 'a')
+    await user.post('notes', 'b').expect(201)
+    await user.post('notes', 'a').expect(201, { id })
+    await user.read('notes').expect(200, ['a', 'b'])
+    expect((await user.get('storage')).body).toMatchObject({ used: 2, usedEntries: 2 })
+  })
+
+  it('keeps the same content under two keys, and for two users, apart', async () => {
+    for (const key of ['one', 'two']) await user.post(key, 'same').expect(201)
+    await other.post('one', 'same').expect(201)
+    await user.delete('one').expect(200)
+    await user.read('one').expect(200, [])
+    await user.read('two').expect(200, ['same'])
+    await other.read('one').expect(200, ['same'])
+  })
+})
+
+describe('PUT /:key', () => {
+  it('replaces all content under the key', async () => {
+    for (const content of ['a', 'b', 'c']) await user.post('notes', content).expect(201)
+    await user.post('else', 'a').expect(201)
+    await user.put('notes', 'hello').expect(200, { id: HELLO })
+    await user.read('notes').expect(200, ['hello'])
+    await user.read('else').expect(200, ['a'])
+  })
+
+  it('creates a key that is not there', async () => {
+    await user.put('notes', 'hello').expect(200, { id: HELLO })
+    await user.read('notes').expect(200, ['hello'])
+  })
+
+  it('keeps content that was among what it replaces', async () => {
+    for (const content of ['a', 'hello', 'c']) await user.post('notes', content).expect(201)
+    await user.put('notes', 'hello').expect(200, { id: HELLO })
+    await user.read('notes').expect(200, ['hello'])
+    expect((await user.get('storage')).body).toMatchObject({ used: 5, usedEntries: 1 })
+  })
+})
+
+describe('PUT /:key/:id', () => {
+  it('replaces one entry, which counts as newly written', async () => {
+    const id = await posted('notes', 'a')
+    await user.post('notes', 'b').expect(201)
+    await user.put(`notes/${id}`, 'hello').expect(200, { id: HELLO })
+    await user.read('notes').expect(200, ['b', 'hello'])
+  })
+
+  it('adds where the id is not under the key, whatever it is', async () => {
+    await user.post('notes', 'a').expect(201)
+    const elsewhere = await posted('else', 'b')
+    let count = 0
+    for (const id of [
+      EMPTY,
+      elsewhere,
+      'no-cid',
+      '%F0%9F%92%A5',
+      HELLO.toUpperCase(),
+      'x'.repeat(8_000),
+      '%2F',
+      '%00'
+    ]) {
+      await user.put(`notes/${id}`, `new ${(count += 1)}`).expect(200)
+    }
+    const { body } = await user.read('notes')
+    expect(body).toEqual(['a', 'new 1', 'new 2', 'new 3', 'new 4', 'new 5', 'new 6', 'new 7', 'new 8'])
+    await user.read('else').expect(200, ['b'])
+  })
+
+  it('creates a key that is not there', async () => {
+    await user.put(`notes/${EMPTY}`, 'hello').expect(200, { id: HELLO })
+    await user.read('notes').expect(200, ['hello'])
+  })
+
+  it('removes the entry when another has the new content, which counts as newly written', async () => {
+    const id = await posted('notes', 'a')
+    await user.post('notes', 'hello').expect(201)
+    await user.post('notes', 'c').expect(201)
+    await user.put(`notes/${id}`, 'hello').expect(200, { id: HELLO })
+    await user.read('notes').expect(200, ['c', 'hello'])
+    expect((await user.get('storage')).body).toMatchObject({ used: 6, usedEntries: 2 })
+  })
+
+  it('moves an entry to the end when its content is the same', async () => {
+    const id = await posted('notes', 'a')
+    await user.post('notes', 'b').expect(201)
+    await user.put(`notes/${id}`, 'a').expect(200, { id })
+    await user.read('notes').expect(200, ['b', 'a'])
+  })
+})
+
+describe('DELETE /:key', () => {
+  it('deletes all content under the key, with an empty answer', async () => {
+    for (const content of ['a', 'b', 'c'.repeat(1_000_000)]) await user.post('notes', content).expect(201)
+    await user.post('else', 'd').expect(201)
+    const answer = await user.delete('notes').expect(200)
+    expect([answer.text, answer.headers['content-length']]).toEqual(['', '0'])
+    await user.read('notes').expect(200, [])
+    await user.read('else').expect(200, ['d'])
+  })
+
+  it('answers 200 where nothing is', async () => {
+    await user.delete('notes').expect(200, '')
+  })
+})
+
+describe('DELETE /:key/:id', () => {
+  it('deletes one entry', async () => {
+    await user.post('notes', 'a').expect(201)
+    const id = await posted('notes', 'b')
+    await user.post('else', 'b').expect(201)
+    const answer = await user.delete(`notes/${id}`).expect(200)
+    expect([answer.text, answer.headers['content-length']]).toEqual(['', '0'])
+    await user.read('notes').expect(200, ['a'])
+    await user.read('else').expect(200, ['b'])
+  })
+
+  it.each([HELLO, 'no-cid', '%00', '%2e%2e%2fnotes', '*', '%25'])('answers 200 where %s is not there', async (id) => {
+    await user.post('notes', 'a').expect(201)
+    await user.delete(`notes/${id}`).expect(200, '')
+    await user.read('notes').expect(200, ['a'])
+  })
+})
+
+describe('a user', () => {
+  it('changes nothing of another, with whatever key and id', async () => {
+    const id = await posted('notes', 'mine')
+    await other.put(`notes/${id}`, 'theirs').expect(200)
+    await other.put('notes', 'theirs').expect(200)
+    await other.delete(`notes/${id}`).expect(200)
+    await other.delete('notes').expect(200)
+    await other.post(encodeURIComponent(`${user.did}/notes`), 'theirs').expect(201)
+    await user.read('notes').expect(200, ['mine'])
+    expect((await user.get('keys')).body).toEqual({ keys: [{ key: 'notes', entries: [{ id, size: 4 }] }] })
+  })
+
+  it('is one, however the DID is spelt', async () => {
+    const wallet = newWallet()
+    const { did, address } = wallet
+    const spelling = did.replace(/0x.*/, address)
+    expect(spelling).not.toBe(did)
+    const quiet = await VaultUser.logIn(vault.listener, wallet)
+    const loud = await VaultUser.logIn(vault.listener, wallet, spelling)
+    await quiet.post('notes', 'a').expect(201)
+    await loud.post('notes', 'b').expect(201)
+    for (const one of [did, spelling, did.replace(/0x.*/, address.toUpperCase().replace('X', 'x'))]) {
+      await request(vault.listener).get(`/${one}/notes`).expect(200, ['a', 'b'])
+    }
+    expect((await loud.get('storage')).body).toMatchObject({ usedEntries: 2 })
+    await loud.delete('notes').expect(200)
+    await quiet.read('notes').expect(200, [])
+  })
+
+  it('has another vault on each network', async () => {
+    const wallet = newWallet()
+    const here = await VaultUser.logIn(vault.listener, wallet)
+    const there = await VaultUser.logIn(vault.listener, wallet, wallet.did.replace('rsk:', 'rsk:testnet:'))
+    await there.post('notes', 'a').expect(201)
+    await here.read('notes').expect(200, [])
+  })
+})
+
+describe('preconditions', () => {
+  const etagOf = async (key: string): Promise<string> => (await user.read(key)).headers.etag ?? ''
+
+  it('each write answers the ETag that the next read has', async () => {
+    const { id } = (await user.post('k', 'a')).body
+    for (const write of [
+      () => user.post('k', 'b'),
+      () => user.post('k', 'b'),
+      () => user.put(`k/${id}`, 'c'),
+      () => user.delete(`k/${id}`),
+      () => user.put('k', 'd'),
+      () => user.delete('k')
+    ]) {
+      const { headers } = await write()
+      expect(headers.etag).toMatch(/^"[\w-]+"$/)
+      expect(headers.etag).toBe(await etagOf('k'))
+    }
+  })
+
+  it('a write with the ETag of the list happens, and once more it is 412 with the current one', async () => {
+    await user.post('k', 'a').expect(201)
+    for (const write of [
+      () => user.post('k', 'b'),
+      () => user.put('k', 'c'),
+      () => user.put('k/id', 'd'),
+      () => user.delete(`k/${EMPTY}`),
+      () => user.delete('k')
+    ]) {
+      const before = await etagOf('k')
+      const { status, headers } = await write().set('If-Match', `"other", ${before}`)
+      expect([status < 300, headers.etag]).toEqual([true, await etagOf('k')])
+      if (headers.etag === before) continue
+      const refused = await write().set('If-Match', before)
+      expect([refused.status, refused.text]).toEqual([412, 'Precondition failed'])
+      expect(refused.headers.etag).toBe(headers.etag)
+    }
+    await user.read('k').expect(200, [])
+  })
+
+  it('If-None-Match: * lets the first of two devices write, and If-Match: * only where something is', async () => {
+    await user.put('k', 'a').set('If-Match', '*').expect(412)
+    await user.put('k', 'a').set('If-None-Match', '*').expect(200)
+    await user.put('k', 'b').set('If-None-Match', '*').expect(412)
+    await user.put('k', 'c').set('If-Match', '*').expect(200)
+    await user.read('k').expect(200, ['c'])
+  })
+
+  it('of ten devices that change the same list at once, one does', async () => {
+    await user.post('k', 'a').expect(201)
+    const etag = await etagOf('k')
+    const writes = Array.from({ length: 10 }, (_, device) => user.put('k', `of ${device}`).set('If-Match', etag))
+    const statuses = (await Promise.all(writes)).map(({ status }) => status)
+    expect(statuses.sort()).toEqual([200, ...Array<number>(9).fill(412)])
+  })
+
+  it('a weak ETag is none of a list', async () => {
+    await user.post('k', 'a').expect(201)
+    await user
+      .put('k', 'b')
+      .set('If-Match', `W/${await etagOf('k')}`)
+      .expect(412)
+  })
+
+  it.each([
+    ['If-Match', 'unquoted'],
+    ['If-Match', '*, "a"'],
+    ['If-Match', ''],
+    ['If-None-Match', '"a"']
+  ])('a write with %s: %s is 400, since it may not mean what it says', async (name, value) => {
+    await user.post('k', 'a').expect(201)
+    const { status, text } = await user.put('k', 'b').set(name, value)
+    expect([status, text.startsWith('Invalid request: ')]).toEqual([400, true])
+    await user.read('k').expect(200, ['a'])
+  })
+})

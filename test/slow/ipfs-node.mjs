@@ -1,0 +1,30 @@
+/**
+ * A real IPFS node (js-ipfs) that knows no other node: `node ipfs-node.mjs [<repository>]`. It prints the URL of its RPC API,
+ * and sends it to the process that forked it; it ends with that one. Without a repository, it has one until it ends.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create } from 'ipfs-core'
+import { HttpApi } from 'ipfs-http-server'
+
+const repo = process.argv[2] ?? mkdtempSync(join(tmpdir(), 'did-auth-ipfs-'))
+process.on('disconnect', () => process.exit())
+process.on('exit', () => {
+  // What the node still writes in other threads makes the first try fail at times.
+  if (process.argv[2] === undefined) rmSync(repo, { recursive: true, force: true, maxRetries: 3 })
+})
+
+const ipfs = await create({
+  repo,
+  offline: true,
+  silent: true,
+  preload: { enabled: false },
+  init: { emptyRepo: true, algorithm: 'Ed25519', profiles: ['test'] },
+  config: { Addresses: { Swarm: [], API: '/ip4/127.0.0.1/tcp/0', Gateway: '', Delegates: [] }, Bootstrap: [] }
+})
+const api = new HttpApi(ipfs)
+await api.start()
+const url = api._apiServers[0]?.info.uri ?? ''
+console.log(`IPFS node at ${url}`)
+process.send?.(url)

@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { packBoth, root, runIn, treeOf, whileRunning, type PackedPackage } from '../../support/packed-package.js'
+import { loginText, walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  exports: Record<string, string | Record<string, string>>
+  bin: Record<string, string>
+  main: string
+  types: string
+  typesVersions: { '*': Record<string, [string]> }
+}
+
+const CONSUMER = `import express from 'express'
+import { DidAuthError, es256kSigner, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { loginMessage, type Curve } from 'express-did-auth/protocol'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { storeContract } from 'express-did-auth/testing'
+
+const config: DidAuthConfig = {
+  challengeSecret: 'secret',
+  serviceUrl: 'https://service.example',
+  serviceDid: 'did:ethr:rsk:0x0000000000000000000000000000000000000001',
+  serviceSigner: es256kSigner('01'.repeat(32)),
+  signupBusinessLogic: ({ credentials }) => ({ tokenClaims: { count: credentials.length } })
+}
+const app = express()
+const requireDid = setupDidAuth(app, config)
+app.get('/profile/:id', requireDid, (req, res) => {
+  const did: string | undefined = req.user?.did
+  const id: string = req.params.id
+  res.json({ did, id, expires: req.auth?.claims.exp, isOurs: new Error() instanceof DidAuthError })
+})
+// @ts-expect-error -- the middleware need not have run
+export const did: string = (undefined as unknown as express.Request).user.did
+export const message: string = loginMessage('service.example', 'challenge')
+export const kind = (curve: Curve): 'native' | 'wasm' => curve.kind
+export const contract = storeContract(() => memoryStore())
+export const open = sqliteStore
+`
+
+/** What users have beside the package, in the versions of today. */
+const NEIGHBOURS = ['express@5', '@types/express@5', 'vitest@4', 'jest@30', '@swc/jest@0.2', '@swc/core@1']
+const NEST = ['@nestjs/common@11', '@nestjs/core@11', '@nestjs/platform-express@11', 'reflect-metadata@0.2', 'rxjs@7']
+
+const NEST_APP = `import 'reflect-metadata'
+import { Controller, Get, Module, Req } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
+import type { NestExpressApplication } from '@nestjs/platform-express'
+import type { Request } from 'express'
+import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+
+@Controller()
+class ProfileController {
+  @Get('profile')
+  profile(@Req() req: Request) {
+    return req.user
+  }
+}
+
+@Module({ controllers: [ProfileController] })
+class AppModule {}
+
+async function main(): Promise<void> {
+  const privateKey = '01'.repeat(32)
+  const app = await NestFactory.create<NestExpressApplication>(AppModule, { logger: ['error'] })
+  const requireDid = setupDidAuth(app.getHttpAdapter().getInstance(), {
+    challengeSecret: 'secret',
+    serviceUrl: 'http://localhost:3000',
+    serviceDid: await didOfPrivateKey(privateKey),
+    serviceSigner: es256kSigner(privateKey)
+  })
+  app.use('/profile', requireDid)
+  await app.listen(3000)
+}
+void main()
+`
+
+/** A test of a user's own, which logs in: the curve and the signer have to load there as well. */
+const USER_TEST = `
+test('an access token is issued and accepted', async () => {
+  const privateKey = '01'.repeat(32)
+  const app = express()
+  const config = { challengeSecret: 's', serviceUrl: 'https://a.example', serviceSigner: es256kSigner(privateKey) }
+  const requireDid = setupDidAuth(app, { ...config, serviceDid: await didOfPrivateKey(privateKey) })
+  await requireDid.ready
+  const server = app.listen(0)
+  const url = 'http://127.0.0.1:' + server.address().port
+  const did = 'did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1'
+  const response = await fetch(url + '/request-auth/' + did)
+  expect((await response.json()).challenge).toHaveLength(64)
+  await new Promise((resolve) => server.close(resolve))
+  await requireDid.close()
+})
+`
+const ESM_IMPORTS = `import express from 'express'
+import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+`
+
+/** Logs in at an example as a wallet would, and opens its protected route. */
+async function visit(url: string): Promise<void> {
+  const post = async (path: string, body: object): Promise<unknown> => {
+    const headers = { 'Content-Type': 'application/json' }
+    const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    return response.json()
+  }
+  const { challenge } = (await post('/request-auth', { did: wallet.did })) as { challenge: string }
+  const sig = wallet.personalSign(loginText('localhost:3000', challenge))
+  const { accessToken } = (await post('/auth', { did: wallet.did, sig })) as { accessToken: string }
+  const answer = await fetch(`${url}/profile`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
+  expect(await answer.json()).toEqual({ did: wallet.did })
+}
+
+describe('the package as a user gets it', () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-package-')))
+  const project = join(folder, 'project')
+  let packed: PackedPackage = { tarball: '', files: [] }
+
+  beforeAll(async () => {
+    mkdirSync(join(folder, 'checkout'))
+    mkdirSync(project)
+    packed = (await packBoth(join(folder, 'checkout'))).library
+    writeFileSync(join(project, 'package.json'), '{ "private": true }\n')
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
+    try {
+      await runIn(project, 'npm', 'install', ...options, packed.tarball, ...NEIGHBOURS, ...NEST)
+    } catch (cause) {
+      throw new Error('npm cannot install packages here: this test needs the registry', { cause })
+    }
+  }, 600_000)
+
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('holds the build, documents, the examples and what the page for operators links to, and nothing else', () => {
+    const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']
+    const isBuild = (path: string): boolean => /^dist\/.+\.(?:js|d\.ts)$/.test(path)
+    const isLinked = (path: string): boolean => /^(?:examples\/|servers\/docker\/|[\w/]+\/[A-Z]+\.md$)/.test(path)
+    expect(packed.files.filter((path) => !isBuild(path) && !isLinked(path)).sort()).toEqual(documents)
+    expect(packed.files.filter((path) => path.includes('.test.'))).toEqual([])
+  })
+
+  it('holds every file that package.json names', () => {
+    const targets = Object.values(packageJson.exports).flatMap((target) =>
+      typeof target === 'string' ? [target] : Object.values(target)
+    )
+    const old = [packageJson.main, packageJson.types, ...Object.values(packageJson.typesVersions['*']).flat()]
+    const named = [...targets, ...old, ...Object.values(packageJson.bin)].map((path) => path.replace(/^\.\//, ''))
+    expect(named.filter((path) => !packed.files.includes(path))).toEqual([])
+  })
+
+  it('passes publint and are-the-types-wrong', async () => {
+    const bin = (name: string): string => join(root, 'test/slow/node_modules/.bin', name)
+    await runIn(folder, bin('publint'), 'run', packed.tarball, '--strict')
+    // Node 20.19 and newer load ES modules with require().
+    await runIn(folder, bin('attw'), packed.tarball, '--ignore-rules', 'cjs-resolves-to-esm')
+  }, 60_000)
+
+  it('brings along 27 packages at most, besides Express', () => {
+    const express = treeOf(project, 'express')
+    const ours = [...treeOf(project, 'express-did-auth')].filter((path) => !express.has(path))
+    process.stdout.write(`P8: ${ours.length} packages besides Express, ours included\n`)
+    expect(ours).toContain('node_modules/ethers')
+    expect(ours.length).toBeLessThanOrEqual(27)
+  })
+
+  it('runs the quickstart as an ES module', async () => {
+    cpSync(join(root, 'examples/quickstart.ts'), join(project, 'quickstart.mjs'))
+    await whileRunning(project, 'quickstart.mjs', visit)
+  }, 30_000)
+
+  it('runs by require() on Express 5', async () => {
+    cpSync(join(root, 'examples/require.cjs'), join(project, 'require.cjs'))
+    await whileRunning(project, 'require.cjs', visit)
+  }, 30_000)
+
+  it('runs by require() on Express 4', async () => {
+    const inside = join(project, 'express-4')
+    mkdirSync(join(inside, 'node_modules'), { recursive: true })
+    symlinkSync(join(root, 'node_modules/express4'), join(inside, 'node_modules/express'))
+    cpSync(join(root, 'examples/require.cjs'), join(inside, 'require.cjs'))
+    await whileRunning(inside, 'require.cjs', visit)
+  }, 30_000)
+
+  it('goes into a bundle of esbuild, whose curve is the WebAssembly build', async () => {
+    const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
+Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, did]) => console.log(kind, did))
+`
+    writeFileSync(join(project, 'bundled.mjs'), source)
+    const options = ['--bundle', '--platform=node', '--external:@bitauth/libauth', '--outfile=bundle.cjs']
+    await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled.mjs', ...options)
+    const printed = await runIn(project, process.execPath, '--disable-warning=ExperimentalWarning', 'bundle.cjs')
+    expect(printed).toBe('wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n')
+  }, 60_000)
+
+  it('has types for consumers of module commonjs, which reads no exports', async () => {
+    const compilerOptions = { strict: true, module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' }
+    const target = { target: 'es2022', types: ['node'], esModuleInterop: true, noEmit: true, skipLibCheck: false }
+    const inside = join(project, 'commonjs')
+    mkdirSync(inside)
+    writeFileSync(join(inside, 'consumer.ts'), CONSUMER)
+    const settings = { compilerOptions: { ...compilerOptions, ...target }, files: ['consumer.ts'] }
+    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
+    await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+  }, 60_000)
+
+  it('has types for strict consumers of both module kinds under nodenext, whose libraries are checked too', async () => {
+    const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: false }
+    const settings = { compilerOptions: { ...compilerOptions, noEmit: true }, files: ['consumer.mts', 'consumer.cts'] }
+    for (const name of settings.files) writeFileSync(join(project, name), CONSUMER)
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(settings))
+    await runIn(project, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+  }, 60_000)
+
+  it('has types for strict consumers whose bundler resolves', async () => {
+    const compilerOptions = { strict: true, module: 'esnext', moduleResolution: 'bundler', target: 'es2023' }
+    const inside = join(project, 'bundler')
+    mkdirSync(inside)
+    writeFileSync(join(inside, 'consumer.ts'), CONSUMER)
+    const settings = {
+      compilerOptions: { ...compilerOptions, types: ['node'], noEmit: true, skipLibCheck: true },
+      files: ['consumer.ts']
+    }
+    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
+    await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+  }, 60_000)
+
+  it('goes into a bundle of esbuild that is an ES module', async () => {
+    const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
+const [{ kind }, did] = await Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))])
+console.log(kind, did)
+`
+    writeFileSync(join(project, 'bundled-esm.mjs'), source)
+    // What CommonJS packages within the bundle call.
+    const banner =
+      "--banner:js=import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
+    // Its parts import each other in a circle, which a bundle of ES modules does not start in the right order.
+    const external = '--external:@bitauth/libauth'
+    const options = ['--bundle', '--platform=node', '--format=esm', external, banner, '--outfile=bundle.mjs']
+    await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled-esm.mjs', ...options)
+    expect(await runIn(project, process.execPath, 'bundle.mjs')).toBe(
+      'wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n'
+    )
+  }, 60_000)
+
+  it('guards a route of a NestJS application, compiled to CommonJS', async () => {
+    const inside = join(project, 'nest')
+    mkdirSync(inside)
+    writeFileSync(join(inside, 'package.json'), '{ "private": true, "type": "commonjs" }\n')
+    writeFileSync(join(inside, 'main.ts'), NEST_APP)
+    const decorators = { experimentalDecorators: true, emitDecoratorMetadata: true }
+    const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: true }
+    const settings = { compilerOptions: { ...compilerOptions, ...decorators }, files: ['main.ts'] }
+    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
+    await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+    await whileRunning(inside, 'main.js', visit)
+  }, 120_000)
+
+  it('works in a test of Vitest', async () => {
+    const inside = join(project, 'vitest')
+    mkdirSync(inside)
+    writeFileSync(join(inside, 'app.test.mjs'), `import { expect, test } from 'vitest'\n${ESM_IMPORTS}${USER_TEST}`)
+    await runIn(inside, process.execPath, join(project, 'node_modules/vitest/vitest.mjs'), 'run', '--root', inside)
+  }, 120_000)
+
+  it('works in a test of Jest that is an ES module', async () => {
+    const inside = join(project, 'jest')
+    mkdirSync(inside)
+    writeFileSync(join(inside, 'package.json'), '{ "private": true, "type": "module", "jest": { "transform": {} } }\n')
+    writeFileSync(join(inside, 'app.test.js'), `${ESM_IMPORTS}${USER_TEST}`)
+    const jest = join(project, 'node_modules/jest/bin/jest.js')
+    await runIn(inside, process.execPath, '--experimental-vm-modules', jest, '--rootDir', inside)
+  }, 120_000)
+})

@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { packBoth, root, runIn } from '../../support/packed-package.js'
+
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+/** Node has SQLite itself from there on. */
+const hasSqlite = major > 22 || (major === 22 && minor >= 13)
+
+describe('express-did-auth-servers as a user gets it', () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-servers-')))
+  const project = join(folder, 'project')
+  const nodes = join(folder, 'nodes')
+  const bin = (name: string): string => join(project, 'node_modules/.bin', name)
+  const nodeOf = (name: string): string => join(nodes, 'node_modules', name, 'bin/node')
+  const running: ChildProcess[] = []
+  const ended: Promise<unknown>[] = []
+
+  beforeAll(async () => {
+    for (const name of ['checkout', 'project', 'nodes']) mkdirSync(join(folder, name))
+    const { library, servers } = await packBoth(join(folder, 'checkout'))
+    for (const inside of [project, nodes]) writeFileSync(join(inside, 'package.json'), '{ "private": true }\n')
+    // Nothing is compiled here.
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
+    const platform = `${process.platform}-${process.arch}`
+    const versions = ['18', '22', '24'].map((version) => `n${version}@npm:node-${platform}@${version}`)
+    try {
+      await runIn(project, 'npm', 'install', ...options, library.tarball, servers.tarball)
+      await runIn(nodes, 'npm', 'install', ...options, ...versions)
+    } catch (cause) {
+      throw new Error('npm cannot install packages here: this test needs the registry', { cause })
+    }
+    if (hasSqlite) return
+    // Older ones use better-sqlite3, whose install script was not run: it was, for this checkout.
+    const build = 'node_modules/better-sqlite3/build'
+    cpSync(join(root, build), join(project, build), { recursive: true })
+  }, 600_000)
+
+  afterAll(async () => {
+    // With the processes that npx started.
+    for (const { pid, exitCode } of running) if (pid !== undefined && exitCode === null) process.kill(-pid, 'SIGKILL')
+    await Promise.all(ended)
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  /** Runs a command until it is ready, and answers the status of `/ready` at the port that it tells. */
+  async function statusOf(command: string, args: readonly string[]): Promise<number> {
+    const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: mkdtempSync(join(folder, 'data-')) }
+    const child = spawn(command, args, { cwd: project, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+    running.push(child)
+    ended.push(once(child, 'exit'))
+    let output = ''
+    const url = await new Promise<string>((resolve, reject) => {
+      const onData = (chunk: Buffer): void => {
+        output += chunk.toString()
+        const told = /"event":"ready".*?"url":"([^"]+)"/.exec(output)?.[1]
+        if (told !== undefined) resolve(told)
+      }
+      child.stdout.on('data', onData)
+      child.stderr.on('data', onData)
+      child.once('exit', (code) => {
+        reject(new Error(`${command} ${args.join(' ')} ended with ${String(code)}\n${output}`))
+      })
+    })
+    return (await fetch(`${url}/ready`)).status
+  }
+
+  /** What a command says that ends by itself. */
+  async function saidBy(node: string, name: string, ...args: string[]): Promise<(number | string | null)[]> {
+    const child = spawn(node, [bin(name), ...args], { cwd: project, env: { PATH: process.env.PATH } })
+    let output = ''
+    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    const [code] = (await once(child, 'close')) as [number | null]
+    return [code, output]
+  }
+
+  it.each(['auth', 'relay', 'vault'])(
+    'runs npx express-did-auth-servers %s with nothing else to install',
+    async (name) => {
+      expect(await statusOf('npx', ['--no', 'express-did-auth-servers', name])).toBe(200)
+    },
+    120_000
+  )
+
+  // Relay and vault join them with the storage that asks Node for SQLite.
+  it.each(['n22', 'n24'])(
+    'runs the auth server on %s, where nothing was compiled',
+    async (node) => {
+      rmSync(join(project, 'node_modules/better-sqlite3'), { recursive: true })
+      try {
+        expect(await statusOf(nodeOf(node), [bin('express-did-auth-servers'), 'auth'])).toBe(200)
+      } finally {
+        cpSync(join(root, 'node_modules/better-sqlite3'), join(project, 'node_modules/better-sqlite3'), {
+          recursive: true
+        })
+      }
+    },
+    120_000
+  )
+
+  it('is what the bin of the library hands over to', async () => {
+    expect(await statusOf(process.execPath, [bin('express-did-auth'), 'auth'])).toBe(200)
+  }, 120_000)
+
+  it.each(['express-did-auth', 'express-did-auth-servers'])('tells the version of %s', async (name) => {
+    expect(await saidBy(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
+  })
+
+  it.each(['express-did-auth', 'express-did-auth-servers'])('says on Node 18 which one %s needs', async (name) => {
+    const sentence = new RegExp(`^${name} needs Node 20\\.19 or newer; this is 18\\.[\\d.]+\\.\\n$`)
+    expect(await saidBy(nodeOf('n18'), name, 'auth')).toEqual([1, expect.stringMatching(sentence)])
+  })
+
+  it('is named by the bin of the library where it is not installed, with the command that runs it', async () => {
+    const inside = join(folder, 'alone')
+    mkdirSync(inside)
+    cpSync(join(project, 'node_modules/express-did-auth'), inside, { recursive: true })
+    const child = spawn(process.execPath, [join(inside, 'dist/bin.js'), 'relay'], { cwd: inside })
+    let output = ''
+    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    const [code] = (await once(child, 'close')) as [number | null]
+    const line = 'The servers are the package express-did-auth-servers: npx express-did-auth-servers relay\n'
+    expect([code, output]).toEqual([1, line])
+  })
+})

@@ -1,0 +1,163 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { renameSync } from 'node:fs'
+import { StoreWorker } from '../../src/stores/sqlite/store-worker.js'
+import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
+import { startedWorkers } from '../support/start-sqlite-worker.js'
+
+const sessionId = 'session-a'
+
+/**
+ * Ends the newest thread of a role as a crash would: by an exception of its own. Ended from outside in the middle of a
+ * statement that fails, better-sqlite3 aborts the whole process.
+ */
+async function terminate(role: string): Promise<void> {
+  const { worker } = startedWorkers.findLast((started) => started.role === role)!
+  const ended = new Promise((resolve) => worker.once('exit', resolve))
+  worker.postMessage('no JSON')
+  await ended
+}
+
+describe.each(engines)('a SQLite store by %s', (engine) => {
+  let files: SqliteFile
+  beforeEach(() => {
+    files = sqliteFile(engine)
+  })
+  afterEach(() => files.remove())
+
+  describe('that is closed', () => {
+    it('rejects every verb, and may be closed twice', async () => {
+      const store = files.store()
+      await Promise.all([store.close(), store.close()])
+      await store.close()
+      for (const verb of [
+        store.ping(),
+        store.createSession(sessionOf('a')),
+        store.findSession(service, sessionId),
+        store.consumeChallenge(useOf()),
+        store.chargeQuota(chargeOf())
+      ]) {
+        await expect(verb).rejects.toThrow('the store is closed')
+      }
+    })
+
+    it('first answers what it was asked before', async () => {
+      const store = files.store()
+      const asked = Promise.all([
+        store.createSession(sessionOf('a')),
+        store.chargeQuota(chargeOf()),
+        store.rotateRefreshToken(rotationOf('a', 0, 1))
+      ])
+      await store.close()
+      expect(await asked).toEqual([0, expect.objectContaining({ count: 1 }), 'rotate'])
+      expect((await files.store().findSession(service, sessionId))?.refreshTokenHash).toBe(hashOf('a', 1))
+    })
+  })
+
+  describe('whose thread ends', () => {
+    it('rejects what was not answered, and works on in another thread with all that was acknowledged', async () => {
+      const store = files.store()
+      await store.createSession(sessionOf('a'))
+      // The lock keeps the verb from being answered.
+      const other = files.inspect()
+      other.exec('BEGIN IMMEDIATE')
+      const unanswered = store.createSession(sessionOf('b'))
+      await new Promise(setImmediate)
+      const ended = expect(unanswered).rejects.toThrow('is not valid JSON')
+      await terminate('durable')
+      await ended
+      other.exec('COMMIT')
+      expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+      await store.createSession(sessionOf('c'))
+      expect(
+        (await store.listSessions(service, sessionOf('a').did, 1_800_000_000)).map((one) => one.sessionId)
+      ).toEqual(['session-c', 'session-a'])
+    })
+
+    it('says that it has ended where there is no other reason', async () => {
+      const store = files.store()
+      const ended = expect(store.createSession(sessionOf('a'))).rejects.toThrow(
+        'the thread of the SQLite store has ended'
+      )
+      // Before it has begun: no statement runs.
+      await startedWorkers.findLast(({ role }) => role === 'durable')!.worker.terminate()
+      await ended
+    })
+
+    it('counts quotas on, and reads, in another thread', async () => {
+      const store = files.store()
+      await store.createSession(sessionOf('a'))
+      expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+      await terminate('quick')
+      expect((await store.chargeQuota(chargeOf())).count).toBe(2)
+      expect(await store.findSession(service, sessionId)).toBeDefined()
+    })
+
+    it('says why where it cannot begin again, and works when it can', async () => {
+      const store = files.store()
+      await store.createSession(sessionOf('a'))
+      await Promise.all([terminate('durable'), terminate('quick')])
+      renameSync(files.folder, `${files.folder}-away`)
+      await expect(store.ping()).rejects.toMatchObject({ code: 'ENOENT' })
+      await expect(store.findSession(service, sessionId)).rejects.toMatchObject({ code: 'ENOENT' })
+      renameSync(`${files.folder}-away`, files.folder)
+      await store.ping()
+      expect(await store.findSession(service, sessionId)).toBeDefined()
+    })
+
+    it('may be closed', async () => {
+      const store = files.store()
+      await store.ping()
+      await Promise.all([terminate('durable'), terminate('quick')])
+      await store.close()
+    })
+  })
+
+  describe('whose file another process is writing to', () => {
+    it('waits for it, and reads and counts quotas meanwhile', async () => {
+      const store = files.store()
+      await store.createSession(sessionOf('a'))
+      const other = files.inspect()
+      other.exec('BEGIN IMMEDIATE')
+      let isCreated = false
+      const created = store.createSession(sessionOf('b')).then(() => (isCreated = true))
+      for (let round = 0; round < 20; round += 1) {
+        await store.findSession(service, sessionId)
+        expect((await store.chargeQuota(chargeOf())).count).toBe(round + 1)
+      }
+      expect(isCreated).toBe(false)
+      other.exec('COMMIT')
+      await created
+      expect(await store.findSession(service, 'session-b')).toBeDefined()
+    })
+
+    it('rejects after 4 s with SQLITE_BUSY, and works again after', async () => {
+      await files.store().close()
+      const other = files.inspect()
+      const replies: unknown[] = []
+      const bounds = { maxSessions: 9, maxChallengeUses: 9, maxQuotas: 9 }
+      const worker = new StoreWorker({ file: files.file, engine, role: 'durable', bounds }, (message) => {
+        replies.push(...(JSON.parse(message) as unknown[]))
+      })
+      other.exec('BEGIN IMMEDIATE')
+      // What has waited for so long in the thread of the application is given up with the first attempt.
+      worker.receive(JSON.stringify([4_000, [1, 'createSession', sessionOf('a')]]))
+      expect(replies).toEqual([[1, null, expect.objectContaining({ code: 'SQLITE_BUSY' })]])
+      other.exec('COMMIT')
+      worker.receive(JSON.stringify([0, [2, 'createSession', sessionOf('a')]]))
+      expect(replies.slice(1)).toEqual([[2, 0]])
+      worker.close()
+    })
+  })
+
+  it('rejects one bad verb of many that come at once, and does the others', async () => {
+    const store = files.store()
+    await store.createSession(sessionOf('5'))
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, index) => store.createSession(sessionOf(String(index))))
+    )
+    expect(outcomes.map(({ status }) => status === 'fulfilled').indexOf(false)).toBe(5)
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1)
+    expect(await store.listSessions(service, sessionOf('a').did, 1_800_000_000)).toHaveLength(10)
+  })
+})

@@ -1,0 +1,71 @@
+/**
+ * A process that writes to a content store and is meant to be killed: `content-child.ts <folder> <name> <point> <when> <from>`.
+ *
+ * It writes large and small content, replaces and removes it, and collects garbage, without end; it prints a line before
+ * and after each write. At a call of an object verb named by `point`, once it was called `from` times, it kills itself:
+ * `before` or `after` that. Without a point it goes on until it is killed.
+ */
+import { createRequire, syncBuiltinESMExports } from 'node:module'
+import { writeSync } from 'node:fs'
+
+const [, , folder = '', name = '', point = '', when = '', from = ''] = process.argv
+let calls = 0
+
+type Verb = (...args: unknown[]) => Promise<unknown>
+
+/** As `kill -9` does: nothing of this process runs after it. */
+function kill(): void {
+  process.kill(process.pid, 'SIGKILL')
+  for (;;);
+}
+
+const killing =
+  (run: Verb): Verb =>
+  async (...args) => {
+    calls += 1
+    if (when === 'before' && calls > Number(from)) kill()
+    const result = await run(...args)
+    if (when === 'after' && calls > Number(from)) kill()
+    return result
+  }
+
+// Before the store is loaded, which imports these by name.
+const files = createRequire(import.meta.url)('node:fs/promises') as Record<string, Verb>
+if (point === 'link') {
+  files.link = killing(files.link!)
+  syncBuiltinESMExports()
+}
+
+const { FileObjectStore } = await import('../../servers/storage/files/file-object-store.js')
+const { openContentStore } = await import('../../servers/storage/sqlite/open-content-store.js')
+const { did, entryOf, largeBytes } = await import('./content-stores.js')
+
+const objects = new FileObjectStore(`${folder}/objects`)
+for (const verb of ['put', 'delete'] as const) {
+  if (point !== verb) continue
+  const target = objects as unknown as Record<string, Verb>
+  target[verb] = killing((objects[verb] as Verb).bind(objects))
+}
+const { store } = await openContentStore({ folder, database: 'vault.db', objects })
+
+const collect = async (): Promise<never> => {
+  for (;;) await store.collectGarbage(Math.floor(Date.now() / 1_000))
+}
+void collect()
+
+for (let writes = 0; ; writes += 1) {
+  const key = `${name} ${writes % 3}`
+  const size = writes % 4 === 0 ? 100 : 100_000
+  const text = `${name} ${writes} `
+  writeSync(1, `write ${JSON.stringify([key, text, size])}\n`)
+  try {
+    await store.writeEntry(entryOf(key, largeBytes(text, size), { replaces: writes % 5 === 0 ? 'nothing' : 'all' }))
+    writeSync(1, `written ${JSON.stringify([key, text, size])}\n`)
+  } catch {
+    // A collector that takes each upload for unfinished may refuse one.
+  }
+  if (writes % 7 !== 0) continue
+  writeSync(1, `remove ${JSON.stringify([key])}\n`)
+  await store.removeEntries({ did, key })
+  writeSync(1, `removed ${JSON.stringify([key])}\n`)
+}

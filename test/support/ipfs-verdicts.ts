@@ -1,0 +1,75 @@
+import type { IpfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
+import type { ServerErrorCode } from '../../servers/http/server-error.js'
+import type { IpfsFault, IpfsVerb } from './ipfs-faults.js'
+import { scaled } from './time-factor.js'
+
+const UNAVAILABLE = 'ERR_IPFS_UNAVAILABLE'
+const TIMEOUT = 'ERR_IPFS_TIMEOUT'
+const BAD_RESPONSE = 'ERR_IPFS_BAD_RESPONSE'
+
+export const tenBytes = Buffer.from('0123456789')
+export const tenCid = 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi'
+
+/** What a verb says of a fault. `ok` where it cannot matter, or nobody could see it. */
+const verdicts: Readonly<
+  Record<IpfsFault, ServerErrorCode | Partial<Record<IpfsVerb | 'else', ServerErrorCode | 'ok'>>>
+> = {
+  refuses: UNAVAILABLE,
+  resets: UNAVAILABLE,
+  'is silent': TIMEOUT,
+  'answers 401': BAD_RESPONSE,
+  'answers 500': UNAVAILABLE,
+  'answers 503': UNAVAILABLE,
+  'answers 404 without end': BAD_RESPONSE,
+  'answers 500 without end': BAD_RESPONSE,
+  redirects: BAD_RESPONSE,
+  'speaks no HTTP': BAD_RESPONSE,
+  'is slow': TIMEOUT,
+  'is silent after the head': TIMEOUT,
+  drips: TIMEOUT,
+  'cuts off': UNAVAILABLE,
+  'answers nothing': { 'pin/ls': 'ok', else: BAD_RESPONSE },
+  'answers another cid': { 'pin/ls': 'ok', version: 'ok', else: BAD_RESPONSE },
+  'answers no cid': { cat: 'ok', else: BAD_RESPONSE },
+  'answers garbage': BAD_RESPONSE,
+  'answers a page': BAD_RESPONSE,
+  'answers other bytes': { cat: BAD_RESPONSE, else: 'ok' },
+  'answers a line without end': BAD_RESPONSE,
+  // Four million pins, which is the bound, do not arrive in the time of a test.
+  'answers lines without end': { 'pin/ls': TIMEOUT, else: BAD_RESPONSE },
+  'answers a compressed line': BAD_RESPONSE
+}
+
+/** What a client has to say of a fault: the code of an error, or `ok`. */
+export function verdictOf(fault: IpfsFault, verb: IpfsVerb): ServerErrorCode | 'ok' {
+  const codes = verdicts[fault]
+  return typeof codes === 'string' ? codes : (codes[verb] ?? codes.else ?? 'ok')
+}
+
+/**
+ * The deadline for a call. Short only where the deadline is what ends it: anywhere else a machine that stands still for
+ * a moment would make a slow node of any other.
+ */
+export function deadlineFor(fault: IpfsFault, verb: IpfsVerb): number {
+  return verdictOf(fault, verb) === TIMEOUT ? 300 : scaled(30_000)
+}
+
+/** Calls a node. */
+export function askNode(node: IpfsHttpNode, verb: IpfsVerb): Promise<unknown> {
+  if (verb === 'add') return node.add(tenCid, tenBytes)
+  if (verb === 'cat') return node.read(tenCid, 1_048_576)
+  if (verb === 'pin/ls') return node.listPins()
+  if (verb === 'pin/rm') return node.unpin(tenCid)
+  return node.ping(new AbortController().signal)
+}
+
+/** The code of the error that a call ends with, or `ok`. */
+export async function codeOf(asked: Promise<unknown>): Promise<string> {
+  try {
+    await asked
+    return 'ok'
+  } catch (error) {
+    const { name, code } = error as { name: string; code: string }
+    return name === 'ServerError' ? code : String(error)
+  }
+}

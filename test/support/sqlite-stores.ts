@@ -1,0 +1,59 @@
+import { openConnection, type EngineName, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
+import { SqliteStore, type SqliteStoreOptions } from '../../src/stores/sqlite/sqlite-store.js'
+import { temporaryFolder } from './store-folder.js'
+
+/** The engines that work here: better-sqlite3 may be compiled for another Node, and before its version 13 aborts Node 24. */
+export const engines: EngineName[] = (['node:sqlite', 'better-sqlite3'] as const).filter((engine) => {
+  if (engine === 'better-sqlite3' && Number.parseInt(process.versions.node) >= 24) return false
+  try {
+    openConnection(':memory:', engine, { synchronous: 'OFF', busyMilliseconds: 0 }).close()
+    return true
+  } catch {
+    return false
+  }
+})
+
+/** A file in a folder of its own, with what is open on it. */
+export interface SqliteFile {
+  readonly file: string
+  readonly folder: string
+  /** A store whose sweeps trust each clock at once, because the clocks of tests jump. */
+  store(options?: SqliteStoreOptions): SqliteStore
+  /**
+   * A connection to look into the file, or into another, of the same engine as the stores: two of them in one process
+   * would drop each other's locks.
+   */
+  inspect(file?: string): SqlConnection
+  /** All rows that a text answers. */
+  rows(text: string, file?: string): Record<string, unknown>[]
+  /** Closes everything, and removes the folder. */
+  remove(): Promise<void>
+}
+
+/** Makes a folder for the file of a store. */
+export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
+  const { path: folder, remove } = temporaryFolder()
+  const file = `${folder}/auth.db`
+  const open: { close(): unknown }[] = []
+  const opened = <T extends { close(): unknown }>(one: T): T => {
+    open.push(one)
+    return one
+  }
+  const inspect = (name = file): SqlConnection =>
+    opened(openConnection(name, engine, { synchronous: 'OFF', busyMilliseconds: 100 }))
+  return {
+    file,
+    folder,
+    store: (options) => opened(new SqliteStore(file, options, engine, 0)),
+    inspect,
+    rows: (text, name) =>
+      inspect(name)
+        .prepare(text)
+        .all()
+        .map((row) => ({ ...row })),
+    async remove() {
+      await Promise.all(open.map(async (one) => one.close()))
+      remove()
+    }
+  }
+}

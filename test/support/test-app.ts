@@ -1,0 +1,135 @@
+import { Writable } from 'node:stream'
+import express, { type Express } from 'express'
+import {
+  es256kSigner,
+  memoryStore,
+  setupDidAuth,
+  type DidAuthConfig,
+  type RequireDid,
+  type Store
+} from 'express-did-auth'
+import type { ServerEnv } from '../../servers/config/read-env.js'
+import type { ServerApp, ShellParts } from '../../servers/http/create-app.js'
+import type { Metrics } from '../../servers/observability/metrics.js'
+import { walletOf } from './wallet.js'
+
+/** The service's key: wallet number 7777. */
+export const serviceWallet = walletOf(7777)
+export const serviceUrl = 'https://service.example'
+export const challengeSecret = 'a secret of the tests, longer than 32 bytes'
+
+/** Start of a challenge window of 300 s, far from any real time, so that a look at the real clock is noticed. */
+export const START_SECONDS = 1_800_000_000
+
+/** Time as the test says. */
+export class TestClock {
+  seconds = START_SECONDS
+  nowSeconds(): number {
+    return this.seconds
+  }
+}
+
+export interface LogLine {
+  level: 'info' | 'warn' | 'error'
+  fields: Record<string, unknown>
+  message: string
+}
+
+/** An application with our routes, a guarded `GET /me`, a clock that the test sets and a log that it reads. */
+export interface TestApp {
+  app: Express
+  requireDid: RequireDid
+  clock: TestClock
+  log: LogLine[]
+}
+
+/** What stands around our routes in the application. */
+export interface Host {
+  /** Runs before our routes are set up: the host's parsers and middleware. */
+  before?: (app: Express) => void
+  /** Runs after them: the host's own routes and error handlers. */
+  after?: (app: Express, requireDid: RequireDid) => void
+  /** Mounts our routes, and `GET /me`, on a router under this path. */
+  prefix?: string
+}
+
+/** Sets the library up in an application of its own. */
+export async function testApp(config: Partial<DidAuthConfig> = {}, host: Host = {}): Promise<TestApp> {
+  const clock = new TestClock()
+  const log: LogLine[] = []
+  const write =
+    (level: LogLine['level']) =>
+    (fields: Record<string, unknown>, message: string): void => {
+      log.push({ level, fields, message })
+    }
+  const app = express()
+  host.before?.(app)
+  const router = host.prefix === undefined ? app : express.Router()
+  if (host.prefix !== undefined) app.use(host.prefix, router)
+  const requireDid = setupDidAuth(router, {
+    challengeSecret,
+    serviceUrl,
+    serviceDid: serviceWallet.did,
+    serviceSigner: es256kSigner(serviceWallet.privateKey),
+    clock,
+    logger: { info: write('info'), warn: write('warn'), error: write('error') },
+    ...config
+  })
+  router.get('/me', requireDid, (req, res) => {
+    res.json({ user: req.user, auth: req.auth })
+  })
+  host.after?.(app, requireDid)
+  await requireDid.ready
+  return { app, requireDid, clock, log }
+}
+
+/** A server without a socket, and what it read and wrote. */
+export interface TestServer extends ServerApp {
+  env: ServerEnv
+  log: () => Record<string, unknown>[]
+}
+
+/**
+ * Builds one of the servers from an environment. A server whose signer or store fails is built as well. What only servers
+ * need is loaded here: most tests are about the library, and each file of tests loads everything again.
+ *
+ * @param build - given what all servers have in common, it adds the store, and whatever else its own needs
+ */
+export async function testServer(
+  name: ServerEnv['name'],
+  variables: Record<string, string>,
+  build: (shell: ShellParts) => ServerApp
+): Promise<TestServer> {
+  const { readEnv } = await import('../../servers/config/read-env.js')
+  const { jsonLog } = await import('../../servers/observability/logger.js')
+  const env = readEnv(variables, name, false)
+  let text = ''
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      text += chunk.toString()
+      done()
+    }
+  })
+  const identity = {
+    serviceDid: env.SERVICE_DID ?? serviceWallet.did,
+    privateKey: serviceWallet.privateKey,
+    challengeSecret
+  }
+  const server = build({ env, identity, serviceUrl: `https://${name}.example`, log: jsonLog(env, destination) })
+  await server.ready.catch(() => undefined)
+  const log = (): Record<string, unknown>[] =>
+    text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+  return { ...server, env, log }
+}
+
+/** Builds the auth server from an environment, in memory unless a store is given. */
+export async function testAuthServer(
+  variables: Record<string, string> = {},
+  { store = memoryStore(), metrics }: { store?: Store; metrics?: Metrics } = {}
+): Promise<TestServer> {
+  const { authApp } = await import('../../servers/auth/app.js')
+  return testServer('auth', variables, (shell) => authApp({ ...shell, store, metrics }))
+}
