@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { connect, type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { serverPorts } from '../../../servers/config/read-env.js'
 import { root } from '../../support/packed-package.js'
@@ -95,11 +95,13 @@ describe('compose.yaml', () => {
 
 describe('check-health.mjs', () => {
   const running: Server[] = []
+  const clients: Socket[] = []
   afterEach(() => {
     for (const server of running.splice(0)) {
       server.closeAllConnections()
       server.close()
     }
+    for (const client of clients.splice(0)) client.destroy()
   })
 
   /** The port of a server that answers `/ready` with this status, or not at all. */
@@ -112,11 +114,12 @@ describe('check-health.mjs', () => {
     return String((server.address() as AddressInfo).port)
   }
 
-  /** A port where nothing listens. */
-  const freePort = async (): Promise<string> => {
-    const port = await portOf(200)
-    await new Promise((resolve) => running.pop()?.close(resolve))
-    return port
+  /** A port that refuses connections: a client's end of a connection takes it, so that no server can be given it. */
+  const closedPort = async (): Promise<string> => {
+    const client = connect(Number(await portOf('silent')), '127.0.0.1')
+    clients.push(client)
+    await once(client, 'connect')
+    return String(client.localPort)
   }
 
   const exitCode = async (env: Record<string, string>): Promise<number | null> => {
@@ -126,21 +129,21 @@ describe('check-health.mjs', () => {
   }
 
   it('is content with a server at PORT that is ready', async () => {
-    const others = { AUTH_PORT: await freePort(), RELAY_PORT: await freePort(), VAULT_PORT: await freePort() }
+    const others = { AUTH_PORT: await closedPort(), RELAY_PORT: await closedPort(), VAULT_PORT: await closedPort() }
     expect(await exitCode({ ...others, PORT: await portOf(200) })).toBe(0)
     expect(await exitCode({ ...others, PORT: await portOf(503) })).toBe(1)
-    expect(await exitCode({ ...others, PORT: await freePort() })).toBe(1)
+    expect(await exitCode({ ...others, PORT: await closedPort() })).toBe(1)
   })
 
   it('is content with the three where a platform has set PORT, which they do not use', async () => {
     const three = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200), VAULT_PORT: await portOf(200) }
-    expect(await exitCode({ ...three, PORT: await freePort() })).toBe(0)
+    expect(await exitCode({ ...three, PORT: await closedPort() })).toBe(0)
   })
 
   it.each(['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT'])(
     'is content when one server is ready at %s alone',
     async (name) => {
-      const none = { AUTH_PORT: await freePort(), RELAY_PORT: await freePort(), VAULT_PORT: await freePort() }
+      const none = { AUTH_PORT: await closedPort(), RELAY_PORT: await closedPort(), VAULT_PORT: await closedPort() }
       expect(await exitCode(none)).toBe(1)
       expect(await exitCode({ ...none, PORT: '', [name]: await portOf(200) })).toBe(0)
     }
