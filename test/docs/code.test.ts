@@ -75,7 +75,7 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
       return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
     })
     expect(faults).toEqual([])
-  }, 60_000)
+  })
 
   it.each(files.map(({ code, path }) => [code.split('\n')[0]!, path]))('runs: %s', async (_line, path) => {
     jest.spyOn(console, 'log').mockImplementation(() => undefined)

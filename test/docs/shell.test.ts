@@ -100,7 +100,7 @@ describe('the walks with curl', () => {
       },
       { used: 13, available: 67108851, usedEntries: 2, availableEntries: 9998 }
     ])
-  }, 60_000)
+  })
 })
 
 describe('the client of the README', () => {
@@ -115,7 +115,7 @@ describe('the client of the README', () => {
     } finally {
       stop()
     }
-  }, 30_000)
+  })
 })
 
 describe('runExample', () => {

@@ -3,4 +3,4 @@ import { scaled } from './time-factor.js'
 
 // Jest loads this before each file of tests, so that no test needs a limit of its own.
 const isSlow = expect.getState().testPath?.endsWith('.slow.test.ts') === true
-jest.setTimeout(scaled(isSlow ? 300_000 : 60_000))
+jest.setTimeout(scaled(isSlow ? 300_000 : 120_000))

@@ -22,7 +22,7 @@ describe('ipfsHttpNode with a real node', () => {
   beforeAll(async () => {
     real = await startIpfsRpcServer()
     node = ipfsHttpNode(real.url)
-  }, 20_000)
+  })
   afterAll(() => real.stop())
 
   it.each([
@@ -75,5 +75,5 @@ describe('ipfsHttpNode with a real node', () => {
       }
       expect(contentOf(bytes).cid).toBe(added.Hash)
     }
-  }, 30_000)
+  })
 })

@@ -7,12 +7,13 @@ import { logIn, requestChallenge, startTestRelay } from '../../support/relay-app
 import { relayGet, relayPost } from '../../support/relay-client.js'
 import { ask } from '../../support/server-client.js'
 import { walletOf } from '../../support/wallet.js'
+import { scaled } from '../../support/time-factor.js'
 
 const wallet = walletOf(1)
 const COUNT = Number(process.env.MALFORMED_REQUESTS ?? 400)
 const credentialJwt = 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA'
 
-jest.setTimeout(30_000 + COUNT * 50)
+jest.setTimeout(scaled(300_000 + COUNT * 50))
 
 describe('malformed requests to a relay', () => {
   it('are more than 2,000', () => {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
 import request from 'supertest'
 import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
@@ -6,13 +6,12 @@ import { startFaultyNode, type FaultyIpfsNode } from '../../support/faulty-ipfs-
 import { ipfsFaults } from '../../support/ipfs-faults.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { until } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
 const WEEK_SECONDS = 7 * 86_400
 const HELLO_CID = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
-
-jest.setTimeout(60_000)
 
 let client: IpfsHttpNode
 let relay: TestRelay
@@ -26,10 +25,6 @@ afterEach(async () => {
   client.close()
   await relay.end()
 })
-
-async function until(isDone: () => unknown): Promise<void> {
-  while (!(await isDone())) await pause(10)
-}
 
 describe('the relay beside a real IPFS node', () => {
   let node: IpfsRpcServer

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expressMajor } from '../../support/express-major.js'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
@@ -9,9 +9,6 @@ import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
-
-// Processes that start beside each other on a slow machine.
-jest.setTimeout(30_000)
 
 describe('the relay as a process', () => {
   const folder = { path: '', remove: (): void => undefined }

@@ -1,9 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { chooseSqliteEngine, openSqliteConnection } from '../../../src/stores/sqlite/index.js'
 import { entryOf, sqliteFolder, textsOf, type SqliteFolder } from '../../support/content-stores.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 let files: SqliteFolder
 beforeEach(() => {

@@ -1,10 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { faultsAfter, leaksOf, startWriter } from '../../support/content-crashes.js'
 import { did, largeBytes, sqliteFolder, textsOf, type SqliteFolder } from '../../support/content-stores.js'
 import { oldVault, type OldEntry } from '../../support/old-databases.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 /** How often each point is tried. */
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)

@@ -1,10 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { ContentModel, operations } from '../../support/content-model.js'
 import { NOW, objectNames, sqliteFolder, type SqliteFolder } from '../../support/content-stores.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 /** Sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chooseSqliteEngine, openSqliteConnection } from '../../../src/stores/sqlite/index.js'
@@ -17,9 +17,6 @@ import {
   type SqliteFolder,
   type TestStore
 } from '../../support/content-stores.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 const place = { did, key: 'k' }
 const large = largeBytes('large', 700_000)

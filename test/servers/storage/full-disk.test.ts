@@ -1,10 +1,7 @@
-import { describe, expect, it, jest } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { temporaryFolder } from '../../support/store-folder.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 const here = (name: string): string => fileURLToPath(new URL(`../../support/${name}`, import.meta.url))
 const script = [

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { openContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
 import { chooseSqliteEngine, openSqliteConnection } from '../../../src/stores/sqlite/index.js'
 import {
@@ -16,9 +16,6 @@ import {
   type SqliteFolder
 } from '../../support/content-stores.js'
 import { oldRelay, oldVault, type OldEntry } from '../../support/old-databases.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 const other = 'did:ethr:rsk:0xb'
 const [large, larger] = [largeBytes('large', 700_000), largeBytes('larger', 300_000)]

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { chooseSqliteEngine, openSqliteConnection } from '../../../src/stores/sqlite/index.js'
@@ -13,9 +13,6 @@ import {
   type SqliteFolder
 } from '../../support/content-stores.js'
 import { oldVault } from '../../support/old-databases.js'
-
-// Threads, processes and a disk, on a machine that may pause.
-jest.setTimeout(120_000)
 
 let files: SqliteFolder
 beforeEach(() => {

@@ -77,7 +77,7 @@ describe('contentOf', () => {
       }),
       { numRuns: 60 }
     )
-  }, 30_000)
+  })
 
   it('splits content into leaves that are the content, and links them in order', () => {
     const bytes = noise(600_000, 1)

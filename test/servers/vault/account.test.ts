@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { contentOf } from '../../../servers/storage/unixfs-blocks.js'
 import { newWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { fillVault } from '../../support/vault-fill.js'
-
-jest.setTimeout(30_000)
 
 let vault: TestVault
 let user: VaultUser

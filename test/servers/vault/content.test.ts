@@ -1,9 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-
-// Bodies of 6 MiB, which need time on a busy machine.
-jest.setTimeout(30_000)
 
 let vault: TestVault
 let user: VaultUser

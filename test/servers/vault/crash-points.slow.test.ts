@@ -7,7 +7,7 @@ describe('a vault that is killed', () => {
   // Two processes each.
   beforeAll(async () => {
     outcomes = await allOf(crashPoints, crashAt)
-  }, 300_000)
+  })
 
   it.each(crashPoints.map(({ name }, place) => [name, place] as const))(
     'has every write that was committed, and brings the node in step: %s',

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
@@ -6,8 +6,6 @@ import { fillVault } from '../../support/vault-fill.js'
 
 const ENTRIES = 10_000
 const CROWD = 50
-
-jest.setTimeout(120_000)
 
 let vault: TestVault
 let user: VaultUser

@@ -6,11 +6,12 @@ import { malformedVaultRequests } from '../../support/malformed-vault-requests.j
 import { ask, post } from '../../support/server-client.js'
 import { logInAt, testVault } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
+import { scaled } from '../../support/time-factor.js'
 
 const wallet = walletOf(1)
 const COUNT = Number(process.env.MALFORMED_REQUESTS ?? 400)
 
-jest.setTimeout(30_000 + COUNT * 50)
+jest.setTimeout(scaled(300_000 + COUNT * 50))
 
 describe('malformed requests to a vault', () => {
   it('are more than 2,000', () => {

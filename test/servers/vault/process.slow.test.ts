@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,9 +15,6 @@ import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
 const domain = 'vault.example'
-
-// Processes that start beside each other on a slow machine.
-jest.setTimeout(60_000)
 
 describe('the vault as a process', () => {
   const folder = { path: '', remove: (): void => undefined }

@@ -1,12 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { databaseOf, openDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { fillVault } from '../../support/vault-fill.js'
 
 const MEBIBYTE = 1_048_576
-
-jest.setTimeout(60_000)
 
 let vault: TestVault
 let user: VaultUser

@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
 import { runCli } from '../../support/server-process.js'
 import { vaultBesideNode, type VaultBesideNode } from '../../support/vault-beside-node.js'
 import { findVaultLosses, startVaultLoad } from '../../support/vault-load.js'
-
-// Processes that start beside each other on a slow machine.
-jest.setTimeout(60_000)
 
 let vault: VaultBesideNode
 

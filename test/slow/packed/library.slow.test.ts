@@ -130,7 +130,7 @@ describe('the package as a user gets it', () => {
     } catch (cause) {
       throw new Error('npm cannot install packages here: this test needs the registry', { cause })
     }
-  }, 600_000)
+  })
 
   afterAll(() => {
     rmSync(folder, { recursive: true, force: true })
@@ -158,7 +158,7 @@ describe('the package as a user gets it', () => {
     await runIn(folder, bin('publint'), 'run', packed.tarball, '--strict')
     // Node 20.19 and newer load ES modules with require().
     await runIn(folder, bin('attw'), packed.tarball, '--ignore-rules', 'cjs-resolves-to-esm')
-  }, 60_000)
+  })
 
   it('brings along 27 packages at most, besides Express', () => {
     const express = treeOf(project, 'express')
@@ -171,12 +171,12 @@ describe('the package as a user gets it', () => {
   it('runs the quickstart as an ES module', async () => {
     cpSync(join(root, 'examples/quickstart.ts'), join(project, 'quickstart.mjs'))
     await whileRunning(project, 'quickstart.mjs', visit)
-  }, 30_000)
+  })
 
   it('runs by require() on Express 5', async () => {
     cpSync(join(root, 'examples/require.cjs'), join(project, 'require.cjs'))
     await whileRunning(project, 'require.cjs', visit)
-  }, 30_000)
+  })
 
   it('runs by require() on Express 4', async () => {
     const inside = join(project, 'express-4')
@@ -184,7 +184,7 @@ describe('the package as a user gets it', () => {
     symlinkSync(join(root, 'node_modules/express4'), join(inside, 'node_modules/express'))
     cpSync(join(root, 'examples/require.cjs'), join(inside, 'require.cjs'))
     await whileRunning(inside, 'require.cjs', visit)
-  }, 30_000)
+  })
 
   it('goes into a bundle of esbuild, whose curve is the WebAssembly build', async () => {
     const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
@@ -195,7 +195,7 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled.mjs', ...options)
     const printed = await runIn(project, process.execPath, '--disable-warning=ExperimentalWarning', 'bundle.cjs')
     expect(printed).toBe('wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n')
-  }, 60_000)
+  })
 
   it('has types for consumers of module commonjs, which reads no exports', async () => {
     const compilerOptions = { strict: true, module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' }
@@ -206,7 +206,7 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     const settings = { compilerOptions: { ...compilerOptions, ...target }, files: ['consumer.ts'] }
     writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  }, 60_000)
+  })
 
   it('has types for strict consumers of both module kinds under nodenext, whose libraries are checked too', async () => {
     const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: false }
@@ -214,7 +214,7 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     for (const name of settings.files) writeFileSync(join(project, name), CONSUMER)
     writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(project, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  }, 60_000)
+  })
 
   it('has types for strict consumers whose bundler resolves', async () => {
     const compilerOptions = { strict: true, module: 'esnext', moduleResolution: 'bundler', target: 'es2023' }
@@ -227,7 +227,7 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     }
     writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  }, 60_000)
+  })
 
   it('goes into a bundle of esbuild that is an ES module', async () => {
     const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
@@ -245,7 +245,7 @@ console.log(kind, did)
     expect(await runIn(project, process.execPath, 'bundle.mjs')).toBe(
       'wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n'
     )
-  }, 60_000)
+  })
 
   it('guards a route of a NestJS application, compiled to CommonJS', async () => {
     const inside = join(project, 'nest')
@@ -258,14 +258,14 @@ console.log(kind, did)
     writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
     await whileRunning(inside, 'main.js', visit)
-  }, 120_000)
+  })
 
   it('works in a test of Vitest', async () => {
     const inside = join(project, 'vitest')
     mkdirSync(inside)
     writeFileSync(join(inside, 'app.test.mjs'), `import { expect, test } from 'vitest'\n${ESM_IMPORTS}${USER_TEST}`)
     await runIn(inside, process.execPath, join(project, 'node_modules/vitest/vitest.mjs'), 'run', '--root', inside)
-  }, 120_000)
+  })
 
   it('works in a test of Jest that is an ES module', async () => {
     const inside = join(project, 'jest')
@@ -274,5 +274,5 @@ console.log(kind, did)
     writeFileSync(join(inside, 'app.test.js'), `${ESM_IMPORTS}${USER_TEST}`)
     const jest = join(project, 'node_modules/jest/bin/jest.js')
     await runIn(inside, process.execPath, '--experimental-vm-modules', jest, '--rootDir', inside)
-  }, 120_000)
+  })
 })

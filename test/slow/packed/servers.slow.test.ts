@@ -38,7 +38,7 @@ describe('express-did-auth-servers as a user gets it', () => {
     // Older ones use better-sqlite3, whose install script was not run: it was, for this checkout.
     const build = 'node_modules/better-sqlite3/build'
     cpSync(join(root, build), join(project, build), { recursive: true })
-  }, 600_000)
+  })
 
   afterAll(async () => {
     // With the processes that npx started.
@@ -105,7 +105,7 @@ describe('express-did-auth-servers as a user gets it', () => {
 
   it('is what the bin of the library hands over to', async () => {
     expect(await statusOf(process.execPath, [bin('express-did-auth'), 'auth'])).toBe(200)
-  }, 120_000)
+  })
 
   it.each(['express-did-auth', 'express-did-auth-servers'])('tells the version of %s', async (name) => {
     expect(await saidBy(process.execPath, name, '--version')).toEqual([0, `${version}\n`])
