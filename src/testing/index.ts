@@ -66,6 +66,8 @@ function rejectionOf(error: unknown): AssertionError {
   return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
 }
 
+export { wallet, TestWallet, WalletError, type WalletOptions, type WalletRequest } from './wallet.js'
+export type { WalletInfo } from './wallet-key.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
 export type {
   ChallengeFlow,
