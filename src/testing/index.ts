@@ -67,6 +67,7 @@ function rejectionOf(error: unknown): AssertionError {
 }
 
 export { wallet, TestWallet, WalletError, type WalletOptions, type WalletRequest } from './wallet.js'
+export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
 export type { WalletInfo } from './wallet-key.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
 export type {
