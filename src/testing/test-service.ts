@@ -6,7 +6,7 @@ import { systemClock } from '../adapters/system.js'
 import type { Clock, Signer } from '../ports.js'
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
-import { parseSignerOutput, signJwt } from '../protocol/jwt.js'
+import { parseSignerOutput, signJwt } from '../protocol/sign-jwt.js'
 import { didOn, walletKey } from './wallet-key.js'
 
 const ACCESS_TOKEN_SECONDS = 600
