@@ -5,6 +5,7 @@ import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
 import { BodyReader } from '../http/read-body.js'
 import { errorSender } from '../http/server-error.js'
 import { StartError } from '../config/startup-error.js'
+import { ContentRepair } from '../ipfs/content-repair.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
@@ -68,6 +69,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const relay = new FileRelay({
     store: contents,
     pins,
+    repair: new ContentRepair({ store: contents, node, log }),
     cache,
     ttlSeconds: env.RELAY_FILE_TTL_SECONDS,
     maxStoreBytes: env.RELAY_MAX_STORE_BYTES,
