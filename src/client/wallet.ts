@@ -1,0 +1,160 @@
+import { NoWalletError, UserRejectedError, WalletBusyError, WalletError } from './errors.js'
+import { unlessAborted } from './timing.js'
+
+/** A browser wallet, or any other provider of EIP-1193. */
+export interface Eip1193Provider {
+  request(args: { method: string; params?: readonly unknown[] }): Promise<unknown>
+  on?(event: string, listener: (value: never) => void): unknown
+}
+
+/** A signer of ethers. Its chain is not asked for: without a network the DID is of `rsk`. */
+export interface EthersSigner {
+  getAddress(): Promise<string>
+  signMessage(message: string): Promise<string>
+}
+
+/** A local account of viem, as `privateKeyToAccount` makes it. */
+export interface ViemAccount {
+  readonly type: 'local'
+  readonly address: string
+  signMessage(args: { message: string }): Promise<string>
+}
+
+/** Any other wallet. */
+export interface PlainWallet {
+  readonly type?: undefined
+  readonly address: string
+  readonly chainId?: number
+  signMessage(text: string): Promise<string> | string
+}
+
+/** What signs: all kinds of wallets that the clients accept. */
+export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | PlainWallet
+
+/** A wallet with the account that it signs with. */
+export interface ConnectedWallet {
+  /** `0x` and 40 hex digits, lower case. */
+  readonly address: string
+  readonly chainId: number | undefined
+  /**
+   * Signs by `personal_sign` (EIP-191).
+   *
+   * @returns `0x` and 65 bytes in hex
+   * @throws UserRejectedError, WalletBusyError, WalletError, or the signal's reason
+   */
+  signMessage(text: string, signal?: AbortSignal): Promise<string>
+}
+
+const NETWORKS = new Map([
+  [1, ''],
+  [30, 'rsk'],
+  [31, 'rsk:testnet']
+])
+
+/**
+ * Asks a wallet for its account, which makes a browser wallet ask the user, and for its chain.
+ *
+ * @param signal - ends the wait; the wallet's own window stays open
+ * @throws NoWalletError without wallet or account; UserRejectedError, WalletBusyError, WalletError, or the signal's reason
+ */
+export async function connectWallet(wallet: Wallet | undefined, signal?: AbortSignal): Promise<ConnectedWallet> {
+  if (wallet === undefined) throw new NoWalletError()
+  const { address, chainId, sign } = await ask(() => openWallet(wallet), signal)
+  if (address === undefined) throw new NoWalletError({ message: 'The wallet has no account' })
+  if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) throw unusable('address')
+  return {
+    address: address.toLowerCase(),
+    chainId: parseChainId(chainId),
+    async signMessage(text, signal) {
+      const signature = await ask(() => sign(text), signal)
+      if (typeof signature !== 'string' || !/^0x[0-9a-f]{130}$/i.test(signature))
+        throw unusable('signature of 65 bytes')
+      return signature
+    }
+  }
+}
+
+/**
+ * The DID of an account.
+ *
+ * @param network - `rsk`, `rsk:testnet`, a hex chain id, or empty for Ethereum. When absent, the wallet's chain decides: 30
+ * is `rsk`, 31 `rsk:testnet`, 1 none, another its hex number; where no chain is known it is `rsk`
+ */
+export function didOfWallet(
+  { address, chainId }: Pick<ConnectedWallet, 'address'> & { readonly chainId?: number | undefined },
+  network?: string
+): string {
+  const known = network ?? (chainId === undefined ? 'rsk' : (NETWORKS.get(chainId) ?? `0x${chainId.toString(16)}`))
+  return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
+}
+
+interface OpenWallet {
+  address: unknown
+  chainId?: unknown
+  sign: (text: string) => unknown
+}
+
+async function openWallet(wallet: Wallet): Promise<OpenWallet> {
+  if ('request' in wallet) {
+    const accounts = await wallet.request({ method: 'eth_requestAccounts' })
+    if (!Array.isArray(accounts)) throw unusable('list of accounts')
+    const address: unknown = accounts[0]
+    return {
+      address,
+      chainId: await wallet.request({ method: 'eth_chainId' }),
+      sign: (text) => wallet.request({ method: 'personal_sign', params: [hexOf(text), address] })
+    }
+  }
+  if ('getAddress' in wallet) {
+    return { address: await wallet.getAddress(), sign: (text) => wallet.signMessage(text) }
+  }
+  if (wallet.type === 'local') return { address: wallet.address, sign: (message) => wallet.signMessage({ message }) }
+  return { address: wallet.address, chainId: wallet.chainId, sign: (text) => wallet.signMessage(text) }
+}
+
+/** Calls the wallet, and tells what its failures mean. */
+async function ask<T>(call: () => T | Promise<T>, signal: AbortSignal | undefined): Promise<Awaited<T>> {
+  signal?.throwIfAborted()
+  try {
+    return await unlessAborted((async () => call())(), signal)
+  } catch (cause) {
+    signal?.throwIfAborted()
+    if (cause instanceof WalletError) throw cause
+    const codes = codesOf(cause)
+    if (codes.includes(4001) || codes.includes('ACTION_REJECTED')) throw new UserRejectedError({ cause })
+    if (codes.includes(-32002)) throw new WalletBusyError({ cause })
+    throw new WalletError({ message: 'The wallet failed', cause })
+  }
+}
+
+/** Libraries put the wallet's own error into theirs. */
+function codesOf(error: unknown): unknown[] {
+  const inner = [fieldOf(error, 'cause'), fieldOf(fieldOf(error, 'info'), 'error')]
+  return [error, ...inner].map((one) => fieldOf(one, 'code'))
+}
+
+/** A field of a value of any type; undefined where there is none. */
+export function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? parseFields(value)[name] : undefined
+}
+
+function parseFields(value: object): Record<string, unknown> {
+  return value as Record<string, unknown>
+}
+
+/** From `eth_chainId` a hex text, from other wallets a number. */
+function parseChainId(chainId: unknown): number | undefined {
+  if (chainId === undefined) return undefined
+  const number = Number(chainId)
+  if (!Number.isSafeInteger(number) || number < 1) throw unusable('chain id')
+  return number
+}
+
+function unusable(expected: string): WalletError {
+  return new WalletError({ message: `The wallet answered what is no ${expected}` })
+}
+
+/** UTF-8 in hex, which every wallet takes for the bytes to be signed. */
+function hexOf(text: string): string {
+  return `0x${Array.from(new TextEncoder().encode(text), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}
