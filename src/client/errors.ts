@@ -8,6 +8,8 @@ const userMessages = {
   ERR_SESSION_ENDED: 'Your session has ended. Sign in again.',
   ERR_CHALLENGE: 'Your signature was not accepted. Check the account in your wallet, and sign in again.',
   ERR_REFUSED: 'The service refused your request.',
+  ERR_CONTENT: 'The content cannot be used. Try another one.',
+  ERR_CONFLICT: 'It was changed elsewhere meanwhile. Load it again, and repeat your change.',
   ERR_RATE_LIMITED: 'Too many requests. Wait a little, and try again.',
   ERR_UNAVAILABLE: 'The service cannot be reached now. Check your connection, and try again in a moment.',
   ERR_CROSS_ORIGIN: 'The service does not accept requests of this page. Tell those who run it.',

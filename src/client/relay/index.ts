@@ -1,0 +1,6 @@
+/**
+ * The client of the relay: sends content that only the holder of the link can read.
+ */
+export { ContentError, type ContentProblem } from '../content-errors.js'
+export { DidAuthClientError } from '../errors.js'
+export * from './relay-client.js'

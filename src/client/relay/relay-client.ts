@@ -1,0 +1,202 @@
+import { ContentError, contentErrorOf } from '../content-errors.js'
+import { ChallengeError } from '../errors.js'
+import { detailsOf, exchange, fieldIn, refusalOf, type ExchangeOptions } from '../exchange.js'
+import {
+  decodeBase64url,
+  encodeBase64url,
+  joined,
+  randomBytes,
+  seal,
+  textOf,
+  unseal,
+  utf8,
+  type Bytes
+} from '../seal.js'
+import { unlessAborted } from '../timing.js'
+import { connectWallet, didOfWallet, type Wallet } from '../wallet.js'
+import { cidOf } from './cid.js'
+import { readFromGateway } from './gateway.js'
+import { parseRelayUri } from './relay-uri.js'
+
+export interface RelayClientOptions {
+  /** Where the relay is, as in `https://relay.example.com`. */
+  readonly url: string
+  /** Signs the login. Without it, `open` reads from gateways alone. */
+  readonly wallet?: Wallet
+  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
+  readonly network?: string
+  /** What stands after `Login to `. The host of `url` when absent. */
+  readonly domain?: string
+  /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
+  readonly credential?: (challenge: string, did: string) => Promise<string> | string
+  /** The global one when absent. */
+  readonly fetch?: typeof globalThis.fetch
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
+}
+
+export interface SendOptions {
+  readonly signal?: AbortSignal
+}
+
+export interface OpenOptions extends SendOptions {
+  /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
+  readonly gateways?: readonly string[]
+}
+
+const CONTEXT = 'relay:1'
+const [BYTES, TEXT] = [0, 1]
+/** The largest file that a relay can be set to accept, with the JSON around it. */
+const MAX_ANSWER_BYTES = 68_000_000
+const KEY_BYTES = 32
+const IV_BYTES = 12
+
+/**
+ * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands behind
+ * `#` in the URI, and is in no request.
+ *
+ * @example
+ * const relay = new RelayClient({ url: 'https://relay.example.com', wallet: window.ethereum })
+ * const uri = await relay.send('The treasure lies under the old oak')
+ * const text = await relay.open(uri, { gateways: ['https://ipfs.io'] })
+ */
+export class RelayClient {
+  readonly #options: RelayClientOptions
+  readonly #url: string
+  #token: Promise<string> | undefined
+
+  constructor(options: RelayClientOptions) {
+    this.#options = options
+    this.#url = options.url.replace(/\/+$/, '')
+  }
+
+  /**
+   * Encrypts content with a new key, and posts it.
+   *
+   * @param content - a text, or bytes: about 6 MiB at a relay with default bounds
+   * @returns `relay://<cid>#<key>`: whoever has it can read the content, so show it to the recipient alone
+   * @throws ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
+   * ProtocolError, errors of the wallet, or the signal's reason
+   */
+  async send(content: string | Uint8Array, { signal }: SendOptions = {}): Promise<string> {
+    const parts = typeof content === 'string' ? [Uint8Array.of(TEXT), utf8(content)] : [Uint8Array.of(BYTES), content]
+    const key = randomBytes(KEY_BYTES)
+    const { iv, ciphertext } = await seal(key, CONTEXT, joined(parts))
+    const file = encodeBase64url(joined([iv, ciphertext]))
+    const cid = await cidOf(utf8(file))
+    // Under another cid, the recipient would not find it, or find something else.
+    if ((await this.#withToken('/file', 'cid', { file }, signal)) !== cid) throw new ContentError('mismatch')
+    return `relay://${cid}#${encodeBase64url(key)}`
+  }
+
+  /**
+   * Opens what was sent. The relay and all gateways are asked at once, and the first one whose bytes have the cid wins.
+   *
+   * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
+   * @returns the text, or the bytes, as it was sent
+   * @throws ContentError `link`, `key`, `mismatch`, `notFound`, `takenDown`, `missing`; else as `send`. Where all fail, the
+   * error is the relay's
+   */
+  async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
+    const { cid, keyBytes } = parseRelayUri(uri)
+    const sealed = decodeBase64url(textOf(await this.#readAnywhere(cid, gateways, signal))) ?? new Uint8Array()
+    const content = await unseal(keyBytes, sealed.slice(0, IV_BYTES), CONTEXT, sealed.slice(IV_BYTES))
+    const type = content?.[0]
+    if (content === undefined || (type !== BYTES && type !== TEXT)) throw new ContentError('key')
+    return type === BYTES ? content.slice(1) : textOf(content.subarray(1))
+  }
+
+  /**
+   * The same as a link to a page of yours, because the cameras of phones open https and not `relay://`. The part behind `#`
+   * stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
+   *
+   * @returns `https://…#r=<cid>.<key>`
+   * @throws ContentError `link`
+   * @example relay.link(uri, 'https://app.example.com/open')
+   */
+  link(uri: string, page: string): string {
+    const { cid, key } = parseRelayUri(uri)
+    const url = new URL(page)
+    url.hash = `r=${cid}.${key}`
+    return url.href
+  }
+
+  async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
+    const race = new AbortController()
+    signal?.addEventListener(
+      'abort',
+      () => {
+        race.abort()
+      },
+      race
+    )
+    const sources = gateways.map((gateway) => readFromGateway(gateway, cid, this.#exchange(race.signal)))
+    if (this.#options.wallet !== undefined || sources.length === 0) sources.unshift(this.#read(cid, race.signal))
+    try {
+      return await unlessAborted(Promise.any(sources), signal)
+    } catch (cause) {
+      throw cause instanceof AggregateError ? cause.errors[0] : cause
+    } finally {
+      race.abort()
+    }
+  }
+
+  /** @returns UTF-8 of the file, which has the cid */
+  async #read(cid: string, signal: AbortSignal): Promise<Bytes> {
+    const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, signal))
+    if ((await cidOf(file)) !== cid) throw new ContentError('mismatch')
+    return file
+  }
+
+  /** Asks with a token. Where one of before has expired, logs in again, once. */
+  async #withToken(path: string, field: string, body: object | undefined, signal?: AbortSignal): Promise<string> {
+    const before = this.#token
+    const token = (this.#token ??= this.#logIn())
+    try {
+      return await this.#ask(path, field, body, signal, await unlessAborted(token, signal))
+    } catch (error) {
+      if (!(error instanceof ChallengeError)) throw error
+      if (this.#token === token) this.#token = undefined
+      if (before === undefined) throw error
+      return this.#withToken(path, field, body, signal)
+    }
+  }
+
+  /** Without a signal, because several calls wait for one login. */
+  async #logIn(isAgain = false): Promise<string> {
+    try {
+      const { wallet, network, domain = new URL(this.#url).host, credential } = this.#options
+      const connected = await connectWallet(wallet)
+      const did = didOfWallet(connected, network)
+      const challenge = await this.#ask('/request-auth', 'challenge', { did })
+      const message = `Login to ${domain}\nVerification code: ${challenge}`
+      const proof = credential
+        ? { jwt: await credential(challenge, did) }
+        : { did, sig: await connected.signMessage(message), challenge }
+      return await this.#ask('/auth', 'token', proof)
+    } catch (error) {
+      if (!isAgain && error instanceof ChallengeError && /_(USED|EXPIRED)$/.test(error.serverCode ?? '')) {
+        return this.#logIn(true)
+      }
+      // Not for ever: the next call logs in again.
+      this.#token = undefined
+      throw error
+    }
+  }
+
+  /** @returns the text in a field of the answer */
+  async #ask(path: string, field: string, body?: object, signal?: AbortSignal, Authorization = ''): Promise<string> {
+    const headers = { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization }
+    const init = { headers, redirect: 'manual', ...(body && { method: 'POST', body: JSON.stringify(body) }) } as const
+    const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, this.#exchange(signal))
+    const text = fieldIn(answer, field)
+    if (answer.status === 200 && typeof text === 'string') return text
+    const details = detailsOf(answer)
+    throw answer.status === 401 ? new ChallengeError(details) : (contentErrorOf(details) ?? refusalOf(details))
+  }
+
+  #exchange(signal: AbortSignal | undefined): ExchangeOptions {
+    const { fetch = globalThis.fetch, timeoutSeconds = 60 } = this.#options
+    return { fetch, timeoutSeconds, signal }
+  }
+}

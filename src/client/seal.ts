@@ -1,0 +1,69 @@
+const IV_BYTES = 12
+/** A multiple of 3, so that pieces of base64 can be joined; and few enough to be arguments of a function. */
+const PIECE_BYTES = 24_576
+
+/** Bytes as WebCrypto takes them: a copy of those of a caller, which may lie in shared memory. */
+export type Bytes = Uint8Array<ArrayBuffer>
+
+export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
+export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
+export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
+
+/**
+ * Encrypts by AES-256-GCM.
+ *
+ * @param key - 32 bytes
+ * @param context - what the content belongs to: authenticated, and not part of the result
+ * @returns ciphertext and tag of 16 bytes, and the IV that was used
+ * @see NIST SP 800-38D
+ */
+export async function seal(key: Bytes, context: string, content: Bytes): Promise<{ iv: Bytes; ciphertext: Bytes }> {
+  const iv = randomBytes(IV_BYTES)
+  return { iv, ciphertext: await cipher('encrypt', key, iv, context, content) }
+}
+
+/** Decrypts what {@link seal} made. Undefined where the key, the IV, the context or a byte is another. */
+export function unseal(key: Bytes, iv: Bytes, context: string, ciphertext: Bytes): Promise<Bytes | undefined> {
+  return cipher('decrypt', key, iv, context, ciphertext).catch(() => undefined)
+}
+
+async function cipher(
+  verb: 'encrypt' | 'decrypt',
+  key: Bytes,
+  iv: Bytes,
+  context: string,
+  content: Bytes
+): Promise<Bytes> {
+  const { subtle } = crypto
+  const imported = await subtle.importKey('raw', key, 'AES-GCM', false, [verb])
+  return new Uint8Array(await subtle[verb]({ name: 'AES-GCM', iv, additionalData: utf8(context) }, imported, content))
+}
+
+/** Bytes behind each other. */
+export function joined(parts: readonly Uint8Array[]): Bytes {
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let start = 0
+  for (const part of parts) {
+    bytes.set(part, start)
+    start += part.length
+  }
+  return bytes
+}
+
+/** Base64url without padding (RFC 4648, section 5). */
+export function encodeBase64url(bytes: Bytes): string {
+  let text = ''
+  for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
+    text += btoa(String.fromCharCode(...bytes.subarray(start, start + PIECE_BYTES)))
+  }
+  return text.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
+}
+
+/** The bytes of base64url; undefined where text is something else. */
+export function decodeBase64url(text: string): Bytes | undefined {
+  if (!/^[\w-]*$/.test(text) || text.length % 4 === 1) return undefined
+  const binary = atob(text.replace(/-/g, '+').replace(/_/g, '/'))
+  const bytes = new Uint8Array(binary.length)
+  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index)
+  return bytes
+}
