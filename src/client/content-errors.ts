@@ -2,12 +2,12 @@ import { DidAuthClientError, type ClientErrorDetails } from './errors.js'
 
 /** What a user is told: each text ends with what to do. */
 const problems = {
-  link: 'This is no link of a relay, or a part is missing. Copy the whole link, or scan the code again.',
-  key: 'The content was changed, or encrypted with another key. Check the key, or ask for the link again.',
-  mismatch: 'What arrived is not what was asked for. Try again, or use another gateway.',
+  link: 'This is no whole relay link. Copy all of it, or scan the code again.',
+  key: 'The content was changed, or encrypted with another key. Ask for the link again.',
+  mismatch: 'What arrived is not what was asked for. Try again.',
   notFound: 'The content is not there any more. Ask for it to be sent again.',
   takenDown: 'The content was taken down. Ask those who run the service.',
-  missing: 'The service has lost the content. Restore it from your backup.',
+  missing: 'The service has lost the content. Ask for it to be sent again.',
   tooLarge: 'The content is too large. Make it smaller, and try again.',
   full: 'There is no space left. Delete what is not needed, and try again.'
 } as const
@@ -25,16 +25,11 @@ export class ContentError extends DidAuthClientError {
   }
 }
 
-const reasons: Readonly<Record<number, ContentProblem>> = {
+/** What statuses say of the content. */
+export const contentProblems: Readonly<Record<number, ContentProblem>> = {
   404: 'notFound',
   413: 'tooLarge',
   451: 'takenDown',
   502: 'missing',
   507: 'full'
-}
-
-/** The error of a status that speaks of the content; undefined for others, and where it is not the service that answers. */
-export function contentErrorOf(details: ClientErrorDetails): ContentError | undefined {
-  const reason = details.serverCode && reasons[details.status ?? 0]
-  return reason ? new ContentError(reason, details) : undefined
 }

@@ -1,5 +1,5 @@
-import { CrossOriginError, ProtocolError, RateLimitedError, UnavailableError } from './errors.js'
-import type { ClientErrorDetails, DidAuthClientError } from './errors.js'
+import { ContentError, contentProblems } from './content-errors.js'
+import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, type DidAuthClientError } from './errors.js'
 import { joined, textOf, type Bytes } from './seal.js'
 import { fieldOf } from './wallet.js'
 
@@ -62,32 +62,25 @@ async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes
   }
 }
 
-/** A field of a body of JSON; undefined where the body is something else. */
-export function fieldIn({ body }: Answer, name: string): unknown {
+/** A text in a field of a body of JSON; undefined where there is none. */
+export function fieldIn({ body }: Answer, name: string): string | undefined {
   try {
-    return fieldOf(JSON.parse(textOf(body)), name)
+    const value = fieldOf(JSON.parse(textOf(body)), name)
+    return typeof value === 'string' ? value : undefined
   } catch {
     return undefined
   }
 }
 
-/** What a refusal says: status, the service's code and text (RFC 9457), and when to try again. */
-export function detailsOf(answer: Answer): ClientErrorDetails {
+/** What an answer means that is no answer to the request. Where the service has no code for it, something else answered. */
+export function refusalOf(answer: Answer): DidAuthClientError {
   const { status, headers } = answer
-  const [code, title] = [fieldIn(answer, 'code'), fieldIn(answer, 'title')]
-  const seconds = Number(headers.get('retry-after') ?? NaN)
-  return {
-    status,
-    message: `${status} ${typeof title === 'string' ? title : 'of no service of this protocol'}`,
-    serverCode: typeof code === 'string' ? code : undefined,
-    retryAfterSeconds: seconds >= 0 ? Math.ceil(seconds) : undefined
-  }
-}
-
-/** What an answer means that is no answer to the request: by its status alone. */
-export function refusalOf(details: ClientErrorDetails): DidAuthClientError {
-  const { status = 0 } = details
+  const serverCode = fieldIn(answer, 'code')
+  const retryAfterSeconds = Number(headers.get('retry-after')) || undefined
+  const details = { status, message: `${status} ${serverCode ?? ''}`, serverCode, retryAfterSeconds }
+  const problem = serverCode && contentProblems[status]
+  if (problem) return new ContentError(problem, details)
+  if (status === 401) return new ChallengeError(details)
   if (status === 429) return new RateLimitedError(details)
-  if (status >= 500) return new UnavailableError(details)
-  return status === 403 ? new CrossOriginError(details) : new ProtocolError(details)
+  return status < 500 ? new ProtocolError(details) : new UnavailableError(details)
 }

@@ -1,4 +1,5 @@
-const IV_BYTES = 12
+export const KEY_BYTES = 32
+export const IV_BYTES = 12
 /** A multiple of 3, so that pieces of base64 can be joined; and few enough to be arguments of a function. */
 const PIECE_BYTES = 24_576
 
@@ -10,24 +11,16 @@ export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(by
 export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
 
 /**
- * Encrypts by AES-256-GCM.
+ * Encrypts or decrypts by AES-256-GCM.
  *
  * @param key - 32 bytes
+ * @param iv - 12 bytes, random for each content
  * @param context - what the content belongs to: authenticated, and not part of the result
- * @returns ciphertext and tag of 16 bytes, and the IV that was used
+ * @param content - when decrypting, ciphertext and tag of 16 bytes
+ * @throws DOMException where key, IV, context or content is not the one of the encryption
  * @see NIST SP 800-38D
  */
-export async function seal(key: Bytes, context: string, content: Bytes): Promise<{ iv: Bytes; ciphertext: Bytes }> {
-  const iv = randomBytes(IV_BYTES)
-  return { iv, ciphertext: await cipher('encrypt', key, iv, context, content) }
-}
-
-/** Decrypts what {@link seal} made. Undefined where the key, the IV, the context or a byte is another. */
-export function unseal(key: Bytes, iv: Bytes, context: string, ciphertext: Bytes): Promise<Bytes | undefined> {
-  return cipher('decrypt', key, iv, context, ciphertext).catch(() => undefined)
-}
-
-async function cipher(
+export async function crypt(
   verb: 'encrypt' | 'decrypt',
   key: Bytes,
   iv: Bytes,

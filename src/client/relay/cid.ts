@@ -24,18 +24,18 @@ interface Tree {
  * @see https://specs.ipfs.tech/unixfs/
  */
 export async function cidOf(content: Bytes): Promise<string> {
-  let level: Tree[] = []
-  for (let start = 0; start === 0 || start < content.length; start += LEAF_BYTES) {
-    level.push(await treeOf(RAW, content.subarray(start, start + LEAF_BYTES)))
-  }
-  while (level.length > 1) {
-    const nodes: Tree[] = []
-    for (let start = 0; start < level.length; start += MAX_LINKS) {
-      nodes.push(await above(level.slice(start, start + MAX_LINKS)))
-    }
-    level = nodes
+  const leaves = split(content.length, LEAF_BYTES, (start, end) => treeOf(RAW, content.subarray(start, end)))
+  let level = await Promise.all(leaves)
+  while (level[1]) {
+    const { length } = level
+    level = await Promise.all(split(length, MAX_LINKS, (start, end) => above(level.slice(start, end))))
   }
   return level.map(({ cid }) => encodeBase32(cid)).join()
+}
+
+/** What is made of each part of a length; of one part where there is nothing. */
+function split<T>(length: number, size: number, make: (start: number, end: number) => T): T[] {
+  return Array.from({ length: Math.ceil(length / size) || 1 }, (_, index) => make(index * size, (index + 1) * size))
 }
 
 /** Whether bytes are the block that a cid names. */

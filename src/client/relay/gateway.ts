@@ -1,5 +1,5 @@
 import { ContentError } from '../content-errors.js'
-import { detailsOf, exchange, refusalOf, type ExchangeOptions } from '../exchange.js'
+import { exchange, refusalOf, type ExchangeOptions } from '../exchange.js'
 import { joined, type Bytes } from '../seal.js'
 import { cidOf, isBlockOf, isLeaf, LEAF_BYTES, linksOf } from './cid.js'
 
@@ -20,7 +20,7 @@ export async function readFromGateway(gateway: string, cid: string, options: Exc
     left -= 1
     const answer = await exchange(`${gateway}/ipfs/${block}?format=raw`, {}, LEAF_BYTES, options)
     const { status, body } = answer
-    if (status !== 200) throw status === 404 ? new ContentError('notFound') : refusalOf(detailsOf(answer))
+    if (status !== 200) throw status === 404 ? new ContentError('notFound') : refusalOf(answer)
     if (left < 0 || !(await isBlockOf(block, body))) throw new ContentError('mismatch')
     return isLeaf(block) ? body : joined(await Promise.all(linksOf(body).map(read)))
   }

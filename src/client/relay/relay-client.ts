@@ -1,14 +1,15 @@
-import { ContentError, contentErrorOf } from '../content-errors.js'
+import { ContentError } from '../content-errors.js'
 import { ChallengeError } from '../errors.js'
-import { detailsOf, exchange, fieldIn, refusalOf, type ExchangeOptions } from '../exchange.js'
+import { exchange, fieldIn, refusalOf, type ExchangeOptions } from '../exchange.js'
 import {
+  crypt,
   decodeBase64url,
   encodeBase64url,
+  IV_BYTES,
   joined,
+  KEY_BYTES,
   randomBytes,
-  seal,
   textOf,
-  unseal,
   utf8,
   type Bytes
 } from '../seal.js'
@@ -48,8 +49,6 @@ const CONTEXT = 'relay:1'
 const [BYTES, TEXT] = [0, 1]
 /** The largest file that a relay can be set to accept, with the JSON around it. */
 const MAX_ANSWER_BYTES = 68_000_000
-const KEY_BYTES = 32
-const IV_BYTES = 12
 
 /**
  * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands behind
@@ -81,8 +80,8 @@ export class RelayClient {
   async send(content: string | Uint8Array, { signal }: SendOptions = {}): Promise<string> {
     const parts = typeof content === 'string' ? [Uint8Array.of(TEXT), utf8(content)] : [Uint8Array.of(BYTES), content]
     const key = randomBytes(KEY_BYTES)
-    const { iv, ciphertext } = await seal(key, CONTEXT, joined(parts))
-    const file = encodeBase64url(joined([iv, ciphertext]))
+    const iv = randomBytes(IV_BYTES)
+    const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, joined(parts))]))
     const cid = await cidOf(utf8(file))
     // Under another cid, the recipient would not find it, or find something else.
     if ((await this.#withToken('/file', 'cid', { file }, signal)) !== cid) throw new ContentError('mismatch')
@@ -100,10 +99,11 @@ export class RelayClient {
   async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
     const { cid, keyBytes } = parseRelayUri(uri)
     const sealed = decodeBase64url(textOf(await this.#readAnywhere(cid, gateways, signal))) ?? new Uint8Array()
-    const content = await unseal(keyBytes, sealed.slice(0, IV_BYTES), CONTEXT, sealed.slice(IV_BYTES))
-    const type = content?.[0]
-    if (content === undefined || (type !== BYTES && type !== TEXT)) throw new ContentError('key')
-    return type === BYTES ? content.slice(1) : textOf(content.subarray(1))
+    const [iv, ciphertext] = [sealed.slice(0, IV_BYTES), sealed.slice(IV_BYTES)]
+    const content = await crypt('decrypt', keyBytes, iv, CONTEXT, ciphertext).catch((cause: unknown) => {
+      throw new ContentError('key', { cause })
+    })
+    return content[0] === TEXT ? textOf(content.subarray(1)) : content.slice(1)
   }
 
   /**
@@ -190,9 +190,8 @@ export class RelayClient {
     const init = { headers, redirect: 'manual', ...(body && { method: 'POST', body: JSON.stringify(body) }) } as const
     const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, this.#exchange(signal))
     const text = fieldIn(answer, field)
-    if (answer.status === 200 && typeof text === 'string') return text
-    const details = detailsOf(answer)
-    throw answer.status === 401 ? new ChallengeError(details) : (contentErrorOf(details) ?? refusalOf(details))
+    if (answer.status === 200 && text !== undefined) return text
+    throw refusalOf(answer)
   }
 
   #exchange(signal: AbortSignal | undefined): ExchangeOptions {
