@@ -42,6 +42,8 @@ const LAYERS: readonly Layer[] = [
   { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports'], packages: /^node:/ },
   // The other doors. Besides setup, they alone name adapters.
   { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', 'adapters', 'stores'] },
+  // The one package that a part of the client uses: optional, and only where QR codes are wanted.
+  { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.

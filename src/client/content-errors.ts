@@ -1,7 +1,11 @@
 import { DidAuthClientError, type ClientErrorDetails } from './errors.js'
 
+/** What is wrong with content. `name`: of a key of the vault; `plain`: not encrypted where it should be. */
+export type ContentProblem =
+  'link' | 'key' | 'mismatch' | 'notFound' | 'takenDown' | 'missing' | 'tooLarge' | 'full' | 'name' | 'plain'
+
 /** What a user is told: each text ends with what to do. */
-const problems = {
+const problems: Readonly<Partial<Record<ContentProblem, string>>> = {
   link: 'This is no whole relay link. Copy all of it, or scan the code again.',
   key: 'The content was changed, or encrypted with another key. Ask for the link again.',
   mismatch: 'What arrived is not what was asked for. Try again.',
@@ -10,10 +14,7 @@ const problems = {
   missing: 'The service has lost the content. Ask for it to be sent again.',
   tooLarge: 'The content is too large. Make it smaller, and try again.',
   full: 'There is no space left. Delete what is not needed, and try again.'
-} as const
-
-/** What is wrong with content. */
-export type ContentProblem = keyof typeof problems
+}
 
 /** The service works, and the content is the problem: see `reason`. */
 export class ContentError extends DidAuthClientError {

@@ -1,5 +1,5 @@
 import { ContentError, contentProblems } from './content-errors.js'
-import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, type DidAuthClientError } from './errors.js'
+import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, DidAuthClientError } from './errors.js'
 import { joined, textOf, type Bytes } from './seal.js'
 import { fieldOf } from './wallet.js'
 
@@ -11,7 +11,7 @@ export interface Answer {
 }
 
 export interface ExchangeOptions {
-  readonly fetch: typeof globalThis.fetch
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   /** For the whole answer. */
   readonly timeoutSeconds: number
   readonly signal?: AbortSignal | undefined
@@ -37,12 +37,12 @@ export async function exchange(
   signal?.addEventListener('abort', abort, controller)
   const timer = setTimeout(abort, timeoutSeconds * 1_000)
   try {
-    const { status, headers, body } = await fetch(url, { credentials: 'omit', ...init, signal: controller.signal })
+    const { status, headers, body } = await fetch(url, { ...init, signal: controller.signal })
     return { status, headers, body: await readBody(body, maxBytes) }
   } catch (cause) {
     signal?.throwIfAborted()
-    if (cause instanceof ProtocolError) throw cause
-    throw new UnavailableError({ message: `No answer of ${new URL(url).host}`, cause })
+    if (cause instanceof DidAuthClientError) throw cause
+    throw new UnavailableError({ message: `No answer of ${url}`, cause })
   } finally {
     clearTimeout(timer)
     // Ends the listening, and what is left of an answer that is not wanted.
@@ -62,20 +62,25 @@ async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes
   }
 }
 
-/** A text in a field of a body of JSON; undefined where there is none. */
-export function fieldIn({ body }: Answer, name: string): string | undefined {
+/** The JSON of a body; undefined where it is something else. */
+export function jsonIn({ body }: Answer): unknown {
   try {
-    const value = fieldOf(JSON.parse(textOf(body)), name)
-    return typeof value === 'string' ? value : undefined
+    return JSON.parse(textOf(body))
   } catch {
     return undefined
   }
 }
 
+/** A text in a field of a body of JSON; undefined where there is none. */
+export function textIn(answer: Answer, name: string): string | undefined {
+  const value = fieldOf(jsonIn(answer), name)
+  return typeof value === 'string' ? value : undefined
+}
+
 /** What an answer means that is no answer to the request. Where the service has no code for it, something else answered. */
 export function refusalOf(answer: Answer): DidAuthClientError {
   const { status, headers } = answer
-  const serverCode = fieldIn(answer, 'code')
+  const serverCode = textIn(answer, 'code')
   const retryAfterSeconds = Number(headers.get('retry-after')) || undefined
   const details = { status, message: `${status} ${serverCode ?? ''}`, serverCode, retryAfterSeconds }
   const problem = serverCode && contentProblems[status]

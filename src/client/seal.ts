@@ -6,8 +6,15 @@ const PIECE_BYTES = 24_576
 /** Bytes as WebCrypto takes them: a copy of those of a caller, which may lie in shared memory. */
 export type Bytes = Uint8Array<ArrayBuffer>
 
-export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
-export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
+/** @throws TypeError for half a character, which UTF-8 cannot carry */
+export function utf8(text: string): Bytes {
+  const bytes = new TextEncoder().encode(text)
+  if (textOf(bytes) !== text) throw new TypeError('The text has half a character')
+  return bytes
+}
+
+/** A mark of the byte order at the beginning is a character as any other. */
+export const textOf = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
 export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
 
 /**

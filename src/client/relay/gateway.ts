@@ -18,7 +18,7 @@ export async function readFromGateway(gateway: string, cid: string, options: Exc
   let left = MAX_BLOCKS
   const read = async (block: string): Promise<Bytes> => {
     left -= 1
-    const answer = await exchange(`${gateway}/ipfs/${block}?format=raw`, {}, LEAF_BYTES, options)
+    const answer = await exchange(`${gateway}/ipfs/${block}?format=raw`, { credentials: 'omit' }, LEAF_BYTES, options)
     const { status, body } = answer
     if (status !== 200) throw status === 404 ? new ContentError('notFound') : refusalOf(answer)
     if (left < 0 || !(await isBlockOf(block, body))) throw new ContentError('mismatch')

@@ -1,6 +1,6 @@
 import { ContentError } from '../content-errors.js'
 import { ChallengeError } from '../errors.js'
-import { exchange, fieldIn, refusalOf, type ExchangeOptions } from '../exchange.js'
+import { exchange, textIn, refusalOf, type ExchangeOptions } from '../exchange.js'
 import {
   crypt,
   decodeBase64url,
@@ -187,9 +187,14 @@ export class RelayClient {
   /** @returns the text in a field of the answer */
   async #ask(path: string, field: string, body?: object, signal?: AbortSignal, Authorization = ''): Promise<string> {
     const headers = { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization }
-    const init = { headers, redirect: 'manual', ...(body && { method: 'POST', body: JSON.stringify(body) }) } as const
+    const init = {
+      headers,
+      redirect: 'manual',
+      credentials: 'omit',
+      ...(body && { method: 'POST', body: JSON.stringify(body) })
+    } as const
     const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, this.#exchange(signal))
-    const text = fieldIn(answer, field)
+    const text = textIn(answer, field)
     if (answer.status === 200 && text !== undefined) return text
     throw refusalOf(answer)
   }
