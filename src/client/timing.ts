@@ -6,17 +6,35 @@ export interface ClientClock {
   wait?(seconds: number, signal: AbortSignal): Promise<void>
 }
 
-/** Waits on the machine's timers. Being aborted ends the wait and is no error. */
-export function wait(seconds: number, signal?: AbortSignal): Promise<void> {
+/** Time as the client's parts use it. */
+export interface Timer {
+  /** Monotonic: it measures how long a token has been here. */
+  nowSeconds(): number
+  /** The wall clock, which all tabs share. Only differences of it are used, so that it may be wrong. */
+  wallSeconds(): number
+  wait(seconds: number, signal: AbortSignal): Promise<void>
+}
+
+/** The machine's time, or the clock that a test gives. */
+export function timerOf(clock: ClientClock | undefined): Timer {
+  return {
+    nowSeconds: () => clock?.nowSeconds() ?? performance.now() / 1000,
+    wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
+    wait: (seconds, signal) => clock?.wait?.(seconds, signal) ?? wait(seconds, signal)
+  }
+}
+
+/** Being aborted ends the wait, and is no error. */
+function wait(seconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
+      signal.removeEventListener('abort', end)
       resolve()
     }
     const timer = setTimeout(end, seconds * 1000)
-    signal?.addEventListener('abort', end)
-    if (signal?.aborted) end()
+    signal.addEventListener('abort', end)
+    if (signal.aborted) end()
   })
 }
 

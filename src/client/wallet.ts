@@ -88,6 +88,13 @@ export function didOfWallet(
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
 }
 
+/** The chain that a wallet is on, where it knows one. It asks the user for nothing. */
+export async function chainIdOf(wallet: Wallet): Promise<number | undefined> {
+  const isProvider = 'request' in wallet
+  const known = isProvider ? () => wallet.request({ method: 'eth_chainId' }) : () => fieldOf(wallet, 'chainId')
+  return parseChainId(await ask(known, undefined))
+}
+
 interface OpenWallet {
   address: unknown
   chainId?: unknown
