@@ -7,14 +7,28 @@ export interface WebStorage {
   removeItem(key: string): void
 }
 
-/** What IndexedDB answers, in the few words that the client needs of it. */
-export interface DatabaseRequest {
-  readonly result: unknown
+/** What of IndexedDB the client uses. */
+export interface DatabaseRequest<T = string | undefined> {
+  readonly result: T
   readonly error: unknown
+  onsuccess?: (() => void) | null
+  oncomplete?: (() => void) | null
+  onerror: (() => void) | null
+  onupgradeneeded?: (() => void) | null
 }
 
-export interface DatabaseFactory {
-  open(name: string, version: number): DatabaseRequest
+export interface DatabaseTransaction extends DatabaseRequest<undefined> {
+  objectStore(name: string): {
+    get(key: string): DatabaseRequest
+    put(value: string, key: string): DatabaseRequest
+    delete(key: string): DatabaseRequest
+  }
+}
+
+export interface Database {
+  createObjectStore(name: string): void
+  transaction(name: string, mode: string): DatabaseTransaction
+  close(): void
 }
 
 /** A channel to the other tabs of this origin. */
@@ -36,16 +50,17 @@ export interface Browser {
   readonly ethereum?: Eip1193Provider
   readonly localStorage?: WebStorage
   readonly sessionStorage?: WebStorage
-  readonly indexedDB?: DatabaseFactory
+  readonly indexedDB?: { open(name: string, version: number): DatabaseRequest<Database> }
   readonly navigator?: { readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> } }
   readonly BroadcastChannel?: new (name: string) => Channel
-  addEventListener?(type: string, listener: (event: object) => void): void
-  removeEventListener?(type: string, listener: (event: object) => void): void
+  /** On a page only, as the two others. */
   dispatchEvent?(event: Event): boolean
+  addEventListener(type: string, listener: (event: object) => void): void
+  removeEventListener(type: string, listener: (event: object) => void): void
 }
 
 export const browser = parseBrowser(globalThis)
 
-function parseBrowser(scope: object): Browser {
+function parseBrowser(scope: unknown): Browser {
   return scope as Browser
 }

@@ -3,7 +3,8 @@ import { browser } from './browser.js'
 import { NotSignedInError, ProtocolError } from './errors.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { failureOf, parseJson } from './service-calls.js'
+import { isText, parseFields, parseJson } from './json.js'
+import { failureOf } from './service-calls.js'
 import { SessionKeeper, type ClientSession } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
 import {
@@ -12,9 +13,10 @@ import {
   signUp,
   type LogInOptions,
   type PreparedChallenge,
+  type SignedIn,
   type SignUpOptions
 } from './sign-in.js'
-import { chainIdOf, didOfWallet, fieldOf, type Wallet } from './wallet.js'
+import { chainIdOf, didOfWallet, type Wallet } from './wallet.js'
 
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
@@ -43,6 +45,7 @@ export class DidAuthClient {
    * UnavailableError where the service was not reached, and the next request reads it again.
    */
   readonly ready: Promise<void>
+  readonly #options: DidAuthClientOptions
   readonly #setting: Setting
   readonly #keeper: SessionKeeper
   readonly #watched = new WeakSet()
@@ -53,16 +56,15 @@ export class DidAuthClient {
 
   /** @throws TypeError when `url` is no URL */
   constructor(options: DidAuthClientOptions) {
+    this.#options = options
     this.#setting = settingOf(options)
-    const { name, service, storage, onSignedOut } = this.#setting
-    this.url = service.url
-    const { timer, usesCookies = false } = service
-    this.#keeper = new SessionKeeper({ name, storage, timer, usesCookies, onSignedOut })
+    this.#keeper = new SessionKeeper(this.#setting)
+    this.url = this.#setting.url
     this.#wallet = options.wallet
     this.ready = this.#load()
     // Pages need not wait for it. What failed is told to the next request.
     this.ready.catch(() => undefined)
-    if (options.wallet) this.#watch(options.wallet)
+    this.#watch()
   }
 
   /** The session, until it has ended. The object is replaced when something of it changes. */
@@ -89,8 +91,7 @@ export class DidAuthClient {
    */
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
     const wallet = this.#walletOf(options)
-    const { body, did } = await logIn(this.#setting, { ...options, wallet }, (did) => this.#takePrepared(did))
-    return this.#start(body, did, wallet)
+    return this.#start(await logIn(this.#setting, { ...options, wallet }, (did) => this.#takePrepared(did)), wallet)
   }
 
   /**
@@ -101,10 +102,9 @@ export class DidAuthClient {
    * await auth.signUp({ onDisclosure: ({ credentials }) => ({ credentials: pick(credentials), claims: [] }) })
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
-    const all = { ...this.#setting.signUp, ...options }
+    const all = { ...this.#options.signUp, ...options }
     const wallet = this.#walletOf(all)
-    const { body, did } = await signUp(this.#setting, { ...all, wallet })
-    return this.#start(body, did, wallet)
+    return this.#start(await signUp(this.#setting, { ...all, wallet }), wallet)
   }
 
   /**
@@ -130,9 +130,7 @@ export class DidAuthClient {
    */
   async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
     await this.#load()
-    const { service, origins } = this.#setting
-    const parts = { service, keeper: this.#keeper, origins, refresh: (stale: SessionRecord) => this.#refresh(stale) }
-    return authorizedFetch(parts, input, init)
+    return authorizedFetch(this.#setting, this.#keeper, (stale) => this.#refresh(stale), input, init)
   }
 
   /**
@@ -142,7 +140,7 @@ export class DidAuthClient {
    */
   async sessions(): Promise<ListedSession[]> {
     const response = await this.#ownSessions('GET', '')
-    return parseSessions(await response.text())
+    return parseSessions(parseJson(await response.text()))
   }
 
   /**
@@ -165,16 +163,12 @@ export class DidAuthClient {
     await this.#load()
     // Its answer would come too late, and would be dropped.
     await this.#refreshing?.catch(() => undefined)
-    await endSession(this.#parts)
-  }
-
-  get #parts(): { setting: Setting; keeper: SessionKeeper } {
-    return { setting: this.#setting, keeper: this.#keeper }
+    await endSession(this.#setting, this.#keeper)
   }
 
   /** Once; again only after it has failed. */
   #load(): Promise<void> {
-    return (this.#loading ??= loadSession(this.#parts).catch((error: unknown) => {
+    return (this.#loading ??= loadSession(this.#setting, this.#keeper).catch((error: unknown) => {
       this.#loading = undefined
       throw error
     }))
@@ -182,24 +176,23 @@ export class DidAuthClient {
 
   /** One at a time: a request that needs one while it is under way gets the same. */
   #refresh(stale: SessionRecord): Promise<void> {
-    return (this.#refreshing ??= renewSession(this.#parts, stale).finally(() => {
+    return (this.#refreshing ??= renewSession(this.#setting, this.#keeper, stale).finally(() => {
       this.#refreshing = undefined
     }))
   }
 
-  async #start(body: unknown, did: string, wallet: Wallet | undefined): Promise<ClientSession> {
+  async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
+    const session = await startSession(this.#setting, this.#keeper, signedIn)
     this.#loading = Promise.resolve()
-    const session = await startSession(this.#parts, body, did)
     this.#wallet = wallet
-    if (wallet) this.#watch(wallet)
+    this.#watch()
     return session
   }
 
   async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<Response> {
-    const { service, paths } = this.#setting
     await this.#load()
-    if (this.session === undefined) throw new NotSignedInError()
-    const url = service.url + paths.sessions + path
+    if (!this.session) throw new NotSignedInError()
+    const url = this.url + this.#setting.paths.sessions + path
     const response = await this.fetch(url, { method })
     if (!response.ok) throw await failureOf(response, `${method} ${url}`)
     return response
@@ -212,28 +205,31 @@ export class DidAuthClient {
   #takePrepared(did: string): PreparedChallenge | undefined {
     const prepared = this.#prepared
     this.#prepared = undefined
-    const isGood = prepared?.did === did && prepared.goodUntil > this.#setting.service.timer.nowSeconds()
+    const isGood = prepared?.did === did && prepared.goodUntil > this.#setting.nowSeconds()
     return isGood ? prepared : undefined
   }
 
   /** Signs out when the user changes to another account in the wallet of the session. */
-  #watch(wallet: Wallet): void {
-    if (!this.#setting.signsOutOnChange || !('on' in wallet) || this.#watched.has(wallet)) return
+  #watch(): void {
+    const wallet = this.#wallet
+    if (
+      this.#options.onAccountChange === 'ignore' ||
+      !wallet ||
+      !('request' in wallet) ||
+      !wallet.on ||
+      this.#watched.has(wallet)
+    )
+      return
     this.#watched.add(wallet)
-    wallet.on?.('accountsChanged', (accounts: unknown) => {
-      const [account] = Array.isArray(accounts) ? (accounts as unknown[]) : []
-      const own = this.session?.did.slice(-42)
-      if (wallet !== this.#wallet || typeof account !== 'string' || account.toLowerCase() === own) return
-      this.logOut().catch(() => undefined)
+    wallet.on('accountsChanged', (accounts: unknown) => {
+      const { 0: account } = parseFields(accounts)
+      const isOther = isText(account) && !this.session?.did.endsWith(account.toLowerCase())
+      if (isOther && wallet === this.#wallet) this.logOut().catch(() => undefined)
     })
   }
 }
 
-function parseSessions(text: string): ListedSession[] {
-  const list = parseJson(text)
-  const isListed = (one: unknown): boolean => typeof fieldOf(one, 'sessionId') === 'string'
-  if (!Array.isArray(list) || !list.every(isListed)) {
-    throw new ProtocolError({ message: 'GET /sessions answered something else than a list of sessions' })
-  }
+function parseSessions(list: unknown): ListedSession[] {
+  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No list of sessions' })
   return list as ListedSession[]
 }

@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
-import { fieldOf, type Eip1193Provider } from './wallet.js'
+import { isText, parseFields } from './json.js'
+import type { Eip1193Provider } from './wallet.js'
 
 /** A wallet that the browser has. */
 export interface FoundWallet {
@@ -20,30 +21,30 @@ export interface FoundWallet {
  * for (const { name, icon, provider } of await findWallets()) addButton(name, icon, () => auth.logIn({ wallet: provider }))
  */
 export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): Promise<FoundWallet[]> {
-  const { addEventListener, removeEventListener, dispatchEvent, ethereum } = browser
-  if (!addEventListener || !removeEventListener || !dispatchEvent) return []
+  if (!browser.dispatchEvent) return []
   const found = new Map<string, FoundWallet>()
   const hear = (event: object): void => {
-    const wallet = parseAnnouncement(fieldOf(event, 'detail'))
-    if (wallet !== undefined && !found.has(wallet.id)) found.set(wallet.id, wallet)
+    const wallet = parseAnnouncement(event)
+    if (wallet && !found.has(wallet.id)) found.set(wallet.id, wallet)
   }
   const type = 'eip6963:announceProvider'
-  addEventListener.call(globalThis, type, hear)
-  dispatchEvent.call(globalThis, new Event('eip6963:requestProvider'))
+  browser.addEventListener(type, hear)
+  browser.dispatchEvent(new Event('eip6963:requestProvider'))
   await new Promise((resolve) => setTimeout(resolve, ms))
-  removeEventListener.call(globalThis, type, hear)
+  browser.removeEventListener(type, hear)
   const wallets = [...found.values()]
-  if (ethereum === undefined || wallets.some(({ provider }) => provider === ethereum)) return wallets
-  return [...wallets, { id: 'injected', name: 'Browser wallet', icon: undefined, provider: ethereum }]
+  const provider = browser.ethereum
+  if (provider && !wallets.some((wallet) => wallet.provider === provider)) {
+    wallets.push({ id: 'injected', name: 'Browser wallet', icon: undefined, provider })
+  }
+  return wallets
 }
 
 /** @see EIP-6963, "Announce and Request Events" */
-function parseAnnouncement(detail: unknown): FoundWallet | undefined {
-  const [info, provider] = [fieldOf(detail, 'info'), fieldOf(detail, 'provider')]
-  const [id, name, icon] = ['rdns', 'name', 'icon'].map((field) => fieldOf(info, field))
-  if (typeof id !== 'string' || typeof name !== 'string' || typeof fieldOf(provider, 'request') !== 'function') {
-    return undefined
-  }
-  const isImage = typeof icon === 'string' && icon.startsWith('data:image/')
-  return { id, name, icon: isImage ? icon : undefined, provider: provider as Eip1193Provider }
+function parseAnnouncement(event: object): FoundWallet | undefined {
+  const { info, provider } = parseFields(parseFields(event).detail)
+  const { rdns, name, icon } = parseFields(info)
+  if (!isText(rdns) || !isText(name) || !provider) return undefined
+  const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
+  return { id: rdns, name, icon: image, provider: provider as Eip1193Provider }
 }

@@ -1,9 +1,9 @@
 import { browser } from './browser.js'
 import type { SessionEndedError } from './errors.js'
-import type { Service } from './service-calls.js'
+import type { KeeperParts } from './session-keeper.js'
 import type { SignInParts, SignUpOptions } from './sign-in.js'
 import { local, memory, type ClientStorage } from './storage.js'
-import { timerOf, type ClientClock } from './timing.js'
+import type { ClientClock } from './timing.js'
 import type { Wallet } from './wallet.js'
 
 /** Paths of the service's routes, by default those of a service with default options. */
@@ -50,36 +50,32 @@ export interface DidAuthClientOptions {
 }
 
 /** The options, complete. */
-export interface Setting extends SignInParts {
-  /** Of the storage's keys, the lock and the channel. */
-  readonly name: string
-  readonly service: Service
-  readonly storage: ClientStorage
+export interface Setting extends SignInParts, KeeperParts {
+  readonly usesCookies: boolean
   readonly origins: ReadonlySet<string>
   readonly paths: ClientPaths
-  readonly signUp: Omit<SignUpOptions, 'signal'> | undefined
-  readonly signsOutOnChange: boolean
-  readonly onSignedOut: (error: SessionEndedError) => void
 }
 
 /** @throws TypeError when `url` is no URL */
 export function settingOf(options: DidAuthClientOptions): Setting {
-  const { mode, storage, network, signUp, onAccountChange, onSignedOut = () => undefined } = options
   const { href, origin, host } = new URL(options.url, browser.location?.href)
   const url = href.replace(/\/+$/, '')
-  const usesCookies = mode === 'cookie'
-  // A browser's fetch works on its window alone.
-  const fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
+  const usesCookies = options.mode === 'cookie'
+  const { clock } = options
   return {
+    url,
+    // Of the storage's keys, the lock and the channel.
     name: `did-auth:${url}`,
-    service: { url, fetch, timer: timerOf(options.clock), usesCookies },
-    storage: storage ?? (usesCookies ? local() : memory()),
+    // A browser's fetch works on its window alone.
+    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    nowSeconds: () => clock?.nowSeconds() ?? performance.now() / 1000,
+    wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
+    usesCookies,
+    storage: options.storage ?? (usesCookies ? local() : memory()),
     origins: new Set([origin, ...(options.origins ?? [])]),
     paths: { ...defaultPaths, ...options.paths },
     domain: options.domain ?? host,
-    network,
-    signUp,
-    signsOutOnChange: onAccountChange !== 'ignore',
-    onSignedOut
+    network: options.network,
+    onSignedOut: options.onSignedOut
   }
 }

@@ -7,66 +7,53 @@ import { callService } from './service-calls.js'
 import type { ClientSession, SessionKeeper } from './session-keeper.js'
 import { parseOwnSession, parseTokens, type ReceivedSession, type SessionRecord } from './session-record.js'
 
-/** What each step needs: how to reach the service, and who keeps the session. */
-export interface SessionParts {
-  readonly setting: Setting
-  readonly keeper: SessionKeeper
+/** Whether this runs where pages are rendered: there a client with cookies has none, and does nothing by itself. */
+function isServer({ usesCookies }: Setting): boolean {
+  return usesCookies && !browser.window
 }
 
-/** Whether this runs where pages are rendered: there a client with cookies has none, and does nothing by itself. */
-function isServer({ usesCookies }: Setting['service']): boolean {
-  return usesCookies === true && browser.window === undefined
+async function readOwnSession(setting: Setting): Promise<ReceivedSession | undefined> {
+  return parseOwnSession((await callService(setting, { method: 'GET', path: setting.paths.session })).body)
 }
 
 /** Reads what the storage, or in cookie mode the service, knows of a session. */
-export async function loadSession({ setting, keeper }: SessionParts): Promise<void> {
-  const { service } = setting
-  if (isServer(service)) return
+export async function loadSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
+  if (isServer(setting)) return
   const stored = await keeper.read()
-  if (!service.usesCookies) {
-    if (stored !== undefined) keeper.hold(stored)
-    return
-  }
-  const found = await readOwnSession(setting)
-  if (found === undefined) return
-  const receivedAt = service.timer.wallSeconds()
+  const found = setting.usesCookies ? await readOwnSession(setting) : stored
+  if (!found) return
   // The record stays as it is where it is of this session: another tab may be refreshing it.
   const isStored = stored?.sessionId === found.sessionId
-  const record = { ...found, receivedAt, pair: isStored ? stored.pair : randomText() }
+  const pair = isStored ? stored.pair : randomText()
+  const record = { receivedAt: setting.wallSeconds(), ...found, pair }
   keeper.hold(record)
   if (!isStored) await keeper.write(record)
 }
 
 /** Keeps the session that a login has opened. */
 export async function startSession(
-  { setting, keeper }: SessionParts,
-  body: unknown,
-  did: string
+  setting: Setting,
+  keeper: SessionKeeper,
+  { body, did }: { readonly body: unknown; readonly did: string }
 ): Promise<ClientSession> {
-  const { service } = setting
-  const received = service.usesCookies ? await readOwnSession(setting) : parseTokens(body)
-  if (received?.did.toLowerCase() !== did.toLowerCase()) {
-    throw new ProtocolError({
-      message: `${service.url} knows no session of ${did} after its login: does it use cookies, and does this page keep them?`
-    })
-  }
-  await keeper.start({ pair: randomText(), ...received, receivedAt: service.timer.wallSeconds() })
+  const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
+  if (received?.did !== did) throw new ProtocolError({ message: `No session of ${did}: are cookies kept here?` })
+  await keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
   const { sessionId, expiresAt } = received
   return keeper.session ?? { did, sessionId, expiresAt }
 }
 
 /** Replaces the tokens of a record. @throws SessionEndedError, UnavailableError */
-export async function renewSession({ setting, keeper }: SessionParts, stale: SessionRecord): Promise<void> {
-  const { name, service, storage, paths } = setting
-  if (isServer(service)) return
-  await refresh({ name, service, storage, keeper, path: paths.refreshToken }, stale)
-  const { record } = keeper
-  if (!service.usesCookies || record === undefined || record.pair === stale.pair) return
+export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
+  if (isServer(setting)) return
+  await refresh(setting, keeper, stale)
+  if (!setting.usesCookies) return
   // Outside the lock, because it is another request with the session. Without it the session is good all the same.
+  const pair = keeper.record?.pair
   const found = await readOwnSession(setting).catch(() => undefined)
   const stored = await keeper.read()
-  if (found === undefined || stored?.pair !== record.pair) return
-  await keeper.save({ ...stored, ...found, receivedAt: service.timer.wallSeconds() })
+  if (!found || !stored || stored.pair !== pair) return
+  await keeper.save({ ...stored, ...found, receivedAt: setting.wallSeconds() })
 }
 
 /**
@@ -74,34 +61,23 @@ export async function renewSession({ setting, keeper }: SessionParts, stale: Ses
  *
  * With cookies it waits for a refresh of another tab, whose answer would bring the cookies back.
  */
-export async function endSession({ setting, keeper }: SessionParts): Promise<void> {
-  const { name, service, storage, paths } = setting
+export async function endSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
+  const { usesCookies, paths } = setting
   const { record } = keeper
-  if (record === undefined) return
-  const { accessToken, pair } = record
-  const tell = async (): Promise<void> => {
-    try {
-      await callService(service, {
-        path: paths.logout,
-        body: service.usesCookies ? undefined : { refreshToken: pair },
-        headers: accessToken === undefined ? {} : { Authorization: `DIDAuth ${accessToken}` }
+  if (!record) return
+  const forget = (): Promise<void> => keeper.end(record, new SessionEndedError('loggedOut'))
+  const tell = (): Promise<unknown> =>
+    callService(setting, {
+      path: paths.logout,
+      ...(!usesCookies && {
+        body: { refreshToken: record.pair },
+        headers: { Authorization: `DIDAuth ${record.accessToken ?? ''}` }
       })
-    } catch (error) {
+    }).catch((error: unknown) => {
       // It has ended already.
       if (!(error instanceof DidAuthClientError) || error.status !== 401) throw error
-    }
-  }
-  const forget = (): Promise<void> => keeper.end(record, new SessionEndedError('loggedOut'))
-  if (service.usesCookies) {
-    await withLock({ name, storage, timer: service.timer }, tell)
-    await forget()
-  } else {
-    await forget()
-    await tell()
-  }
-}
-
-async function readOwnSession({ service, paths }: Setting): Promise<ReceivedSession | undefined> {
-  const { body } = await callService(service, { method: 'GET', path: paths.session })
-  return parseOwnSession(body)
+    })
+  if (!usesCookies) await forget()
+  await (usesCookies ? withLock(setting, tell) : tell())
+  if (usesCookies) await forget()
 }

@@ -1,12 +1,13 @@
 import { DidAuthClientError, ProtocolError, RateLimitedError, SessionEndedError, UnavailableError } from './errors.js'
 import { randomText, withLock } from './lock.js'
-import { callService, type Service } from './service-calls.js'
+import type { Setting } from './options.js'
+import { callService } from './service-calls.js'
 import type { SessionKeeper } from './session-keeper.js'
 import { parseTokens, type SessionRecord } from './session-record.js'
-import type { ClientStorage } from './storage.js'
+import { pause } from './timing.js'
 
 const MAX_TRIES = 3
-/** A service that asks for a longer pause gets it from the next request of the user. */
+/** A service that asks for a longer pause gets it: the user's next request tries again. */
 const MAX_PAUSE_SECONDS = 5
 /** How long a refresh token of a service with default options is good. */
 const SESSION_SECONDS = 7 * 24 * 3600
@@ -14,15 +15,7 @@ const SESSION_SECONDS = 7 * 24 * 3600
 const UNKNOWN_LIFE_SECONDS = 60
 
 /** The only answers that end a session. */
-const ENDINGS = new Set<unknown>(['ERR_REFRESH_TOKEN', 'ERR_REFRESH_TOKEN_REUSED', 'ERR_BUSINESS_LOGIC'])
-
-export interface RefreshParts {
-  readonly name: string
-  readonly service: Service
-  readonly path: string
-  readonly storage: ClientStorage
-  readonly keeper: SessionKeeper
-}
+const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
 
 /**
  * Replaces the tokens of a record, once for all tabs: within a lock, with an idempotency key that is stored before the
@@ -32,80 +25,76 @@ export interface RefreshParts {
  *
  * @throws SessionEndedError; UnavailableError for everything else, and then the tokens are kept
  */
-export function refresh(parts: RefreshParts, stale: SessionRecord): Promise<void> {
-  const { name, service, storage, keeper } = parts
-  return withLock({ name, storage, timer: service.timer }, async () => {
+export function refresh(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
+  return withLock(setting, async () => {
     // Without a record the user has signed out elsewhere. Cookies outlive a storage that was cleared.
-    const stored = (await keeper.read(stale.did)) ?? (service.usesCookies ? stale : undefined)
-    if (stored === undefined) throw endElsewhere(keeper)
-    if (stored.pair !== stale.pair && !keeper.isStale(stored)) {
+    const stored = (await keeper.read(stale.did)) ?? (setting.usesCookies ? stale : undefined)
+    if (stored && stored.pair !== stale.pair && !keeper.isNearEnd(stored)) {
       keeper.hold(stored)
       return
     }
-    const { key = randomText() } = stored
-    await keeper.write({ ...stored, key })
-    const outcome = await ask(parts, stored, key).catch((error: unknown) => failureOfRefresh(error))
-    const now = await keeper.read(stale.did)
-    if (now === undefined) throw endElsewhere(keeper)
-    if (now.pair !== stored.pair) {
-      // Another tab was faster, with the same answer or a later one.
-      keeper.hold(now)
-    } else if (!(outcome instanceof DidAuthClientError)) {
-      await keeper.save(outcome)
-    } else if (outcome.status === 401 && ENDINGS.has(outcome.serverCode)) {
-      const ended = endingOf(outcome, service.timer.wallSeconds() - stored.receivedAt)
-      await keeper.end(stored, ended)
-      throw ended
-    } else {
-      const { message, status, serverCode, retryAfterSeconds } = outcome
-      throw new UnavailableError({ message, status, serverCode, retryAfterSeconds, cause: outcome })
+    let outcome: unknown
+    if (stored) {
+      const { key = randomText() } = stored
+      await keeper.write({ ...stored, key })
+      outcome = await ask(setting, stored, key).catch((error: unknown) => error)
     }
+    const now = stored && (await keeper.read(stale.did))
+    if (!now) {
+      const ended = new SessionEndedError('loggedOut')
+      keeper.drop(ended)
+      throw ended
+    }
+    // Another tab was faster, with the same answer or a later one.
+    if (now.pair !== stored.pair) keeper.hold(now)
+    else if (isRecord(outcome)) await keeper.save(outcome)
+    else throw await failureOfRefresh(setting, keeper, stored, outcome)
   })
 }
 
-/** Sends the refresh, and sends it again with the same key where no answer, or none of the service's own, arrived. */
-async function ask({ service, path }: RefreshParts, stored: SessionRecord, key: string): Promise<SessionRecord> {
-  const body = service.usesCookies ? undefined : { refreshToken: stored.pair }
+/** Sends the refresh, and sends it again with the same key where no answer of the service has come. */
+async function ask(setting: Setting, stored: SessionRecord, key: string): Promise<SessionRecord> {
+  const { usesCookies, paths } = setting
   for (let tries = 1; ; tries += 1) {
     try {
-      const answer = await callService(service, { path, body, headers: { 'Idempotency-Key': key } })
-      return refreshed(stored, answer.body, service)
+      const { body } = await callService(setting, {
+        path: paths.refreshToken,
+        body: usesCookies ? undefined : { refreshToken: stored.pair },
+        headers: { 'Idempotency-Key': key }
+      })
+      // What else answers 200 is the login page of a network, or another service.
+      if (usesCookies && body) throw new ProtocolError({ message: 'No cookies, but a body' })
+      const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
+      const { key: _used, ...before } = stored
+      return { ...before, ...tokens, receivedAt: setting.wallSeconds() }
     } catch (error) {
       if (!(error instanceof UnavailableError || error instanceof RateLimitedError) || tries === MAX_TRIES) throw error
       const pauseSeconds = error.retryAfterSeconds ?? tries / 2
       if (pauseSeconds > MAX_PAUSE_SECONDS) throw error
-      await service.timer.wait(pauseSeconds, new AbortController().signal)
+      await pause(pauseSeconds)
     }
   }
 }
 
-/** @throws ProtocolError for an answer that is none, as of the login page of a network */
-function refreshed(stored: SessionRecord, body: unknown, { usesCookies, timer }: Service): SessionRecord {
-  const { did, sessionId, expiresAt } = stored
-  const receivedAt = timer.wallSeconds()
-  if (usesCookies) {
-    if (body !== undefined) throw new ProtocolError({ message: 'The service sent something else than cookies' })
-    return { did, sessionId, expiresAt, lifeSeconds: UNKNOWN_LIFE_SECONDS, receivedAt, pair: randomText() }
-  }
-  const record = { ...parseTokens(body), receivedAt }
-  if (record.did !== did) throw new ProtocolError({ message: 'The service sent the tokens of another user' })
-  return record
+/** Ends the session where the service has refused it. */
+async function failureOfRefresh(
+  { wallSeconds }: Setting,
+  keeper: SessionKeeper,
+  stored: SessionRecord,
+  cause: unknown
+): Promise<DidAuthClientError> {
+  if (!(cause instanceof DidAuthClientError)) return new UnavailableError({ cause })
+  const { message, status, serverCode = '', retryAfterSeconds } = cause
+  const details = { message, status, serverCode, retryAfterSeconds, cause }
+  if (status !== 401 || !ENDING.test(serverCode)) return new UnavailableError(details)
+  const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
+  const reason = serverCode.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
+  const userMessage = serverCode.startsWith('ERR_B') ? cause.userMessage : undefined
+  const ended = new SessionEndedError(reason, { ...details, userMessage })
+  await keeper.end(stored, ended)
+  return ended
 }
 
-function failureOfRefresh(error: unknown): DidAuthClientError {
-  return error instanceof DidAuthClientError ? error : new UnavailableError({ cause: error })
-}
-
-function endElsewhere(keeper: SessionKeeper): SessionEndedError {
-  const error = new SessionEndedError('loggedOut')
-  keeper.drop(error)
-  return error
-}
-
-function endingOf(refusal: DidAuthClientError, ageSeconds: number): SessionEndedError {
-  const { message, status, serverCode, userMessage } = refusal
-  const isExpired = serverCode === 'ERR_REFRESH_TOKEN' && ageSeconds > SESSION_SECONDS
-  const reason = serverCode === 'ERR_REFRESH_TOKEN_REUSED' ? 'reused' : isExpired ? 'expired' : 'revoked'
-  const details = { message, status, serverCode, cause: refusal }
-  return new SessionEndedError(reason, serverCode === 'ERR_BUSINESS_LOGIC' ? { ...details, userMessage } : details)
+function isRecord(outcome: unknown): outcome is SessionRecord {
+  return !(outcome instanceof Error)
 }

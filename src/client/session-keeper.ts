@@ -1,9 +1,7 @@
 import { browser, type Channel } from './browser.js'
 import { SessionEndedError, type SessionEndReason } from './errors.js'
+import type { LockParts } from './lock.js'
 import { parseRecord, type SessionRecord } from './session-record.js'
-import type { ClientStorage } from './storage.js'
-import type { Timer } from './timing.js'
-import { fieldOf } from './wallet.js'
 
 /** Whose session the client has. */
 export interface ClientSession {
@@ -13,57 +11,45 @@ export interface ClientSession {
   readonly expiresAt: number
 }
 
-export interface KeeperParts {
-  /** `did-auth:<url>`: of the keys in the storage, the lock and the channel. */
-  readonly name: string
-  readonly storage: ClientStorage
-  readonly timer: Timer
+export interface KeeperParts extends LockParts {
+  /** Monotonic: it measures how long a token has been here. */
+  readonly nowSeconds: () => number
   /** Whether all tabs have one session, because they have one set of cookies; else each DID has a record of its own. */
-  readonly usesCookies: boolean
-  readonly onSignedOut: (error: SessionEndedError) => void
+  readonly usesCookies?: boolean
+  readonly onSignedOut?: ((error: SessionEndedError) => void) | undefined
 }
 
-/** What one tab tells the others: the record of a DID has changed, or a session has ended. */
+/** What one tab tells the others: the record of a DID has changed, or with a reason, a session has ended. */
 interface Message {
   readonly did: string
-  readonly sessionId?: string
+  readonly sessionId: string
   readonly reason?: SessionEndReason
 }
-
-const REASONS: readonly unknown[] = ['expired', 'revoked', 'reused', 'loggedOut']
 
 /** Keeps the session: in memory for this client, in the storage for the next page, and in step with the other tabs. */
 export class SessionKeeper {
   readonly #parts: KeeperParts
   readonly #listeners = new Set<(session: ClientSession | undefined) => void>()
   readonly #channel: Channel | undefined
-  #record: SessionRecord | undefined
   /** When the access token will have been here for its whole life, by the monotonic clock. */
   #endsAt = 0
-  #session: ClientSession | undefined
+  record: SessionRecord | undefined
+  session: ClientSession | undefined
 
   constructor(parts: KeeperParts) {
     this.#parts = parts
-    if (parts.storage.isPrivate || browser.BroadcastChannel === undefined) return
+    if (parts.storage.isPrivate || !browser.BroadcastChannel) return
     this.#channel = new browser.BroadcastChannel(parts.name)
     this.#channel.onmessage = ({ data }) => {
       // What fails here is looked at again by the next request.
-      this.#hear(data).catch(() => undefined)
+      this.#hear(parseMessage(data)).catch(() => undefined)
     }
     this.#channel.unref?.()
   }
 
-  get record(): SessionRecord | undefined {
-    return this.#record
-  }
-
-  get session(): ClientSession | undefined {
-    return this.#session
-  }
-
   /** Seconds that the access token is still good for. */
-  get secondsLeft(): number {
-    return this.#endsAt - this.#parts.timer.nowSeconds()
+  secondsLeft(): number {
+    return this.#endsAt - this.#parts.nowSeconds()
   }
 
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
@@ -74,84 +60,80 @@ export class SessionKeeper {
   /** Reads what the storage has for a DID, or for the one that signed in last. */
   async read(did?: string): Promise<SessionRecord | undefined> {
     const { name, storage, usesCookies } = this.#parts
-    if (usesCookies) return parseRecord(await storage.get(name))
-    const user = did ?? (await storage.get(name))
-    return user ? parseRecord(await storage.get(this.#keyOf(user))) : undefined
+    const user = usesCookies ? '' : (did ?? (await storage.get(name)) ?? '')
+    return parseRecord(await storage.get(this.#keyOf(user)))
   }
 
   async write(record: SessionRecord): Promise<void> {
     await this.#parts.storage.set(this.#keyOf(record.did), JSON.stringify(record))
   }
 
-  /** Whether a record's token, received by this tab or another, should be replaced before it is used. */
-  isStale(record: SessionRecord): boolean {
-    return isNearEnd(record, this.#lifeLeft(record))
-  }
-
-  /** Whether the token that this client has should be replaced before it is used. */
-  get needsRefresh(): boolean {
-    return this.#record !== undefined && isNearEnd(this.#record, this.secondsLeft)
+  /**
+   * Whether a token should be replaced before it is used: it has less than 30 s, or than a fifth of its life where that is
+   * shorter.
+   */
+  isNearEnd(record: SessionRecord, secondsLeft = this.#secondsLeftOf(record)): boolean {
+    return secondsLeft < Math.min(30, record.lifeSeconds / 5)
   }
 
   /** Uses a record from now on. */
   hold(record: SessionRecord): void {
-    this.#endsAt = this.#parts.timer.nowSeconds() + this.#lifeLeft(record)
-    this.#record = record
+    this.#endsAt = this.#parts.nowSeconds() + this.#secondsLeftOf(record)
+    this.record = record
     const { did, sessionId, expiresAt } = record
-    this.#tell({ did, sessionId, expiresAt })
+    const { session } = this
+    if (session?.sessionId !== sessionId || session.expiresAt !== expiresAt) this.#tell({ did, sessionId, expiresAt })
   }
 
   /** Uses, stores and announces a record that has just been received. */
   async save(record: SessionRecord): Promise<void> {
     this.hold(record)
     await this.write(record)
-    this.#channel?.postMessage({ did: record.did } satisfies Message)
+    this.#announce(record)
   }
 
   /** The same for a login. The session of another DID that this client had is forgotten. */
   async start(record: SessionRecord): Promise<void> {
-    const before = this.#record
-    await this.save(record)
     const { name, storage, usesCookies } = this.#parts
-    if (usesCookies) return
-    await storage.set(name, record.did)
-    if (before !== undefined && before.did !== record.did) {
-      await storage.delete(this.#keyOf(before.did))
-      const { did, sessionId } = before
-      this.#channel?.postMessage({ did, sessionId, reason: 'loggedOut' } satisfies Message)
-    }
+    const before = this.record
+    if (!usesCookies) await storage.set(name, record.did)
+    await this.save(record)
+    if (usesCookies || !before || before.did === record.did) return
+    await storage.delete(this.#keyOf(before.did))
+    this.#announce(before, 'loggedOut')
   }
 
   /** Forgets the session, here and in the storage, and tells the other tabs. */
-  async end({ did, sessionId }: SessionRecord, error: SessionEndedError): Promise<void> {
+  async end(record: SessionRecord, error: SessionEndedError): Promise<void> {
     const { name, storage } = this.#parts
     this.drop(error)
-    await storage.delete(this.#keyOf(did))
-    if ((await storage.get(name)) === did) await storage.delete(name)
-    this.#channel?.postMessage({ did, sessionId, reason: error.reason } satisfies Message)
+    await storage.delete(this.#keyOf(record.did))
+    if ((await storage.get(name)) === record.did) await storage.delete(name)
+    this.#announce(record, error.reason)
   }
 
   /** Forgets the session of this client alone: it has been ended elsewhere. */
   drop(error: SessionEndedError): void {
-    if (this.#record === undefined) return
-    this.#record = undefined
+    if (!this.record) return
+    this.record = undefined
     this.#tell(undefined)
-    queueMicrotask(() => {
-      this.#parts.onSignedOut(error)
-    })
+    queueMicrotask(() => this.#parts.onSignedOut?.(error))
   }
 
-  async #hear(data: unknown): Promise<void> {
-    const { did, sessionId, reason } = parseMessage(data)
-    const own = this.#record
-    if (reason !== undefined) {
+  async #hear({ did, sessionId, reason }: Message): Promise<void> {
+    const own = this.record
+    if (reason) {
       // Said again by its receivers, one message would never end.
       if (own?.sessionId === sessionId) this.drop(new SessionEndedError(reason))
-      return
+    } else if (!own || own.did === did || this.#parts.usesCookies) {
+      const record = await this.read(did)
+      if (record) this.hold(record)
     }
-    if (!this.#parts.usesCookies && own !== undefined && own.did !== did) return
-    const record = await this.read(did)
-    if (record !== undefined && record.pair !== this.#record?.pair) this.hold(record)
+  }
+
+  /** Without tokens: these are in the storage. */
+  #announce({ did, sessionId }: SessionRecord, reason?: SessionEndReason): void {
+    this.#channel?.postMessage({ did, sessionId, reason })
   }
 
   #keyOf(did: string): string {
@@ -159,14 +141,12 @@ export class SessionKeeper {
     return usesCookies ? name : `${name} ${did}`
   }
 
-  #lifeLeft({ lifeSeconds, receivedAt }: SessionRecord): number {
-    return lifeSeconds - Math.max(0, this.#parts.timer.wallSeconds() - receivedAt)
+  #secondsLeftOf({ lifeSeconds, receivedAt }: SessionRecord): number {
+    return lifeSeconds - Math.max(0, this.#parts.wallSeconds() - receivedAt)
   }
 
   #tell(session: ClientSession | undefined): void {
-    const before = this.#session
-    if (before?.sessionId === session?.sessionId && before?.expiresAt === session?.expiresAt) return
-    this.#session = session
+    this.session = session
     for (const listener of this.#listeners) {
       // A listener that throws must not end a refresh half way.
       queueMicrotask(() => {
@@ -176,16 +156,6 @@ export class SessionKeeper {
   }
 }
 
-/** Near its end means: less than 30 s are left, or less than a fifth of its life where that is shorter. */
-function isNearEnd({ lifeSeconds }: SessionRecord, secondsLeft: number): boolean {
-  return secondsLeft < Math.min(30, lifeSeconds / 5)
-}
-
 function parseMessage(data: unknown): Message {
-  const [did, sessionId, reason] = ['did', 'sessionId', 'reason'].map((name) => fieldOf(data, name))
-  return {
-    did: String(did),
-    sessionId: String(sessionId),
-    ...(REASONS.includes(reason) && { reason: reason as SessionEndReason })
-  }
+  return data as Message
 }

@@ -1,6 +1,5 @@
 import { ProtocolError } from './errors.js'
-import { parseJson } from './service-calls.js'
-import { fieldOf } from './wallet.js'
+import { isText, parseFields, parseJson } from './json.js'
 
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -23,68 +22,52 @@ export interface SessionRecord {
   readonly key?: string
 }
 
-/** What a pair of tokens says, or `GET /session`. */
-export type ReceivedSession = Omit<SessionRecord, 'pair' | 'key' | 'receivedAt'>
+/** What `GET /session` tells. */
+export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expiresAt' | 'lifeSeconds'>
 
 /** @throws ProtocolError when the body is not `{ accessToken, refreshToken }` of this protocol */
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
-  const [accessToken, refreshToken] = ['accessToken', 'refreshToken'].map((name) => fieldOf(body, name))
-  if (!isToken(accessToken) || !isToken(refreshToken)) {
-    throw new ProtocolError({
-      message: "The service sent no tokens: does it use cookies, and this client no mode: 'cookie'?"
-    })
+  const { accessToken, refreshToken } = parseFields(body)
+  const { sub, sid, exp, iat } = decodeJwt(isText(accessToken) ? accessToken : '')
+  const session = { did: sub, sessionId: sid, expiresAt: exp, lifeSeconds: Number(exp) - Number(iat) }
+  if (!isSession(session) || !isToken(accessToken) || !isToken(refreshToken)) {
+    throw new ProtocolError({ message: "No tokens: does the service use cookies? Then mode: 'cookie'" })
   }
-  const claims = decodeJwt(accessToken)
-  const [did, sessionId, exp, iat] = ['sub', 'sid', 'exp', 'iat'].map((name) => fieldOf(claims, name))
-  if (!isText(did) || !isText(sessionId) || !isSeconds(exp) || !isSeconds(iat)) {
-    throw new ProtocolError({ message: 'The service sent an access token of another kind' })
-  }
-  return { did, sessionId, expiresAt: exp, lifeSeconds: exp - iat, accessToken, pair: refreshToken }
+  return { ...session, accessToken, pair: refreshToken }
 }
 
 /** @returns undefined for `{}`: there is no session. @throws ProtocolError */
 export function parseOwnSession(body: unknown): ReceivedSession | undefined {
-  const names = ['did', 'sessionId', 'expiresAt', 'expiresInSeconds']
-  const [did, sessionId, expiresAt, lifeSeconds] = names.map((name) => fieldOf(body, name))
-  if (isText(did) && isText(sessionId) && isSeconds(expiresAt) && isSeconds(lifeSeconds)) {
-    return { did, sessionId, expiresAt, lifeSeconds }
-  }
-  if (typeof body === 'object' && body !== null && did === undefined) return undefined
-  throw new ProtocolError({ message: 'GET /session answered something else than a session' })
+  const { did, sessionId, expiresAt, expiresInSeconds } = parseFields(body)
+  if (body && !did) return undefined
+  const session = { did, sessionId, expiresAt, lifeSeconds: expiresInSeconds }
+  if (isSession(session)) return session
+  throw new ProtocolError({ message: 'No session' })
 }
 
 /** What the storage has; undefined for what is no record. */
 export function parseRecord(text: string | null | undefined): SessionRecord | undefined {
-  const found = parseJson(text)
-  const [did, sessionId, pair] = ['did', 'sessionId', 'pair'].map((name) => fieldOf(found, name))
-  const numbers = ['expiresAt', 'lifeSeconds', 'receivedAt'].map((name) => fieldOf(found, name))
-  const [accessToken, key] = ['accessToken', 'key'].map((name) => fieldOf(found, name))
-  const isRecord =
-    [did, sessionId, pair].every(isText) &&
-    numbers.every((value) => typeof value === 'number') &&
-    [accessToken, key].every((value) => value === undefined || isText(value))
-  return isRecord ? (found as SessionRecord) : undefined
+  const found = parseFields(parseJson(text))
+  return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined
 }
 
 /** The payload of a JWT, unverified: the service is the one that verifies. */
-export function decodeJwt(jwt: string): unknown {
-  const payload = (jwt.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/')
+export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
+  const payload = jwt.split('.')[1] ?? ''
   try {
-    const bytes = Uint8Array.from(atob(payload), (character) => character.charCodeAt(0))
-    return parseJson(new TextDecoder().decode(bytes))
+    const binary = atob(payload.replaceAll('-', '+').replaceAll('_', '/'))
+    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))
+    return parseFields(parseJson(new TextDecoder().decode(bytes)))
   } catch {
-    return undefined
+    return {}
   }
+}
+
+function isSession(value: Partial<Record<keyof ReceivedSession, unknown>>): value is ReceivedSession {
+  const { did, sessionId, expiresAt, lifeSeconds } = value
+  return isText(did) && isText(sessionId) && Number(expiresAt) >= 0 && Number(lifeSeconds) >= 0
 }
 
 function isToken(value: unknown): value is string {
   return isText(value) && value.length <= MAX_TOKEN_LENGTH
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== ''
-}
-
-function isSeconds(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && Number.isSafeInteger(value)
 }

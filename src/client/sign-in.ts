@@ -1,8 +1,9 @@
-import { loginMessage, signUpMessages } from '../protocol/login-message.js'
+import { loginMessage, signUpMessage } from '../protocol/login-message.js'
 import { ChallengeError, ProtocolError } from './errors.js'
 import { callService, type Service } from './service-calls.js'
 import { decodeJwt } from './session-record.js'
-import { connectWallet, didOfWallet, fieldOf, type ConnectedWallet, type Wallet } from './wallet.js'
+import { isText, parseFields } from './json.js'
+import { connectWallet, didOfWallet, type Wallet } from './wallet.js'
 
 /** A claim of the user, as sign up sends it. */
 export interface ClientClaim {
@@ -39,16 +40,11 @@ export interface SignUpOptions extends LogInOptions, Disclosure {
   readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
 
-export interface SignInParts {
-  readonly service: Service
+export interface SignInParts extends Service {
+  readonly nowSeconds: () => number
   readonly domain: string
   readonly network: string | undefined
-  readonly paths: {
-    readonly requestAuth: string
-    readonly auth: string
-    readonly requestSignup: string
-    readonly signup: string
-  }
+  readonly paths: Readonly<Record<'requestAuth' | 'auth' | 'requestSignup' | 'signup', string>>
 }
 
 /** A challenge that was asked for ahead of the click. */
@@ -59,7 +55,7 @@ export interface PreparedChallenge {
   readonly goodUntil: number
 }
 
-/** What a login answered, and the wallet that it was done with. */
+/** What a login answered, and whose it is. */
 export interface SignedIn {
   readonly body: unknown
   readonly did: string
@@ -67,75 +63,70 @@ export interface SignedIn {
 
 /** Asks for a login challenge. @throws UnavailableError, RateLimitedError, ProtocolError, or the signal's reason */
 export async function prepareChallenge(
-  { service, paths }: SignInParts,
+  parts: SignInParts,
   did: string,
   signal?: AbortSignal
 ): Promise<PreparedChallenge> {
-  const { body, headers } = await callService(service, { path: paths.requestAuth, body: { did }, signal })
+  const { body, headers } = await callService(parts, { path: parts.paths.requestAuth, body: { did }, signal })
   const expiresIn = Number(headers.get('Challenge-Expires-In') ?? Infinity)
-  return { did, challenge: challengeOf(body), goodUntil: service.timer.nowSeconds() + expiresIn }
+  return { did, challenge: parseChallenge(body), goodUntil: parts.nowSeconds() + expiresIn }
 }
 
 /** Asks for the challenge, signs it, and logs in. */
 export function logIn(
   parts: SignInParts,
-  { wallet, signal }: LogInOptions,
+  options: LogInOptions,
   takePrepared: (did: string) => PreparedChallenge | undefined
 ): Promise<SignedIn> {
-  return signIn(parts, { wallet, signal }, async (signer, did) => {
-    const { challenge } = takePrepared(did) ?? (await prepareChallenge(parts, did, signal))
-    const sig = await signer.signMessage(loginMessage(parts.domain, challenge), signal)
-    return { path: parts.paths.auth, body: { did, sig } }
+  return signIn(parts, parts.paths.auth, options, async (did) => {
+    const { challenge } = takePrepared(did) ?? (await prepareChallenge(parts, did, options.signal))
+    return [loginMessage(parts.domain, challenge)]
   })
 }
 
 /** Signs up, with the credentials and claims that the caller gives or picks. */
 export function signUp(parts: SignInParts, options: SignUpOptions): Promise<SignedIn> {
-  const { signal, onDisclosure } = options
-  return signIn(parts, options, async (signer, did) => {
-    const { body } = await callService(parts.service, { path: parts.paths.requestSignup, body: { did }, signal })
-    const challenge = challengeOf(body)
-    const jwt = fieldOf(body, 'sdr')
-    const picked = typeof jwt === 'string' && onDisclosure ? await onDisclosure(parseDisclosureRequest(jwt)) : options
-    const { credentials = [], claims = [] } = picked
-    const message = signUpMessages(parts.domain, challenge, credentials)[0] ?? ''
-    const sig = await signer.signMessage(message, signal)
-    return { path: parts.paths.signup, body: { did, sig, credentials, claims } }
+  const { domain, paths } = parts
+  return signIn(parts, paths.signup, options, async (did) => {
+    const { body } = await callService(parts, { path: paths.requestSignup, body: { did }, signal: options.signal })
+    const { sdr } = parseFields(body)
+    const picked = isText(sdr) ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
+    const { credentials = [], claims = [] } = picked ?? options
+    return [signUpMessage(domain, parseChallenge(body), credentials), { credentials, claims }]
   })
 }
 
 /** Once more by itself where the challenge was out of date, as after a long look at the wallet's window. */
 async function signIn(
-  { service, network }: SignInParts,
+  parts: SignInParts,
+  path: string,
   { wallet, signal }: LogInOptions,
-  prove: (signer: ConnectedWallet, did: string) => Promise<{ path: string; body: object }>
+  prepare: (did: string) => Promise<[message: string, more?: object]>
 ): Promise<SignedIn> {
   const signer = await connectWallet(wallet, signal)
-  const did = didOfWallet(signer, network)
+  const did = didOfWallet(signer, parts.network)
   const attempt = async (): Promise<SignedIn> => {
-    const { body } = await callService(service, { ...(await prove(signer, did)), signal })
+    const [message, more] = await prepare(did)
+    const sig = await signer.signMessage(message, signal)
+    const { body } = await callService(parts, { path, body: { did, sig, ...more }, signal })
     return { body, did }
   }
-  try {
-    return await attempt()
-  } catch (error) {
-    const isOutdated = error instanceof ChallengeError && /_(?:EXPIRED|USED)$/.test(error.serverCode ?? '')
-    if (!isOutdated) throw error
-    return attempt()
-  }
+  return attempt().catch((error: unknown) => {
+    if (error instanceof ChallengeError && /_(EXPIRED|USED)$/.test(error.serverCode ?? '')) return attempt()
+    throw error
+  })
 }
 
-function challengeOf(body: unknown): string {
-  const challenge = fieldOf(body, 'challenge')
-  if (typeof challenge !== 'string') throw new ProtocolError({ message: 'The service sent no challenge' })
+function parseChallenge(body: unknown): string {
+  const { challenge } = parseFields(body)
+  if (!isText(challenge)) throw new ProtocolError({ message: 'No challenge' })
   return challenge
 }
 
 function parseDisclosureRequest(jwt: string): DisclosureRequest {
-  const payload = decodeJwt(jwt)
-  const [issuer, credentials, claims] = ['issuer', 'credentials', 'claims'].map((name) => fieldOf(payload, name))
-  if (typeof issuer !== 'string' || !Array.isArray(credentials) || !Array.isArray(claims)) {
-    throw new ProtocolError({ message: 'The service sent a disclosure request of another kind' })
+  const { issuer, credentials, claims } = decodeJwt(jwt)
+  if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
+    throw new ProtocolError({ message: 'No disclosure request' })
   }
-  return { issuer, credentials, claims, jwt } as DisclosureRequest
+  return { issuer, credentials, claims, jwt }
 }

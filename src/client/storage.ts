@@ -1,4 +1,4 @@
-import { browser, type DatabaseRequest, type WebStorage } from './browser.js'
+import { browser, type Database, type DatabaseRequest, type DatabaseTransaction, type WebStorage } from './browser.js'
 
 /** Where the client keeps its session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
 export interface ClientStorage {
@@ -11,7 +11,7 @@ export interface ClientStorage {
   readonly isPrivate?: boolean
 }
 
-/** Keeps the session while the page is open. No other script reads it from a disk; a reload signs out. */
+/** Keeps the session while the page is open; a reload signs out. No other script of the page sees it. */
 export function memory(): ClientStorage {
   const values = new Map<string, string>()
   return {
@@ -27,96 +27,72 @@ export function local(): ClientStorage {
   return webStorage(() => browser.localStorage)
 }
 
-/** Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. */
+/**
+ * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A tab that
+ * the user duplicates has a copy, and of the two the first that refreshes stays signed in.
+ */
 export function session(): ClientStorage {
   return webStorage(() => browser.sessionStorage)
 }
 
 /** Where the browser has no such storage, forbids it, or it is full, values are kept in memory. */
 function webStorage(open: () => WebStorage | undefined): ClientStorage {
-  const { get, set, delete: remove } = memory()
-  const area = <T>(use: (area: WebStorage) => T): T | undefined => {
+  const kept = new Map<string, string>()
+  const attempt = <T>(use: (area: WebStorage | undefined) => T): T | undefined => {
     try {
-      const opened = open()
-      return opened && use(opened)
+      return use(open())
     } catch {
       return undefined
     }
   }
   return {
-    get: (key) => get(key) ?? area((values) => values.getItem(key)),
+    get: (key) => kept.get(key) ?? attempt((area) => area?.getItem(key)),
     set(key, value) {
-      const isKept = area((values) => {
-        values.setItem(key, value)
-        return true
+      kept.set(key, value)
+      attempt((area) => {
+        area?.setItem(key, value)
+        if (area) kept.delete(key)
       })
-      return isKept ? remove(key) : set(key, value)
     },
     delete(key) {
-      remove(key)
-      area((values) => {
-        values.removeItem(key)
+      kept.delete(key)
+      attempt((area) => {
+        area?.removeItem(key)
       })
     }
-  }
-}
-
-interface Database {
-  createObjectStore(name: string): void
-  transaction(name: string, mode: string, options: object): Transaction
-  close(): void
-}
-
-interface Transaction extends DatabaseRequest {
-  objectStore(name: string): {
-    get(key: string): DatabaseRequest
-    put(value: string, key: string): DatabaseRequest
-    delete(key: string): DatabaseRequest
   }
 }
 
 /** Keeps the session in IndexedDB, for all tabs and workers. Every script of the page's origin can read it. */
 export function indexedDb(): ClientStorage {
   const factory = browser.indexedDB
-  if (factory === undefined) return memory()
-  const run = async (use: (values: ReturnType<Transaction['objectStore']>) => DatabaseRequest): Promise<unknown> => {
+  if (!factory) return memory()
+  const run = async (use: (values: ReturnType<DatabaseTransaction['objectStore']>) => DatabaseRequest) => {
     const opening = factory.open('did-auth', 1)
-    const database = parseDatabase(
-      await settled(opening, 'onsuccess', () => {
-        parseDatabase(opening.result).createObjectStore('values')
-      })
-    )
-    try {
-      const transaction = database.transaction('values', 'readwrite', { durability: 'strict' })
-      const request = use(transaction.objectStore('values'))
-      await settled(transaction, 'oncomplete')
-      return request.result
-    } finally {
-      database.close()
+    opening.onupgradeneeded = () => {
+      opening.result.createObjectStore('values')
     }
+    const database: Database = await settled(opening, 'onsuccess')
+    const transaction = database.transaction('values', 'readwrite')
+    const request = use(transaction.objectStore('values'))
+    await settled(transaction, 'oncomplete')
+    database.close()
+    return request.result
   }
   return {
-    async get(key) {
-      const value = await run((values) => values.get(key))
-      return typeof value === 'string' ? value : undefined
-    },
+    get: (key) => run((values) => values.get(key)),
     set: (key, value) => run((values) => values.put(value, key)),
     delete: (key) => run((values) => values.delete(key))
   }
 }
 
-function settled(request: DatabaseRequest, success: string, onupgradeneeded?: () => void): Promise<unknown> {
+function settled<T>(request: DatabaseRequest<T>, success: 'onsuccess' | 'oncomplete'): Promise<T> {
   return new Promise((resolve, reject) => {
-    const fail = (): void => {
-      reject(new Error('IndexedDB failed', { cause: request.error }))
-    }
-    const succeed = (): void => {
+    request[success] = () => {
       resolve(request.result)
     }
-    Object.assign(request, { [success]: succeed, onupgradeneeded, onerror: fail, onabort: fail })
+    request.onerror = () => {
+      reject(new Error('IndexedDB failed', { cause: request.error }))
+    }
   })
-}
-
-function parseDatabase(result: unknown): Database {
-  return result as Database
 }
