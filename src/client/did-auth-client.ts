@@ -1,57 +1,22 @@
-import { NotSignedInError, type SessionEndedError } from './errors.js'
-import type { ClientClock } from './timing.js'
-import type { Wallet } from './wallet.js'
-
-/** Whose session the client has. */
-export interface ClientSession {
-  readonly did: string
-  readonly sessionId: string
-  /** When the access token ends, in whole seconds by the service's clock. The session lasts longer. */
-  readonly expiresAt: number
-}
-
-/** Where the client keeps its session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
-export interface ClientStorage {
-  get(key: string): Promise<string | null | undefined> | string | null | undefined
-  set(key: string, value: string): unknown
-  delete(key: string): unknown
-  /** Runs one after the other what is given for a name, by all who share the storage. */
-  lock?<T>(name: string, run: () => Promise<T>): Promise<T>
-}
-
-/** A claim of the user, as sign up sends it. */
-export interface ClientClaim {
-  readonly claimType: string
-  readonly claimValue: string
-}
-
-/** What the service asks for at sign up. */
-export interface DisclosureRequest {
-  /** The service's DID. */
-  readonly issuer: string
-  /** Schemas of credentials. */
-  readonly credentials: readonly string[]
-  readonly claims: readonly (ClientClaim & { readonly essential?: boolean; readonly reason?: string })[]
-  /** The request as it came, signed by the service. */
-  readonly jwt: string
-}
-
-/** Credentials (compact JWTs) and claims to sign up with. */
-export interface Disclosure {
-  readonly credentials?: readonly string[]
-  readonly claims?: readonly ClientClaim[]
-}
-
-export interface LogInOptions {
-  /** In place of the client's. */
-  readonly wallet?: Wallet | undefined
-  readonly signal?: AbortSignal | undefined
-}
-
-export interface SignUpOptions extends LogInOptions, Disclosure {
-  /** Picks what to answer with, given what the service asks for. Asked where the service asks for something. */
-  readonly onDisclosure?: (request: DisclosureRequest) => Disclosure | Promise<Disclosure>
-}
+import { authorizedFetch } from './authorized-fetch.js'
+import { browser } from './browser.js'
+import { NotSignedInError, ProtocolError } from './errors.js'
+import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
+import { endSession, loadSession, renewSession, startSession } from './own-session.js'
+import { isText, parseFields, parseJson } from './json.js'
+import { failureOf } from './service-calls.js'
+import { SessionKeeper, type ClientSession } from './session-keeper.js'
+import type { SessionRecord } from './session-record.js'
+import {
+  logIn,
+  prepareChallenge,
+  signUp,
+  type LogInOptions,
+  type PreparedChallenge,
+  type SignedIn,
+  type SignUpOptions
+} from './sign-in.js'
+import { chainIdOf, didOfWallet, type Wallet } from './wallet.js'
 
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
@@ -62,77 +27,209 @@ export interface ListedSession {
   readonly isCurrent: boolean
 }
 
-export interface DidAuthClientOptions {
-  /** Where the service's routes are, as in `https://api.example.com` or `https://example.com/auth`. */
-  readonly url: string
-  /** What signs. Without it, `logIn` takes one, or the browser's `window.ethereum`. */
-  readonly wallet?: Wallet
-  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
-  readonly network?: string
-  /** What stands after `Login to `. The host of `url` when absent. */
-  readonly domain?: string
-  /** How tokens travel, as the service does it: `cookie` for `useCookies`. `header` when absent. */
-  readonly mode?: 'header' | 'cookie'
-  /** `memory()` when absent; in cookie mode `local()`, which then holds no token. */
-  readonly storage?: ClientStorage
-  /** Further origins that get the access token. */
-  readonly origins?: readonly string[]
-  /** What every `signUp` starts from. */
-  readonly signUp?: Omit<SignUpOptions, 'signal'>
-  /** What a change of the account in the wallet does: `signOut` when absent. */
-  readonly onAccountChange?: 'signOut' | 'ignore'
-  /** Called when a session has ended, whatever ended it. */
-  readonly onSignedOut?: (error: SessionEndedError) => void
-  /** The global one when absent. */
-  readonly fetch?: typeof globalThis.fetch
-  readonly clock?: ClientClock
-}
-
-/** The client of one service. */
+/**
+ * The client of one service: it logs in with a wallet, keeps the session over lost answers, reloads and other tabs, and
+ * sends requests with it.
+ *
+ * @example
+ * const auth = new DidAuthClient({ url: 'https://api.example.com', mode: 'cookie' })
+ * await auth.ready
+ * if (auth.session === undefined) await auth.logIn({ wallet: window.ethereum })
+ * const notes = await (await auth.fetch('/notes')).json()
+ */
 export class DidAuthClient {
   /** The service's URL, without a slash at its end. */
   readonly url: string
-  /** Resolves when what the storage, or in cookie mode the service, knows of a session has been read. */
-  readonly ready: Promise<void> = Promise.resolve()
+  /**
+   * Resolves when what the storage, or in cookie mode the service, knows of a session has been read. It rejects with
+   * UnavailableError where the service was not reached, and the next request reads it again.
+   */
+  readonly ready: Promise<void>
+  readonly #options: DidAuthClientOptions
+  readonly #setting: Setting
+  readonly #keeper: SessionKeeper
+  readonly #watched = new WeakSet()
+  #loading: Promise<void> | undefined
+  #refreshing: Promise<void> | undefined
+  #prepared: PreparedChallenge | undefined
+  #wallet: Wallet | undefined
 
+  /** @throws TypeError when `url` is no URL */
   constructor(options: DidAuthClientOptions) {
-    this.url = options.url.replace(/\/+$/, '')
+    this.#options = options
+    this.#setting = settingOf(options)
+    this.#keeper = new SessionKeeper(this.#setting)
+    this.url = this.#setting.url
+    this.#wallet = options.wallet
+    this.ready = this.#load()
+    // Pages need not wait for it. What failed is told to the next request.
+    this.ready.catch(() => undefined)
+    this.#watch()
   }
 
+  /** The session, until it has ended. The object is replaced when something of it changes. */
   get session(): ClientSession | undefined {
-    return undefined
+    return this.#keeper.session
   }
 
-  /** @returns what ends the subscription */
-  subscribe(_listener: (session: ClientSession | undefined) => void): () => void {
-    return () => undefined
+  /**
+   * Calls a function whenever {@link session} has changed, in this tab or by another.
+   *
+   * @returns what ends it
+   */
+  subscribe(listener: (session: ClientSession | undefined) => void): () => void {
+    return this.#keeper.subscribe(listener)
   }
 
-  async logIn(_options: LogInOptions = {}): Promise<ClientSession> {
-    throw new NotSignedInError()
+  /**
+   * Asks for a challenge, has the wallet sign it, and opens a session.
+   *
+   * @throws UserRejectedError, WalletBusyError, NoWalletError, WalletError, ChallengeError, RefusedError, RateLimitedError,
+   * UnavailableError, CrossOriginError, ProtocolError; or the signal's reason
+   * @example
+   * button.onclick = () => auth.logIn({ wallet: provider }).catch(({ userMessage }) => alert(userMessage))
+   */
+  async logIn(options: LogInOptions = {}): Promise<ClientSession> {
+    const wallet = this.#walletOf(options)
+    return this.#start(await logIn(this.#setting, { ...options, wallet }, (did) => this.#takePrepared(did)), wallet)
   }
 
-  async signUp(_options: SignUpOptions = {}): Promise<ClientSession> {
-    throw new NotSignedInError()
+  /**
+   * Does the same by sign up, with credentials and claims: those given, or those that `onDisclosure` picks.
+   *
+   * @throws as {@link logIn} does, and what `onDisclosure` throws
+   * @example
+   * await auth.signUp({ onDisclosure: ({ credentials }) => ({ credentials: pick(credentials), claims: [] }) })
+   */
+  async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
+    const all = { ...this.#options.signUp, ...options }
+    const wallet = this.#walletOf(all)
+    return this.#start(await signUp(this.#setting, { ...all, wallet }), wallet)
   }
 
-  async prepare(_address: string): Promise<void> {
-    throw new NotSignedInError()
+  /**
+   * Asks for the challenge of an account ahead of the click, so that the wallet opens at once: phones open it only while
+   * the click is fresh.
+   *
+   * @param address - of the account, as the wallet tells it
+   * @throws UnavailableError, RateLimitedError, ProtocolError
+   */
+  async prepare(address: string): Promise<void> {
+    const { network } = this.#setting
+    const wallet = this.#walletOf()
+    const chainId = network === undefined && wallet ? await chainIdOf(wallet) : undefined
+    this.#prepared = await prepareChallenge(this.#setting, didOfWallet({ address, chainId }, network))
   }
 
-  async fetch(_input: string | URL | Request, _init?: RequestInit): Promise<Response> {
-    throw new NotSignedInError()
+  /**
+   * `fetch` with the session, relative to the service's URL. The token is replaced before it ends. It is sent to the
+   * service's origin and `origins` alone, and every answer is returned untouched; without a session none is sent.
+   *
+   * @throws SessionEndedError, UnavailableError (nothing was answered), ProtocolError (a redirect that a token must not
+   * follow); or the signal's reason
+   */
+  async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+    await this.#load()
+    return authorizedFetch(this.#setting, this.#keeper, (stale) => this.#refresh(stale), input, init)
   }
 
+  /**
+   * The user's sessions. The service needs `sessionsPath`.
+   *
+   * @throws NotSignedInError; SessionEndedError, UnavailableError, RateLimitedError, ProtocolError
+   */
   async sessions(): Promise<ListedSession[]> {
-    throw new NotSignedInError()
+    const response = await this.#ownSessions('GET', '')
+    return parseSessions(parseJson(await response.text()))
   }
 
-  async revoke(_sessionId: string): Promise<void> {
-    throw new NotSignedInError()
+  /**
+   * Ends one of the user's sessions; this one as {@link logOut} does.
+   *
+   * @throws as {@link sessions} does
+   */
+  async revoke(sessionId: string): Promise<void> {
+    if (sessionId === this.session?.sessionId) await this.logOut()
+    else await this.#ownSessions('DELETE', `/${encodeURIComponent(sessionId)}`)
   }
 
+  /**
+   * Ends the session at the service, here and in the other tabs. Without a session it does nothing.
+   *
+   * @throws UnavailableError, CrossOriginError, ProtocolError: the service was not told. Tokens of a header are forgotten
+   * nevertheless; cookies stay, and so does the session
+   */
   async logOut(): Promise<void> {
-    throw new NotSignedInError()
+    await this.#load()
+    // Its answer would come too late, and would be dropped.
+    await this.#refreshing?.catch(() => undefined)
+    await endSession(this.#setting, this.#keeper)
   }
+
+  /** Once; again only after it has failed. */
+  #load(): Promise<void> {
+    return (this.#loading ??= loadSession(this.#setting, this.#keeper).catch((error: unknown) => {
+      this.#loading = undefined
+      throw error
+    }))
+  }
+
+  /** One at a time: a request that needs one while it is under way gets the same. */
+  #refresh(stale: SessionRecord): Promise<void> {
+    return (this.#refreshing ??= renewSession(this.#setting, this.#keeper, stale).finally(() => {
+      this.#refreshing = undefined
+    }))
+  }
+
+  async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
+    const session = await startSession(this.#setting, this.#keeper, signedIn)
+    this.#loading = Promise.resolve()
+    this.#wallet = wallet
+    this.#watch()
+    return session
+  }
+
+  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<Response> {
+    await this.#load()
+    if (!this.session) throw new NotSignedInError()
+    const url = this.url + this.#setting.paths.sessions + path
+    const response = await this.fetch(url, { method })
+    if (!response.ok) throw await failureOf(response, `${method} ${url}`)
+    return response
+  }
+
+  #walletOf({ wallet }: LogInOptions = {}): Wallet | undefined {
+    return wallet ?? this.#wallet ?? browser.ethereum
+  }
+
+  #takePrepared(did: string): PreparedChallenge | undefined {
+    const prepared = this.#prepared
+    this.#prepared = undefined
+    const isGood = prepared?.did === did && prepared.goodUntil > this.#setting.nowSeconds()
+    return isGood ? prepared : undefined
+  }
+
+  /** Signs out when the user changes to another account in the wallet of the session. */
+  #watch(): void {
+    const wallet = this.#wallet
+    if (
+      this.#options.onAccountChange === 'ignore' ||
+      !wallet ||
+      !('request' in wallet) ||
+      !wallet.on ||
+      this.#watched.has(wallet)
+    )
+      return
+    this.#watched.add(wallet)
+    wallet.on('accountsChanged', (accounts: unknown) => {
+      const { 0: account } = parseFields(accounts)
+      const isOther = isText(account) && !this.session?.did.endsWith(account.toLowerCase())
+      if (isOther && wallet === this.#wallet) this.logOut().catch(() => undefined)
+    })
+  }
+}
+
+function parseSessions(list: unknown): ListedSession[] {
+  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No list of sessions' })
+  return list as ListedSession[]
 }

@@ -1,19 +1,19 @@
 /** What a user is told, by code: each text ends with what to do. */
 const userMessages = {
-  ERR_USER_REJECTED: 'You declined the request in your wallet. Try again, and confirm it there.',
-  ERR_WALLET_BUSY: 'Your wallet is waiting for you already. Open it, finish what it asks, and try again.',
-  ERR_NO_WALLET: 'No wallet was found. Install one, or open this page in the browser of your wallet.',
-  ERR_WALLET: 'Your wallet gave no usable answer. Unlock it, check the account, and try again.',
+  ERR_USER_REJECTED: 'You declined in your wallet. Try again, and confirm it there.',
+  ERR_WALLET_BUSY: 'Your wallet is waiting for you. Open it, finish what it asks, and try again.',
+  ERR_NO_WALLET: 'No wallet was found. Install one, and try again.',
+  ERR_WALLET: 'Your wallet failed. Unlock it, check the account, and try again.',
   ERR_NOT_SIGNED_IN: 'You are not signed in. Sign in first.',
   ERR_CONTENT: 'The content cannot be used.',
   ERR_CONFLICT: 'It was changed elsewhere meanwhile. Load it again, and repeat your change.',
   ERR_SESSION_ENDED: 'Your session has ended. Sign in again.',
-  ERR_CHALLENGE: 'Your signature was not accepted. Check the account in your wallet, and sign in again.',
-  ERR_REFUSED: 'The service refused your request.',
-  ERR_RATE_LIMITED: 'Too many requests. Wait a little, and try again.',
-  ERR_UNAVAILABLE: 'The service cannot be reached now. Check your connection, and try again in a moment.',
-  ERR_CROSS_ORIGIN: 'The service does not accept requests of this page. Tell those who run it.',
-  ERR_PROTOCOL: 'The service gave an answer that this app does not understand. Tell those who run it.'
+  ERR_CHALLENGE: 'Your signature was refused. Check the account in your wallet, and try again.',
+  ERR_REFUSED: 'The service refused. Check what you sent.',
+  ERR_RATE_LIMITED: 'Too many requests. Wait a minute, and try again.',
+  ERR_UNAVAILABLE: 'The service cannot be reached. Check your connection, and try again.',
+  ERR_CROSS_ORIGIN: 'The service refused this page. Tell those who run it.',
+  ERR_PROTOCOL: 'The service failed. Tell those who run it.'
 } as const
 
 /** One code of the closed list of errors of the client. */
@@ -28,8 +28,6 @@ export interface ClientErrorDetails {
   message?: string | undefined
   /** Replaces the text for users. */
   userMessage?: string | undefined
-  /** Replaces what the code says. */
-  retryable?: boolean | undefined
   /** HTTP status of the answer. */
   status?: number | undefined
   /** The service's own code, such as `ERR_CHALLENGE_USED`. */
@@ -52,28 +50,24 @@ export interface ClientErrorDetails {
  * }
  */
 export class DidAuthClientError extends Error {
-  override readonly name = 'DidAuthClientError'
-  readonly code: ClientErrorCode
+  declare readonly name: 'DidAuthClientError'
+  declare readonly code: ClientErrorCode
   /** Whether the same call can succeed later without the user doing anything. */
-  readonly retryable: boolean
+  declare readonly retryable: boolean
   /** For users, in English: what happened and what to do. */
-  readonly userMessage: string
+  declare readonly userMessage: string
   /** HTTP status of the answer, when there was one. */
-  readonly status: number | undefined
+  declare readonly status: number | undefined
   /** The service's own code, such as `ERR_CHALLENGE_USED`. */
-  readonly serverCode: string | undefined
+  declare readonly serverCode: string | undefined
   /** Whole seconds after which a retry makes sense. */
-  readonly retryAfterSeconds: number | undefined
+  declare readonly retryAfterSeconds: number | undefined
 
-  constructor(code: ClientErrorCode, details: ClientErrorDetails = {}) {
+  constructor(code: ClientErrorCode, { message, cause, ...details }: ClientErrorDetails = {}) {
     const userMessage = details.userMessage ?? userMessages[code]
-    super(details.message ?? userMessage, details.cause === undefined ? undefined : { cause: details.cause })
-    this.code = code
-    this.retryable = details.retryable ?? (code === 'ERR_UNAVAILABLE' || code === 'ERR_RATE_LIMITED')
-    this.userMessage = userMessage
-    this.status = details.status
-    this.serverCode = details.serverCode
-    this.retryAfterSeconds = details.retryAfterSeconds
+    super(message ?? userMessage, { cause })
+    const retryable = code === 'ERR_UNAVAILABLE' || code === 'ERR_RATE_LIMITED'
+    Object.assign(this, { name: 'DidAuthClientError', code, retryable, ...details, userMessage })
   }
 }
 
@@ -112,11 +106,11 @@ export class NotSignedInError extends DidAuthClientError {
   }
 }
 
-const endings: Readonly<Record<SessionEndReason, string>> = {
-  expired: 'Your session has expired. Sign in again.',
-  revoked: 'Your session was ended. Sign in again.',
-  reused: 'Your session was ended to protect you, because its key was used twice. Sign in again.',
-  loggedOut: 'You have signed out. Sign in again to go on.'
+const endings = {
+  expired: 'has expired',
+  revoked: 'was ended',
+  reused: 'was ended, because its key was used twice',
+  loggedOut: 'has ended: you signed out'
 }
 
 /** The session has ended, and its tokens are forgotten. */
@@ -125,7 +119,7 @@ export class SessionEndedError extends DidAuthClientError {
   readonly reason: SessionEndReason
 
   constructor(reason: SessionEndReason, details?: ClientErrorDetails) {
-    super('ERR_SESSION_ENDED', { userMessage: endings[reason], ...details })
+    super('ERR_SESSION_ENDED', { userMessage: `Your session ${endings[reason]}. Sign in again.`, ...details })
     this.reason = reason
   }
 }

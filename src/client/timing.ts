@@ -1,46 +1,29 @@
 /** Time as the client knows it. Tests give a clock of their own. */
 export interface ClientClock {
-  /** Seconds that only grow; fractions are allowed. Where the zero lies does not matter. */
+  /** Seconds; fractions are allowed. Only differences count, so that a clock that is wrong does no harm. */
   nowSeconds(): number
-  /** Resolves after so many seconds, or once `signal` is aborted. The timers of the machine when absent. */
-  wait?(seconds: number, signal: AbortSignal): Promise<void>
 }
 
-/** Waits on the machine's timers. Being aborted ends the wait and is no error. */
-export function wait(seconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, seconds * 1000)
-    signal?.addEventListener('abort', end)
-    if (signal?.aborted) end()
-  })
+export function pause(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }
 
 /**
- * What a promise comes to, unless the caller's signal is aborted before.
+ * What a promise comes to, unless a signal is aborted before.
  *
  * @throws the signal's reason
  */
-export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
   if (!signal) return promise
-  let stop = (): void => undefined
-  const aborted = new Promise<never>((_resolve, reject) => {
-    stop = () => {
-      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's reason, whatever it is
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's reason, of any kind
       reject(signal.reason)
     }
-    signal.addEventListener('abort', stop)
     if (signal.aborted) stop()
+    signal.addEventListener('abort', stop)
+    promise.then(resolve, reject).finally(() => {
+      signal.removeEventListener('abort', stop)
+    })
   })
-  try {
-    return await Promise.race([promise, aborted])
-  } finally {
-    signal.removeEventListener('abort', stop)
-    // What ends later, with no caller left, is no unhandled rejection.
-    promise.catch(() => undefined)
-  }
 }

@@ -1,4 +1,5 @@
 import { NoWalletError, UserRejectedError, WalletBusyError, WalletError } from './errors.js'
+import { isText, parseFields } from './json.js'
 import { unlessAborted } from './timing.js'
 
 /** A browser wallet, or any other provider of EIP-1193. */
@@ -45,11 +46,7 @@ export interface ConnectedWallet {
   signMessage(text: string, signal?: AbortSignal): Promise<string>
 }
 
-const NETWORKS = new Map([
-  [1, ''],
-  [30, 'rsk'],
-  [31, 'rsk:testnet']
-])
+const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:testnet' }
 
 /**
  * Asks a wallet for its account, which makes a browser wallet ask the user, and for its chain.
@@ -58,17 +55,16 @@ const NETWORKS = new Map([
  * @throws NoWalletError without wallet or account; UserRejectedError, WalletBusyError, WalletError, or the signal's reason
  */
 export async function connectWallet(wallet: Wallet | undefined, signal?: AbortSignal): Promise<ConnectedWallet> {
-  if (wallet === undefined) throw new NoWalletError()
+  if (!wallet) throw new NoWalletError()
   const { address, chainId, sign } = await ask(() => openWallet(wallet), signal)
-  if (address === undefined) throw new NoWalletError({ message: 'The wallet has no account' })
-  if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) throw unusable('address')
+  if (!address) throw new NoWalletError({ message: 'No account' })
+  if (!isHex(address, 40)) throw unusable('address')
   return {
     address: address.toLowerCase(),
     chainId: parseChainId(chainId),
     async signMessage(text, signal) {
       const signature = await ask(() => sign(text), signal)
-      if (typeof signature !== 'string' || !/^0x[0-9a-f]{130}$/i.test(signature))
-        throw unusable('signature of 65 bytes')
+      if (!isHex(signature, 130)) throw unusable('signature of 65 bytes')
       return signature
     }
   }
@@ -84,8 +80,15 @@ export function didOfWallet(
   { address, chainId }: Pick<ConnectedWallet, 'address'> & { readonly chainId?: number | undefined },
   network?: string
 ): string {
-  const known = network ?? (chainId === undefined ? 'rsk' : (NETWORKS.get(chainId) ?? `0x${chainId.toString(16)}`))
+  const known = network ?? (chainId === undefined ? 'rsk' : (networks[chainId] ?? `0x${chainId.toString(16)}`))
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
+}
+
+/** The chain that a wallet is on, where it knows one. It asks the user for nothing. */
+export async function chainIdOf(wallet: Wallet): Promise<number | undefined> {
+  const isProvider = 'request' in wallet
+  const known = isProvider ? () => wallet.request({ method: 'eth_chainId' }) : () => parseFields(wallet).chainId
+  return parseChainId(await ask(known, undefined))
 }
 
 interface OpenWallet {
@@ -97,12 +100,12 @@ interface OpenWallet {
 async function openWallet(wallet: Wallet): Promise<OpenWallet> {
   if ('request' in wallet) {
     const accounts = await wallet.request({ method: 'eth_requestAccounts' })
-    if (!Array.isArray(accounts)) throw unusable('list of accounts')
-    const address: unknown = accounts[0]
+    const { 0: address } = parseFields(accounts)
     return {
       address,
       chainId: await wallet.request({ method: 'eth_chainId' }),
-      sign: (text) => wallet.request({ method: 'personal_sign', params: [hexOf(text), address] })
+      sign: (text) =>
+        wallet.request({ method: 'personal_sign', params: [`0x${hexOf(new TextEncoder().encode(text))}`, address] })
     }
   }
   if ('getAddress' in wallet) {
@@ -113,48 +116,36 @@ async function openWallet(wallet: Wallet): Promise<OpenWallet> {
 }
 
 /** Calls the wallet, and tells what its failures mean. */
-async function ask<T>(call: () => T | Promise<T>, signal: AbortSignal | undefined): Promise<Awaited<T>> {
-  signal?.throwIfAborted()
+async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
     return await unlessAborted((async () => call())(), signal)
   } catch (cause) {
     signal?.throwIfAborted()
     if (cause instanceof WalletError) throw cause
-    const codes = codesOf(cause)
+    // Libraries put the wallet's own error into theirs.
+    const { code, cause: inner, info } = parseFields(cause)
+    const codes = [code, parseFields(inner).code, parseFields(parseFields(info).error).code]
     if (codes.includes(4001) || codes.includes('ACTION_REJECTED')) throw new UserRejectedError({ cause })
     if (codes.includes(-32002)) throw new WalletBusyError({ cause })
-    throw new WalletError({ message: 'The wallet failed', cause })
+    throw new WalletError({ cause })
   }
-}
-
-/** Libraries put the wallet's own error into theirs. */
-function codesOf(error: unknown): unknown[] {
-  const inner = [fieldOf(error, 'cause'), fieldOf(fieldOf(error, 'info'), 'error')]
-  return [error, ...inner].map((one) => fieldOf(one, 'code'))
-}
-
-/** A field of a value of any type; undefined where there is none. */
-export function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? parseFields(value)[name] : undefined
-}
-
-function parseFields(value: object): Record<string, unknown> {
-  return value as Record<string, unknown>
 }
 
 /** From `eth_chainId` a hex text, from other wallets a number. */
 function parseChainId(chainId: unknown): number | undefined {
-  if (chainId === undefined) return undefined
-  const number = Number(chainId)
-  if (!Number.isSafeInteger(number) || number < 1) throw unusable('chain id')
-  return number
+  if (chainId === undefined || Number(chainId) > 0) return chainId === undefined ? chainId : Number(chainId)
+  throw unusable('chain id')
+}
+
+function isHex(value: unknown, digits: number): value is string {
+  return isText(value) && value.length === digits + 2 && /^0x[0-9a-f]+$/i.test(value)
 }
 
 function unusable(expected: string): WalletError {
-  return new WalletError({ message: `The wallet answered what is no ${expected}` })
+  return new WalletError({ message: `No ${expected} from the wallet` })
 }
 
-/** UTF-8 in hex, which every wallet takes for the bytes to be signed. */
-function hexOf(text: string): string {
-  return `0x${Array.from(new TextEncoder().encode(text), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+/** Two digits a byte. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
