@@ -1,7 +1,7 @@
 import { ContentError, contentProblems } from './content-errors.js'
 import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, DidAuthClientError } from './errors.js'
+import { isText, parseFields, parseJson } from './json.js'
 import { joined, textOf, type Bytes } from './seal.js'
-import { fieldOf } from './wallet.js'
 
 /** An answer that has arrived whole. */
 export interface Answer {
@@ -64,17 +64,13 @@ async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes
 
 /** The JSON of a body; undefined where it is something else. */
 export function jsonIn({ body }: Answer): unknown {
-  try {
-    return JSON.parse(textOf(body))
-  } catch {
-    return undefined
-  }
+  return parseJson(textOf(body))
 }
 
 /** A text in a field of a body of JSON; undefined where there is none. */
 export function textIn(answer: Answer, name: string): string | undefined {
-  const value = fieldOf(jsonIn(answer), name)
-  return typeof value === 'string' ? value : undefined
+  const value = parseFields(jsonIn(answer))[name]
+  return isText(value) ? value : undefined
 }
 
 /** What an answer means that is no answer to the request. Where the service has no code for it, something else answered. */

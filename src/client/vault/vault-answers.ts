@@ -1,6 +1,6 @@
 import { ProtocolError } from '../errors.js'
 import type { Answer } from '../exchange.js'
-import { fieldOf } from '../wallet.js'
+import { parseFields } from '../json.js'
 
 /** The contents under a key, in the order in which they were written. */
 export interface VaultList {
@@ -58,17 +58,17 @@ export function parseTexts(json: unknown): string[] {
 }
 
 export function parseKeys(json: unknown): VaultKey[] {
-  const keys = fieldOf(json, 'keys')
+  const keys = parseFields(json).keys
   if (!Array.isArray(keys)) throw notOurs()
   return keys as VaultKey[]
 }
 
 export function parseStorage(json: unknown): VaultStorage {
-  if (typeof fieldOf(json, 'used') !== 'number') throw notOurs()
+  if (typeof parseFields(json).used !== 'number') throw notOurs()
   return json as VaultStorage
 }
 
 export function parseBackup(json: unknown): VaultBackup {
-  if (typeof fieldOf(json, 'did') !== 'string' || !Array.isArray(fieldOf(json, 'entries'))) throw notOurs()
+  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw notOurs()
   return json as VaultBackup
 }

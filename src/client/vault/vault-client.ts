@@ -7,17 +7,8 @@ import {
   type ClientErrorDetails
 } from '../errors.js'
 import { exchange, jsonIn, refusalOf, textIn, type Answer } from '../exchange.js'
-import {
-  crypt,
-  decodeBase64url,
-  encodeBase64url,
-  IV_BYTES,
-  joined,
-  KEY_BYTES,
-  randomBytes,
-  textOf,
-  utf8
-} from '../seal.js'
+import { KEY_BYTES } from '../seal.js'
+import { decryptEntry, encryptEntry } from './envelope.js'
 import {
   changeOf,
   etagOf,
@@ -79,9 +70,7 @@ export class ConflictError extends DidAuthClientError {
   }
 }
 
-const VERSION = 'eda1'
 const NAME = 'This name cannot be used for a key. Choose one of 1 to 512 bytes without control characters.'
-const PLAIN = 'An entry is not encrypted. Read it without a key of encryption, and store it again.'
 
 /**
  * The notes of a user in a vault: texts under keys.
@@ -172,7 +161,11 @@ export class VaultClient {
     { signal, ifMatch, ifNoneMatch }: WriteOptions = {},
     body: string | null = null
   ): Promise<Answer> {
-    const { auth, fetch = (...request) => auth.fetch(...request), timeoutSeconds = 60 } = this.#options
+    const {
+      auth,
+      fetch = (path: string, init?: RequestInit) => auth.fetch(path, init),
+      timeoutSeconds = 60
+    } = this.#options
     const headers = {
       Accept: 'application/json, application/problem+json',
       ...(body !== null && { 'Content-Type': 'application/json' }),
@@ -182,35 +175,21 @@ export class VaultClient {
     const answer = await exchange(pathOf(path), { method, headers, body }, Infinity, { fetch, timeoutSeconds, signal })
     if (answer.status === 200 || answer.status === 201) return answer
     const refusal = refusalOf(answer)
-    const { serverCode = '', status } = refusal
-    if (status === 401) throw new NotSignedInError(refusal)
-    if (status === 403) throw new CrossOriginError(refusal)
-    if (status === 412) throw new ConflictError(etagOf(answer), { status, serverCode })
-    throw /_KEY$/.test(serverCode) ? new ContentError('name', { status, serverCode, userMessage: NAME }) : refusal
+    const details = { status: refusal.status, serverCode: refusal.serverCode }
+    if (details.status === 401) throw new NotSignedInError(details)
+    if (details.status === 403) throw new CrossOriginError(details)
+    if (details.status === 412) throw new ConflictError(etagOf(answer), details)
+    throw /_KEY$/.test(details.serverCode ?? '') ? new ContentError('name', { ...details, userMessage: NAME }) : refusal
   }
 
   async #encrypt(content: string, key: string): Promise<string> {
     const { encrypt } = this.#options
-    if (!encrypt) return content
-    const iv = randomBytes(IV_BYTES)
-    const sealed = await crypt('encrypt', joined([encrypt.key]), iv, contextOf(this.#did(), key), utf8(content))
-    return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
+    return encrypt ? encryptEntry(content, { did: this.#did(), key }, encrypt.key) : content
   }
 
   async #decrypt(content: string, key: string, did: string): Promise<string> {
     const { encrypt } = this.#options
-    if (!encrypt) return content
-    const [version, iv = '', sealed = '', ...rest] = content.split('.')
-    const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
-    if (version !== VERSION || rest.length > 0 || !ivBytes || !bytes) {
-      throw new ContentError('plain', { userMessage: PLAIN })
-    }
-    return crypt('decrypt', joined([encrypt.key]), ivBytes, contextOf(did, key), bytes).then(
-      textOf,
-      (cause: unknown) => {
-        throw new ContentError('key', { cause })
-      }
-    )
+    return encrypt ? decryptEntry(content, { did, key }, encrypt.key) : content
   }
 
   #did(): string {
@@ -218,11 +197,6 @@ export class VaultClient {
     if (!session) throw new NotSignedInError()
     return session.did
   }
-}
-
-/** What a ciphertext belongs to: moved to another key or user, it cannot be decrypted. */
-function contextOf(did: string, key: string): string {
-  return [did.toLowerCase(), key, VERSION].join('\n')
 }
 
 /** A relative path, so that the vault may stand below a path. @throws ContentError `name` */
