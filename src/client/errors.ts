@@ -119,7 +119,8 @@ export class SessionEndedError extends DidAuthClientError {
   readonly reason: SessionEndReason
 
   constructor(reason: SessionEndReason, details?: ClientErrorDetails) {
-    super('ERR_SESSION_ENDED', { userMessage: `Your session ${endings[reason]}. Sign in again.`, ...details })
+    const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Sign in again.`
+    super('ERR_SESSION_ENDED', { ...details, userMessage })
     this.reason = reason
   }
 }

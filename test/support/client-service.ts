@@ -13,6 +13,8 @@ export interface Exchange {
   headers: Headers
   body: string | undefined
   status: number | undefined
+  /** Body of the answer of a POST. */
+  answer: string | undefined
 }
 
 /** A real service that listens, and clients of it whose requests are seen, and answered otherwise where a test says so. */
@@ -30,7 +32,10 @@ export interface ClientService extends TestApp {
   close: () => Promise<void>
 }
 
-export type Intercept = (exchange: Exchange, signal: AbortSignal | undefined) => Promise<Response> | Response | undefined
+export type Intercept = (
+  exchange: Exchange,
+  signal: AbortSignal | undefined
+) => Promise<Response> | Response | undefined
 
 export const alice = walletOf(1)
 
@@ -65,10 +70,12 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
       path: new URL(request.url).pathname,
       headers: request.headers,
       body: typeof init?.body === 'string' ? init.body : undefined,
-      status: undefined
+      status: undefined,
+      answer: undefined
     }
     exchanges.push(exchange)
     const response = (await intercept(exchange, init?.signal ?? undefined)) ?? (await fetch(request))
+    if (request.method === 'POST') exchange.answer = await response.clone().text()
     exchange.status = response.status
     return interceptAnswer(exchange, response)
   }
@@ -104,7 +111,12 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
 /** A storage that several clients share, as the tabs of a browser do. */
 export function sharedStorage(): ClientStorage & { values: Map<string, string> } {
   const values = new Map<string, string>()
-  const later = <T>(value: T): Promise<T> => new Promise((resolve) => setImmediate(() => { resolve(value) }))
+  const later = <T>(value: T): Promise<T> =>
+    new Promise((resolve) =>
+      setImmediate(() => {
+        resolve(value)
+      })
+    )
   return {
     values,
     get: (key) => later(undefined).then(() => values.get(key)),
