@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { RequestListener, ServerResponse } from 'node:http'
-import { DidAuthClientError, RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
+import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
 import { contentOf } from '../../servers/storage/unixfs-blocks.js'
+import { answering, expectClientError as expectError, problem } from '../support/client-error.js'
 import { listenAt, type HttpAddress } from '../support/http-address.js'
 import { getFile, logIn, startTestRelay, type TestRelay } from '../support/relay-app.js'
 import { walletOf } from '../support/wallet.js'
@@ -62,26 +63,7 @@ function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string)
 
 const honest = () => gatewayAt((res, bytes) => res.end(bytes))
 
-/** Each error is typed, and has a sentence that says what to do. */
-async function expectError(work: Promise<unknown>, fields: object): Promise<void> {
-  const error = await work.then(
-    () => new Error('it should have failed'),
-    (thrown: unknown) => thrown
-  )
-  expect(error).toBeInstanceOf(DidAuthClientError)
-  expect(error).toMatchObject(fields)
-  expect((error as DidAuthClientError).userMessage).toMatch(/^[A-Z].+\. [A-Z].+\.$/)
-}
-
 describe('RelayClient at a relay that fails', () => {
-  const answering = (status: number, body: string, headers = {}): RequestListener => {
-    return (_req, res) => res.writeHead(status, { 'Content-Type': 'text/html', ...headers }).end(body)
-  }
-  const problem = (status: number, code: string): RequestListener => {
-    const body = JSON.stringify({ type: 'about:blank', title: code, status, code })
-    return answering(status, body, { 'Content-Type': 'application/problem+json', 'Retry-After': '7' })
-  }
-
   it.each([
     ['HTML', answering(200, '<html>Welcome</html>'), { code: 'ERR_PROTOCOL', status: 200 }],
     ['other JSON', answering(200, '{"challenge":7}'), { code: 'ERR_PROTOCOL' }],

@@ -9,6 +9,7 @@ import {
 import { exchange, jsonIn, refusalOf, textIn, type Answer } from '../exchange.js'
 import { KEY_BYTES } from '../seal.js'
 import { decryptEntry, encryptEntry } from './envelope.js'
+import type { EntryOptions, ReadOptions, VaultClientOptions, WriteOptions } from './vault-options.js'
 import {
   changeOf,
   etagOf,
@@ -23,42 +24,6 @@ import {
   type Written
 } from './vault-answers.js'
 
-/** What the vault client needs of a `DidAuthClient` with the vault's URL. */
-export interface VaultAuth {
-  fetch(path: string, init?: RequestInit): Promise<Response>
-  readonly session: { readonly did: string } | undefined
-}
-
-export interface VaultClientOptions {
-  readonly auth: VaultAuth
-  /**
-   * Encrypts every content with this key of 32 bytes, and decrypts what is read. Off when absent: **everybody can read the
-   * vault**, who knows a DID and the name of a key. Names of keys and sizes stay readable. A lost key is lost content.
-   */
-  readonly encrypt?: { readonly key: Uint8Array }
-  /** In place of `auth.fetch`. */
-  readonly fetch?: VaultAuth['fetch']
-  /** How long one answer may take, with its body. Default 60. */
-  readonly timeoutSeconds?: number
-}
-
-export interface ReadOptions {
-  readonly signal?: AbortSignal
-}
-
-/** On what condition a write happens; else it is a {@link ConflictError}. */
-export interface WriteOptions extends ReadOptions {
-  /** The list still has this ETag; `*`: there is a list. */
-  readonly ifMatch?: string
-  /** There is no list. */
-  readonly ifNoneMatch?: '*'
-}
-
-export interface EntryOptions extends WriteOptions {
-  /** Of one entry. All entries of the key when absent. */
-  readonly id?: string
-}
-
 /** Status 412: the list is not the one of `ifMatch`, or there is one in spite of `ifNoneMatch`. */
 export class ConflictError extends DidAuthClientError {
   /** Of the list as it is now. */
@@ -70,6 +35,8 @@ export class ConflictError extends DidAuthClientError {
   }
 }
 
+/** What a URL would resolve, and the routes of the login, which a POST would reach. */
+const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
 const NAME = 'This name cannot be used for a key. Choose one of 1 to 512 bytes without control characters.'
 
 /**
@@ -100,7 +67,7 @@ export class VaultClient {
    * or the signal's reason
    */
   async get(key: string, did: string = this.#did(), options?: ReadOptions): Promise<VaultList> {
-    const answer = await this.#ask('GET', [did, key], options)
+    const answer = await this.#ask('GET', pathOf(did, key), options)
     const contents = parseTexts(jsonIn(answer))
     return {
       contents: await Promise.all(contents.map((content) => this.#decrypt(content, key, did))),
@@ -125,22 +92,22 @@ export class VaultClient {
 
   /** Deletes all entries of a key, or the one with `id`. What is not there is deleted. @throws as {@link VaultClient.add} */
   async delete(key: string, options: EntryOptions = {}): Promise<Omit<Written, 'id'>> {
-    return changeOf(await this.#ask('DELETE', [key, options.id], options))
+    return changeOf(await this.#ask('DELETE', pathOf(key, options.id), options))
   }
 
   /** The user's keys, in the order of their first entries. @throws as {@link VaultClient.add} */
   async keys(options?: ReadOptions): Promise<VaultKey[]> {
-    return parseKeys(jsonIn(await this.#ask('GET', ['keys'], options)))
+    return parseKeys(jsonIn(await this.#ask('GET', './keys', options)))
   }
 
   /** What the user stores, and may store beside it. @throws as {@link VaultClient.add} */
   async storage(options?: ReadOptions): Promise<VaultStorage> {
-    return parseStorage(jsonIn(await this.#ask('GET', ['storage'], options)))
+    return parseStorage(jsonIn(await this.#ask('GET', './storage', options)))
   }
 
   /** Every entry of the user with its content. @throws as {@link VaultClient.get} and {@link VaultClient.add} */
   async backup(options?: ReadOptions): Promise<VaultBackup> {
-    const { did, entries } = parseBackup(jsonIn(await this.#ask('GET', ['backup'], options)))
+    const { did, entries } = parseBackup(jsonIn(await this.#ask('GET', './backup', options)))
     const decrypted = entries.map(async ({ key, id, content }) => {
       return { key, id, content: await this.#decrypt(content, key, did) }
     })
@@ -148,8 +115,9 @@ export class VaultClient {
   }
 
   async #write(method: string, key: string, content: string, options: EntryOptions = {}): Promise<Written> {
+    const path = pathOf(key, options.id)
     const body = JSON.stringify({ content: await this.#encrypt(content, key) })
-    const answer = await this.#ask(method, [key, options.id], options, body)
+    const answer = await this.#ask(method, path, options, body)
     const id = textIn(answer, 'id')
     if (id === undefined) throw new ProtocolError({ message: 'A write without an id' })
     return { id, ...changeOf(answer) }
@@ -157,7 +125,7 @@ export class VaultClient {
 
   async #ask(
     method: string,
-    path: readonly (string | undefined)[],
+    path: string,
     { signal, ifMatch, ifNoneMatch }: WriteOptions = {},
     body: string | null = null
   ): Promise<Answer> {
@@ -172,7 +140,7 @@ export class VaultClient {
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
       ...(ifNoneMatch !== undefined && { 'If-None-Match': ifNoneMatch })
     }
-    const answer = await exchange(pathOf(path), { method, headers, body }, Infinity, { fetch, timeoutSeconds, signal })
+    const answer = await exchange(path, { method, headers, body }, Infinity, { fetch, timeoutSeconds, signal })
     if (answer.status === 200 || answer.status === 201) return answer
     const refusal = refusalOf(answer)
     const details = { status: refusal.status, serverCode: refusal.serverCode }
@@ -199,12 +167,11 @@ export class VaultClient {
   }
 }
 
-/** A relative path, so that the vault may stand below a path. @throws ContentError `name` */
-function pathOf(segments: readonly (string | undefined)[]): string {
+/** A relative path, so that the vault may stand below a path. @throws ContentError `name`, also for half a character */
+function pathOf(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {
-    // What a URL would resolve, and what it cannot carry.
-    if (path.some((segment) => /^\.{0,2}$/.test(segment))) throw new URIError(NAME)
+    if (path.some((segment) => UNUSABLE.test(segment))) throw new URIError(NAME)
     return `./${path.map(encodeURIComponent).join('/')}`
   } catch (cause) {
     throw new ContentError('name', { userMessage: NAME, cause })
