@@ -4,3 +4,5 @@
 export { ContentError, type ContentProblem } from '../content-errors.js'
 export { DidAuthClientError } from '../errors.js'
 export * from './relay-client.js'
+export type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
+export type { EthersSigner, Eip1193Provider, PlainWallet, ViemAccount, Wallet } from '../wallet.js'
