@@ -1,5 +1,6 @@
 import type { Wallet } from '../wallet.js'
 
+/** Which relay, and who logs in there. */
 export interface RelayClientOptions {
   /** Where the relay is, as in `https://relay.example.com`. */
   readonly url: string
@@ -17,10 +18,13 @@ export interface RelayClientOptions {
   readonly timeoutSeconds?: number
 }
 
+/** What every call takes. */
 export interface SendOptions {
+  /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
 }
 
+/** Where content is looked for. */
 export interface OpenOptions extends SendOptions {
   /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]
