@@ -60,6 +60,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'express-types', 'pure-adapters'],
     packages: /^$/
   },
+  // The one package that a part of the client uses: optional, and only where QR codes are wanted.
+  { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.

@@ -33,14 +33,24 @@ export function loginMessage(domain: string, challenge: string): string {
 }
 
 /**
- * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
- * third line in four ways.
+ * The message that a wallet signs to sign up. Without credentials it is that of a login.
  *
  * @param credentialJwts - compact JWTs: they contain no comma, so their join is unambiguous
  * @see specification, "Message to be signed"
  */
-export function signUpMessages(domain: string, challenge: string, credentialJwts: readonly string[]): string[] {
+export function signUpMessage(domain: string, challenge: string, credentialJwts: readonly string[]): string {
   const start = loginMessage(domain, challenge)
-  if (credentialJwts.length > 0) return [`${start}\nMy credentials are: ${credentialJwts.join(',')}`]
-  return [start, `${start}\nMy credentials are: `, `${start}\nMy credentials are:`, `${start}\n`]
+  return credentialJwts.length > 0 ? `${start}\nMy credentials are: ${credentialJwts.join(',')}` : start
+}
+
+/**
+ * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
+ * third line in four ways.
+ *
+ * @param credentialJwts - as of {@link signUpMessage}
+ */
+export function signUpMessages(domain: string, challenge: string, credentialJwts: readonly string[]): string[] {
+  const usual = signUpMessage(domain, challenge, credentialJwts)
+  if (credentialJwts.length > 0) return [usual]
+  return [usual, `${usual}\nMy credentials are: `, `${usual}\nMy credentials are:`, `${usual}\n`]
 }

@@ -1,0 +1,71 @@
+import { ProtocolError, UnavailableError } from './errors.js'
+import { parseFields, parseJson } from './json.js'
+import type { Setting } from './options.js'
+import { PROBLEM } from './service-calls.js'
+import type { SessionKeeper } from './session-keeper.js'
+import type { SessionRecord } from './session-record.js'
+import { unlessAborted } from './timing.js'
+
+/**
+ * `fetch` with the session's token for our origins, which is replaced before it ends, and once when the service says that
+ * it has ended. Every other answer is the caller's, untouched.
+ *
+ * @param refresh - one refresh for all who ask at a time
+ */
+export async function authorizedFetch(
+  setting: Setting,
+  keeper: SessionKeeper,
+  refresh: (stale: SessionRecord) => Promise<void>,
+  input: string | URL | Request,
+  init: RequestInit = {}
+): Promise<Response> {
+  const { url, origins, fetch, usesCookies } = setting
+  const request = typeof input === 'object' && 'url' in input ? input : undefined
+  const target = new URL(typeof input === 'string' ? input : 'url' in input ? input.url : input.href, `${url}/`)
+  const resource = request ?? target
+  if (!origins.has(target.origin)) return fetch(resource, init)
+
+  const signal = init.signal ?? request?.signal
+  const send = async (record: SessionRecord | undefined): Promise<Response> => {
+    const headers = new Headers(init.headers ?? request?.headers)
+    headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, ${PROBLEM}`)
+    const token = headers.has('Authorization') ? undefined : record?.accessToken
+    if (token) headers.set('Authorization', `DIDAuth ${token}`)
+    // A browser does not tell where a redirect leads, so a token follows none.
+    const isGuarded = token && (init.redirect ?? request?.redirect ?? 'follow') === 'follow'
+    const guard: RequestInit = isGuarded ? { redirect: 'manual' } : {}
+    const credentials: RequestInit = usesCookies ? { credentials: 'include' } : {}
+    const response = await fetch(resource, { ...credentials, ...init, ...guard, headers }).catch((cause: unknown) => {
+      signal?.throwIfAborted()
+      throw new UnavailableError({ message: `${target.href}: ${String(cause)}`, cause })
+    })
+    if (isGuarded && (response.type === 'opaqueredirect' || /30[1-378]/.test(String(response.status)))) {
+      throw new ProtocolError({ message: `${target.href} redirects` })
+    }
+    return response
+  }
+
+  const { record } = keeper
+  if (record && keeper.isNearEnd(record, keeper.secondsLeft())) {
+    await unlessAborted(refresh(record), signal).catch((error: unknown) => {
+      // A token that is still good serves while the service cannot refresh it.
+      if (!(error instanceof UnavailableError) || keeper.secondsLeft() <= 0) throw error
+    })
+  }
+  const used = keeper.record
+  const response = await send(used)
+  if (!used || !(await isExpired(response)) || !canRepeat(init.body ?? request?.body)) return response
+  // Another request may have refreshed meanwhile.
+  if (keeper.record?.pair === used.pair) await unlessAborted(refresh(used), signal)
+  return send(keeper.record)
+}
+
+async function isExpired(response: Response): Promise<boolean> {
+  if (response.status !== 401 || !response.headers.get('Content-Type')?.startsWith(PROBLEM)) return false
+  return parseFields(parseJson(await response.clone().text())).code === 'ERR_ACCESS_TOKEN_EXPIRED'
+}
+
+/** What is read while it is sent cannot be sent again. */
+function canRepeat(body: object | string | null | undefined): boolean {
+  return !body || typeof body === 'string' || !('getReader' in body || Symbol.asyncIterator in body)
+}

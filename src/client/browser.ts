@@ -1,0 +1,66 @@
+import type { Eip1193Provider } from './wallet.js'
+
+/** `localStorage` and `sessionStorage`. */
+export interface WebStorage {
+  getItem(key: string): string | null
+  setItem(key: string, value: string): void
+  removeItem(key: string): void
+}
+
+/** What of IndexedDB the client uses. */
+export interface DatabaseRequest<T = string | undefined> {
+  readonly result: T
+  readonly error: unknown
+  onsuccess?: (() => void) | null
+  oncomplete?: (() => void) | null
+  onerror: (() => void) | null
+  onupgradeneeded?: (() => void) | null
+}
+
+export interface DatabaseTransaction extends DatabaseRequest<undefined> {
+  objectStore(name: string): {
+    get(key: string): DatabaseRequest
+    put(value: string, key: string): DatabaseRequest
+    delete(key: string): DatabaseRequest
+  }
+}
+
+export interface Database {
+  createObjectStore(name: string): void
+  transaction(name: string, mode: string): DatabaseTransaction
+  close(): void
+}
+
+/** A channel to the other tabs of this origin. */
+export interface Channel {
+  onmessage: ((event: { readonly data: unknown }) => void) | null
+  postMessage(message: unknown): void
+  /** Node's: an open channel keeps no process alive. */
+  unref?(): void
+}
+
+/**
+ * What the client uses of a browser, where it is there. Reading some of these throws where the user has forbidden storage.
+ *
+ * These few declarations stand for the DOM's, so that users on Node need none of it.
+ */
+export interface Browser {
+  readonly window?: unknown
+  readonly location?: { readonly href: string; readonly origin: string }
+  readonly ethereum?: Eip1193Provider
+  readonly localStorage?: WebStorage
+  readonly sessionStorage?: WebStorage
+  readonly indexedDB?: { open(name: string, version: number): DatabaseRequest<Database> }
+  readonly navigator?: { readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> } }
+  readonly BroadcastChannel?: new (name: string) => Channel
+  /** On a page only, as the two others. */
+  dispatchEvent?(event: Event): boolean
+  addEventListener(type: string, listener: (event: object) => void): void
+  removeEventListener(type: string, listener: (event: object) => void): void
+}
+
+export const browser = parseBrowser(globalThis)
+
+function parseBrowser(scope: unknown): Browser {
+  return scope as Browser
+}

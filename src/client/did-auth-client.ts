@@ -1,0 +1,198 @@
+import { authorizedFetch } from './authorized-fetch.js'
+import { browser } from './browser.js'
+import { NotSignedInError } from './errors.js'
+import { parseJson } from './json.js'
+import { parseSessions, type ListedSession } from './listed-sessions.js'
+import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
+import { endSession, loadSession, renewSession, startSession } from './own-session.js'
+import { failureOf } from './service-calls.js'
+import { SessionKeeper, type ClientSession } from './session-keeper.js'
+import type { SessionRecord } from './session-record.js'
+import {
+  logIn,
+  prepareChallenge,
+  signUp,
+  type LogInOptions,
+  type PreparedChallenge,
+  type SignedIn,
+  type SignUpOptions
+} from './sign-in.js'
+import { chainIdOf, didOfWallet, onAccount, type Wallet } from './wallet.js'
+
+/**
+ * The client of one service: it logs in with a wallet, keeps the session over lost answers, reloads and other tabs, and
+ * sends requests with it.
+ *
+ * @example
+ * const auth = new DidAuthClient({ url: 'https://api.example.com', mode: 'cookie' })
+ * await auth.ready
+ * if (auth.session === undefined) await auth.logIn({ wallet: window.ethereum })
+ * const notes = await (await auth.fetch('/notes')).json()
+ */
+export class DidAuthClient {
+  /** The service's URL, without a slash at its end. */
+  readonly url: string
+  /**
+   * Resolves when what the storage, or in cookie mode the service, knows of a session has been read. It rejects with
+   * UnavailableError where the service was not reached, and the next request reads it again.
+   */
+  readonly ready: Promise<void>
+  readonly #setting: Setting
+  readonly #keeper: SessionKeeper
+  readonly #watched = new WeakSet()
+  #loading: Promise<void> | undefined
+  #refreshing: Promise<void> | undefined
+  #prepared: PreparedChallenge | undefined
+  #wallet: Wallet | undefined
+
+  /** @throws TypeError when `url` is no URL */
+  constructor(options: DidAuthClientOptions) {
+    this.#setting = settingOf(options)
+    this.#keeper = new SessionKeeper(this.#setting)
+    this.url = this.#setting.url
+    this.#wallet = options.wallet
+    this.ready = this.#load()
+    // Pages need not wait for it. What failed is told to the next request.
+    this.ready.catch(() => undefined)
+    this.#watch()
+  }
+
+  /** The session, until it has ended. The object is replaced when something of it changes. */
+  get session(): ClientSession | undefined {
+    return this.#keeper.session
+  }
+
+  /** Calls a function whenever {@link session} has changed, by this tab or another. @returns what ends it */
+  subscribe(listener: (session: ClientSession | undefined) => void): () => void {
+    return this.#keeper.subscribe(listener)
+  }
+
+  /**
+   * Asks for a challenge, has the wallet sign it, and opens a session.
+   *
+   * @throws UserRejectedError, WalletBusyError, NoWalletError, WalletError, ChallengeError, RefusedError, RateLimitedError,
+   * UnavailableError, CrossOriginError, ProtocolError; or the signal's reason
+   * @example
+   * button.onclick = () => auth.logIn({ wallet: provider }).catch(({ userMessage }) => alert(userMessage))
+   */
+  async logIn(options: LogInOptions = {}): Promise<ClientSession> {
+    const wallet = this.#walletOf(options)
+    const prepared = this.#prepared
+    this.#prepared = undefined
+    return this.#start(await logIn(this.#setting, { ...options, wallet }, prepared), wallet)
+  }
+
+  /**
+   * Does the same by sign up, with credentials and claims: those given, or those that `onDisclosure` picks.
+   *
+   * @throws as {@link logIn} does, and what `onDisclosure` throws
+   * @example
+   * await auth.signUp({ onDisclosure: ({ credentials }) => ({ credentials: pick(credentials), claims: [] }) })
+   */
+  async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
+    const all = { ...this.#setting.signUp, ...options }
+    const wallet = this.#walletOf(all)
+    return this.#start(await signUp(this.#setting, { ...all, wallet }), wallet)
+  }
+
+  /**
+   * Asks for the challenge of an account ahead of the click, so that the wallet opens at once: phones open it only while
+   * the click is fresh.
+   *
+   * @param address - of the account, as the wallet tells it
+   * @throws UnavailableError, RateLimitedError, ProtocolError
+   */
+  async prepare(address: string): Promise<void> {
+    const { network } = this.#setting
+    const wallet = this.#walletOf()
+    const chainId = network === undefined && wallet ? await chainIdOf(wallet) : undefined
+    this.#prepared = await prepareChallenge(this.#setting, didOfWallet({ address, chainId }, network))
+  }
+
+  /**
+   * `fetch` with the session, relative to the service's URL. The token is replaced before it ends. It is sent to the
+   * service's origin and `origins` alone, and every answer is returned untouched; without a session none is sent.
+   *
+   * @throws SessionEndedError, UnavailableError (nothing was answered), ProtocolError (a redirect that a token must not
+   * follow); or the signal's reason
+   */
+  async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+    await this.#load()
+    return authorizedFetch(this.#setting, this.#keeper, (stale) => this.#refresh(stale), input, init)
+  }
+
+  /**
+   * The user's sessions. The service needs `sessionsPath`.
+   *
+   * @throws NotSignedInError; SessionEndedError, UnavailableError, RateLimitedError, ProtocolError
+   */
+  async sessions(): Promise<ListedSession[]> {
+    const response = await this.#ownSessions('GET', '')
+    return parseSessions(parseJson(await response.text()))
+  }
+
+  /** Ends one of the user's sessions; this one as {@link logOut} does. @throws as {@link sessions} does */
+  async revoke(sessionId: string): Promise<void> {
+    if (sessionId === this.session?.sessionId) await this.logOut()
+    else await this.#ownSessions('DELETE', `/${encodeURIComponent(sessionId)}`)
+  }
+
+  /**
+   * Ends the session at the service, here and in the other tabs. Without a session it does nothing.
+   *
+   * @throws UnavailableError, CrossOriginError, ProtocolError: the service was not told. Tokens of a header are forgotten
+   * nevertheless; cookies stay, and so does the session
+   */
+  async logOut(): Promise<void> {
+    await this.#load()
+    // Its answer would come too late, and would be dropped.
+    await this.#refreshing?.catch(() => undefined)
+    await endSession(this.#setting, this.#keeper)
+  }
+
+  /** Once; again only after it has failed. */
+  #load(): Promise<void> {
+    return (this.#loading ??= loadSession(this.#setting, this.#keeper).catch((error: unknown) => {
+      this.#loading = undefined
+      throw error
+    }))
+  }
+
+  /** One at a time: a request that needs one while it is under way gets the same. */
+  #refresh(stale: SessionRecord): Promise<void> {
+    return (this.#refreshing ??= renewSession(this.#setting, this.#keeper, stale).finally(() => {
+      this.#refreshing = undefined
+    }))
+  }
+
+  async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
+    const session = await startSession(this.#setting, this.#keeper, signedIn)
+    this.#loading = Promise.resolve()
+    this.#wallet = wallet
+    this.#watch()
+    return session
+  }
+
+  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<Response> {
+    await this.#load()
+    if (!this.session) throw new NotSignedInError()
+    const url = this.url + this.#setting.paths.sessions + path
+    const response = await this.fetch(url, { method })
+    if (!response.ok) throw await failureOf(response, `${method} ${url}`)
+    return response
+  }
+
+  #walletOf({ wallet }: LogInOptions = {}): Wallet | undefined {
+    return wallet ?? this.#wallet ?? browser.ethereum
+  }
+
+  /** Signs out when the user changes to another account in the wallet of the session. */
+  #watch(): void {
+    const wallet = this.#wallet
+    if (this.#setting.onAccountChange === 'ignore' || !wallet || this.#watched.has(wallet)) return
+    this.#watched.add(wallet)
+    onAccount(wallet, (address) => {
+      if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
+    })
+  }
+}

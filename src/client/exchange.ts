@@ -1,0 +1,87 @@
+import { ContentError, contentProblems } from './content-errors.js'
+import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, DidAuthClientError } from './errors.js'
+import { isText, parseFields, parseJson } from './json.js'
+import { joined, textOf, type Bytes } from './seal.js'
+
+/** An answer that has arrived whole. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: Bytes
+}
+
+export interface ExchangeOptions {
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  /** For the whole answer. */
+  readonly timeoutSeconds: number
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Sends a request and reads its answer, whatever the status.
+ *
+ * @param maxBytes - of the answer's body
+ * @throws UnavailableError when there is no whole answer in time; ProtocolError when it is too large; the signal's reason
+ */
+export async function exchange(
+  url: string,
+  init: RequestInit,
+  maxBytes: number,
+  { fetch, timeoutSeconds, signal }: ExchangeOptions
+): Promise<Answer> {
+  signal?.throwIfAborted()
+  const controller = new AbortController()
+  const abort = (): void => {
+    controller.abort()
+  }
+  signal?.addEventListener('abort', abort, controller)
+  const timer = setTimeout(abort, timeoutSeconds * 1_000)
+  try {
+    const { status, headers, body } = await fetch(url, { ...init, signal: controller.signal })
+    return { status, headers, body: await readBody(body, maxBytes) }
+  } catch (cause) {
+    signal?.throwIfAborted()
+    if (cause instanceof DidAuthClientError) throw cause
+    throw new UnavailableError({ message: `No answer of ${url}`, cause })
+  } finally {
+    clearTimeout(timer)
+    // Ends the listening, and what is left of an answer that is not wanted.
+    abort()
+  }
+}
+
+async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes> {
+  const pieces: Uint8Array[] = []
+  const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
+  for (let left = maxBytes; ;) {
+    const { value } = (await reader?.read()) ?? {}
+    if (value === undefined) return joined(pieces)
+    left -= value.length
+    if (left < 0) throw new ProtocolError({ message: `More than ${maxBytes} bytes` })
+    pieces.push(value)
+  }
+}
+
+/** The JSON of a body; undefined where it is something else. */
+export function jsonIn({ body }: Answer): unknown {
+  return parseJson(textOf(body))
+}
+
+/** A text in a field of a body of JSON; undefined where there is none. */
+export function textIn(answer: Answer, name: string): string | undefined {
+  const value = parseFields(jsonIn(answer))[name]
+  return isText(value) ? value : undefined
+}
+
+/** What an answer means that is no answer to the request. Where the service has no code for it, something else answered. */
+export function refusalOf(answer: Answer): DidAuthClientError {
+  const { status, headers } = answer
+  const serverCode = textIn(answer, 'code')
+  const retryAfterSeconds = Number(headers.get('retry-after')) || undefined
+  const details = { status, message: `${status} ${serverCode ?? ''}`, serverCode, retryAfterSeconds }
+  const problem = serverCode && contentProblems[status]
+  if (problem) return new ContentError(problem, details)
+  if (status === 401) return new ChallengeError(details)
+  if (status === 429) return new RateLimitedError(details)
+  return status < 500 ? new ProtocolError(details) : new UnavailableError(details)
+}

@@ -1,0 +1,17 @@
+/** The fields of a value of any type: none where it is no object. */
+export function parseFields(value: unknown): Readonly<Record<string, unknown>> {
+  return (value ?? {}) as Record<string, unknown>
+}
+
+/** Parses JSON of any origin; undefined when it is none. */
+export function parseJson(text: string | null | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '')
+  } catch {
+    return undefined
+  }
+}
+
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}

@@ -1,0 +1,63 @@
+import { browser } from './browser.js'
+import { parseFields, parseJson } from './json.js'
+import type { ClientStorage } from './storage.js'
+import { pause, unlessAborted } from './timing.js'
+import { hexOf } from './wallet.js'
+
+/** How long a lock is waited for, and how long a lease is good. */
+const LOCK_SECONDS = 10
+/** After it a lease that was written is read again: another tab may have written at the same time. */
+const SETTLING_SECONDS = 0.05
+
+/** What a lock is made of. */
+export interface LockParts {
+  /** `did-auth:<url>` */
+  readonly name: string
+  readonly storage: ClientStorage
+  /** Seconds of the wall clock, which all tabs share. */
+  readonly wallSeconds: () => number
+}
+
+/**
+ * Runs something while no other tab runs it under the same name, and after 10 s without further waiting: the tab that has
+ * the lock may be frozen. What runs then has to be safe beside it, as a refresh with its idempotency key is.
+ */
+export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T> {
+  const { name, storage } = parts
+  if (storage.isPrivate) return run()
+  let started: Promise<T> | undefined
+  const once = (): Promise<T> => (started ??= run())
+  const locks = browser.navigator?.locks
+  const locked = async (): Promise<T> => {
+    if (storage.lock) return storage.lock(name, once)
+    return locks ? locks.request(name, once) : withLease(parts, () => !started, once)
+  }
+  // What has started goes on. A lock that fails, as it does in a frame without an origin, is as good as none.
+  return unlessAborted(locked(), AbortSignal.timeout(LOCK_SECONDS * 1000)).catch(once)
+}
+
+/** A lock made of a value in the storage: a tab that reads its own value back has it, until that is deleted or too old. */
+async function withLease<T>(
+  { name, storage, wallSeconds }: LockParts,
+  waits: () => boolean,
+  run: () => Promise<T>
+): Promise<T> {
+  const key = `${name} lease`
+  const own = randomText()
+  const read = async (): Promise<Readonly<Record<string, unknown>>> => parseFields(parseJson(await storage.get(key)))
+  while (waits()) {
+    const secondsLeft = Number((await read()).until ?? 0) - wallSeconds()
+    const isFree = secondsLeft <= 0 || secondsLeft > LOCK_SECONDS
+    if (isFree) await storage.set(key, JSON.stringify({ own, until: wallSeconds() + LOCK_SECONDS }))
+    await pause(SETTLING_SECONDS)
+    if (isFree && (await read()).own === own) break
+  }
+  return run().finally(async () => {
+    if ((await read()).own === own) await storage.delete(key)
+  })
+}
+
+/** 128 random bits, in hex. */
+export function randomText(): string {
+  return hexOf(crypto.getRandomValues(new Uint8Array(16)))
+}

@@ -1,0 +1,80 @@
+import { browser } from './browser.js'
+import type { SessionEndedError } from './errors.js'
+import type { KeeperParts } from './session-keeper.js'
+import type { SignInParts, SignUpOptions } from './sign-in.js'
+import { local, memory, type ClientStorage } from './storage.js'
+import type { ClientClock } from './timing.js'
+import type { Wallet } from './wallet.js'
+
+/** Paths of the service's routes, by default those of a service with default options. */
+const defaultPaths = {
+  requestAuth: '/request-auth',
+  auth: '/auth',
+  requestSignup: '/request-signup',
+  signup: '/signup',
+  refreshToken: '/refresh-token',
+  logout: '/logout',
+  session: '/session',
+  sessions: '/sessions'
+}
+
+export type ClientPaths = Readonly<typeof defaultPaths>
+
+export interface DidAuthClientOptions {
+  /** Where the service's routes are, as in `https://api.example.com` or, on a page, `/auth`. */
+  readonly url: string
+  /** What signs. `logIn` may be given another; without any, the browser's `window.ethereum` does. */
+  readonly wallet?: Wallet | undefined
+  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
+  readonly network?: string | undefined
+  /** What stands after `Login to `. The host of `url` when absent. */
+  readonly domain?: string | undefined
+  /** How tokens travel: `cookie` where the service has `useCookies`; `header` when absent. */
+  readonly mode?: 'header' | 'cookie' | undefined
+  /** `memory()` when absent; in cookie mode `local()`, which then holds no token. */
+  readonly storage?: ClientStorage | undefined
+  /** Further origins that get the access token. */
+  readonly origins?: readonly string[] | undefined
+  /** The service's paths, where they are not the usual ones. */
+  readonly paths?: Partial<ClientPaths> | undefined
+  /** What every sign up starts from. */
+  readonly signUp?: Omit<SignUpOptions, 'signal'> | undefined
+  /** What another account in the wallet does: `signOut` when absent. A wallet that is locked is no other account. */
+  readonly onAccountChange?: 'signOut' | 'ignore' | undefined
+  /** Called when the session has ended, here, in another tab or at the service. */
+  readonly onSignedOut?: ((error: SessionEndedError) => void) | undefined
+  /** The global one when absent. */
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** The machine's when absent. For tests. */
+  readonly clock?: ClientClock | undefined
+}
+
+/** The options, complete. */
+export interface Setting extends SignInParts, KeeperParts, Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange'> {
+  readonly usesCookies: boolean
+  readonly origins: ReadonlySet<string>
+  readonly paths: ClientPaths
+}
+
+/** @throws TypeError when `url` is no URL */
+export function settingOf(options: DidAuthClientOptions): Setting {
+  const { href, origin, host } = new URL(options.url, browser.location?.href)
+  const url = href.replace(/\/+$/, '')
+  const usesCookies = options.mode === 'cookie'
+  const { clock } = options
+  return {
+    ...options,
+    url,
+    // Of the storage's keys, the lock and the channel.
+    name: `did-auth:${url}`,
+    // A browser's fetch works on its window alone.
+    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    nowSeconds: () => clock?.nowSeconds() ?? performance.now() / 1000,
+    wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
+    usesCookies,
+    storage: options.storage ?? (usesCookies ? local() : memory()),
+    origins: new Set([origin, ...(options.origins ?? [])]),
+    paths: { ...defaultPaths, ...options.paths },
+    domain: options.domain ?? host
+  }
+}

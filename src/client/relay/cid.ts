@@ -1,0 +1,102 @@
+import { joined, type Bytes } from '../seal.js'
+
+/** How every IPFS node splits content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
+export const LEAF_BYTES = 262_144
+const MAX_LINKS = 174
+
+const RAW = 0x55
+const DAG_PB = 0x70
+const LINK = 0x12
+const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567'
+
+/** A block, or a tree of blocks, by its root. */
+interface Tree {
+  cid: Bytes
+  /** Of the content below. */
+  byteCount: number
+  /** Of all blocks from the root down. */
+  treeBytes: number
+}
+
+/**
+ * The cid of content: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a node.
+ *
+ * @see https://specs.ipfs.tech/unixfs/
+ */
+export async function cidOf(content: Bytes): Promise<string> {
+  const leaves = split(content.length, LEAF_BYTES, (start, end) => treeOf(RAW, content.subarray(start, end)))
+  let level = await Promise.all(leaves)
+  while (level[1]) {
+    const { length } = level
+    level = await Promise.all(split(length, MAX_LINKS, (start, end) => above(level.slice(start, end))))
+  }
+  return level.map(({ cid }) => encodeBase32(cid)).join()
+}
+
+/** What is made of each part of a length; of one part where there is nothing. */
+function split<T>(length: number, size: number, make: (start: number, end: number) => T): T[] {
+  return Array.from({ length: Math.ceil(length / size) || 1 }, (_, index) => make(index * size, (index + 1) * size))
+}
+
+/** Whether bytes are the block that a cid names. */
+export async function isBlockOf(cid: string, bytes: Bytes): Promise<boolean> {
+  return encodeBase32((await treeOf(isLeaf(cid) ? RAW : DAG_PB, bytes)).cid) === cid
+}
+
+/** Whether a block is content itself: `bafkrei` is raw, `bafybei` dag-pb. */
+export function isLeaf(cid: string): boolean {
+  return cid.startsWith('bafk')
+}
+
+/**
+ * The cids that a node of ours links to, in order: links stand first, and each is shorter than 128 bytes. Other nodes are
+ * of no file that was sent, so what is made of them cannot be decrypted.
+ */
+export function linksOf(node: Bytes): string[] {
+  const cids: string[] = []
+  // Tag and length of the link, tag and length of its hash, the hash.
+  for (let start = 0; node[start] === LINK; start += 2 + (node[start + 1] ?? 0)) {
+    cids.push(encodeBase32(node.subarray(start + 4, start + 40)))
+  }
+  return cids
+}
+
+async function treeOf(codec: number, bytes: Bytes, byteCount = bytes.length, treeBytes = byteCount): Promise<Tree> {
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+  return { cid: joined([Uint8Array.of(1, codec, 0x12, 32), hash]), byteCount, treeBytes }
+}
+
+/** The node that links to trees: each link has hash, empty name and size. Then the sizes as UnixFS has them. */
+async function above(trees: readonly Tree[]): Promise<Tree> {
+  const links: number[] = []
+  const sizes: number[] = []
+  let [byteCount, treeBytes] = [0, 0]
+  for (const tree of trees) {
+    links.push(...field(LINK, [...field(0x0a, [...tree.cid]), 0x12, 0, 0x18, ...varint(tree.treeBytes)]))
+    sizes.push(0x20, ...varint(tree.byteCount))
+    byteCount += tree.byteCount
+    treeBytes += tree.treeBytes
+  }
+  const node = Uint8Array.from([...links, ...field(0x0a, [0x08, 2, 0x18, ...varint(byteCount), ...sizes])])
+  return treeOf(DAG_PB, node, byteCount, node.length + treeBytes)
+}
+
+function field(tag: number, bytes: readonly number[]): number[] {
+  return [tag, ...varint(bytes.length), ...bytes]
+}
+
+/** A number as protobuf writes it: 7 bits a byte, the lowest first. */
+function varint(value: number): number[] {
+  return value < 128 ? [value] : [(value & 127) | 128, ...varint(value >> 7)]
+}
+
+/** As IPFS writes a cid: lower case, without padding, `b` before it. */
+function encodeBase32(bytes: Bytes): string {
+  let text = 'b'
+  let [bits, value] = [0, 0]
+  for (const byte of bytes) {
+    value = (value << 8) | byte
+    for (bits += 8; bits >= 5; bits -= 5) text += BASE32.charAt((value >> (bits - 5)) & 31)
+  }
+  return text + BASE32.charAt((value << (5 - bits)) & 31)
+}

@@ -1,0 +1,179 @@
+import { ContentError } from '../content-errors.js'
+import { ChallengeError } from '../errors.js'
+import { exchange, textIn, refusalOf, type ExchangeOptions } from '../exchange.js'
+import {
+  crypt,
+  decodeBase64url,
+  encodeBase64url,
+  IV_BYTES,
+  joined,
+  KEY_BYTES,
+  randomBytes,
+  textOf,
+  utf8,
+  utf8Of,
+  type Bytes
+} from '../seal.js'
+import { unlessAborted } from '../timing.js'
+import { connectWallet, didOfWallet } from '../wallet.js'
+import { cidOf } from './cid.js'
+import { readFromGateway } from './gateway.js'
+import type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
+import { parseRelayUri } from './relay-uri.js'
+
+const CONTEXT = 'relay:1'
+const [BYTES, TEXT] = [0, 1]
+/** The largest file that a relay can be set to accept, with the JSON around it. */
+const MAX_ANSWER_BYTES = 68_000_000
+
+/**
+ * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands behind
+ * `#` in the URI, and is in no request.
+ *
+ * @example
+ * const relay = new RelayClient({ url: 'https://relay.example.com', wallet: window.ethereum })
+ * const uri = await relay.send('The treasure lies under the old oak')
+ * const text = await relay.open(uri, { gateways: ['https://ipfs.io'] })
+ */
+export class RelayClient {
+  readonly #options: RelayClientOptions
+  readonly #url: string
+  #token: Promise<string> | undefined
+
+  constructor(options: RelayClientOptions) {
+    this.#options = options
+    this.#url = options.url.replace(/\/+$/, '')
+  }
+
+  /**
+   * Encrypts content with a new key, and posts it.
+   *
+   * @param content - a text, or bytes: about 6 MiB at a relay with default bounds
+   * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it to the recipient alone
+   * @throws ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
+   * ProtocolError, errors of the wallet, or the signal's reason
+   */
+  async send(content: string | Uint8Array, { signal }: SendOptions = {}): Promise<string> {
+    const isText = typeof content === 'string'
+    const typed = joined([Uint8Array.of(isText ? TEXT : BYTES), isText ? utf8Of(content) : content])
+    const key = randomBytes(KEY_BYTES)
+    const iv = randomBytes(IV_BYTES)
+    const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
+    const cid = await cidOf(utf8(file))
+    // Under another cid, the recipient would not find it, or find something else.
+    if ((await this.#withToken('/file', 'cid', { file }, signal)) !== cid) throw new ContentError('mismatch')
+    return `relay://${cid}#${encodeBase64url(key)}`
+  }
+
+  /**
+   * Opens what was sent. The relay and all gateways are asked at once, and the first one whose bytes have the cid wins.
+   *
+   * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
+   * @returns the text, or the bytes, as it was sent
+   * @throws ContentError `link`, `key`, `mismatch`, `notFound`, `takenDown`, `missing`; else as `send`. Where all fail, the
+   * error is the relay's
+   */
+  async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
+    const { cid, keyBytes } = parseRelayUri(uri)
+    const sealed = decodeBase64url(textOf(await this.#readAnywhere(cid, gateways, signal))) ?? new Uint8Array()
+    try {
+      const iv = sealed.slice(0, IV_BYTES)
+      const typed = await crypt('decrypt', keyBytes, iv, CONTEXT, sealed.slice(IV_BYTES))
+      const content = typed.slice(1)
+      return typed[0] === TEXT ? textOf(content) : content
+    } catch (cause) {
+      throw new ContentError('key', { cause })
+    }
+  }
+
+  /**
+   * The same as a link to a page of yours, because the cameras of phones open https and not `relay://`. The part behind `#`
+   * stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
+   *
+   * @returns `https://…#r=<cid>.<key>`
+   * @throws ContentError `link`
+   * @example relay.link(uri, 'https://app.example.com/open')
+   */
+  link(uri: string, page: string): string {
+    const { cid, key } = parseRelayUri(uri)
+    const url = new URL(page)
+    url.hash = `r=${cid}.${key}`
+    return url.href
+  }
+
+  async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
+    signal?.throwIfAborted()
+    const race = new AbortController()
+    const sources = gateways.map((gateway) => readFromGateway(gateway, cid, this.#exchange(race.signal)))
+    if (this.#options.wallet || !sources.length) sources.unshift(this.#read(cid, race.signal))
+    try {
+      return await unlessAborted(Promise.any(sources), signal)
+    } catch (cause) {
+      throw cause instanceof AggregateError ? cause.errors[0] : cause
+    } finally {
+      race.abort()
+    }
+  }
+
+  /** @returns UTF-8 of the file, which has the cid */
+  async #read(cid: string, signal: AbortSignal): Promise<Bytes> {
+    const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, signal))
+    if ((await cidOf(file)) !== cid) throw new ContentError('mismatch')
+    return file
+  }
+
+  /** Asks with a token. Where one of before has expired, logs in again, once. */
+  async #withToken(path: string, field: string, body: object | undefined, signal?: AbortSignal): Promise<string> {
+    const before = this.#token
+    const token = (this.#token ??= this.#logIn())
+    try {
+      return await this.#ask(path, field, body, signal, await unlessAborted(token, signal))
+    } catch (error) {
+      if (!before || !(error instanceof ChallengeError)) throw error
+      if (this.#token === token) this.#token = undefined
+      return this.#withToken(path, field, body, signal)
+    }
+  }
+
+  /** Without a signal, because several calls wait for one login. */
+  async #logIn(isAgain = false): Promise<string> {
+    try {
+      const { wallet, network, domain = new URL(this.#url).host, credential } = this.#options
+      const connected = await connectWallet(wallet)
+      const did = didOfWallet(connected, network)
+      const challenge = await this.#ask('/request-auth', 'challenge', { did })
+      const message = `Login to ${domain}\nVerification code: ${challenge}`
+      const proof = credential
+        ? { jwt: await credential(challenge, did) }
+        : { did, sig: await connected.signMessage(message), challenge }
+      return await this.#ask('/auth', 'token', proof)
+    } catch (error) {
+      if (!isAgain && error instanceof ChallengeError && /_(USED|EXPIRED)$/.test(error.serverCode ?? '')) {
+        return this.#logIn(true)
+      }
+      // Not for ever: the next call logs in again.
+      this.#token = undefined
+      throw error
+    }
+  }
+
+  /** @returns the text in a field of the answer */
+  async #ask(path: string, field: string, body?: object, signal?: AbortSignal, Authorization = ''): Promise<string> {
+    const headers = { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization }
+    const init = {
+      headers,
+      redirect: 'manual',
+      credentials: 'omit',
+      ...(body && { method: 'POST', body: JSON.stringify(body) })
+    } as const
+    const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, this.#exchange(signal))
+    const text = answer.status === 200 && textIn(answer, field)
+    if (text) return text
+    throw refusalOf(answer)
+  }
+
+  #exchange(signal: AbortSignal | undefined): ExchangeOptions {
+    const { fetch = globalThis.fetch, timeoutSeconds = 60 } = this.#options
+    return { fetch, timeoutSeconds, signal }
+  }
+}

@@ -1,0 +1,71 @@
+export const KEY_BYTES = 32
+export const IV_BYTES = 12
+/** A multiple of 3, so that pieces of base64 can be joined; and few enough to be arguments of a function. */
+const PIECE_BYTES = 24_576
+
+/** Bytes as WebCrypto takes them: a copy of those of a caller, which may lie in shared memory. */
+export type Bytes = Uint8Array<ArrayBuffer>
+
+export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
+
+/** @throws TypeError for half a character, which UTF-8 cannot carry: it would not come back */
+export function utf8Of(text: string): Bytes {
+  const bytes = utf8(text)
+  if (textOf(bytes) !== text) throw new TypeError('The text has half a character')
+  return bytes
+}
+
+/** A mark of the byte order at the beginning is a character as any other. */
+export const textOf = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
+
+/**
+ * Encrypts or decrypts by AES-256-GCM.
+ *
+ * @param key - 32 bytes
+ * @param iv - 12 bytes, random for each content
+ * @param context - what the content belongs to: authenticated, and not part of the result
+ * @param content - when decrypting, ciphertext and tag of 16 bytes
+ * @throws DOMException where key, IV, context or content is not the one of the encryption
+ * @see NIST SP 800-38D
+ */
+export async function crypt(
+  verb: 'encrypt' | 'decrypt',
+  key: Bytes,
+  iv: Bytes,
+  context: string,
+  content: Bytes
+): Promise<Bytes> {
+  const { subtle } = crypto
+  const imported = await subtle.importKey('raw', key, 'AES-GCM', false, [verb])
+  return new Uint8Array(await subtle[verb]({ name: 'AES-GCM', iv, additionalData: utf8(context) }, imported, content))
+}
+
+/** Bytes behind each other. */
+export function joined(parts: readonly Uint8Array[]): Bytes {
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let start = 0
+  for (const part of parts) {
+    bytes.set(part, start)
+    start += part.length
+  }
+  return bytes
+}
+
+/** Base64url without padding (RFC 4648, section 5). */
+export function encodeBase64url(bytes: Bytes): string {
+  let text = ''
+  for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
+    text += btoa(String.fromCharCode(...bytes.subarray(start, start + PIECE_BYTES)))
+  }
+  return text.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
+}
+
+/** The bytes of base64url; undefined where text is something else. */
+export function decodeBase64url(text: string): Bytes | undefined {
+  if (!/^[\w-]*$/.test(text) || text.length % 4 === 1) return undefined
+  const binary = atob(text.replace(/-/g, '+').replace(/_/g, '/'))
+  const bytes = new Uint8Array(binary.length)
+  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index)
+  return bytes
+}

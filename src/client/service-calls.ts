@@ -1,0 +1,114 @@
+import {
+  ChallengeError,
+  CrossOriginError,
+  DidAuthClientError,
+  NotSignedInError,
+  ProtocolError,
+  RateLimitedError,
+  RefusedError,
+  SessionEndedError,
+  UnavailableError,
+  type ClientErrorDetails
+} from './errors.js'
+import { isText, parseFields, parseJson } from './json.js'
+
+/** Errors in this form tell their code. It comes after what the caller accepts. */
+export const PROBLEM = 'application/problem+json'
+
+/** How long a service may take for an answer. */
+const TIMEOUT_SECONDS = 8
+
+/** A service, and how its requests are sent. */
+export interface Service {
+  /** Without a slash at its end. */
+  readonly url: string
+  readonly fetch: typeof globalThis.fetch
+  /** Whether the browser sends tokens by itself. */
+  readonly usesCookies?: boolean
+}
+
+/** A request. It is a POST unless it says otherwise. */
+export interface ServiceCall {
+  readonly method?: 'GET' | 'POST' | 'DELETE'
+  readonly path: string
+  /** Sent as JSON. */
+  readonly body?: object | undefined
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ServiceAnswer {
+  /** What the JSON says, of any type; undefined for an empty body. */
+  readonly body: unknown
+  readonly headers: Headers
+}
+
+/**
+ * Asks a service of this package, within 8 s.
+ *
+ * @throws DidAuthClientError of any kind for refusals, UnavailableError, ProtocolError for what is no JSON; or the signal's
+ * reason
+ */
+export async function callService(
+  { url, fetch, usesCookies }: Service,
+  { method = 'POST', path, body, headers, signal }: ServiceCall
+): Promise<ServiceAnswer> {
+  const what = `${method} ${url}${path}`
+  const timeout = AbortSignal.timeout(TIMEOUT_SECONDS * 1000)
+  try {
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        Accept: `*/*, ${PROBLEM}`,
+        ...(body && { 'Content-Type': 'application/json' }),
+        ...headers
+      },
+      body: body ? JSON.stringify(body) : null,
+      // Tokens and signatures go nowhere else.
+      redirect: 'manual',
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      ...(usesCookies && { credentials: 'include' })
+    })
+    if (!response.ok) throw await failureOf(response, what)
+    const text = await response.text()
+    const answer = parseJson(text)
+    if (text && !answer) throw new ProtocolError({ message: `${what}: no JSON` })
+    return { body: answer, headers: response.headers }
+  } catch (cause) {
+    signal?.throwIfAborted()
+    throw cause instanceof DidAuthClientError
+      ? cause
+      : new UnavailableError({ message: `${what}: ${String(cause)}`, cause })
+  }
+}
+
+/** What the service's codes mean, by their beginnings. */
+const meanings: readonly [RegExp, new (details: ClientErrorDetails) => DidAuthClientError][] = [
+  [/^ERR_(CHALLENGE|SIGNATURE)/, ChallengeError],
+  [/^ERR_CROSS/, CrossOriginError],
+  [/^ERR_ACCESS/, NotSignedInError],
+  [/^ERR_(BUSINESS|CREDENTIAL|DISCLOSURE|DID)/, RefusedError]
+]
+
+/**
+ * Tells what an answer with an error status means.
+ *
+ * @param what - for the message: what was asked
+ */
+export async function failureOf(response: Response, what: string): Promise<DidAuthClientError> {
+  const { status } = response
+  const { code, title } = parseFields(parseJson(await response.text()))
+  const text = isText(title) ? title.slice(0, 200) : ''
+  const serverCode = isText(code) ? code : ''
+  const after = Number(response.headers.get('Retry-After') ?? NaN)
+  const retryAfterSeconds = after >= 0 ? after : undefined
+  const details = { message: `${what}: ${status} ${text}`, status, serverCode, retryAfterSeconds }
+  if (status === 429) return new RateLimitedError(details)
+  if (status >= 500 || status === 408) return new UnavailableError(details)
+  if (/^ERR_(REFRESH|SESSION_E)/.test(serverCode)) {
+    return new SessionEndedError(serverCode.endsWith('REUSED') ? 'reused' : 'revoked', details)
+  }
+  const [, Failure = ProtocolError] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
+  // What business logic says is written for users.
+  return new Failure({ ...details, ...(Failure === RefusedError && text && { userMessage: text }) })
+}

@@ -1,0 +1,73 @@
+import { ProtocolError } from './errors.js'
+import { isText, parseFields, parseJson } from './json.js'
+
+/** Longer tokens than this are not of this protocol, and are not stored. */
+const MAX_TOKEN_LENGTH = 8192
+
+/** A session as the storage keeps it, as JSON. */
+export interface SessionRecord {
+  readonly did: string
+  readonly sessionId: string
+  /** `exp` of the access token, in whole seconds by the service's clock. */
+  readonly expiresAt: number
+  /** How long the access token was good when it was received: `exp - iat`, so that no clock of ours decides. */
+  readonly lifeSeconds: number
+  /** When it was received, by this machine's wall clock. */
+  readonly receivedAt: number
+  /** The refresh token. In cookie mode, where no script sees one, a random text that changes with it. */
+  readonly pair: string
+  /** Absent in cookie mode. */
+  readonly accessToken?: string
+  /** Idempotency key of a refresh that was sent and perhaps not answered. */
+  readonly key?: string
+}
+
+/** What `GET /session` tells. */
+export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expiresAt' | 'lifeSeconds'>
+
+/** @throws ProtocolError when the body is not `{ accessToken, refreshToken }` of this protocol */
+export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
+  const { accessToken, refreshToken } = parseFields(body)
+  if (isToken(accessToken) && isToken(refreshToken)) {
+    const { sub, sid, exp, iat } = decodeJwt(accessToken)
+    const session = { did: sub, sessionId: sid, expiresAt: exp, lifeSeconds: Number(exp) - Number(iat) }
+    if (isSession(session)) return { ...session, accessToken, pair: refreshToken }
+  }
+  throw new ProtocolError({ message: "No tokens. Does the service use cookies? Then mode: 'cookie'" })
+}
+
+/** @returns undefined for `{}`: there is no session. @throws ProtocolError */
+export function parseOwnSession(body: unknown): ReceivedSession | undefined {
+  const { did, sessionId, expiresAt, expiresInSeconds: lifeSeconds } = parseFields(body)
+  const session = { did, sessionId, expiresAt, lifeSeconds }
+  if (isSession(session)) return session
+  if (body && !did) return undefined
+  throw new ProtocolError({ message: 'No session' })
+}
+
+/** What the storage has; undefined for what is no record. */
+export function parseRecord(text: string | null | undefined): SessionRecord | undefined {
+  const found = parseFields(parseJson(text))
+  return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined
+}
+
+/** The payload of a JWT, unverified: the service is the one that verifies. */
+export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
+  const payload = jwt.split('.')[1] ?? ''
+  try {
+    const binary = atob(payload.replaceAll('-', '+').replaceAll('_', '/'))
+    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))
+    return parseFields(parseJson(new TextDecoder().decode(bytes)))
+  } catch {
+    return {}
+  }
+}
+
+function isSession(value: Partial<Record<keyof ReceivedSession, unknown>>): value is ReceivedSession {
+  const { did, sessionId, expiresAt, lifeSeconds } = value
+  return isText(did) && isText(sessionId) && Number(expiresAt) >= 0 && Number(lifeSeconds) >= 0
+}
+
+function isToken(value: unknown): value is string {
+  return isText(value) && value.length <= MAX_TOKEN_LENGTH
+}

@@ -1,0 +1,135 @@
+import { loginMessage, signUpMessage } from '../protocol/login-message.js'
+import { ChallengeError, ProtocolError } from './errors.js'
+import { callService, type Service } from './service-calls.js'
+import { decodeJwt } from './session-record.js'
+import { isText, parseFields } from './json.js'
+import { connectWallet, didOfWallet, type Wallet } from './wallet.js'
+
+/** A claim of the user, as sign up sends it. */
+export interface ClientClaim {
+  readonly claimType: string
+  readonly claimValue: string
+}
+
+/** What the service asks for at sign up. */
+export interface DisclosureRequest {
+  /** The service's DID. */
+  readonly issuer: string
+  /** Schemas of credentials. */
+  readonly credentials: readonly string[]
+  readonly claims: readonly (ClientClaim & { readonly essential?: boolean; readonly reason?: string })[]
+  /** The request as it came, signed by the service. */
+  readonly jwt: string
+}
+
+/** Credentials (compact JWTs) and claims to sign up with. */
+export interface Disclosure {
+  readonly credentials?: readonly string[]
+  readonly claims?: readonly ClientClaim[]
+}
+
+export interface LogInOptions {
+  /** In place of the client's own. */
+  readonly wallet?: Wallet | undefined
+  /** Ends the login; a window that the wallet has open stays open. */
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface SignUpOptions extends LogInOptions, Disclosure {
+  /** Picks what to answer with. Called where the service asks for something. */
+  readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
+}
+
+export interface SignInParts extends Service {
+  readonly nowSeconds: () => number
+  readonly domain: string
+  readonly network?: string | undefined
+  readonly paths: Readonly<Record<'requestAuth' | 'auth' | 'requestSignup' | 'signup', string>>
+}
+
+/** A challenge that was asked for ahead of the click. */
+export interface PreparedChallenge {
+  readonly did: string
+  readonly challenge: string
+  /** By the monotonic clock. */
+  readonly goodUntil: number
+}
+
+/** What a login answered, and whose it is. */
+export interface SignedIn {
+  readonly body: unknown
+  readonly did: string
+}
+
+/** Asks for a login challenge. @throws UnavailableError, RateLimitedError, ProtocolError, or the signal's reason */
+export async function prepareChallenge(
+  parts: SignInParts,
+  did: string,
+  signal?: AbortSignal
+): Promise<PreparedChallenge> {
+  const { body, headers } = await callService(parts, { path: parts.paths.requestAuth, body: { did }, signal })
+  const expiresIn = Number(headers.get('Challenge-Expires-In') ?? Infinity)
+  return { did, challenge: parseChallenge(body), goodUntil: parts.nowSeconds() + expiresIn }
+}
+
+/** Asks for the challenge, unless the prepared one is still good, signs it, and logs in. */
+export function logIn(
+  parts: SignInParts,
+  options: LogInOptions,
+  prepared: PreparedChallenge | undefined
+): Promise<SignedIn> {
+  let unused = prepared
+  return signIn(parts, parts.paths.auth, options, async (did) => {
+    const good = unused?.did === did && unused.goodUntil > parts.nowSeconds() ? unused : undefined
+    unused = undefined
+    const { challenge } = good ?? (await prepareChallenge(parts, did, options.signal))
+    return [loginMessage(parts.domain, challenge)]
+  })
+}
+
+/** Signs up, with the credentials and claims that the caller gives or picks. */
+export function signUp(parts: SignInParts, options: SignUpOptions): Promise<SignedIn> {
+  const { domain, paths } = parts
+  return signIn(parts, paths.signup, options, async (did) => {
+    const { body } = await callService(parts, { path: paths.requestSignup, body: { did }, signal: options.signal })
+    const { sdr } = parseFields(body)
+    const picked = isText(sdr) ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
+    const { credentials = [], claims = [] } = picked ?? options
+    return [signUpMessage(domain, parseChallenge(body), credentials), { credentials, claims }]
+  })
+}
+
+/** Once more by itself where the challenge was out of date, as after a long look at the wallet's window. */
+async function signIn(
+  parts: SignInParts,
+  path: string,
+  { wallet, signal }: LogInOptions,
+  prepare: (did: string) => Promise<[message: string, more?: object]>
+): Promise<SignedIn> {
+  const signer = await connectWallet(wallet, signal)
+  const did = didOfWallet(signer, parts.network)
+  const attempt = async (): Promise<SignedIn> => {
+    const [message, more] = await prepare(did)
+    const sig = await signer.signMessage(message, signal)
+    const { body } = await callService(parts, { path, body: { did, sig, ...more }, signal })
+    return { body, did }
+  }
+  return attempt().catch((error: unknown) => {
+    if (error instanceof ChallengeError && /_(EXPIRED|USED)$/.test(error.serverCode ?? '')) return attempt()
+    throw error
+  })
+}
+
+function parseChallenge(body: unknown): string {
+  const { challenge } = parseFields(body)
+  if (!isText(challenge)) throw new ProtocolError({ message: 'No challenge' })
+  return challenge
+}
+
+function parseDisclosureRequest(jwt: string): DisclosureRequest {
+  const { issuer, credentials, claims } = decodeJwt(jwt)
+  if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
+    throw new ProtocolError({ message: 'No disclosure request' })
+  }
+  return { issuer, credentials, claims, jwt }
+}

@@ -1,0 +1,98 @@
+import { browser, type Database, type DatabaseRequest, type DatabaseTransaction, type WebStorage } from './browser.js'
+
+/** Where the client keeps its session: `memory()`, `local()`, `session()`, `indexedDb()`, or one of your own. */
+export interface ClientStorage {
+  get(key: string): Promise<string | null | undefined> | string | null | undefined
+  set(key: string, value: string): unknown
+  delete(key: string): unknown
+  /** Runs one after the other what is given for a name, by all who share the storage. The browser's locks when absent. */
+  lock?<T>(name: string, run: () => Promise<T>): Promise<T>
+  /** Says that no other tab or process sees it: then no lock is needed, and other tabs are told nothing. */
+  readonly isPrivate?: boolean
+}
+
+/** Keeps the session while the page is open; a reload signs out. No other script of the page sees it. */
+export function memory(): ClientStorage {
+  const values = new Map<string, string>()
+  return {
+    isPrivate: true,
+    get: (key) => values.get(key),
+    set: (key, value) => values.set(key, value),
+    delete: (key) => values.delete(key)
+  }
+}
+
+/** Keeps the session in `localStorage`, for all tabs. Every script of the page's origin can read it. */
+export function local(): ClientStorage {
+  return webStorage(() => browser.localStorage)
+}
+
+/**
+ * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A tab that
+ * the user duplicates has a copy, and of the two the first that refreshes stays signed in.
+ */
+export function session(): ClientStorage {
+  return webStorage(() => browser.sessionStorage)
+}
+
+/** Where the browser has no such storage, forbids it, or it is full, values are kept in memory. */
+function webStorage(open: () => WebStorage | undefined): ClientStorage {
+  const kept = new Map<string, string>()
+  const attempt = <T>(use: (area: WebStorage | undefined) => T): T | undefined => {
+    try {
+      return use(open())
+    } catch {
+      return undefined
+    }
+  }
+  return {
+    get: (key) => kept.get(key) ?? attempt((area) => area?.getItem(key)),
+    set(key, value) {
+      kept.set(key, value)
+      attempt((area) => {
+        area?.setItem(key, value)
+        if (area) kept.delete(key)
+      })
+    },
+    delete(key) {
+      kept.delete(key)
+      attempt((area) => {
+        area?.removeItem(key)
+      })
+    }
+  }
+}
+
+/** Keeps the session in IndexedDB, for all tabs and workers. Every script of the page's origin can read it. */
+export function indexedDb(): ClientStorage {
+  const factory = browser.indexedDB
+  if (!factory) return memory()
+  const run = async (use: (values: ReturnType<DatabaseTransaction['objectStore']>) => DatabaseRequest) => {
+    const opening = factory.open('did-auth', 1)
+    opening.onupgradeneeded = () => {
+      opening.result.createObjectStore('values')
+    }
+    const database: Database = await settled(opening, 'onsuccess')
+    const transaction = database.transaction('values', 'readwrite')
+    const request = use(transaction.objectStore('values'))
+    await settled(transaction, 'oncomplete')
+    database.close()
+    return request.result
+  }
+  return {
+    get: (key) => run((values) => values.get(key)),
+    set: (key, value) => run((values) => values.put(value, key)),
+    delete: (key) => run((values) => values.delete(key))
+  }
+}
+
+function settled<T>(request: DatabaseRequest<T>, success: 'onsuccess' | 'oncomplete'): Promise<T> {
+  return new Promise((resolve, reject) => {
+    request[success] = () => {
+      resolve(request.result)
+    }
+    request.onerror = () => {
+      reject(new Error('IndexedDB failed', { cause: request.error }))
+    }
+  })
+}

@@ -1,0 +1,29 @@
+/** Time as the client knows it. Tests give a clock of their own. */
+export interface ClientClock {
+  /** Seconds; fractions are allowed. Only differences count, so that a clock that is wrong does no harm. */
+  nowSeconds(): number
+}
+
+export function pause(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+}
+
+/**
+ * What a promise comes to, unless a signal is aborted before.
+ *
+ * @throws the signal's reason
+ */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
+  if (!signal) return promise
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's reason, of any kind
+      reject(signal.reason)
+    }
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop)
+    promise.then(resolve, reject).finally(() => {
+      signal.removeEventListener('abort', stop)
+    })
+  })
+}

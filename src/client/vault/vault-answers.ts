@@ -1,0 +1,76 @@
+import { ProtocolError } from '../errors.js'
+import type { Answer } from '../exchange.js'
+import { parseFields } from '../json.js'
+
+/** The contents under a key, in the order in which they were written. */
+export interface VaultList {
+  readonly contents: string[]
+  /** For `ifMatch`. */
+  readonly etag: string
+}
+
+/** A write that the vault has made durable. */
+export interface Written {
+  /** The cid of what was stored: with `encrypt`, that of the ciphertext. */
+  readonly id: string
+  /** Of the list as it is now. */
+  readonly etag: string
+  /** False while the vault's IPFS node does not have it yet. */
+  readonly isPinned: boolean
+}
+
+/** A key with its entries. */
+export interface VaultKey {
+  readonly key: string
+  /** `size` in bytes, as stored. */
+  readonly entries: readonly { readonly id: string; readonly size: number }[]
+}
+
+/** Bytes and entries. */
+export interface VaultStorage {
+  readonly used: number
+  readonly available: number
+  readonly usedEntries: number
+  readonly availableEntries: number
+}
+
+/** Everything that a user has stored. */
+export interface VaultBackup {
+  readonly did: string
+  readonly entries: readonly { readonly key: string; readonly id: string; readonly content: string }[]
+}
+
+/** The ETag of the list that was read or written. */
+export function etagOf({ headers }: Answer): string {
+  return headers.get('etag') ?? ''
+}
+
+/** What every write answers. */
+export function changeOf(answer: Answer): Omit<Written, 'id'> {
+  return { etag: etagOf(answer), isPinned: answer.headers.get('pin-status') !== 'pending' }
+}
+
+function notOurs(): ProtocolError {
+  return new ProtocolError({ message: 'The answer is not one of a vault' })
+}
+
+export function parseTexts(json: unknown): string[] {
+  if (!Array.isArray(json) || !json.every((one) => typeof one === 'string')) throw notOurs()
+  return json
+}
+
+export function parseKeys(json: unknown): VaultKey[] {
+  const keys = parseFields(json).keys
+  if (!Array.isArray(keys)) throw notOurs()
+  return keys as VaultKey[]
+}
+
+export function parseStorage(json: unknown): VaultStorage {
+  if (typeof parseFields(json).used !== 'number') throw notOurs()
+  return json as VaultStorage
+}
+
+export function parseBackup(json: unknown): VaultBackup {
+  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw notOurs()
+  return json as VaultBackup
+}

@@ -1,0 +1,214 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { ProtocolError, SessionEndedError, UnavailableError, type DidAuthClient } from 'express-did-auth/client'
+import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
+import { alice, plainWallet, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
+import { CookieJar } from '../support/cookie-jar.js'
+import { START_SECONDS } from '../support/test-app.js'
+import { until } from '../support/until.js'
+import { walletOf } from '../support/wallet.js'
+
+let service: ClientService
+let undo: () => void
+let jar: CookieJar
+let storage: ReturnType<typeof sharedStorage>
+
+beforeEach(async () => {
+  undo = setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
+  service = await startClientService({ useCookies: true })
+  jar = new CookieJar()
+  storage = sharedStorage()
+})
+
+afterEach(async () => {
+  undo()
+  jest.restoreAllMocks()
+  await service.close()
+})
+
+const openTab = (options = {}): DidAuthClient =>
+  service.client({ mode: 'cookie', storage, fetch: jar.wrap(service.fetch), ...options })
+const count = (path: string): number => service.paths().filter((one) => one === path).length
+const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
+
+describe('a client with cookies', () => {
+  it('knows no session before a login, and the session of the cookies after it, also after a reload', async () => {
+    const auth = openTab()
+    await auth.ready
+    expect(auth.session).toBeUndefined()
+    const session = await auth.logIn()
+    expect(session).toEqual({ did: alice.did, sessionId: expect.any(String), expiresAt: START_SECONDS + 600 })
+    expect(await answerOf(auth)).toBe(200)
+    const reloaded = openTab()
+    await reloaded.ready
+    expect(reloaded.session).toEqual(session)
+  })
+
+  it('keeps no token anywhere that a script can read', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.clock.seconds += 700
+    await answerOf(auth)
+    const [accessToken, refreshToken] = [...jar.cookies.values()]
+    const kept = JSON.stringify([...storage.values])
+    expect(kept).not.toContain(accessToken!)
+    expect(kept).not.toContain(refreshToken!)
+    expect(service.exchanges.some(({ headers }) => headers.has('authorization'))).toBe(false)
+  })
+
+  it('refreshes once for ten tabs, and learns the new end outside the lock', async () => {
+    const first = openTab()
+    await first.logIn()
+    const tabs = [first, ...Array.from({ length: 9 }, () => openTab())]
+    await Promise.all(tabs.map(({ ready }) => ready))
+    service.clock.seconds += 700
+    expect(await Promise.all(tabs.map(answerOf))).toEqual(Array(10).fill(200))
+    expect(count('/refresh-token')).toBe(1)
+    expect(first.session?.expiresAt).toBe(START_SECONDS + 1_300)
+  })
+
+  it('refreshes once for ten tabs that are all opened when only the refresh cookie is good', async () => {
+    await openTab().logIn()
+    service.clock.seconds += 700
+    const tabs = Array.from({ length: 10 }, () => openTab())
+    await Promise.all(tabs.map(({ ready }) => ready))
+    expect(await Promise.all(tabs.map(answerOf))).toEqual(Array(10).fill(200))
+    expect(count('/refresh-token')).toBe(1)
+  })
+
+  it('is not signed out when the answer is lost, the page is closed, and the next one refreshes an hour later', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.clock.seconds += 700
+    service.interceptAnswer(({ path }, response) =>
+      path === '/refresh-token' ? new Promise(() => undefined) : response
+    )
+    void answerOf(auth)
+    await until(() => service.exchanges.some(({ path, status }) => path === '/refresh-token' && status === 200))
+    undo()
+    undo = setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
+    service.interceptAnswer((_, response) => response)
+    service.clock.seconds += 3_600
+    const next = openTab()
+    await next.ready
+    expect(await answerOf(next)).toBe(200)
+  })
+
+  it('goes on when the storage was cleared, because the cookies decide', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    storage.values.clear()
+    service.clock.seconds += 700
+    expect(await answerOf(auth)).toBe(200)
+  })
+
+  it('is signed out when its session was revoked', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.clock.seconds += 700
+    await service.requireDid.sessions.revokeAll(alice.did)
+    await expect(auth.fetch('/me')).rejects.toThrow(SessionEndedError)
+    expect(auth.session).toBeUndefined()
+  })
+
+  it('takes what is no empty answer for no refresh', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.clock.seconds += 700
+    service.intercept(({ path }) => (path === '/refresh-token' ? Response.json({ free: 'wifi' }) : undefined))
+    await expect(auth.fetch('/me')).rejects.toThrow(UnavailableError)
+    expect(auth.session).toBeDefined()
+  })
+
+  it('is of one user in all tabs: a login in one is the session of the others', async () => {
+    const [one, other] = [openTab(), openTab({ wallet: plainWallet(walletOf(2)) })]
+    await one.logIn()
+    await until(() => other.session?.did === alice.did)
+    await other.logIn()
+    await until(() => one.session?.did === walletOf(2).did)
+    expect(await answerOf(one)).toBe(200)
+  })
+
+  it('stays signed in when the service is not told of a log out, and signs out when it is', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.intercept(({ path }) => {
+      if (path === '/logout') throw new TypeError('fetch failed')
+      return undefined
+    })
+    await expect(auth.logOut()).rejects.toThrow(UnavailableError)
+    expect(auth.session).toBeDefined()
+    service.intercept(() => undefined)
+    await auth.logOut()
+    expect(auth.session).toBeUndefined()
+    expect(jar.cookies.size).toBe(0)
+  })
+
+  it('logs out after a refresh that another tab has under way, so that no cookie comes back', async () => {
+    fakeClientTime()
+    const [one, other] = [openTab(), openTab()]
+    await one.logIn()
+    await until(() => other.session !== undefined)
+    service.clock.seconds += 700
+    let answer = (): void => undefined
+    service.interceptAnswer(({ path }, response) => {
+      if (path !== '/refresh-token') return response
+      return new Promise(
+        (resolve) =>
+          void (answer = () => {
+            resolve(response)
+          })
+      )
+    })
+    const late = answerOf(one)
+    await until(() => count('/refresh-token') === 1 && service.exchanges.at(-1)!.status === 200)
+    const loggedOut = other.logOut()
+    await new Promise((resolve) => setImmediate(resolve))
+    answer()
+    await Promise.allSettled([late, loggedOut])
+    expect(jar.cookies.size).toBe(0)
+    await until(() => one.session === undefined && other.session === undefined)
+  })
+
+  it('says what to configure where GET /session is off, cookies are not kept, or the service has none', async () => {
+    const kept = openTab({ fetch: service.fetch })
+    await expect(kept.logIn()).rejects.toMatchObject({
+      code: 'ERR_PROTOCOL',
+      message: expect.stringContaining('cookies')
+    })
+    await expect(service.client().logIn()).rejects.toThrow("mode: 'cookie'")
+    await service.close()
+    service = await startClientService({ useCookies: true, sessionPath: undefined })
+    await expect(openTab().ready).rejects.toThrow(ProtocolError)
+  })
+})
+
+describe('a client with cookies whose service is not reached at first', () => {
+  it('says so by ready, and reads the session with the next request', async () => {
+    await openTab().logIn()
+    service.intercept(() => {
+      throw new TypeError('fetch failed')
+    })
+    const auth = openTab()
+    await expect(auth.ready).rejects.toThrow(UnavailableError)
+    expect(auth.session).toBeUndefined()
+    service.intercept(() => undefined)
+    expect(await answerOf(auth)).toBe(200)
+    expect(auth.session?.did).toBe(alice.did)
+  })
+})
+
+describe('a client with cookies on a server that renders pages', () => {
+  it('asks for nothing and never refreshes', async () => {
+    await openTab().logIn()
+    const before = service.exchanges.length
+    undo()
+    undo = setGlobals({})
+    service.clock.seconds += 700
+    const auth = openTab()
+    await auth.ready
+    expect(auth.session).toBeUndefined()
+    expect(service.exchanges.length).toBe(before)
+    expect(await answerOf(auth)).toBe(401)
+    expect(count('/refresh-token')).toBe(0)
+  })
+})

@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import express from 'express'
+import { ProtocolError, UnavailableError } from 'express-did-auth/client'
+import { listen, startClientService, type ClientService } from '../support/client-service.js'
+
+let service: ClientService
+let undo: (() => unknown)[]
+
+beforeEach(async () => {
+  service = await startClientService(
+    {},
+    {
+      after(app, requireDid) {
+        app.post('/notes', requireDid, express.text({ type: '*/*' }), (req, res) => res.json({ note: req.body }))
+        app.get('/refused', (_req, res) => void res.status(401).json({ code: 'ERR_OF_THE_APP' }))
+        app.get('/forbidden', (_req, res) => void res.status(403).send('Not yours'))
+        app.get('/moved', (_req, res) => {
+          res.redirect('/me')
+        })
+      }
+    }
+  )
+  undo = [service.close]
+})
+
+afterEach(async () => {
+  for (const step of undo.reverse()) await step()
+})
+
+const tokenOf = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
+/** A token that has ended for the service alone: the client's clock stands still. */
+const staleClient = async () => {
+  const auth = service.client({ clock: { nowSeconds: () => 0 } })
+  await auth.logIn()
+  service.clock.seconds += 700
+  return auth
+}
+
+describe('DidAuthClient.fetch', () => {
+  it.each([
+    ['a path', () => '/me'],
+    ['a URL', () => `${service.url}/me`],
+    ['a URL object', () => new URL('/me', service.url)],
+    ['a request', () => new Request(`${service.url}/me`)]
+  ])('sends the token with %s', async (_name, input) => {
+    const auth = service.client()
+    await auth.logIn()
+    const answer = await auth.fetch(input())
+    expect(await answer.json()).toMatchObject({ user: { did: auth.session!.did } })
+    expect(tokenOf()).toMatch(/^DIDAuth ey/)
+  })
+
+  it('sends none without a session, and returns the refusal', async () => {
+    const answer = await service.client().fetch('/me')
+    expect(answer.status).toBe(401)
+    expect(tokenOf()).toBeNull()
+  })
+
+  it('sends none to another origin, unless that is one of origins', async () => {
+    const { server, url } = await listen(express().get('/open', (req, res) => void res.json(req.headers)))
+    undo.push(() => void server.close())
+    for (const origins of [[], [url]]) {
+      const auth = service.client({ origins })
+      await auth.logIn()
+      const headers = (await (await auth.fetch(`${url}/open`)).json()) as Record<string, string>
+      expect('authorization' in headers).toBe(origins.length > 0)
+    }
+  })
+
+  it("leaves a caller's own Authorization alone", async () => {
+    const auth = service.client()
+    await auth.logIn()
+    await auth.fetch('/refused', { headers: { Authorization: 'Basic abc' } })
+    expect(tokenOf()).toBe('Basic abc')
+  })
+
+  it.each([
+    [{}, '*/*, application/problem+json'],
+    [{ Accept: 'text/csv' }, 'text/csv, application/problem+json']
+  ])('asks for problem details besides %j', async (headers, expected) => {
+    await service.client().fetch('/refused', { headers })
+    expect(service.exchanges.at(-1)!.headers.get('accept')).toBe(expected)
+  })
+
+  it.each([
+    ['/refused', 401, '{"code":"ERR_OF_THE_APP"}'],
+    ['/forbidden', 403, 'Not yours'],
+    ['/nowhere', 404, expect.stringContaining('Cannot GET')]
+  ])('returns the answer of %s untouched, and asks once', async (path, status, text) => {
+    const auth = service.client()
+    await auth.logIn()
+    const answer = await auth.fetch(path)
+    expect([answer.status, await answer.text()]).toEqual([status, text])
+    expect(service.paths().filter((one) => one === path)).toHaveLength(1)
+    expect(auth.session).toBeDefined()
+  })
+
+  it('returns a 401 that does not say that the token has expired, and keeps the session', async () => {
+    const auth = service.client()
+    await auth.logIn()
+    service.intercept(({ path }) =>
+      path === '/me'
+        ? new Response('{"code":"ERR_ACCESS_TOKEN"}', {
+            status: 401,
+            headers: { 'Content-Type': 'application/problem+json' }
+          })
+        : undefined
+    )
+    const answer = await auth.fetch('/me')
+    expect(await answer.json()).toEqual({ code: 'ERR_ACCESS_TOKEN' })
+    expect(service.paths()).not.toContain('/refresh-token')
+  })
+
+  it('sends a body again after a refresh', async () => {
+    const auth = await staleClient()
+    const answer = await auth.fetch('/notes', { method: 'POST', body: 'milk' })
+    expect(await answer.json()).toEqual({ note: 'milk' })
+    expect(service.paths().slice(2)).toEqual(['/notes', '/refresh-token', '/notes'])
+  })
+
+  it('returns the 401 where the body was a stream, and knows the next token', async () => {
+    const auth = await staleClient()
+    const stream = new Blob(['milk']).stream()
+    const answer = await auth.fetch('/notes', { method: 'POST', body: stream, duplex: 'half' })
+    expect(answer.status).toBe(401)
+    expect(await answer.json()).toMatchObject({ code: 'ERR_ACCESS_TOKEN_EXPIRED' })
+    expect(service.paths().slice(2)).toEqual(['/notes'])
+  })
+
+  it('retries once, and returns the second refusal', async () => {
+    const auth = await staleClient()
+    service.intercept(({ path }) => {
+      if (path === '/me') service.clock.seconds += 700
+      return undefined
+    })
+    expect((await auth.fetch('/me')).status).toBe(401)
+    expect(service.paths().slice(2)).toEqual(['/me', '/refresh-token', '/me'])
+  })
+
+  it('follows no redirect with a token, wherever it leads', async () => {
+    const seen: (string | undefined)[] = []
+    const foreign = express().use((req, res) => {
+      seen.push(req.headers.authorization)
+      res.end()
+    })
+    const { server, url } = await listen(foreign)
+    undo.push(() => void server.close())
+    const auth = service.client()
+    await auth.logIn()
+    await expect(auth.fetch('/moved')).rejects.toThrow(ProtocolError)
+    service.intercept(() => new Response(null, { status: 302, headers: { Location: url } }))
+    await expect(auth.fetch('/me')).rejects.toMatchObject({ message: expect.stringContaining('/me redirects') })
+    expect(seen).toEqual([])
+    expect((await auth.fetch('/me', { redirect: 'manual' })).status).toBe(302)
+  })
+
+  it('throws UnavailableError where nothing answers, and the reason of an aborted signal', async () => {
+    const auth = service.client()
+    await auth.logIn()
+    await service.close()
+    await expect(auth.fetch('/me')).rejects.toThrow(UnavailableError)
+    const signal = AbortSignal.abort(new Error('left'))
+    await expect(auth.fetch('/me', { signal })).rejects.toEqual(new Error('left'))
+  })
+})

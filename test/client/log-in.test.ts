@@ -1,0 +1,180 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import express from 'express'
+import { DidAuthClient, DidAuthClientError, type PlainWallet } from 'express-did-auth/client'
+import { START_SECONDS } from '../support/test-app.js'
+import { alice, listen, plainWallet, startClientService, type ClientService } from '../support/client-service.js'
+import { fakeClientTime } from '../support/client-time.js'
+import { until } from '../support/until.js'
+import { walletOf } from '../support/wallet.js'
+
+let service: ClientService
+
+beforeEach(async () => {
+  service = await startClientService()
+})
+
+afterEach(async () => {
+  jest.restoreAllMocks()
+  await service.close()
+})
+
+const failureOf = (run: Promise<unknown>): Promise<unknown> => run.catch((thrown: unknown) => thrown)
+
+describe('DidAuthClient.logIn', () => {
+  it('opens a session, with which fetch reaches guarded routes', async () => {
+    const auth = service.client()
+    const session = await auth.logIn()
+    expect(session).toEqual({ did: alice.did, sessionId: expect.any(String), expiresAt: START_SECONDS + 600 })
+    expect(auth.session).toBe(session)
+    const answer = await auth.fetch('/me')
+    expect(await answer.json()).toMatchObject({ user: { did: alice.did } })
+  })
+
+  it('signs for the host of the URL, and works with a service under a path', async () => {
+    const app = express()
+    const { server, url } = await listen(app)
+    const mounted = await startClientService({ serviceUrl: url }, { prefix: '/login' })
+    app.use(mounted.app)
+    try {
+      const auth = new DidAuthClient({ url: `${url}/login/`, wallet: plainWallet(alice), clock: mounted.clock })
+      expect(auth.url).toBe(`${url}/login`)
+      await auth.logIn()
+      expect((await auth.fetch('me')).status).toBe(200)
+      expect((await auth.fetch('/login/me')).status).toBe(200)
+    } finally {
+      server.closeAllConnections()
+      server.close()
+      await mounted.close()
+    }
+  })
+
+  it('works with other paths', async () => {
+    await service.close()
+    service = await startClientService({ requestAuthPath: '/ask', authPath: '/prove', refreshTokenPath: '/renew' })
+    const auth = service.client({ paths: { requestAuth: '/ask', auth: '/prove', refreshToken: '/renew' } })
+    await auth.logIn()
+    service.clock.seconds += 700
+    expect((await auth.fetch('/me')).status).toBe(200)
+    expect(service.paths()).toEqual(['/ask', '/prove', '/renew', '/me'])
+  })
+
+  it.each([
+    ['expired', () => (service.clock.seconds += 300)],
+    ['used', () => service.client().logIn()]
+  ])('asks once more by itself when the challenge was %s while the wallet was open', async (_name, meanwhile) => {
+    let signed = 0
+    const wallet: PlainWallet = {
+      address: alice.address,
+      async signMessage(text) {
+        signed += 1
+        if (signed === 1) await meanwhile()
+        return alice.personalSign(text)
+      }
+    }
+    const auth = service.client({ wallet })
+    expect(await auth.logIn()).toMatchObject({ did: alice.did })
+    expect(signed).toBe(2)
+  })
+
+  it('gives up after the second, and on a signature of another account after the first', async () => {
+    const late: PlainWallet = {
+      address: alice.address,
+      signMessage: (text) => {
+        service.clock.seconds += 300
+        return alice.personalSign(text)
+      }
+    }
+    const outdated = await failureOf(service.client({ wallet: late }).logIn())
+    expect(outdated).toMatchObject({ code: 'ERR_CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
+    const other = { ...plainWallet(walletOf(2)), address: alice.address }
+    const before = service.exchanges.length
+    const refused = await failureOf(service.client({ wallet: other }).logIn())
+    expect(refused).toMatchObject({ code: 'ERR_CHALLENGE', serverCode: 'ERR_CHALLENGE', status: 401 })
+    expect(service.paths().slice(before)).toEqual(['/request-auth', '/auth'])
+  })
+
+  it('throws the reason of an aborted signal, before, between and during the requests', async () => {
+    const signal = AbortSignal.abort(new Error('closed'))
+    expect(await failureOf(service.client().logIn({ signal }))).toEqual(new Error('closed'))
+    const controller = new AbortController()
+    service.intercept(({ path }, given) => {
+      if (path !== '/auth') return undefined
+      controller.abort(new Error('closed'))
+      return new Promise((_resolve, reject) => {
+        if (given?.aborted) reject(given.reason as Error)
+      })
+    })
+    expect(await failureOf(service.client().logIn({ signal: controller.signal }))).toEqual(new Error('closed'))
+  })
+})
+
+describe('a login that fails', () => {
+  const html = (status: number): Response =>
+    new Response('<h1>Bad</h1>', { status, headers: { 'Content-Type': 'text/html' } })
+  const problem = (status: number, code: string, headers = {}): Response =>
+    new Response(JSON.stringify({ title: 'Words of it', code }), { status, headers })
+
+  it.each([
+    [
+      'is not reached',
+      () => {
+        throw new TypeError('fetch failed')
+      },
+      'ERR_UNAVAILABLE',
+      true,
+      'Check your connection, and try again'
+    ],
+    ['answers a page', () => html(200), 'ERR_PROTOCOL', false, 'Tell those who run it'],
+    ['answers a page with 502', () => html(502), 'ERR_UNAVAILABLE', true, 'try again'],
+    ['answers a page with 404', () => html(404), 'ERR_PROTOCOL', false, 'Tell those who run it'],
+    ['answers other JSON', () => Response.json({ a: 1 }), 'ERR_PROTOCOL', false, 'Tell those who run it'],
+    ['answers JSON of another type', () => Response.json([]), 'ERR_PROTOCOL', false, 'Tell those who run it'],
+    ['answers nothing', () => new Response(null, { status: 204 }), 'ERR_PROTOCOL', false, 'Tell those who run it'],
+    ['redirects', () => Response.redirect('https://evil.example', 302), 'ERR_PROTOCOL', false, 'Tell those who run it'],
+    [
+      'limits',
+      () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }),
+      'ERR_RATE_LIMITED',
+      true,
+      'try again'
+    ],
+    ['limits without code', () => html(429), 'ERR_RATE_LIMITED', true, 'try again'],
+    ['is busy', () => problem(503, 'ERR_BUSY', { 'Retry-After': '5' }), 'ERR_UNAVAILABLE', true, 'try again'],
+    ['refuses the page', () => problem(403, 'ERR_CROSS_ORIGIN'), 'ERR_CROSS_ORIGIN', false, 'Tell those who run it'],
+    ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'ERR_REFUSED', false, 'Words of it'],
+    ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'ERR_REFUSED', false, 'Words of it']
+  ])('because the service %s says so', async (_name, answer, code, retryable, advice) => {
+    for (const asked of ['/request-auth', '/auth']) {
+      service.intercept(({ path }) => (path === asked ? answer() : undefined))
+      const error = await failureOf(service.client().logIn())
+      expect(error).toBeInstanceOf(DidAuthClientError)
+      expect(error).toMatchObject({ code, retryable, userMessage: expect.stringContaining(advice) })
+      expect((error as Error).message).toBeTruthy()
+    }
+  })
+
+  it('after 8 s without answer', async () => {
+    const time = fakeClientTime()
+    service.intercept(
+      (_exchange, signal) =>
+        new Promise((_resolve, reject) =>
+          signal?.addEventListener('abort', () => {
+            reject(signal.reason as Error)
+          })
+        )
+    )
+    const failed = failureOf(service.client().logIn())
+    await until(() => service.exchanges.length === 1)
+    time.endTimeouts(8_000)
+    expect(await failed).toMatchObject({ code: 'ERR_UNAVAILABLE', cause: { name: 'TimeoutError' } })
+  })
+
+  it('with the seconds to wait, and no token in its message', async () => {
+    service.intercept(() => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }))
+    expect(await failureOf(service.client().logIn())).toMatchObject({
+      status: 429,
+      retryAfterSeconds: 60,
+      message: `POST ${service.url}/request-auth: 429 Words of it`
+    })
+  })
+})

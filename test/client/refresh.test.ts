@@ -1,0 +1,218 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { SessionEndedError, UnavailableError, type DidAuthClient } from 'express-did-auth/client'
+import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
+import { alice, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
+import { until } from '../support/until.js'
+
+let service: ClientService
+let undo: () => void
+
+beforeEach(async () => {
+  undo = setGlobals({ navigator: { locks: fakeLocks() } })
+  service = await startClientService()
+})
+
+afterEach(async () => {
+  undo()
+  jest.restoreAllMocks()
+  await service.close()
+})
+
+const refreshes = (): number => service.paths().filter((path) => path === '/refresh-token').length
+const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
+
+/** Tabs of one browser, which share a storage; the first of them logged in. */
+async function openTabs(count: number, storage = sharedStorage()): Promise<DidAuthClient[]> {
+  const first = service.client({ storage })
+  await first.logIn()
+  const others = Array.from({ length: count - 1 }, () => service.client({ storage }))
+  await Promise.all(others.map(({ ready }) => ready))
+  return [first, ...others]
+}
+
+describe('the answers to a refresh that keep the session', () => {
+  const page = new Response('<html>Sign in to the network</html>', { headers: { 'Content-Type': 'text/html' } })
+  const problem = (status: number, code: string, headers = {}): Response =>
+    new Response(JSON.stringify({ title: code, code }), { status, headers })
+
+  it.each([
+    [
+      'no connection',
+      () => {
+        throw new TypeError('fetch failed')
+      },
+      3
+    ],
+    ['status 503', () => problem(503, 'ERR_STORE', { 'Retry-After': '2' }), 3],
+    ['status 429 for a minute', () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }), 1],
+    ['a page in place of JSON', () => page.clone(), 1],
+    ['a page with status 401', () => new Response('<html>', { status: 401 }), 1],
+    ['another 401', () => problem(401, 'ERR_ACCESS_TOKEN'), 1],
+    ['status 403', () => problem(403, 'ERR_CROSS_ORIGIN'), 1],
+    ['other JSON', () => Response.json({ accessToken: 'a.b.c', refreshToken: 1 }), 1],
+    ['tokens without a user', () => Response.json({ accessToken: 'a.e30.c', refreshToken: 'b' }), 1]
+  ])('%s', async (_name, answer, tries) => {
+    fakeClientTime(500, 1_000, 2_000)
+    const auth = service.client()
+    await auth.logIn()
+    service.clock.seconds += 700
+    service.intercept(({ path }) => (path === '/refresh-token' ? answer() : undefined))
+    const error = await auth.fetch('/me').catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(UnavailableError)
+    expect(error).toMatchObject({ retryable: true, userMessage: expect.stringContaining('try again') })
+    expect(refreshes()).toBe(tries)
+    expect(auth.session).toBeDefined()
+    service.intercept(() => undefined)
+    expect(await answerOf(auth)).toBe(200)
+  })
+
+  it('no answer within 8 s, three times', async () => {
+    const time = fakeClientTime(500, 1_000)
+    const auth = service.client()
+    await auth.logIn()
+    service.clock.seconds += 700
+    service.intercept(({ path }, signal) =>
+      path === '/refresh-token'
+        ? new Promise((_resolve, reject) =>
+            signal?.addEventListener('abort', () => {
+              reject(signal.reason as Error)
+            })
+          )
+        : undefined
+    )
+    const failed = auth.fetch('/me').catch((thrown: unknown) => thrown)
+    for (let tries = 1; tries <= 3; tries += 1) {
+      await until(() => refreshes() === tries)
+      time.endTimeouts(8_000)
+    }
+    expect(await failed).toBeInstanceOf(UnavailableError)
+    expect(auth.session).toBeDefined()
+  })
+
+  it('is not asked for while the token is still good: that one serves', async () => {
+    fakeClientTime(500, 1_000)
+    const auth = service.client()
+    await auth.logIn()
+    service.clock.seconds += 580
+    service.intercept(({ path }) => {
+      if (path === '/refresh-token') throw new TypeError('fetch failed')
+      return undefined
+    })
+    expect(await answerOf(auth)).toBe(200)
+  })
+})
+
+describe('the answers to a refresh that end the session', () => {
+  const endOf = async (config: Parameters<typeof startClientService>[0], change: () => Promise<void>) => {
+    await service.close()
+    service = await startClientService(config)
+    const onSignedOut = jest.fn()
+    const storage = sharedStorage()
+    const auth = service.client({ storage, onSignedOut })
+    await auth.logIn()
+    service.clock.seconds += 700
+    await change()
+    const error = await auth.fetch('/me').catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(SessionEndedError)
+    expect(auth.session).toBeUndefined()
+    expect(onSignedOut).toHaveBeenCalledTimes(1)
+    expect([...storage.values.keys()]).toEqual([])
+    return error as SessionEndedError
+  }
+
+  it('revoked', async () => {
+    const error = await endOf({}, async () => {
+      await service.requireDid.sessions.revokeAll(alice.did)
+    })
+    expect(error).toMatchObject({ reason: 'revoked', status: 401, serverCode: 'ERR_REFRESH_TOKEN' })
+  })
+
+  it('expired, where the service refuses a token that is older than a week', async () => {
+    const error = await endOf({}, async () => void (service.clock.seconds += 8 * 86_400))
+    expect(error).toMatchObject({ reason: 'expired', userMessage: 'Your session has expired. Sign in again.' })
+  })
+
+  it('refused by business logic, with its words', async () => {
+    const refreshBusinessLogic = (): never => {
+      throw new Error('Your account is locked')
+    }
+    const error = await endOf({ refreshBusinessLogic }, async () => undefined)
+    expect(error).toMatchObject({ reason: 'revoked', userMessage: 'Your account is locked' })
+  })
+
+  it('used twice: a second holder of the token used it first, and with another key', async () => {
+    const error = await endOf({}, async () => {
+      const { refreshToken } = JSON.parse(service.exchanges.at(-1)!.answer!) as { refreshToken: string }
+      const headers = { 'Content-Type': 'application/json' }
+      const body = JSON.stringify({ refreshToken })
+      expect((await fetch(`${service.url}/refresh-token`, { method: 'POST', headers, body })).status).toBe(200)
+      service.clock.seconds += 60
+    })
+    expect(error).toMatchObject({ reason: 'reused', serverCode: 'ERR_REFRESH_TOKEN_REUSED' })
+  })
+
+  it('do not where another tab has newer tokens by then', async () => {
+    const storage = sharedStorage()
+    const [slow, fast] = await openTabs(2, storage)
+    service.clock.seconds += 700
+    service.interceptAnswer(async ({ path, headers }, response) => {
+      if (path !== '/refresh-token' || headers.get('x-fast') !== null) return response
+      service.interceptAnswer((_, other) => other)
+      undo()
+      expect(await answerOf(fast!)).toBe(200)
+      undo = setGlobals({ navigator: { locks: fakeLocks() } })
+      return Response.json({ title: 'Invalid refresh token', code: 'ERR_REFRESH_TOKEN' }, { status: 401 })
+    })
+    fakeClientTime(50)
+    expect(await answerOf(slow!)).toBe(200)
+    expect(slow!.session).toBeDefined()
+  })
+})
+
+describe('when a token is refreshed', () => {
+  it('is measured from its receipt, whatever the wall clock says or does', async () => {
+    const now = jest.spyOn(Date, 'now').mockReturnValue(5_000_000)
+    const auth = service.client({ clock: undefined })
+    await auth.logIn()
+    now.mockReturnValue(9_000_000)
+    expect(await answerOf(auth)).toBe(200)
+    expect(refreshes()).toBe(0)
+  })
+
+  it.each([
+    [570, 600, 0],
+    [571, 600, 1],
+    [16, 20, 0],
+    [17, 20, 1]
+  ])('after %d s of %d: %d refreshes', async (age, accessTokenExpirationTimeInSeconds, expected) => {
+    await service.close()
+    service = await startClientService({ accessTokenExpirationTimeInSeconds })
+    const auth = service.client()
+    await auth.logIn()
+    service.clock.seconds += age
+    expect(await answerOf(auth)).toBe(200)
+    expect(refreshes()).toBe(expected)
+  })
+
+  it('is once for a hundred requests whose token has ended by the service alone', async () => {
+    const auth = service.client({ clock: { nowSeconds: () => 0 } })
+    await auth.logIn()
+    service.clock.seconds += 700
+    const statuses = await Promise.all(Array.from({ length: 100 }, () => answerOf(auth)))
+    expect(statuses).toEqual(Array(100).fill(200))
+    expect(refreshes()).toBe(1)
+  })
+
+  it('goes on for the others when one caller has aborted', async () => {
+    const auth = service.client()
+    await auth.logIn()
+    service.clock.seconds += 700
+    const controller = new AbortController()
+    const aborted = auth.fetch('/me', { signal: controller.signal }).catch((thrown: unknown) => thrown)
+    const other = answerOf(auth)
+    controller.abort(new Error('The page was left'))
+    expect(await aborted).toEqual(new Error('The page was left'))
+    expect(await other).toBe(200)
+    expect(refreshes()).toBe(1)
+  })
+})

@@ -1,0 +1,223 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import type { RequestListener, ServerResponse } from 'node:http'
+import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
+import { contentOf } from '../../servers/storage/unixfs-blocks.js'
+import { answering, expectClientError as expectError, problem } from '../support/client-error.js'
+import { listenAt, type HttpAddress } from '../support/http-address.js'
+import { getFile, logIn, startTestRelay, type TestRelay } from '../support/relay-app.js'
+import { walletOf } from '../support/wallet.js'
+
+const LARGE = new Uint8Array(700_000).fill(9)
+const wallet = { address: walletOf(1).address, signMessage: walletOf(1).personalSign }
+const MISSING = `relay://bafkrei${'a'.repeat(52)}#${'A'.repeat(43)}`
+
+let relay: TestRelay
+let address: HttpAddress
+let small: string
+let large: string
+/** Every block of both files, by cid. */
+const blocks = new Map<string, Uint8Array>()
+const open: HttpAddress[] = []
+
+beforeAll(async () => {
+  relay = await startTestRelay({ RELAY_MAX_FILE_BYTES: '1500000', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
+  address = await listenAt(relay.listener)
+  small = await client().send('Hello')
+  large = await client().send(LARGE)
+  const token = await logIn(relay, walletOf(2))
+  for (const uri of [small, large]) {
+    const { file } = (await getFile(relay, token, uri.slice(8, 67))).body
+    for (const { cid, bytes } of contentOf(Buffer.from(file)).blocks) blocks.set(cid, bytes)
+  }
+})
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+afterAll(async () => {
+  await address.close()
+  await relay.end()
+})
+
+function client(options: Partial<RelayClientOptions> = {}): RelayClient {
+  return new RelayClient({ url: address.url, wallet, domain: 'relay.example', ...options })
+}
+
+/** A server of the test. */
+async function serverAt(listener: RequestListener): Promise<string> {
+  const one = await listenAt(listener)
+  open.push(one)
+  return one.url
+}
+
+/** A gateway that answers blocks, with a change of one. */
+function gatewayAt(change: (res: ServerResponse, bytes: Uint8Array, cid: string) => void): Promise<string> {
+  return serverAt(({ url = '' }, res) => {
+    const [, cid = ''] = /^\/ipfs\/(\w+)\?format=raw$/.exec(url) ?? []
+    const bytes = blocks.get(cid)
+    if (bytes === undefined) res.writeHead(404).end('not found')
+    else change(res, bytes, cid)
+  })
+}
+
+const honest = () => gatewayAt((res, bytes) => res.end(bytes))
+
+describe('RelayClient at a relay that fails', () => {
+  it.each([
+    ['HTML', answering(200, '<html>Welcome</html>'), { code: 'ERR_PROTOCOL', status: 200 }],
+    ['other JSON', answering(200, '{"challenge":7}'), { code: 'ERR_PROTOCOL' }],
+    ['null', answering(200, 'null'), { code: 'ERR_PROTOCOL' }],
+    ['404 of a host that has no relay', answering(404, 'Not found'), { code: 'ERR_PROTOCOL', status: 404 }],
+    ['a redirect', answering(307, '', { Location: 'http://127.0.0.1:1/' }), { code: 'ERR_PROTOCOL', status: 307 }],
+    ['502 of a proxy', answering(502, '<html>Bad gateway</html>'), { code: 'ERR_UNAVAILABLE', retryable: true }],
+    ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'ERR_RATE_LIMITED', retryAfterSeconds: 7, retryable: true }],
+    ['503', problem(503, 'ERR_STORE'), { code: 'ERR_UNAVAILABLE', retryAfterSeconds: 7, serverCode: 'ERR_STORE' }],
+    ['507', problem(507, 'ERR_STORAGE_FULL'), { code: 'ERR_CONTENT', reason: 'full' }],
+    ['401', problem(401, 'ERR_SIGNATURE'), { code: 'ERR_CHALLENGE', status: 401 }]
+  ])('that answers %s says so', async (_what, listener, fields) => {
+    const one = client({ url: await serverAt(listener) })
+    await expectError(one.send('Hello'), fields)
+    await expectError(one.open(small), fields)
+  })
+
+  it('that is gone, slow, or stops within an answer is unavailable', async () => {
+    const url = await serverAt(() => undefined)
+    const half = await serverAt((_req, res) => {
+      res.writeHead(200, { 'Content-Length': '100' }).write('{"challenge"')
+    })
+    const closed = await listenAt(() => undefined)
+    await closed.close()
+    for (const options of [{ url: closed.url }, { url, timeoutSeconds: 0.05 }, { url: half, timeoutSeconds: 0.2 }]) {
+      await expectError(client(options).send('Hello'), { code: 'ERR_UNAVAILABLE', retryable: true })
+    }
+  })
+
+  it('that answers other content than asked for is not believed', async () => {
+    const url = await serverAt(({ url: path = '' }, res) => {
+      res.end(JSON.stringify({ challenge: 'a', token: 'b', cid: `bafkrei${'b'.repeat(52)}`, file: path }))
+    })
+    await expectError(client({ url }).send('Hello'), { code: 'ERR_CONTENT', reason: 'mismatch' })
+    await expectError(client({ url }).open(small), { code: 'ERR_CONTENT', reason: 'mismatch' })
+  })
+
+  it('says what is wrong with the content or the link', async () => {
+    await expectError(client().send(new Uint8Array(2_000_000)), { reason: 'tooLarge', status: 413 })
+    await expectError(client().open(MISSING), { reason: 'notFound', status: 404 })
+    await expectError(client().open(small.replace(/.{43}$/, 'A'.repeat(43))), { reason: 'key' })
+    const taken = await client().send('taken down')
+    await relay.contents.takeDown(taken.slice(8, 67), 'test', relay.clock.seconds)
+    relay.clock.seconds += 1
+    await expectError(client().open(taken), { reason: 'takenDown', status: 451 })
+  })
+
+  it.each([
+    '',
+    'relay://',
+    'https://app.example/open',
+    `relay://bafkrei${'a'.repeat(52)}`,
+    `${MISSING}A`,
+    MISSING.slice(0, -1),
+    MISSING.replace('relay:', 'file:'),
+    MISSING.replace('bafkrei', 'bafkREI'),
+    `javascript:alert(1)#r=bafkrei${'a'.repeat(52)}.${'A'.repeat(43)}`,
+    undefined,
+    7
+  ])('refuses a link that is none: %j', async (uri) => {
+    await expectError(client().open(uri as string), { code: 'ERR_CONTENT', reason: 'link' })
+    expect(() => client().link(uri as string, 'https://app.example')).toThrow()
+  })
+
+  it('tells what the wallet did, and asks it again in the next call', async () => {
+    let calls = 0
+    const signMessage = (text: string): string => {
+      calls += 1
+      if (calls === 1) throw Object.assign(new Error('User rejected'), { code: 4001 })
+      return wallet.signMessage(text)
+    }
+    const one = client({ wallet: { ...wallet, signMessage } })
+    await expectError(one.open(small), { code: 'ERR_USER_REJECTED' })
+    expect(await one.open(small)).toBe('Hello')
+    const { url } = address
+    await expectError(new RelayClient({ url }).open(small), { code: 'ERR_NO_WALLET' })
+    await expectError(client({ domain: 'evil.example' }).open(small), { code: 'ERR_CHALLENGE', status: 401 })
+  })
+
+  it('ends with the reason of the signal, before and while it waits', async () => {
+    const one = client({ url: await serverAt(() => undefined) })
+    const reason = new Error('enough')
+    await expect(one.send('Hello', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    for (const work of [
+      (signal: AbortSignal) => one.open(small, { signal }),
+      (signal: AbortSignal) => one.send('Hello', { signal })
+    ]) {
+      const controller = new AbortController()
+      const waiting = expect(work(controller.signal)).rejects.toBe(reason)
+      controller.abort(reason)
+      await waiting
+    }
+  })
+})
+
+describe('RelayClient with gateways', () => {
+  const { url } = { url: 'http://127.0.0.1:1' }
+  const fromGateways = (gateways: string[], options: Partial<RelayClientOptions> = {}) => {
+    // Without a wallet the relay is not asked.
+    return new RelayClient({ url, ...options }).open(large, { gateways })
+  }
+
+  it('reads a small and a large file from a gateway alone, without a wallet', async () => {
+    const gateways = [await honest()]
+    expect(await new RelayClient({ url }).open(small, { gateways })).toBe('Hello')
+    expect(Buffer.compare(Buffer.from(await fromGateways(gateways)), LARGE)).toBe(0)
+  })
+
+  it('takes the first whose bytes are right: gateways that lie, fail or are slow do not matter', async () => {
+    const lying = await gatewayAt((res, bytes) => res.end(Buffer.from(bytes).fill(0, 5, 6)))
+    const slow = await serverAt(() => undefined)
+    const failing = await serverAt((_req, res) => res.writeHead(500).end())
+    const gateways = [lying, slow, failing, 'http://127.0.0.1:1', 'no url', await honest()]
+    expect(Buffer.compare(Buffer.from(await fromGateways(gateways)), LARGE)).toBe(0)
+    expect(await client().open(small, { gateways: [lying, slow] })).toBe('Hello')
+    const gone = client({ url: await serverAt((_req, res) => res.writeHead(500).end()) })
+    expect(await gone.open(small, { gateways: [await honest()] })).toBe('Hello')
+  })
+
+  it.each([
+    [
+      'changes a byte of a leaf',
+      (bytes: Uint8Array, cid: string) => (cid.startsWith('bafk') ? Buffer.from(bytes).fill(0, 7, 8) : bytes)
+    ],
+    ['cuts a leaf', (bytes: Uint8Array, cid: string) => (cid.startsWith('bafk') ? bytes.subarray(1) : bytes)],
+    [
+      'changes the root',
+      (bytes: Uint8Array, cid: string) => (cid.startsWith('bafy') ? Buffer.from(bytes).fill(0, 7, 8) : bytes)
+    ],
+    ['answers HTML', () => Buffer.from('<html>')],
+    ['answers nothing', () => Buffer.alloc(0)]
+  ])('does not believe one that %s', async (_what, change) => {
+    const gateway = await gatewayAt((res, bytes, cid) => res.end(change(bytes, cid)))
+    await expectError(fromGateways([gateway]), { code: 'ERR_CONTENT', reason: 'mismatch' })
+  })
+
+  it('stops reading one that answers without an end', async () => {
+    const endless = await gatewayAt((res) => {
+      const write = (): void => {
+        while (!res.destroyed && res.write(Buffer.alloc(65_536)));
+      }
+      res.on('drain', write)
+      write()
+    })
+    await expectError(fromGateways([endless]), { code: 'ERR_PROTOCOL' })
+  })
+
+  it('says that it is not there where the gateway does not have it', async () => {
+    const empty = await serverAt((_req, res) => res.writeHead(404).end())
+    await expectError(fromGateways([empty]), { code: 'ERR_CONTENT', reason: 'notFound' })
+  })
+
+  it("answers the relay's error where all fail", async () => {
+    const failing = await serverAt((_req, res) => res.writeHead(500).end())
+    await expectError(client().open(MISSING, { gateways: [failing] }), { reason: 'notFound', status: 404 })
+  })
+})

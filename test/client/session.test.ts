@@ -1,0 +1,187 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import {
+  NotSignedInError,
+  ProtocolError,
+  UnavailableError,
+  type ClientSession,
+  type ClientStorage,
+  type DidAuthClient
+} from 'express-did-auth/client'
+import { alice, plainWallet, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
+import { until } from '../support/until.js'
+import { walletOf } from '../support/wallet.js'
+
+const bob = walletOf(2)
+
+let service: ClientService
+let storage: ReturnType<typeof sharedStorage>
+
+beforeEach(async () => {
+  service = await startClientService()
+  storage = sharedStorage()
+})
+
+afterEach(async () => {
+  await service.close()
+})
+
+const openTab = (options = {}): DidAuthClient => service.client({ storage, ...options })
+const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
+
+describe('the session of a client', () => {
+  it('is gone after a reload with memory(), and there with a storage, also for a request that does not wait', async () => {
+    await service.client().logIn()
+    const forgetful = service.client()
+    await forgetful.ready
+    expect(forgetful.session).toBeUndefined()
+
+    const session = await openTab().logIn()
+    expect(await answerOf(openTab())).toBe(200)
+    const reloaded = openTab()
+    await reloaded.ready
+    expect(reloaded.session).toEqual(session)
+  })
+
+  it('is kept under keys of the URL and the DID, and a storage with other texts under them counts as empty', async () => {
+    await openTab().logIn()
+    const keys = [...storage.values.keys()]
+    expect(keys.sort()).toEqual([`did-auth:${service.url}`, `did-auth:${service.url} ${alice.did}`])
+    for (const text of ['', '{', '{}', 'null', '[1]', '{"did":1}', '{"did":"a","sessionId":"b","pair":"c"}']) {
+      storage.values.set(keys[1]!, text)
+      const auth = openTab()
+      await auth.ready
+      expect(auth.session).toBeUndefined()
+    }
+  })
+
+  it('is told to subscribers when it changes, until they end it', async () => {
+    const auth = service.client()
+    const heard: (ClientSession | undefined)[] = []
+    const end = auth.subscribe((session) => heard.push(session))
+    const session = await auth.logIn()
+    await auth.fetch('/me')
+    await auth.logOut()
+    end()
+    await auth.logIn()
+    expect(heard).toEqual([session, undefined])
+  })
+
+  it('is of each user in a tab of its own: a login in one does not touch the other', async () => {
+    const [one, other] = [openTab(), openTab({ wallet: plainWallet(bob) })]
+    await one.logIn()
+    await until(() => other.session?.did === alice.did)
+    // This tab was Alice's, and is Bob's now. The session that it had is over everywhere.
+    await other.logIn()
+    await until(() => one.session === undefined)
+    await one.logIn()
+    expect([one.session?.did, other.session?.did]).toEqual([alice.did, bob.did])
+    service.clock.seconds += 700
+    expect([await answerOf(one), await answerOf(other)]).toEqual([200, 200])
+  })
+
+  it('is the same in a tab that was open before the login', async () => {
+    const [one, other] = [openTab(), openTab()]
+    const session = await one.logIn()
+    await until(() => other.session !== undefined)
+    expect(other.session).toEqual(session)
+    expect(await answerOf(other)).toBe(200)
+  })
+})
+
+describe('DidAuthClient.logOut', () => {
+  it('ends the session at the service, in the storage and in the other tabs, which say it to no further one', async () => {
+    const onSignedOut = jest.fn()
+    const tabs = [openTab({ onSignedOut }), openTab({ onSignedOut }), openTab({ onSignedOut })]
+    await tabs[0]!.logIn()
+    await until(() => tabs.every(({ session }) => session !== undefined))
+    await tabs[0]!.logOut()
+    await until(() => tabs.every(({ session }) => session === undefined))
+    expect(storage.values.size).toBe(0)
+    expect(await service.requireDid.sessions.list(alice.did)).toEqual([])
+    expect(onSignedOut).toHaveBeenCalledTimes(3)
+    expect(onSignedOut.mock.calls.flat()).toEqual(Array(3).fill(expect.objectContaining({ reason: 'loggedOut' })))
+  })
+
+  it('forgets the tokens of a header also when the service is not told, and says so', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.intercept(() => {
+      throw new TypeError('fetch failed')
+    })
+    await expect(auth.logOut()).rejects.toThrow(UnavailableError)
+    expect(auth.session).toBeUndefined()
+    expect(storage.values.size).toBe(0)
+  })
+
+  it('is fine with a session that has ended already, and without one', async () => {
+    const auth = openTab()
+    await auth.logIn()
+    service.clock.seconds += 700
+    await service.requireDid.sessions.revokeAll(alice.did)
+    await auth.logOut()
+    await auth.logOut()
+    expect(auth.session).toBeUndefined()
+  })
+
+  it('is noticed by a tab that heard nothing of it, when that refreshes', async () => {
+    const [one, other] = [openTab(), openTab()]
+    await one.logIn()
+    await until(() => other.session !== undefined)
+    storage.values.clear()
+    service.clock.seconds += 700
+    const ended = {
+      code: 'ERR_SESSION_ENDED',
+      reason: 'loggedOut',
+      userMessage: expect.stringContaining('Sign in again')
+    }
+    await expect(other.fetch('/me')).rejects.toMatchObject(ended)
+  })
+})
+
+describe('DidAuthClient.sessions and revoke', () => {
+  it('list the sessions of the user, and end one, or this one', async () => {
+    const [auth, phone] = [openTab(), service.client()]
+    await auth.logIn()
+    await phone.logIn()
+    const listed = await auth.sessions()
+    expect(listed.map(({ isCurrent }) => isCurrent).sort()).toEqual([false, true])
+    await auth.revoke(phone.session!.sessionId)
+    expect(await auth.sessions()).toHaveLength(1)
+    await expect(auth.revoke('another')).rejects.toMatchObject({ status: 404, serverCode: 'ERR_SESSION_NOT_FOUND' })
+    await auth.revoke(auth.session!.sessionId)
+    expect(auth.session).toBeUndefined()
+  })
+
+  it('throw NotSignedInError without a session, and ProtocolError where the service has no such route', async () => {
+    await expect(openTab().sessions()).rejects.toThrow(NotSignedInError)
+    await expect(openTab().revoke('a')).rejects.toThrow(NotSignedInError)
+    const auth = openTab({ paths: { sessions: '/nowhere' } })
+    await auth.logIn()
+    await expect(auth.sessions()).rejects.toThrow(ProtocolError)
+    service.intercept(({ path }) => (path === '/nowhere' ? Response.json({}) : undefined))
+    await expect(auth.sessions()).rejects.toThrow(ProtocolError)
+  })
+})
+
+describe('a storage that fails', () => {
+  it('fails the request with its own error, and the session goes on', async () => {
+    let fails = false
+    const attempt = <T>(run: () => T): T => {
+      if (fails) throw new Error('The disk is full')
+      return run()
+    }
+    const failing: ClientStorage = {
+      get: (key) => attempt(() => storage.get(key)),
+      set: (key, value) => attempt(() => storage.set(key, value)),
+      delete: (key) => attempt(() => storage.delete(key)),
+      lock: (_name, run) => run()
+    }
+    const auth = service.client({ storage: failing })
+    await auth.logIn()
+    service.clock.seconds += 700
+    fails = true
+    await expect(auth.fetch('/me')).rejects.toThrow('The disk is full')
+    fails = false
+    expect(await answerOf(auth)).toBe(200)
+  })
+})

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { DidAuthClient } from 'express-did-auth/client'
+import { VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { contentOf } from '../../servers/storage/unixfs-blocks.js'
+import { expectClientError as expectError } from '../support/client-error.js'
+import { listenAt, type HttpAddress } from '../support/http-address.js'
+import { newWallet, testVault, type TestVault } from '../support/vault-app.js'
+
+const key = Uint8Array.from({ length: 32 }, (_, index) => index)
+
+let vault: TestVault
+let address: HttpAddress
+
+beforeAll(async () => {
+  vault = await testVault({ VAULT_MAX_BYTES_PER_DID: '2000000' })
+  address = await listenAt(vault.listener)
+})
+
+afterAll(async () => {
+  await address.close()
+  await vault.close()
+})
+
+/** A user who was never seen before, logged in. */
+async function newUser(options: Partial<VaultClientOptions> = {}, url = address.url) {
+  const { address: account, personalSign, did } = newWallet()
+  const wallet = { address: account, signMessage: personalSign }
+  const auth = new DidAuthClient({ url, wallet, domain: 'vault.example' })
+  await auth.logIn()
+  return { auth, did, client: new VaultClient({ auth, ...options }) }
+}
+
+describe.each([
+  ['in plain text', {}],
+  ['encrypted', { encrypt: { key } }]
+])('VaultClient %s', (_name, options) => {
+  it('adds, reads, replaces and deletes', async () => {
+    const { client, did } = await newUser(options)
+    expect(await client.get('notes')).toEqual({ contents: [], etag: expect.stringMatching(/^".+"$/) })
+    const first = await client.add('notes', 'Buy oak 🌳')
+    const second = await client.add('notes', '')
+    expect([first.isPinned, second.isPinned]).toEqual([true, true])
+    expect(await client.get('notes')).toEqual({ contents: ['Buy oak 🌳', ''], etag: second.etag })
+    const replaced = await client.replace('notes', 'Buy two', { id: first.id })
+    expect((await client.get('notes', did)).contents).toEqual(['', 'Buy two'])
+    expect(await client.delete('notes', { id: second.id })).toEqual({ etag: expect.any(String), isPinned: true })
+    expect((await client.get('notes')).contents).toEqual(['Buy two'])
+    expect((await client.keys())[0]).toEqual({ key: 'notes', entries: [{ id: replaced.id, size: expect.any(Number) }] })
+    await client.replace('notes', 'All new')
+    expect((await client.get('notes')).contents).toEqual(['All new'])
+    await client.delete('notes')
+    expect(await client.keys()).toEqual([])
+  })
+
+  it('writes only where the list is the one that was read', async () => {
+    const { client } = await newUser(options)
+    const { etag } = await client.add('notes', 'mine', { ifNoneMatch: '*' })
+    const now = await client.add('notes', 'of another device', { ifMatch: etag })
+    for (const write of [
+      () => client.add('notes', 'a', { ifMatch: etag }),
+      () => client.replace('notes', 'a', { ifMatch: etag }),
+      () => client.delete('notes', { ifMatch: etag }),
+      () => client.add('notes', 'a', { ifNoneMatch: '*' })
+    ]) {
+      await expectError(write(), { code: 'ERR_CONFLICT', status: 412, etag: now.etag })
+    }
+    expect((await client.get('notes')).contents).toEqual(['mine', 'of another device'])
+    expect(await client.delete('notes', { ifMatch: '*' })).toMatchObject({ isPinned: true })
+  })
+
+  it.each(['a b', 'a/b', 'ä🌳', '%2F', '?#', 'keys of mine', "it's", 'did:ethr:x'])(
+    'keeps the key %j',
+    async (name) => {
+      const { client } = await newUser(options)
+      await client.add(name, name)
+      expect((await client.get(name)).contents).toEqual([name])
+      expect((await client.keys()).map((one) => one.key)).toEqual([name])
+      await client.delete(name)
+    }
+  )
+
+  it('tells what is stored, and gives all of it back', async () => {
+    const { client, did } = await newUser(options)
+    const { id } = await client.add('a', 'one')
+    await client.add('b', 'two')
+    expect(await client.backup()).toMatchObject({
+      did,
+      entries: [{ key: 'a', id, content: 'one' }, { content: 'two' }]
+    })
+    const { used, available, usedEntries, availableEntries } = await client.storage()
+    expect([used + available, usedEntries, availableEntries]).toEqual([2_000_000, 2, 9_998])
+  })
+
+  it('says what is wrong with a content or a key', async () => {
+    const { client } = await newUser(options)
+    await expectError(client.add('notes', 'a'.repeat(1_200_000)), { reason: 'tooLarge', status: 413 })
+    await client.add('notes', 'a'.repeat(700_000))
+    await client.add('notes', 'b'.repeat(700_000))
+    await expectError(client.add('notes', 'c'.repeat(700_000)), { reason: 'full', status: 507 })
+    for (const name of [
+      '',
+      '.',
+      '..',
+      'a\u0000b',
+      'auth',
+      'LOGOUT',
+      'refresh-token',
+      'Request-Signup',
+      'a'.repeat(513),
+      '\ud800'
+    ]) {
+      await expectError(client.add(name, 'a'), { code: 'ERR_CONTENT', reason: 'name' })
+    }
+    // A POST of that name would have ended the session.
+    const taken = await client.replace('notes', 'taken down')
+    await vault.store.takeDown(taken.id, 'test', 1)
+    if (!('encrypt' in options))
+      await expectError(client.add('notes', 'taken down'), { reason: 'takenDown', status: 451 })
+  })
+})
+
+describe('VaultClient', () => {
+  it('answers the cid of the content, and reads without a session, also what others wrote', async () => {
+    const { client, did } = await newUser()
+    const { id } = await client.add('notes', 'Hello')
+    expect(id).toBe(contentOf(Buffer.from('Hello')).cid)
+    const visitor = new VaultClient({ auth: new DidAuthClient({ url: address.url }) })
+    expect((await visitor.get('notes', did)).contents).toEqual(['Hello'])
+    await expectError(visitor.get('notes'), { code: 'ERR_NOT_SIGNED_IN' })
+    await expectError(visitor.add('notes', 'a'), { code: 'ERR_NOT_SIGNED_IN', status: 401 })
+    await expectError(visitor.keys(), { code: 'ERR_NOT_SIGNED_IN', status: 401 })
+  })
+
+  it('adds nothing where the same content is sent again', async () => {
+    const { client } = await newUser()
+    const written = await client.add('notes', 'Hello')
+    expect(await client.add('notes', 'Hello')).toEqual(written)
+  })
+
+  it('stands below a path, and on a fetch of the caller', async () => {
+    const paths: string[] = []
+    const { auth } = await newUser()
+    const fetch: VaultClientOptions['fetch'] = (path, init) => {
+      paths.push(path)
+      return auth.fetch(path, init)
+    }
+    await new VaultClient({ auth, fetch }).add('a/b', 'Hello')
+    expect(paths).toEqual(['./a%2Fb'])
+  })
+
+  it('refuses a key of encryption that has not 32 bytes', async () => {
+    const { auth } = await newUser()
+    expect(() => new VaultClient({ auth, encrypt: { key: new Uint8Array(16) } })).toThrow('encrypt.key has 32 bytes')
+  })
+})
+
+describe('VaultClient with encryption', () => {
+  it('stores eda1.<iv>.<ciphertext>, bound to the canonical DID, the key and the version', async () => {
+    const { client, did, auth } = await newUser({ encrypt: { key } })
+    const { id } = await client.add('notes', 'secret')
+    const [stored = ''] = (await new VaultClient({ auth }).get('notes')).contents
+    expect(contentOf(Buffer.from(stored)).cid).toBe(id)
+    const [version, iv = '', sealed = ''] = stored.split('.')
+    expect([version, Buffer.from(iv, 'base64url').length]).toEqual(['eda1', 12])
+    const imported = await crypto.subtle.importKey('raw', key, 'AES-GCM', false, ['decrypt'])
+    const additionalData = Buffer.from(`${did}\nnotes\neda1`)
+    const algorithm = { name: 'AES-GCM', iv: Buffer.from(iv, 'base64url'), additionalData }
+    const content = await crypto.subtle.decrypt(algorithm, imported, Buffer.from(sealed, 'base64url'))
+    expect(Buffer.from(content).toString()).toBe('secret')
+  })
+
+  it('never sends the key or the text', async () => {
+    const sent: string[] = []
+    const { auth } = await newUser()
+    const fetch: VaultClientOptions['fetch'] = (path, init) => {
+      sent.push(`${path} ${JSON.stringify(init)}`)
+      return auth.fetch(path, init)
+    }
+    const client = new VaultClient({ auth, encrypt: { key }, fetch })
+    await client.add('notes', 'the treasure')
+    await client.get('notes')
+    await client.backup()
+    const all = sent.join('\n')
+    expect(sent).toHaveLength(3)
+    for (const form of [
+      'the treasure',
+      ...(['hex', 'base64', 'base64url'] as const).map((as) => Buffer.from(key).toString(as))
+    ]) {
+      expect(all).not.toContain(form)
+    }
+  })
+
+  it('refuses a ciphertext of another secret, key or user, a changed one, and plain text', async () => {
+    const { client, auth } = await newUser({ encrypt: { key } })
+    const plain = new VaultClient({ auth })
+    await client.add('notes', 'secret')
+    const [stored = ''] = (await plain.get('notes')).contents
+    await expectError(new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } }).get('notes'), { reason: 'key' })
+    await plain.add('moved', stored)
+    await expectError(client.get('moved'), { reason: 'key' })
+    const other = await newUser({ encrypt: { key } })
+    await new VaultClient({ auth: other.auth }).add('notes', stored)
+    await expectError(other.client.get('notes'), { reason: 'key' })
+    for (const [content, reason] of [
+      [stored.replace(/.$/, (last) => (last === 'A' ? 'Q' : 'A')), 'key'],
+      [stored.slice(0, -8), 'key'],
+      ['eda1.AAAA.AAAA', 'key'],
+      ['eda1..', 'key'],
+      ['Hello', 'plain'],
+      ['eda2.AAAA.AAAA', 'plain'],
+      [`${stored}.a`, 'plain'],
+      ['eda1.AA+A.AAAA', 'plain'],
+      ['', 'plain']
+    ] as const) {
+      await plain.replace('spoilt', content)
+      await expectError(client.get('spoilt'), { code: 'ERR_CONTENT', reason })
+    }
+    await expectError(client.backup(), { code: 'ERR_CONTENT' })
+    await expect(client.add('notes', 'half \ud800')).rejects.toThrow(TypeError)
+  })
+})

@@ -1,0 +1,62 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { ConflictError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { answering, expectClientError as expectError, problem } from '../support/client-error.js'
+import { listenAt, type HttpAddress } from '../support/http-address.js'
+
+const open: HttpAddress[] = []
+
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+describe('VaultClient at a vault that fails', () => {
+  /** A session without a server. */
+  const clientAt = (url: string, options: Partial<VaultClientOptions> = {}): VaultClient => {
+    const auth = {
+      session: { did: 'did:ethr:rsk:0x1' },
+      fetch: (path: string, init?: RequestInit) => fetch(new URL(path, url), init)
+    }
+    return new VaultClient({ auth, ...options })
+  }
+
+  it.each([
+    ['HTML', answering(200, '<html>Welcome</html>'), { code: 'ERR_PROTOCOL' }],
+    ['other JSON', answering(200, '{"a":[1]}'), { code: 'ERR_PROTOCOL' }],
+    ['a list of numbers', answering(200, '[1]'), { code: 'ERR_PROTOCOL' }],
+    ['404', answering(404, 'Not found'), { code: 'ERR_PROTOCOL', status: 404 }],
+    ['502 of a proxy', answering(502, '<html>'), { code: 'ERR_UNAVAILABLE', retryable: true }],
+    ['502', problem(502, 'ERR_CONTENT_MISSING'), { code: 'ERR_CONTENT', reason: 'missing' }],
+    ['403', problem(403, 'ERR_CROSS_ORIGIN'), { code: 'ERR_CROSS_ORIGIN', status: 403 }],
+    ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'ERR_RATE_LIMITED', retryAfterSeconds: 7 }],
+    ['503', problem(503, 'ERR_STORAGE'), { code: 'ERR_UNAVAILABLE', retryAfterSeconds: 7 }]
+  ])('that answers %s says so', async (_what, listener, fields) => {
+    const server = await listenAt(listener)
+    open.push(server)
+    const client = clientAt(server.url)
+    await expectError(client.get('a'), fields)
+    await expectError(client.add('a', 'b'), fields)
+    await expectError(client.keys(), fields)
+    await expectError(client.storage(), fields)
+    await expectError(client.backup(), fields)
+  })
+
+  it('that is gone or slow is unavailable; a signal ends the wait with its reason', async () => {
+    const slow = await listenAt(() => undefined)
+    open.push(slow)
+    const closed = await listenAt(() => undefined)
+    await closed.close()
+    await expectError(clientAt(closed.url).add('a', 'b'), { code: 'ERR_UNAVAILABLE', retryable: true })
+    await expectError(clientAt(slow.url, { timeoutSeconds: 0.05 }).get('a'), { code: 'ERR_UNAVAILABLE' })
+    const reason = new Error('enough')
+    await expect(clientAt(slow.url).get('a', undefined, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    const controller = new AbortController()
+    const waiting = expect(clientAt(slow.url).add('a', 'b', { signal: controller.signal })).rejects.toBe(reason)
+    controller.abort(reason)
+    await waiting
+  })
+
+  it('is told apart by class, and by code across bundles', () => {
+    const error = new ConflictError('"1"')
+    expect([error.code, error.retryable, error.etag]).toEqual(['ERR_CONFLICT', false, '"1"'])
+  })
+})

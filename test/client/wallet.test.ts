@@ -1,0 +1,192 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { Wallet as EthersWallet, verifyMessage } from 'ethers'
+import {
+  NoWalletError,
+  UserRejectedError,
+  WalletBusyError,
+  WalletError,
+  type Eip1193Provider,
+  type Wallet
+} from 'express-did-auth/client'
+import { privateKeyToAccount } from 'viem/accounts'
+import { connectWallet, didOfWallet } from '../../src/client/wallet.js'
+import { setGlobals } from '../support/client-time.js'
+import { alice, plainWallet, startClientService, type ClientService } from '../support/client-service.js'
+import { walletOf } from '../support/wallet.js'
+
+let undo: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const step of undo.reverse()) await step()
+  undo = []
+})
+
+/** A browser wallet: it takes the bytes of a message in hex. */
+function provider(
+  answers: Partial<Record<'eth_requestAccounts' | 'eth_chainId' | 'personal_sign', unknown>> = {}
+): Eip1193Provider & { asked: string[]; change: (accounts: unknown) => void } {
+  const asked: string[] = []
+  let listener: (accounts: never) => void = () => undefined
+  return {
+    asked,
+    change: (accounts) => {
+      listener(accounts as never)
+    },
+    on: (_event, added) => void (listener = added),
+    async request({ method, params = [] }) {
+      asked.push(method)
+      if (method in answers) {
+        const answer = answers[method as 'personal_sign']
+        // Wallets throw objects that are no errors.
+        // eslint-disable-next-line @typescript-eslint/only-throw-error
+        if (answer instanceof Error || (typeof answer === 'object' && answer !== null && 'code' in answer)) throw answer
+        return answer
+      }
+      if (method === 'eth_requestAccounts') return [alice.address]
+      if (method === 'eth_chainId') return '0x1e'
+      const [message, address] = params as [string, string]
+      expect(address).toBe(alice.address)
+      return alice.personalSign(Buffer.from(message.slice(2), 'hex').toString())
+    }
+  }
+}
+
+const start = async (): Promise<ClientService> => {
+  const service = await startClientService()
+  undo.push(service.close)
+  return service
+}
+
+describe('a login', () => {
+  it.each<[string, () => Wallet, string]>([
+    ['a browser wallet', () => provider(), alice.did],
+    ['a wallet of ethers', () => new EthersWallet(alice.privateKey), alice.did],
+    ['an account of viem', () => privateKeyToAccount(alice.privateKey as '0x'), alice.did],
+    ['a plain wallet', () => plainWallet(alice), alice.did],
+    ['a plain wallet on another chain', () => plainWallet(alice, 31), alice.did.replace('rsk', 'rsk:testnet')]
+  ])('works with %s', async (_name, wallet, did) => {
+    const service = await start()
+    const auth = service.client({ wallet: undefined })
+    expect(await auth.logIn({ wallet: wallet() })).toMatchObject({ did })
+    expect((await auth.fetch('/me')).status).toBe(200)
+  })
+
+  it('works with window.ethereum where no wallet is given, and throws NoWalletError without it', async () => {
+    const service = await start()
+    const auth = service.client({ wallet: undefined })
+    await expect(auth.logIn()).rejects.toThrow(NoWalletError)
+    undo.push(setGlobals({ ethereum: provider() }))
+    expect(await auth.logIn()).toMatchObject({ did: alice.did })
+  })
+
+  it('asks a wallet nothing but to sign, when its challenge was prepared', async () => {
+    const service = await start()
+    const wallet = provider()
+    const auth = service.client({ wallet })
+    await auth.prepare(alice.address)
+    expect(wallet.asked).toEqual(['eth_chainId'])
+    const before = service.exchanges.length
+    await auth.logIn()
+    expect(service.paths().slice(before)).toEqual(['/auth'])
+    expect(wallet.asked.slice(1)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
+  })
+
+  it('asks for another challenge where the prepared one has ended or is of another account', async () => {
+    const service = await start()
+    const auth = service.client()
+    await auth.prepare(walletOf(2).address)
+    await auth.logIn()
+    await auth.prepare(alice.address)
+    service.clock.seconds += 300
+    await auth.logIn()
+    expect(service.paths()).toEqual([
+      '/request-auth',
+      '/request-auth',
+      '/auth',
+      '/request-auth',
+      '/request-auth',
+      '/auth'
+    ])
+  })
+})
+
+describe('an account that changes in the wallet', () => {
+  it.each([
+    ['signs out', undefined, [walletOf(2).address], false],
+    ['does nothing with onAccountChange ignore', 'ignore' as const, [walletOf(2).address], true],
+    ['does nothing when it is the same again', undefined, [alice.address.toLowerCase()], true],
+    ['does nothing when the wallet was locked', undefined, [], true],
+    ['does nothing when it is no list', undefined, { a: 1 }, true]
+  ])('%s', async (_name, onAccountChange, accounts, stays) => {
+    const service = await start()
+    const wallet = provider()
+    const auth = service.client({ wallet, onAccountChange })
+    await auth.logIn()
+    wallet.change(accounts)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(auth.session !== undefined).toBe(stays)
+  })
+})
+
+describe('connectWallet', () => {
+  it('answers an address in lower case, the chain, and signatures by personal_sign', async () => {
+    const signer = await connectWallet(provider())
+    expect(signer).toMatchObject({ address: alice.address.toLowerCase(), chainId: 30 })
+    expect(verifyMessage('äöü\nb', await signer.signMessage('äöü\nb'))).toBe(alice.address)
+  })
+
+  const rejected = { code: 4001, message: 'User rejected the request' }
+  const nested = Object.assign(new Error('user rejected action'), { code: 'ACTION_REJECTED' })
+  it.each([
+    ['a rejection', { eth_requestAccounts: rejected }, UserRejectedError],
+    ['a rejection that a library passes on', { personal_sign: nested }, UserRejectedError],
+    ['a rejection within another error', { personal_sign: new Error('x', { cause: rejected }) }, UserRejectedError],
+    ['a pending request', { eth_requestAccounts: { code: -32002 } }, WalletBusyError],
+    ['no account', { eth_requestAccounts: [] }, NoWalletError],
+    ['nothing', { eth_requestAccounts: null }, NoWalletError],
+    ['an account that is none', { eth_requestAccounts: ['0x12'] }, WalletError],
+    ['an account that is no text', { eth_requestAccounts: [{ address: alice.address }] }, WalletError],
+    ['a chain that is none', { eth_chainId: 'mainnet' }, WalletError],
+    ['a signature that is none', { personal_sign: '0x12' }, WalletError],
+    ['a signature of a contract', { personal_sign: `0x${'ab'.repeat(97)}` }, WalletError],
+    ['an object for a signature', { personal_sign: { r: 1 } }, WalletError],
+    ['an error of its own', { personal_sign: new Error('Ledger is locked') }, WalletError]
+  ])('tells what %s means, and what to do', async (_name, answers, kind) => {
+    const sign = async (): Promise<string> => (await connectWallet(provider(answers))).signMessage('text')
+    const error = await sign().catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(kind)
+    expect(error).toMatchObject({ retryable: false, userMessage: expect.stringMatching(/try again|confirm it there/) })
+  })
+
+  it.each([
+    ['a wallet that is an empty object', {}],
+    ['a wallet without signMessage', { address: alice.address }]
+  ])('throws WalletError or NoWalletError for %s', async (_name, wallet) => {
+    const sign = async (): Promise<string> => (await connectWallet(wallet as Wallet)).signMessage('text')
+    await expect(sign()).rejects.toMatchObject({ code: expect.stringMatching(/^ERR_(NO_)?WALLET$/) })
+  })
+
+  it('throws the reason of the signal while a wallet is silent', async () => {
+    const silent: Eip1193Provider = { request: () => new Promise(() => undefined) }
+    const controller = new AbortController()
+    const connecting = connectWallet(silent, controller.signal)
+    controller.abort(new Error('closed'))
+    await expect(connecting).rejects.toEqual(new Error('closed'))
+  })
+})
+
+describe('didOfWallet', () => {
+  const address = '0xAbCdef0000000000000000000000000000000001'
+  it.each([
+    [undefined, undefined, 'did:ethr:rsk:'],
+    [30, undefined, 'did:ethr:rsk:'],
+    [31, undefined, 'did:ethr:rsk:testnet:'],
+    [1, undefined, 'did:ethr:'],
+    [11_155_111, undefined, 'did:ethr:0xaa36a7:'],
+    [1, 'rsk', 'did:ethr:rsk:'],
+    [30, '', 'did:ethr:'],
+    [undefined, '0x5', 'did:ethr:0x5:']
+  ])('of chain %p and network %p starts with %p %s', (chainId, network, start) => {
+    expect(didOfWallet({ address, chainId }, network)).toBe(start + address.toLowerCase())
+  })
+})
