@@ -123,16 +123,21 @@ async function outcomeOf({ id, rule, run }: Check, service: ServiceUnderTest): P
 
 /** A service behind a proxy knows its domain better than the address by which it is asked. @throws StartError */
 async function learnDomain(service: ServiceUnderTest): Promise<void> {
-  const { url, domain } = service.options
+  const { url, domain, protectedPath } = service.options
   try {
-    const { headers } = await service.post(service.paths.auth, {})
-    const realm = /realm="([^"]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1]
-    if (domain !== undefined || realm === undefined) return
-    service.domain = /^https?:/i.test(realm) && URL.canParse(realm) ? new URL(realm).host : realm
+    const answers = [await service.send('GET', protectedPath), await service.post(service.paths.auth, {})]
+    const [realm] = answers.flatMap(({ headers }) => realmOf(headers) ?? [])
+    if (domain === undefined && realm !== undefined) service.domain = realm
   } catch (error) {
     const cause = error instanceof Error ? (error.cause ?? error) : error
     throw new StartError(`No answer from ${url.href}: ${reasonOf(cause)}`, { cause: error })
   }
+}
+
+/** The host of the realm, or the realm where it is no URL: both name the login domain. */
+function realmOf(headers: Headers): string | undefined {
+  const realm = /realm="([^"]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1]
+  return realm !== undefined && /^https?:/i.test(realm) && URL.canParse(realm) ? new URL(realm).host : realm
 }
 
 function linesOf({ passed, total, checks }: ConformanceReport, commandLine: CommandLine): string[] {

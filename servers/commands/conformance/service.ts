@@ -58,6 +58,7 @@ export class ServiceUnderTest {
   readonly exchanges: Exchange[] = []
   readonly paths: FlowPaths
   readonly options: ServiceOptions
+  readonly #signedUp = new Set<string>()
   domain: string
 
   constructor(options: ServiceOptions) {
@@ -107,12 +108,16 @@ export class ServiceUnderTest {
 
   /** The body of a login or sign up that is good once. */
   async proof(user: User, flow: Flow = 'auth'): Promise<{ did: string; sig: string }> {
+    const { signsUpFirst = false } = this.options
+    if (signsUpFirst && flow === 'auth' && !this.#signedUp.has(user.did)) {
+      this.#signedUp.add(user.did)
+      await this.post(this.paths.signup, await this.proof(user, 'signup'))
+    }
     return { did: user.did, sig: user.sign(loginMessage(this.domain, await this.challenge(flow, user.did))) }
   }
 
   /** Logs a new user in. @throws Error when the service refuses, so that the check that needs a session fails */
   async logIn(user = this.newUser()): Promise<Session> {
-    if (this.options.signsUpFirst === true) await this.post(this.paths.signup, await this.proof(user, 'signup'))
     const exchange = await this.post(this.paths.auth, await this.proof(user))
     const session = sessionOf(user, exchange)
     if (session === undefined) throw new Error(`no session: ${describe(exchange)}`)
