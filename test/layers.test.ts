@@ -54,10 +54,12 @@ const LAYERS: readonly Layer[] = [
   { name: 'servers/auth', files: /^servers\/auth\//, uses: SHARED, packages: ANY },
   { name: 'servers/relay', files: /^servers\/relay\//, uses: SHARED, packages: ANY },
   { name: 'servers/vault', files: /^servers\/vault\//, uses: SHARED, packages: ANY },
+  // Commands beside the servers: they know the environment and the wire, and no server from inside.
+  { name: 'servers/commands', files: /^servers\/commands\//, uses: SHARED, packages: ANY },
   {
     name: 'servers/cli',
     files: /^servers\/cli\.ts$/,
-    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault'],
+    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault', 'servers/commands'],
     packages: ANY
   },
   { name: 'servers/bin', files: /^servers\/bin\.ts$/, uses: ['servers/cli'], packages: /^node:fs$/ },

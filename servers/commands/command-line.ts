@@ -25,7 +25,7 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
   args: readonly string[],
   options: T,
   [least, most]: readonly [number, number]
-) {
+): ReturnType<typeof parseArgs<{ args: string[]; options: T; allowPositionals: true; strict: true }>> {
   const parsed = parseOrRefuse(() => parseArgs({ args: [...args], options, allowPositionals: true, strict: true }))
   const { length } = parsed.positionals
   if (length < least) throw new UsageError('An argument is missing')

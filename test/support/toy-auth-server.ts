@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express'
 import { sha256, Signature, SigningKey, toUtf8Bytes, verifyMessage } from 'ethers'
-import { serviceWallet, START_SECONDS, TestClock } from './test-app.js'
+import { serviceWallet, TestClock } from './test-app.js'
 
 /** What the server does wrong. */
 export type Fault =

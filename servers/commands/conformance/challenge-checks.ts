@@ -1,105 +1,75 @@
 import { loginMessage } from 'express-did-auth/protocol'
-import { assertJson, assertNotStored, assertStatus, assertThat, NotApplicable, type Check } from './check.js'
+import { assertJson, assertNotStored, assertStatus, assertThat, check, NotApplicable, type Check } from './check.js'
 import { refusesOtherWallet } from './login-checks.js'
 import { claimsOf, sessionOf, type ServiceUnderTest } from './service.js'
 
 /** Challenges, and the sign up. */
 export const challengeChecks: readonly Check[] = [
-  {
-    id: 'challenge-post',
-    rule: 'POST of a DID answers a challenge in JSON, one line of text',
-    run: async (service) => {
-      const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })
-      assertJson(exchange, ['challenge'])
-      assertThat(
-        /^[\x21-\x7e]{16,512}$/.test(String(exchange.json.challenge)),
-        'the challenge is no line of 16 to 512 characters'
-      )
-    }
-  },
-  {
-    id: 'challenge-get',
-    rule: 'GET with the DID in the path answers a challenge as well',
-    run: async (service) => {
-      const { did } = service.newUser()
-      assertJson(await service.send('GET', `${service.paths.requestAuth}/${did}`), ['challenge'])
-      assertJson(await service.send('GET', `${service.paths.requestSignup}/${did}`), ['challenge'])
-    }
-  },
-  {
-    id: 'challenge-of-sign-up',
-    rule: 'the challenge of a sign up comes alone, or with the sdr as a JWT that names service and user',
-    run: async (service) => {
+  check('challenge-post', 'POST of a DID answers a challenge in JSON, one line of text', async (service) => {
+    const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })
+    assertJson(exchange, ['challenge'])
+    assertThat(
+      /^[\x21-\x7e]{16,512}$/.test(String(exchange.json.challenge)),
+      'the challenge is no line of 16 to 512 characters'
+    )
+  }),
+  check('challenge-get', 'GET with the DID in the path answers a challenge as well', async (service) => {
+    const { did } = service.newUser()
+    assertJson(await service.send('GET', `${service.paths.requestAuth}/${did}`), ['challenge'])
+    assertJson(await service.send('GET', `${service.paths.requestSignup}/${did}`), ['challenge'])
+  }),
+  check(
+    'challenge-of-sign-up',
+    'the challenge of a sign up comes alone, or with the sdr as a JWT that names service and user',
+    async (service) => {
       const { did } = service.newUser()
       const exchange = await service.post(service.paths.requestSignup, { did })
       assertJson(exchange, ['challenge'])
-      if (exchange.json.sdr === undefined) return
-      assertJson(exchange, ['sdr'])
-      const payload = claimsOf(String(exchange.json.sdr))
+      const { sdr } = exchange.json
+      if (sdr === undefined) return
+      const payload = claimsOf(typeof sdr === 'string' ? sdr : '')
       assertThat(
         payload.subject === did && typeof payload.issuer === 'string',
         'the sdr has no issuer, or another subject'
       )
     }
-  },
-  {
-    id: 'challenge-of-one-did',
-    rule: 'two DIDs get two challenges',
-    run: async (service) => {
-      const challenges = [await challengeOf(service), await challengeOf(service)]
-      assertThat(challenges[0] !== challenges[1], 'two DIDs received the same challenge')
-    }
-  },
-  {
-    id: 'challenge-headers',
-    rule: 'a challenge comes with Cache-Control: no-store and Challenge-Expires-In',
-    run: async (service) => {
+  ),
+  check('challenge-of-one-did', 'two DIDs get two challenges', async (service) => {
+    const challenges = [await challengeOf(service), await challengeOf(service)]
+    assertThat(challenges[0] !== challenges[1], 'two DIDs received the same challenge')
+  }),
+  check(
+    'challenge-headers',
+    'a challenge comes with Cache-Control: no-store and Challenge-Expires-In',
+    async (service) => {
       const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })
       assertNotStored(exchange)
       const seconds = exchange.headers.get('challenge-expires-in') ?? ''
       assertThat(/^[1-9]\d*$/.test(seconds), `Challenge-Expires-In is "${seconds}", and not a number of seconds`)
     }
-  },
-  {
-    id: 'challenge-needs-did',
-    rule: 'a missing or malformed DID is 401',
-    run: async (service) => {
-      for (const body of [{}, { did: 7 }, { did: 'not-a-did' }, { did: ['did:ethr:rsk:0x'] }]) {
-        assertStatus(
-          await service.post(service.paths.requestAuth, body),
-          401,
-          `a challenge for ${JSON.stringify(body)}`
-        )
-      }
+  ),
+  check('challenge-needs-did', 'a missing or malformed DID is 401', async (service) => {
+    for (const body of [{}, { did: 7 }, { did: 'not-a-did' }, { did: ['did:ethr:rsk:0x'] }]) {
+      assertStatus(await service.post(service.paths.requestAuth, body), 401, `a challenge for ${JSON.stringify(body)}`)
     }
-  },
-  {
-    id: 'sign-up',
-    rule: 'without an sdr, the message of a login signs up',
-    run: async (service) => {
-      await signUp(service, (message) => message)
-    }
-  },
-  {
-    id: 'sign-up-third-line',
-    rule: 'without an sdr, a third line with no credentials after its prefix signs up as well',
-    run: async (service) => {
+  }),
+  check('sign-up', 'without an sdr, the message of a login signs up', async (service) => {
+    await signUp(service, (message) => message)
+  }),
+  check(
+    'sign-up-third-line',
+    'without an sdr, a third line with no credentials after its prefix signs up as well',
+    async (service) => {
       await signUp(service, (message) => `${message}\nMy credentials are: `)
     }
-  },
-  {
-    id: 'sign-up-wrong-signature',
-    rule: 'a sign up with a signature of another wallet is 401',
-    run: (service) => refusesOtherWallet(service, 'signup')
-  },
-  {
-    id: 'sign-up-single-use',
-    rule: 'one signature signs up once',
-    run: async (service) => {
-      const proof = await signUp(service, (message) => message)
-      assertStatus(await service.post(service.paths.signup, proof), 401, 'the same sign up again')
-    }
-  }
+  ),
+  check('sign-up-wrong-signature', 'a sign up with a signature of another wallet is 401', (service) =>
+    refusesOtherWallet(service, 'signup')
+  ),
+  check('sign-up-single-use', 'one signature signs up once', async (service) => {
+    const proof = await signUp(service, (message) => message)
+    assertStatus(await service.post(service.paths.signup, proof), 401, 'the same sign up again')
+  })
 ]
 
 function challengeOf(service: ServiceUnderTest): Promise<string> {

@@ -10,6 +10,11 @@ export interface Check {
   run: (service: ServiceUnderTest) => Promise<void>
 }
 
+/** A check, given as its id, its rule, and what asks the service. */
+export function check(id: string, rule: string, run: Check['run']): Check {
+  return { id, rule, run }
+}
+
 /** A rule that says nothing about this service, such as one about cookies. It is not counted. */
 export class NotApplicable extends Error {
   override readonly name = 'NotApplicable'

@@ -91,7 +91,7 @@ export async function checkConformance(
 export async function runConformance(commandLine: CommandLine): Promise<number> {
   const { args, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
-  const paths = Object.entries(pathOptions).flatMap(([name, option]) => {
+  const paths = Object.entries(pathOptions).flatMap(([name, option]): [string, string][] => {
     const path = values[option]
     return path === undefined ? [] : [[name, parsePath(option, path)]]
   })
@@ -101,7 +101,7 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
       domain: values.domain,
       protectedPath: parsePath('protected', values.protected ?? DEFAULT_PROTECTED_PATH),
       signsUpFirst: values['sign-up'] === true,
-      paths: { ...defaultPaths, ...Object.fromEntries(paths) }
+      paths: { ...defaultPaths, ...Object.fromEntries<string>(paths) }
     },
     { maxSeconds: parseSeconds(values.wait), wait: (seconds) => pause(seconds * 1_000) }
   )

@@ -93,8 +93,11 @@ async function corsFindings(service: ServiceUnderTest, origin: string, usesCooki
       if (allowed !== origin && (usesCookies || allowed !== '*')) return ['may not read answers']
       return isCredentialed ? [] : ['may not send its cookies']
     }),
-    ...missing(NEEDED_HEADERS, listed(preflight, 'access-control-allow-headers'), 'may not send'),
-    ...missing(EXPOSED_HEADERS, listed(answer, 'access-control-expose-headers'), 'may not read')
+    ...sentence(
+      'may not send',
+      missing(NEEDED_HEADERS, listed(preflight, 'access-control-allow-headers'), usesCookies)
+    ),
+    ...sentence('may not read', missing(EXPOSED_HEADERS, listed(answer, 'access-control-expose-headers'), usesCookies))
   ]
   const why = 'The browser refuses it to its scripts: logins, or safe repeats of a refresh, fail.'
   const change = `CORS_ORIGINS=${origin}, or in the cors() of your own app: allowedHeaders, exposedHeaders`
@@ -103,7 +106,12 @@ async function corsFindings(service: ServiceUnderTest, origin: string, usesCooki
   )
 }
 
-function missing(needed: readonly string[], given: readonly string[], what: string): string[] {
-  const names = given.includes('*') ? [] : needed.filter((name) => !given.includes(name))
-  return names.length === 0 ? [] : [`${what} ${names.join(', ')}`]
+function sentence(verb: string, names: readonly string[]): string[] {
+  return names.length === 0 ? [] : [`${verb} ${names.join(', ')}`]
+}
+
+/** A wildcard is none where credentials are sent, and never stands for Authorization. @see Fetch Standard */
+function missing(needed: readonly string[], given: readonly string[], usesCookies: boolean): string[] {
+  const isAll = given.includes('*') && !usesCookies
+  return needed.filter((name) => !given.includes(name) && !(isAll && name !== 'authorization'))
 }

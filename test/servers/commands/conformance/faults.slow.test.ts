@@ -94,5 +94,5 @@ function changeCookies(res: ServerResponse, change: (cookie: string) => string |
     if (changed.length > 0) this.setHeader('Set-Cookie', changed)
     else this.removeHeader('Set-Cookie')
     return Reflect.apply(writeHead, this, args) as ServerResponse
-  } as typeof writeHead
+  }
 }
