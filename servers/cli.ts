@@ -1,5 +1,5 @@
 import type { ServerEnv, ServerName } from './config/read-env.js'
-import { assertIpfsClientInstalled } from './ipfs/ipfs-client-package.js'
+import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
 import type { Starter } from './process/run-servers.js'
 import { UsageError, type CommandLine } from './commands/command-line.js'
 import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'

@@ -1,8 +1,7 @@
 import { openAuthStore } from '../storage/auth-store.js'
 import type { ServerEnv } from '../config/read-env.js'
-import type { Surroundings } from '../process/run-servers.js'
+import { startServer, type Surroundings } from '../process/run-servers.js'
 import type { Running } from '../http/listen.js'
-import { startServer } from '../process/start-server.js'
 import { authApp } from './app.js'
 
 /**

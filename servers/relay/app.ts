@@ -9,13 +9,13 @@ import { describeError } from '../observability/error-fields.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, FileStore } from '../storage/content-store.js'
 import type { Spool } from '../storage/files/spool.js'
-import { LeafHasher } from '../storage/leaf-hasher.js'
+import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
 import { FileCache } from './file-cache.js'
 import { FileRelay } from './file-relay.js'
 import { RelayAuth } from './relay-auth.js'
 import { addRelayRoutes, relayRouteNames } from './routes.js'
-import { loadServiceKey } from './service-key.js'
+import { loadServiceKey } from './relay-token.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ShellParts {
