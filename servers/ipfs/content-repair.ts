@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 import { ServerError } from '../http/server-error.js'
 import { describeError } from '../observability/error-fields.js'
-import type { ContentInfo, ContentReads } from '../storage/content-store.js'
+import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
+import { isMissing } from '../storage/storage-error.js'
 import { newContentOf } from '../storage/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
 import { waitAtMost } from './ipfs-call.js'
@@ -38,6 +39,35 @@ export class ContentRepair {
     return bytes
   }
 
+  /**
+   * The same content, restored while it is read where it is damaged or its object is lost.
+   *
+   * @param milliseconds - how long a reader waits for the node
+   */
+  whileReading(content: StoredContent, milliseconds: number): StoredContent {
+    const restore = (error: unknown): Promise<Uint8Array> => {
+      if (!isMissing(error)) throw error
+      return this.read(content, milliseconds)
+    }
+    const rest = async function* (pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+      let sent = 0
+      try {
+        for await (const piece of pieces) {
+          sent += piece.length
+          yield piece
+        }
+      } catch (error) {
+        // Every piece that was sent was verified.
+        yield (await restore(error)).subarray(sent)
+      }
+    }
+    return {
+      ...content,
+      bytes: () => content.bytes().catch(restore),
+      pieces: async () => rest(await content.pieces().catch(async (error: unknown) => inOne(await restore(error))))
+    }
+  }
+
   #shared(content: ContentInfo): Promise<Uint8Array> {
     const underWay = this.#underWay.get(content.cid)
     if (underWay !== undefined) return underWay
@@ -64,4 +94,8 @@ export class ContentRepair {
     }
     return bytes
   }
+}
+
+async function* inOne(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes
 }

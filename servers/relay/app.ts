@@ -1,8 +1,11 @@
 import { es256kSigner, type Clock, type Store } from 'express-did-auth'
+import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
 import { BodyReader } from '../http/read-body.js'
 import { errorSender } from '../http/server-error.js'
+import { StartError } from '../config/startup-error.js'
+import { ContentRepair } from '../ipfs/content-repair.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
@@ -52,6 +55,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const auth = new RelayAuth({
     serviceUrl,
     serviceDid: identity.serviceDid,
+    loginDomains: loginDomainsOf(parts),
     challengeSecret: challengeSecretOf(env, identity.challengeSecret),
     tokenSeconds: env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS,
     maxRequests: maxRequestsOf(env) ?? Infinity,
@@ -65,6 +69,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const relay = new FileRelay({
     store: contents,
     pins,
+    repair: new ContentRepair({ store: contents, node, log }),
     cache,
     ttlSeconds: env.RELAY_FILE_TTL_SECONDS,
     maxStoreBytes: env.RELAY_MAX_STORE_BYTES,
@@ -92,4 +97,12 @@ export function relayApp(parts: RelayParts): ServerApp {
       await Promise.all([sweep.stop(), pins?.stop()])
     }
   }
+}
+
+/** @throws StartError when there are more than the library accepts: each costs a key recovery for every bad signature */
+function loginDomainsOf({ serviceUrl, env }: RelayParts): string[] {
+  const domains = acceptedLoginDomains(serviceUrl, env.LOGIN_DOMAINS ?? [])
+  if (domains.length <= MAX_LOGIN_DOMAINS) return domains
+  const given = JSON.stringify(domains)
+  throw new StartError(`LOGIN_DOMAINS: received ${given}; give at most ${MAX_LOGIN_DOMAINS} with those of SERVICE_URL`)
 }

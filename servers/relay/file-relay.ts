@@ -1,5 +1,6 @@
 import type { Clock } from 'express-did-auth'
 import { ServerError } from '../http/server-error.js'
+import type { ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentReads, FileStore, NewContent, StoredContent } from '../storage/content-store.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 import { type CachedFile, encodeAnswer, type FileCache, type FoundFile } from './file-cache.js'
@@ -10,11 +11,15 @@ const SLOT_SECONDS = 86_400
 const MAX_CACHED_BYTES = 1_048_576 + 2
 /** While so many are looked for at once, files are streamed, so that reading them into memory is bounded. */
 const MAX_ASKING = 16
+/** For the IPFS node to answer what is damaged here. */
+const REPAIR_MILLISECONDS = 10_000
 
 export interface FileRelayParts {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
   /** Carries out pins; none without an IPFS node. */
   pins: { settle(cids: readonly string[]): Promise<boolean> } | undefined
+  /** Reads from the IPFS node what is damaged here. */
+  repair: Pick<ContentRepair, 'whileReading'>
   cache: FileCache
   ttlSeconds: number
   maxStoreBytes: number
@@ -102,6 +107,6 @@ export class FileRelay {
   async #read(cid: string): Promise<StoredContent> {
     const [content] = await this.#parts.store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return content
+    return this.#parts.repair.whileReading(content, REPAIR_MILLISECONDS)
   }
 }

@@ -1,6 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import { DidAuthError, type Clock, type Store } from 'express-did-auth'
-import { addressOfDid, assertInForce, isDid, signerAddresses, signJwt } from 'express-did-auth/protocol'
+import {
+  addressOfDid,
+  assertInForce,
+  canonicalDid,
+  chainIdOfDid,
+  isDid,
+  isEthrDid,
+  loginMessage,
+  parseSignature,
+  recoverPersonalSigner,
+  signerAddresses,
+  signJwt,
+  type Curve
+} from 'express-did-auth/protocol'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
@@ -10,11 +23,15 @@ import { type RelayTokenClaims, relayTokenPayload, type ServiceKey, verifyRelayT
 
 /** About 1 KB each. */
 const MAX_VERIFIED_TOKENS = 10_000
+/** DIDs whose last challenge is remembered. About 500 bytes each. */
+const MAX_LAST_CHALLENGES = 10_000
 const BEARER = /^(?:DIDAuth +)?([^ ]+)$/i
 
 export interface RelayAuthParts {
   serviceUrl: string
   serviceDid: string
+  /** What may stand after `Login to ` in the message of a login by signature. */
+  loginDomains: readonly string[]
   challengeSecret: string
   tokenSeconds: number
   maxRequests: number
@@ -22,6 +39,22 @@ export interface RelayAuthParts {
   key: Promise<ServiceKey>
   store: Pick<Store, 'consumeChallenge' | 'chargeQuota'>
   clock: Clock
+}
+
+/**
+ * What a login shows: a credential that holds the challenge, or the signature of a login message over it. Without a
+ * challenge, the last one that this process gave to the DID counts.
+ */
+export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
+
+/** Who claims to have answered which challenge. Nothing is verified yet. */
+interface LoginProof {
+  userDid: string
+  challenge: string
+  /** Whether the key of an address made it. */
+  isBy: (address: string) => boolean
+  /** What is wrong where it did not. */
+  refusal: 'ERR_CREDENTIAL' | 'ERR_CHALLENGE'
 }
 
 /** A token that was verified before. */
@@ -34,6 +67,8 @@ export class RelayAuth {
   readonly #parts: RelayAuthParts
   /** Tokens of our own key only, so that strangers cannot evict those of users. */
   readonly #verified = new LRUCache<string, VerifiedToken>({ max: MAX_VERIFIED_TOKENS })
+  /** By canonical DID. A challenge tells by itself when it ends. */
+  readonly #lastChallenges = new LRUCache<string, string>({ max: MAX_LAST_CHALLENGES })
   readonly #quota: RequestQuota
 
   constructor(parts: RelayAuthParts) {
@@ -44,26 +79,28 @@ export class RelayAuth {
   /** @throws ServerError ERR_INVALID_REQUEST when it is no DID */
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
-    return issueRelayChallenge(this.#parts.challengeSecret, did, this.#now(), randomBytes(32))
+    const challenge = issueRelayChallenge(this.#parts.challengeSecret, did, this.#now(), randomBytes(32))
+    if (isEthrDid(did)) this.#lastChallenges.set(canonicalDid(did), challenge)
+    return challenge
   }
 
   /**
-   * Exchanges a credential that holds a challenge for a token. Nothing is computed on the curve for a challenge that is
-   * not ours, and none is good twice.
+   * Exchanges a credential, or a signature, that answers a challenge for a token. Nothing is computed on the curve for a
+   * challenge that is not ours, and none is good twice.
    *
-   * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_DID_UNSUPPORTED, ERR_CHALLENGE,
+   * @throws ServerError ERR_INVALID_REQUEST when `did` is no DID
+   * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_SIGNATURE, ERR_DID_UNSUPPORTED, ERR_CHALLENGE,
    * ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED, ERR_BUSY, ERR_STORE
    */
-  async logIn(jwt: string): Promise<string> {
-    const { serviceUrl, serviceDid, challengeSecret, tokenSeconds } = this.#parts
+  async logIn(request: LoginRequest): Promise<string> {
+    const { serviceDid, challengeSecret, tokenSeconds } = this.#parts
     const { curve, sign } = await this.#parts.key
     const nowSeconds = this.#now()
-    const { userDid, challenge, parsed } = parseLoginCredential(jwt, { did: serviceDid, url: serviceUrl }, nowSeconds)
-    const address = addressOfDid(userDid, curve)
+    const { userDid, challenge, isBy, refusal } = this.#proofIn(curve, request, nowSeconds)
     const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
     if (known === undefined) throw new DidAuthError('ERR_CHALLENGE')
     if (known.isExpired) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
-    if (!signerAddresses(curve, parsed).includes(address)) throw new DidAuthError('ERR_CREDENTIAL')
+    if (!isBy(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
     await this.#consume(challenge, known, nowSeconds)
     const tokenId = randomBytes(16).toString('base64url')
     const payload = relayTokenPayload({ serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds: tokenSeconds })
@@ -88,6 +125,25 @@ export class RelayAuth {
     const { did, quotaKey } = seenBefore ?? (await this.#verify(token, nowSeconds))
     await this.#quota.charge(quotaKey, nowSeconds)
     return did
+  }
+
+  #proofIn(curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof {
+    const { serviceDid, serviceUrl, loginDomains } = this.#parts
+    if ('jwt' in request) {
+      const service = { did: serviceDid, url: serviceUrl }
+      const { userDid, challenge, parsed } = parseLoginCredential(request.jwt, service, nowSeconds)
+      const isBy = (address: string): boolean => signerAddresses(curve, parsed).includes(address)
+      return { userDid, challenge, isBy, refusal: 'ERR_CREDENTIAL' }
+    }
+    const { did, sig, challenge = this.#lastChallenges.get(canonicalDid(did)) ?? '' } = request
+    if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
+    if (!isEthrDid(did)) throw new DidAuthError('ERR_DID_UNSUPPORTED')
+    const signature = parseSignature(sig, chainIdOfDid(did))
+    const isBy = (address: string): boolean =>
+      loginDomains.some(
+        (domain) => recoverPersonalSigner(curve, loginMessage(domain, challenge), signature) === address
+      )
+    return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
   }
 
   async #verify(token: string, nowSeconds: number): Promise<VerifiedToken> {

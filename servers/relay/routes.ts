@@ -1,10 +1,10 @@
 import type { Express, Request, Response } from 'express'
-import type { SendError } from '../http/server-error.js'
+import { ServerError, type SendError } from '../http/server-error.js'
 import type { BodyReader } from '../http/read-body.js'
 import { type FileCache, sendFile } from './file-cache.js'
 import type { FileRelay } from './file-relay.js'
-import { readField } from './read-field.js'
-import type { RelayAuth } from './relay-auth.js'
+import { readFields, textIn, type Fields } from './read-fields.js'
+import type { LoginRequest, RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
 
 /** First segments of the routes, by which log and metrics name requests. */
@@ -31,12 +31,12 @@ export function addRelayRoutes(
   { auth, relay, cache, bodies, maxFileBytes, sendError }: RouteParts
 ): void {
   const requestAuth: Answer = async (req, res) => {
-    const challenge = auth.requestChallenge(await readField(req, 'did'))
+    const challenge = auth.requestChallenge(textIn(await readFields(req), 'did'))
     sendJson(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
   }
 
   const logIn: Answer = async (req, res) => {
-    sendJson(res, { token: await auth.logIn(await readField(req, 'jwt')) })
+    sendJson(res, { token: await auth.logIn(parseLogin(await readFields(req))) })
   }
 
   const postFile: Answer = async (req, res) => {
@@ -70,6 +70,18 @@ export function addRelayRoutes(
     if (req.method === 'GET' || req.method === 'HEAD') run(getFile, req, res)
     else next()
   })
+}
+
+/**
+ * What a login shows: a credential, or a signature. A body with both is refused, because they may name two users.
+ *
+ * @throws ServerError ERR_INVALID_REQUEST
+ */
+function parseLogin(fields: Fields): LoginRequest {
+  if (!fields.has('sig')) return { jwt: textIn(fields, 'jwt') }
+  if (fields.has('jwt')) throw new ServerError('ERR_INVALID_REQUEST')
+  const login = { did: textIn(fields, 'did'), sig: textIn(fields, 'sig') }
+  return fields.has('challenge') ? { ...login, challenge: textIn(fields, 'challenge') } : login
 }
 
 /** A text leaves together with the headers, where bytes would be a write of their own. */

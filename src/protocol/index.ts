@@ -26,7 +26,7 @@ export * from './curve.js'
 export * from './did.js'
 export type { JsonObject, JsonValue } from './json.js'
 export { isPlainEs256kHeader, isSignedBy, parseJwt, signJwt, type ParsedJwt } from './jwt.js'
-export { acceptedLoginDomains, loginMessage, signUpMessages } from './login-message.js'
+export { acceptedLoginDomains, loginMessage, MAX_LOGIN_DOMAINS, signUpMessages } from './login-message.js'
 export * from './personal-sign.js'
 export type { Claim, RequiredDisclosure, SelectiveDisclosureResponse } from './selective-disclosure.js'
 export {

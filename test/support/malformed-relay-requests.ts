@@ -105,6 +105,7 @@ export function malformedRelayRequests(good: GoodParts, wallet: TestWallet, chal
   for (const [path, field] of [
     ['/request-auth', 'did'],
     ['/auth', 'jwt'],
+    ['/auth', 'sig'],
     ['/file', 'file']
   ] as const) {
     for (const value of WRONG_VALUES) {
@@ -129,20 +130,20 @@ export function malformedRelayRequests(good: GoodParts, wallet: TestWallet, chal
   for (const jwt of [good.credentialJwt, ...wrongJwts(good)]) {
     add('credential', 'POST', '/auth', json, JSON.stringify({ jwt }))
   }
+  const signed: Record<string, unknown> = { did: wallet.did, sig: `0x${'1'.repeat(130)}`, challenge }
+  for (const field of ['did', 'sig', 'challenge', 'jwt']) {
+    for (const value of WRONG_VALUES) {
+      const rest = JSON.stringify({ ...signed, [field]: undefined }).slice(0, -1)
+      add(`${field} of a signature is ${value.slice(0, 30)}`, 'POST', '/auth', json, `${rest},"${field}":${value}}`)
+    }
+  }
   for (const [field, spoil] of CREDENTIAL_FIELDS) {
     for (const value of WRONG_VALUES) {
       const payload = spoil(loginPayload(wallet.did, challenge), parsed(value))
       add(`${field} is ${value.slice(0, 30)}`, 'POST', '/auth', json, login(wallet, challenge, { ...payload }))
     }
   }
-  for (const value of [
-    '',
-    challenge.slice(1),
-    `${challenge}0`,
-    challenge.toUpperCase(),
-    '0'.repeat(128),
-    'g'.repeat(128)
-  ]) {
+  for (const value of ['', challenge.slice(1), `${challenge}0`, challenge.toUpperCase(), 'g'.repeat(128)]) {
     add('challenge', 'POST', '/auth', json, login(wallet, value, {}))
   }
   for (const [method, path] of FILE_ROUTES) {

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { EnvError, readEnv, readUnusedVariables, type ServerEnv, type ServerName } from '../../config/read-env.js'
-import { assertIpfsClientInstalled } from '../../ipfs/ipfs-client-package.js'
+import { assertIpfsClientInstalled } from '../../ipfs/load-ipfs-client.js'
 import { finding, isLoopback, unique, type Finding } from './finding.js'
 import { pagesInEnvironment } from './pages.js'
 

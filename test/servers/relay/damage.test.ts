@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { openSync, readdirSync, rmSync, writeSync, closeSync } from 'node:fs'
 import { join } from 'node:path'
+import { HandMadeNode } from '../../support/hand-made-node.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { walletOf } from '../../support/wallet.js'
 
@@ -33,6 +34,21 @@ function damageAt(position: number): void {
   closeSync(file)
 }
 
+/** Reads over a connection that may break. */
+async function readOverHttp(cid: string): Promise<string> {
+  const server = createServer(relay.listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/file/${cid}`
+    const response = await fetch(url, { headers: { Authorization: token } })
+    expect(response.status).toBe(200)
+    return await response.text()
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+}
+
 describe('GET /file/{cid} of a damaged file', () => {
   it.each([
     ['that is cached', 300_000],
@@ -49,14 +65,7 @@ describe('GET /file/{cid} of a damaged file', () => {
   it('breaks the connection where it is damaged later, and never sends what is wrong', async () => {
     const cid = await posted('a'.repeat(8 * LEAF_BYTES))
     damageAt(6 * LEAF_BYTES)
-    const server = createServer(relay.listener)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/file/${cid}`
-    const response = await fetch(url, { headers: { Authorization: token } })
-    expect(response.status).toBe(200)
-    await expect(response.text()).rejects.toThrow()
-    server.close()
-    server.closeAllConnections()
+    await expect(readOverHttp(cid)).rejects.toThrow()
   })
 
   it('answers it again once it is posted again', async () => {
@@ -65,5 +74,40 @@ describe('GET /file/{cid} of a damaged file', () => {
     expect((await getFile(relay, token, cid)).status).toBe(502)
     expect(await posted('a'.repeat(300_000))).toBe(cid)
     expect((await getFile(relay, token, cid)).status).toBe(200)
+  })
+})
+
+describe('GET /file/{cid} of a damaged file that the IPFS node has', () => {
+  const node = new HandMadeNode()
+
+  beforeEach(async () => {
+    await relay.end()
+    relay = await startTestRelay({}, { node })
+    token = await logIn(relay, walletOf(1))
+  })
+
+  it.each([
+    ['that is cached, damaged', 300_000, 7],
+    ['that is cached, lost', 300_000, undefined],
+    ['that is streamed, damaged at its start', 8 * LEAF_BYTES, 7],
+    ['that is streamed, damaged later', 8 * LEAF_BYTES, 6 * LEAF_BYTES + 1],
+    ['that is streamed, lost', 8 * LEAF_BYTES, undefined]
+  ])('%s, answers it whole, and has it again', async (_name, byteCount, position) => {
+    const text = 'a'.repeat(byteCount)
+    const cid = await posted(text)
+    if (position === undefined) rmSync(objectFile())
+    else damageAt(position)
+    expect(await readOverHttp(cid)).toBe(`{"file":"${text}"}`)
+    expect(relay.log().filter(({ event }) => event === 'content-repaired')).toHaveLength(1)
+    node.contents.clear()
+    relay.clock.seconds += 1
+    expect((await getFile(relay, token, cid)).status).toBe(200)
+  })
+
+  it('is 502 where the node answers something else', async () => {
+    const cid = await posted('a'.repeat(300_000))
+    node.contents.set(cid, Buffer.from('b'.repeat(300_000)))
+    damageAt(7)
+    expect((await getFile(relay, token, cid)).status).toBe(502)
   })
 })

@@ -7,17 +7,24 @@ import { ServerError } from '../http/server-error.js'
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
+/** The fields of a small JSON body. */
+export type Fields = ReadonlyMap<string, unknown>
+
 /**
- * Reads the one text field of a small JSON body. An absent body and one of another type count as `{}`.
+ * Reads the fields of a small JSON body. An absent body, and one that is no JSON object, count as `{}`.
  *
- * @throws ServerError ERR_INVALID_REQUEST when there is no such text; DidAuthError ERR_JSON, ERR_TOO_LARGE
+ * @throws DidAuthError ERR_JSON, ERR_TOO_LARGE
  */
-export async function readField(req: IncomingMessage, name: string): Promise<string> {
+export async function readFields(req: IncomingMessage): Promise<Fields> {
   const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
   const bytes = isJson ? await readBytes(req, MAX_BODY_BYTES, () => new DidAuthError('ERR_TOO_LARGE')) : Buffer.alloc(0)
   const body: unknown = bytes.length === 0 ? {} : parseJson(bytes)
-  const isObject = typeof body === 'object' && body !== null && Object.hasOwn(body, name)
-  const value: unknown = isObject ? Object.getOwnPropertyDescriptor(body, name)?.value : undefined
+  return new Map(typeof body === 'object' && body !== null ? Object.entries(body) : [])
+}
+
+/** The text in a field. @throws ServerError ERR_INVALID_REQUEST when there is none */
+export function textIn(fields: Fields, name: string): string {
+  const value = fields.get(name)
   if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')
   return value
 }
