@@ -7,7 +7,7 @@ const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
 /** What all servers share, each folder using only those before it. */
-const SHARED = 'config observability http storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
+const SHARED = 'config observability http openapi storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
 
 const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHARED.indexOf(`servers/${folder}`))
 
@@ -45,7 +45,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.
-  ...['config', 'observability', 'http', 'storage', 'ipfs', 'process'].map((folder) => ({
+  ...['config', 'observability', 'http', 'openapi', 'storage', 'ipfs', 'process'].map((folder) => ({
     name: `servers/${folder}`,
     files: new RegExp(`^servers/${folder}/`),
     uses: sharedBefore(folder),
