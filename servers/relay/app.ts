@@ -9,6 +9,8 @@ import { ContentRepair } from '../ipfs/content-repair.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
+import { serveDocument } from '../openapi/document.js'
+import { relayDocument } from '../openapi/relay.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, FileStore } from '../storage/content-store.js'
 import type { Spool } from '../storage/files/spool.js'
@@ -89,6 +91,7 @@ export function relayApp(parts: RelayParts): ServerApp {
 
   const bodies = new BodyReader({ spool, newHasher: () => new LeafHasher() })
   const sendError = errorSender({ serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
+  app.get('/openapi.json', serveDocument(relayDocument, serviceUrl))
   addRelayRoutes(app, { auth, relay, cache, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
     listener: sealed(app, sendError),
