@@ -4,6 +4,7 @@ import { plainWallet, sharedStorage } from '../support/client-service.js'
 import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
+import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
 const USERS = 5
@@ -83,6 +84,8 @@ describe('a client whose service restarts and whose answers are lost', () => {
     }
     const users = Array.from({ length: USERS }, (_, number) => new User(number + 1, lossyFetch))
     for (const { tabs } of users) await tabs[0]!.logIn()
+    // A tab that was open before hears of the login.
+    await until(() => users.every(({ tabs }) => tabs.every(({ session }) => session !== undefined)))
     isLossy = true
 
     for (let round = 1; round <= ROUNDS; round += 1) {
