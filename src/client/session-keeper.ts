@@ -101,11 +101,13 @@ export class SessionKeeper {
     const { name, storage, usesCookies } = this.#parts
     const before = this.record
     if (!usesCookies) await storage.set(name, record.did)
+    const session = await this.save(record)
     if (!usesCookies && before && before.did !== record.did) {
       await storage.delete(this.#keyOf(before.did))
+      // Last: a tab without a session takes the next one that it hears of.
       this.#announce(before, 'loggedOut')
     }
-    return this.save(record)
+    return session
   }
 
   /** Forgets the session, here and in the storage, and tells the other tabs. */

@@ -47,7 +47,7 @@ export function signUpMessage(domain: string, challenge: string, credentialJwts:
  * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
  * third line in four ways.
  *
- * @param credentialJwts - as of {@link signUpMessage}
+ * @param credentialJwts - as of `signUpMessage`
  */
 export function signUpMessages(domain: string, challenge: string, credentialJwts: readonly string[]): string[] {
   const usual = signUpMessage(domain, challenge, credentialJwts)

@@ -55,6 +55,9 @@ describe('the client of the package as a page gets it', () => {
   }, 60_000)
 
   it('goes into a page by Vite', async () => {
+    // What Vite adds for old browsers needs a document.
+    const config = 'export default { build: { modulePreload: { polyfill: false } } }\n'
+    writeFileSync(join(project, 'vite.config.js'), config)
     await runIn(project, process.execPath, slow('vite/bin/vite.js'), 'build', '--logLevel=error')
     const [file] = readdirSync(join(project, 'dist/assets')).filter((name) => name.endsWith('.js'))
     await expectToRun('Vite', `dist/assets/${file!}`)
