@@ -1,13 +1,10 @@
 // Logs a new wallet in at the quick start, and calls its protected route.
 import { Wallet } from 'ethers'
+import { DidAuthClient } from 'express-did-auth/client'
 
 const url = process.env.SERVICE_URL ?? 'http://localhost:3000'
-const wallet = Wallet.createRandom()
-const did = `did:ethr:rsk:${wallet.address}`
-const { challenge } = await (await fetch(`${url}/request-auth/${did}`)).json()
-const sig = await wallet.signMessage(`Login to ${new URL(url).host}\nVerification code: ${challenge}`)
-const headers = { 'Content-Type': 'application/json' }
-const login = await fetch(`${url}/auth`, { method: 'POST', headers, body: JSON.stringify({ did, sig }) })
-const { accessToken } = await login.json()
-const profile = await fetch(`${url}/profile`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
+const auth = new DidAuthClient({ url, wallet: Wallet.createRandom() })
+await auth.logIn()
+const profile = await auth.fetch('/profile')
 console.log(profile.status, await profile.json())
+await auth.logOut()

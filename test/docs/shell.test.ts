@@ -4,11 +4,13 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { serverPorts } from '../../servers/config/read-env.js'
 import { clientHook } from '../support/client-hook.js'
 import { documentFiles, packageJson, readDocument, root } from '../support/documents.js'
 import { runExample } from '../support/run-example.js'
+import { scriptFile } from '../support/run-script.js'
 import { ServerProcesses } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 
@@ -111,7 +113,8 @@ describe('the client of the README', () => {
     try {
       if (!server.listening) await once(server, 'listening')
       const { port } = server.address() as AddressInfo
-      const args = ['--import', clientHook(port), 'examples/log-in.mjs']
+      const imports = [pathToFileURL(scriptFile('test/support/server-imports.ts')).href, clientHook(port)]
+      const args = [...imports.flatMap((file) => ['--import', file]), 'examples/log-in.mjs']
       const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root })
       expect(stdout).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)
     } finally {

@@ -12,6 +12,7 @@ const src = new URL('../../src/', import.meta.url).href
 const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
 const names: Record<string, string> = {
   'express-did-auth': `${src}index.${ending}`,
+  'express-did-auth/client': `${src}client/index.${ending}`,
   'express-did-auth/protocol': `${src}protocol/index.${ending}`,
   'express-did-auth/stores/sqlite': `${src}stores/sqlite/index.${ending}`,
   'express-did-auth/testing': `${src}testing/index.${ending}`,
