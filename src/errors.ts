@@ -2,7 +2,7 @@
  * The closed list of error codes, each with the fixed text that its client is shown.
  *
  * A code is stable: clients may switch on it. A text is for people. The HTTP status of each code lives in
- * `http/send-error.ts`, so that what is wrong and how it travels stay apart.
+ * `error-statuses.ts`, so that what is wrong and how it travels stay apart.
  */
 export const errorTexts = {
   ERR_CONFIG: 'Invalid configuration',

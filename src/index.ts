@@ -2,12 +2,12 @@ export { setupDidAuth, type ExpressApp, type Guard, type RequireDid, type Sessio
 export type { DidAuthConfig } from './config/options.js'
 export { defaultPaths } from './config/paths.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
-export { errorStatuses } from './http/send-error.js'
+export { errorStatuses } from './error-statuses.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-error-answer.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
 export type { GuardOptions } from './http/require-did.js'
-export type { DidAuthInfo } from './http/express-types.js'
+export type { DidAuthInfo } from './express-types.js'
 export type {
   AuthenticationBusinessLogic,
   ChallengeFlow,

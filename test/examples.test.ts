@@ -3,13 +3,14 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { verifyMessage } from 'ethers'
 import type { Express } from 'express'
 import { memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { credentialJwt } from './support/credentials.js'
 import { runExample, setEnvironment } from './support/run-example.js'
+import { nodeOptions, scriptFile } from './support/run-script.js'
 import { temporaryFolder } from './support/store-folder.js'
 import { loginText, walletOf, type TestWallet } from './support/wallet.js'
 
@@ -199,6 +200,16 @@ describe('examples/app.mjs', () => {
     const app = await makeApp({ errorFormat: 'problem', logger })
     const refused = await request(app).get('/profile').expect(401)
     expect(JSON.parse(refused.text)).toMatchObject({ code: 'ERR_ACCESS_TOKEN_MISSING' })
+  })
+})
+
+describe('examples/login-test.mjs', () => {
+  const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
+  const run = (...args: string[]): string =>
+    execFileSync(process.execPath, [...nodeOptions, '--import', imports, ...args], { cwd: root, encoding: 'utf8' })
+
+  it('passes, and its process ends by itself', () => {
+    expect(run('--test-reporter=tap', 'examples/login-test.mjs')).toMatch(/^# pass 1\n# fail 0$/m)
   })
 })
 

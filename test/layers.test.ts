@@ -6,6 +6,8 @@ import { listSourceFiles, parseImports, readImports } from './support/read-impor
 const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
+const ADAPTERS = ['pure-adapters', 'adapters']
+
 /** What all servers share, each folder using only those before it. */
 const SHARED = 'config observability http storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
 
@@ -16,24 +18,33 @@ const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHAR
  * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
  */
 const LAYERS: readonly Layer[] = [
-  { name: 'errors', files: /^src\/errors\.ts$/, uses: [], packages: /^$/ },
+  { name: 'errors', files: /^src\/(?:errors|error-statuses)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:application-port|ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
+  // What a guard adds to a request: types alone.
+  { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
   { name: 'http', files: /^src\/http\//, uses: ['errors', 'protocol', 'ports', 'config', 'flows'], packages: ANY },
-  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports'] },
+  // The adapters that run anywhere: no module of Node, nothing to load.
+  {
+    name: 'pure-adapters',
+    files: /^src\/adapters\/(?:curve-pure|did-resolution|issuer-key|recent-entries)\.ts$/,
+    uses: ['errors', 'protocol'],
+    packages: /^@noble\//
+  },
+  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports', 'pure-adapters'] },
   {
     name: 'setup',
     files: /^src\/(?:load-parts|setup-did-auth)\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'adapters', 'stores'],
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'express-types', 'http', ...ADAPTERS, 'stores'],
     typePackages: /^express$/
   },
   {
     name: 'index',
     files: /^src\/index\.ts$/,
     // The signer and the memory store are public; like the other doors it may name adapters.
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', 'setup', 'adapters', 'stores'],
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'express-types', 'http', 'setup', ...ADAPTERS, 'stores'],
     typePackages: /^express$/
   },
   // Imports the servers by name at run time, where they are installed.
@@ -41,7 +52,14 @@ const LAYERS: readonly Layer[] = [
   // Each store is a door of its own as well. A package that only a store uses is loaded by name at run time.
   { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports'], packages: /^node:/ },
   // The other doors. Besides setup, they alone name adapters.
-  { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', 'adapters', 'stores'] },
+  { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores'] },
+  // Express is what its glue is for, and is named by its structure alone.
+  {
+    name: 'verify',
+    files: /^src\/verify\//,
+    uses: ['errors', 'protocol', 'express-types', 'pure-adapters'],
+    packages: /^$/
+  },
   // The one package that a part of the client uses: optional, and only where QR codes are wanted.
   { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { parseIssuerKey, type IssuerKey } from './issuer-key.js'
@@ -6,6 +5,8 @@ import { parseIssuerKey, type IssuerKey } from './issuer-key.js'
 /** Bounds of a DID document: its issuer writes it, and anybody may be an issuer. */
 const MAX_METHODS = 100
 const MAX_DOCUMENT_BYTES = 64 * 1024
+
+const UTF_8 = new TextEncoder()
 
 /** Errors that mean that the DID itself has no keys; any other error means that the network is unavailable. */
 const FINAL_ERRORS: ReadonlySet<unknown> = new Set([
@@ -99,7 +100,7 @@ function isLargerThan(value: unknown, maxBytes: number): boolean {
 
 /** Of a text that is too long, the length says enough. */
 function textBytes(text: string, left: number): number {
-  return text.length > left ? text.length : Buffer.byteLength(JSON.stringify(text))
+  return text.length > left ? text.length : UTF_8.encode(JSON.stringify(text)).length
 }
 
 function unproved(reason: string): DidAuthError {

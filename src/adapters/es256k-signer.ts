@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
-import { encodeBase64url } from '../protocol/base64url.js'
+import { encodeBase64url } from '../protocol/encode-base64url.js'
 import { isInRange } from '../protocol/ecdsa-signature.js'
 import type { Signer } from '../ports.js'
 import { loadCurve } from './curve.js'

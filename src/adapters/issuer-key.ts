@@ -1,5 +1,6 @@
-import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
+import { decodeBase64url } from '../protocol/base64url.js'
+import { bytesOfHex, hexOfBytes } from '../protocol/hex.js'
 import { fieldOf } from '../protocol/json.js'
 
 /** Longest text of a key, in characters. */
@@ -21,7 +22,7 @@ type KeyCurve = 'secp256k1' | 'P-256' | 'Ed25519'
 
 /** The bytes of a verification method, with the curve where their encoding names it. */
 interface KeyBytes {
-  bytes: Buffer
+  bytes: Uint8Array
   curve?: KeyCurve
 }
 
@@ -58,7 +59,7 @@ export function parseIssuerKey(method: Record<string, unknown>): IssuerKey | und
   const key = parseJwk(method.publicKeyJwk) ?? parseEncodedKey(method)
   if (key === undefined) return undefined
   const kind = key.curve ?? kindByType(method.type)
-  return kind !== undefined && hasShapeOf(kind, key.bytes) ? { kind, hex: key.bytes.toString('hex') } : undefined
+  return kind !== undefined && hasShapeOf(kind, key.bytes) ? { kind, hex: hexOfBytes(key.bytes) } : undefined
 }
 
 function parseAddress(method: Record<string, unknown>): string | undefined {
@@ -72,15 +73,26 @@ function parseJwk(jwk: unknown): KeyBytes | undefined {
   const curve = fieldOf(jwk, 'crv')
   const [x, y] = [textOf(fieldOf(jwk, 'x')), textOf(fieldOf(jwk, 'y'))]
   if (x === undefined) return undefined
-  if (curve === 'Ed25519') return { bytes: Buffer.from(x, 'base64url'), curve }
+  if (curve === 'Ed25519') return { bytes: decodeBase64(x), curve }
   if (y === undefined || (curve !== 'secp256k1' && curve !== 'P-256')) return undefined
-  return { bytes: Buffer.concat([Buffer.of(4), coordinate(x), coordinate(y)]), curve }
+  return { bytes: Uint8Array.of(4, ...coordinate(x), ...coordinate(y)), curve }
 }
 
 /** Some libraries leave out leading zeros. */
-function coordinate(text: string): Buffer {
-  const bytes = Buffer.from(text, 'base64url')
-  return Buffer.concat([Buffer.alloc(Math.max(0, 32 - bytes.length)), bytes])
+function coordinate(text: string): Uint8Array {
+  const bytes = decodeBase64(text)
+  return Uint8Array.of(...new Uint8Array(Math.max(0, 32 - bytes.length)), ...bytes)
+}
+
+/** Base64 of either alphabet, with or without padding; what is neither has no bytes. */
+function decodeBase64(text: string): Uint8Array {
+  const bytes = decodeBase64url(
+    text
+      .replace(/={1,2}$/, '')
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
+  )
+  return bytes ?? new Uint8Array()
 }
 
 function parseEncodedKey(method: Record<string, unknown>): KeyBytes | undefined {
@@ -89,36 +101,32 @@ function parseEncodedKey(method: Record<string, unknown>): KeyBytes | undefined 
   if (multibase !== undefined) return parseMultibase(multibase)
   const [base58, base64, hex] = [textOf(publicKeyBase58), textOf(publicKeyBase64), textOf(publicKeyHex)]
   const bytes =
-    base58 !== undefined
-      ? decodeBase58(base58)
-      : base64 !== undefined
-        ? Buffer.from(base64, 'base64')
-        : decodeHex(hex ?? '')
+    base58 !== undefined ? decodeBase58(base58) : base64 !== undefined ? decodeBase64(base64) : decodeHex(hex ?? '')
   return bytes === undefined ? undefined : { bytes }
 }
 
 function parseMultibase(text: string): KeyBytes | undefined {
   const bytes = decodeMultibase(text)
   if (bytes === undefined || BARE_LENGTHS.has(bytes.length)) return bytes && { bytes }
-  const curve = CURVE_BY_CODEC.get(bytes.toString('hex', 0, 2))
+  const curve = CURVE_BY_CODEC.get(hexOfBytes(bytes.subarray(0, 2)))
   return curve === undefined ? undefined : { bytes: bytes.subarray(2), curve }
 }
 
 /** The three multibase encodings that keys are written in. */
-function decodeMultibase(text: string): Buffer | undefined {
+function decodeMultibase(text: string): Uint8Array | undefined {
   const rest = text.slice(1)
   if (text.startsWith('z')) return decodeBase58(rest)
-  if (text.startsWith('u')) return Buffer.from(rest, 'base64url')
+  if (text.startsWith('u')) return decodeBase64(rest)
   return text.startsWith('f') || text.startsWith('F') ? decodeHex(rest) : undefined
 }
 
-function decodeHex(text: string): Buffer | undefined {
+function decodeHex(text: string): Uint8Array | undefined {
   const digits = text.replace(/^0x/i, '')
   if (!/^[0-9a-f]+$/i.test(digits)) return undefined
-  return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
+  return bytesOfHex(digits.length % 2 === 0 ? digits : `0${digits}`)
 }
 
-function decodeBase58(text: string): Buffer | undefined {
+function decodeBase58(text: string): Uint8Array | undefined {
   if (text === '' || text.length > MAX_BASE58_LENGTH) return undefined
   let number = 0n
   for (const letter of text) {
@@ -128,7 +136,7 @@ function decodeBase58(text: string): Buffer | undefined {
   }
   const hex = number === 0n ? '' : number.toString(16)
   const zeros = /^1*/.exec(text)?.[0].length ?? 0
-  return Buffer.concat([Buffer.alloc(zeros), Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, 'hex')])
+  return Uint8Array.of(...new Uint8Array(zeros), ...bytesOfHex(hex.length % 2 === 0 ? hex : `0${hex}`))
 }
 
 function kindByType(type: unknown): IssuerKey['kind'] | undefined {
@@ -136,7 +144,7 @@ function kindByType(type: unknown): IssuerKey['kind'] | undefined {
   return found === undefined ? 'ecdsa' : found[1]
 }
 
-function hasShapeOf(kind: IssuerKey['kind'], bytes: Buffer): boolean {
+function hasShapeOf(kind: IssuerKey['kind'], bytes: Uint8Array): boolean {
   if (kind === 'Ed25519') return bytes.length === 32
   return bytes.length === 65 ? bytes[0] === 4 : bytes.length === 33 && (bytes[0] === 2 || bytes[0] === 3)
 }

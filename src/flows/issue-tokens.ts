@@ -1,6 +1,6 @@
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
-import { signJwt } from '../protocol/jwt.js'
+import { signJwt } from '../protocol/sign-jwt.js'
 import type { UserIdentity } from '../ports.js'
 import type { Parts } from './parts.js'
 import { newRefreshToken, newSessionId } from './refresh-token.js'

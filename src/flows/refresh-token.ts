@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { encodeBase64url } from '../protocol/base64url.js'
+import { encodeBase64url } from '../protocol/encode-base64url.js'
 import { canonicalDid } from '../protocol/did.js'
 import { hashRefreshToken } from '../protocol/session.js'
 import type { Parts } from './parts.js'

@@ -1,6 +1,6 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
 import { canonicalDid } from '../protocol/did.js'
-import { signJwt } from '../protocol/jwt.js'
+import { signJwt } from '../protocol/sign-jwt.js'
 import { selectiveDisclosureRequest, signUpUrl } from '../protocol/selective-disclosure.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'

@@ -1,4 +1,5 @@
 import type { Request, Response } from 'express'
+import { errorStatuses } from '../error-statuses.js'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../errors.js'
 import type { Settings } from '../config/settings.js'
 import type { Parts } from '../flows/parts.js'
@@ -7,48 +8,6 @@ import { clientOf } from './client-network.js'
 import { describeCause } from '../flows/describe-cause.js'
 import { refusalLog } from './refusal-log.js'
 import { sendErrorAnswer } from './send-error-answer.js'
-
-/**
- * The HTTP status of each code.
- *
- * Clients discard their tokens after a 401, so it stands for refused proofs alone: bad JSON, limits and outages have their
- * own statuses.
- */
-export const errorStatuses: Record<DidAuthErrorCode, number> = {
-  ERR_CONFIG: 500,
-  ERR_REQUEST: 401,
-  ERR_JSON: 400,
-  ERR_TOO_LARGE: 413,
-  ERR_REQUEST_TIMEOUT: 408,
-  ERR_IDEMPOTENCY_KEY: 400,
-  ERR_CROSS_ORIGIN: 403,
-  ERR_TOO_MANY_REQUESTS: 429,
-  ERR_DID: 401,
-  ERR_DID_UNSUPPORTED: 401,
-  ERR_SIGNATURE: 401,
-  ERR_CHALLENGE: 401,
-  ERR_CHALLENGE_EXPIRED: 401,
-  ERR_CHALLENGE_USED: 401,
-  ERR_CREDENTIAL: 401,
-  ERR_CREDENTIAL_EXPIRED: 401,
-  ERR_CREDENTIAL_ISSUER: 401,
-  ERR_DISCLOSURE_MISSING: 401,
-  ERR_BUSINESS_LOGIC: 401,
-  ERR_DUPLICATE_COOKIE: 401,
-  ERR_ACCESS_TOKEN_MISSING: 401,
-  ERR_ACCESS_TOKEN: 401,
-  ERR_ACCESS_TOKEN_EXPIRED: 401,
-  ERR_SESSION_ENDED: 401,
-  ERR_SESSION_NOT_FOUND: 404,
-  ERR_REFRESH_TOKEN: 401,
-  ERR_REFRESH_TOKEN_REUSED: 401,
-  ERR_BUSY: 503,
-  ERR_STORE: 503,
-  ERR_RESOLVER: 503,
-  ERR_SIGNER: 503,
-  ERR_BUSINESS_LOGIC_TIMEOUT: 503,
-  ERR_INTERNAL: 500
-}
 
 /** Refusals that are reported to the application as well. */
 const SECURITY_EVENTS: ReadonlyMap<DidAuthErrorCode, SecurityEvent['type']> = new Map([

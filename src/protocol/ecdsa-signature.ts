@@ -1,8 +1,9 @@
-import { Buffer } from 'node:buffer'
+import { bytesOfHex, hexOfBytes } from './hex.js'
 
 const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const ORDER_BYTES = bytesOf(CURVE_ORDER)
-const HALF_ORDER_BYTES = bytesOf(CURVE_ORDER >> 1n)
+/** The smallest s that is high. */
+const HIGH_S_BYTES = bytesOf((CURVE_ORDER >> 1n) + 1n)
 
 /**
  * Whether r and s are in the curve's range, 1 to n - 1.
@@ -11,9 +12,7 @@ const HALF_ORDER_BYTES = bytesOf(CURVE_ORDER >> 1n)
  * @see SEC 1 version 2, section 4.1.4
  */
 export function isInRange(signature: Uint8Array): boolean {
-  return [signature.subarray(0, 32), signature.subarray(32, 64)].every(
-    (half) => Buffer.compare(half, ORDER_BYTES) < 0 && half.some((byte) => byte !== 0)
-  )
+  return [0, 32].every((start) => isBelow(signature, start, ORDER_BYTES) && !isZero(signature, start))
 }
 
 /**
@@ -24,7 +23,7 @@ export function isInRange(signature: Uint8Array): boolean {
  * @see EIP-2
  */
 export function isLowS(signature: Uint8Array): boolean {
-  return Buffer.compare(signature.subarray(32, 64), HALF_ORDER_BYTES) <= 0
+  return isBelow(signature, 32, HIGH_S_BYTES)
 }
 
 /**
@@ -34,10 +33,24 @@ export function isLowS(signature: Uint8Array): boolean {
  */
 export function toLowS(signature: Uint8Array): Uint8Array {
   if (isLowS(signature)) return signature
-  const s = BigInt(`0x${Buffer.from(signature.subarray(32, 64)).toString('hex')}`)
-  return Buffer.concat([signature.subarray(0, 32), bytesOf(CURVE_ORDER - s)])
+  const s = BigInt(`0x${hexOfBytes(signature.subarray(32, 64))}`)
+  return Uint8Array.of(...signature.subarray(0, 32), ...bytesOf(CURVE_ORDER - s))
+}
+
+/** Whether the 32 bytes from `start` on are a number below another of 32 bytes. */
+function isBelow(bytes: Uint8Array, start: number, bound: Uint8Array): boolean {
+  for (let index = 0; index < 32; index += 1) {
+    const difference = (bytes[start + index] ?? 0) - (bound[index] ?? 0)
+    if (difference !== 0) return difference < 0
+  }
+  return false
+}
+
+function isZero(bytes: Uint8Array, start: number): boolean {
+  for (let index = start; index < start + 32; index += 1) if (bytes[index] !== 0) return false
+  return true
 }
 
 function bytesOf(value: bigint): Uint8Array {
-  return Buffer.from(value.toString(16).padStart(64, '0'), 'hex')
+  return bytesOfHex(value.toString(16).padStart(64, '0'))
 }

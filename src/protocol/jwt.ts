@@ -1,8 +1,7 @@
-import { Buffer } from 'node:buffer'
-import { decodeBase64url, encodeBase64url } from './base64url.js'
+import { decodeBase64url } from './base64url.js'
 import type { Curve } from './curve.js'
-import { isInRange, isLowS, toLowS } from './ecdsa-signature.js'
-import { isObject, type JsonObject } from './json.js'
+import { isInRange, isLowS } from './ecdsa-signature.js'
+import { isObject } from './json.js'
 
 /** A compact JWS whose parts are well formed. Nothing about it is proved yet. */
 export interface ParsedJwt {
@@ -13,7 +12,10 @@ export interface ParsedJwt {
   signature: Uint8Array
 }
 
-const ES256K_HEADER = encodeBase64url(JSON.stringify({ alg: 'ES256K', typ: 'JWT' }))
+/** `{"alg":"ES256K","typ":"JWT"}`: the header of all that we sign, known without being decoded. */
+export const ES256K_HEADER = 'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ'
+const PLAIN_HEADER = Object.freeze({ alg: 'ES256K', typ: 'JWT' })
+
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
@@ -30,7 +32,7 @@ export function parseJwt(jwt: unknown, maxBytes: number): ParsedJwt | undefined 
   const [headerPart, payloadPart, signaturePart, fourthPart] = jwt.split('.', 4)
   if (headerPart === undefined || payloadPart === undefined || signaturePart === undefined) return undefined
   if (fourthPart !== undefined) return undefined
-  const header = parseJsonPart(headerPart)
+  const header = headerPart === ES256K_HEADER ? PLAIN_HEADER : parseJsonPart(headerPart)
   const payload = parseJsonPart(payloadPart)
   const signature = decodeBase64url(signaturePart)
   if (header === undefined || payload === undefined || signature === undefined) return undefined
@@ -67,33 +69,4 @@ export function isSignedBy(curve: Pick<Curve, 'sha256' | 'verify'>, jwt: ParsedJ
     isLowS(jwt.signature) &&
     curve.verify(curve.sha256(jwt.signingInput), jwt.signature, publicKey)
   )
-}
-
-/** Signs a payload as ES256K JWT. `sign` returns 64 bytes over its argument. */
-export async function signJwt(payload: JsonObject, sign: (data: string) => Promise<Uint8Array>): Promise<string> {
-  const signingInput = `${ES256K_HEADER}.${encodeBase64url(JSON.stringify(payload))}`
-  return `${signingInput}.${encodeBase64url(await sign(signingInput))}`
-}
-
-/**
- * The 64 bytes, with low s, of what a did-jwt ES256K signer returns: base64url of 64 or 65 bytes, or r and s in
- * hexadecimal.
- *
- * @returns undefined for anything else
- * @see did-jwt, type `Signer`
- */
-export function parseSignerOutput(output: unknown): Uint8Array | undefined {
-  const bytes = typeof output === 'string' ? Buffer.from(output, 'base64url') : parseEcdsaSignature(output)
-  if (bytes === undefined || (bytes.length !== 64 && bytes.length !== 65)) return undefined
-  const signature = bytes.subarray(0, 64)
-  return isInRange(signature) ? toLowS(signature) : undefined
-}
-
-function parseEcdsaSignature(output: unknown): Buffer | undefined {
-  if (!isObject(output) || !isHex32(output.r) || !isHex32(output.s)) return undefined
-  return Buffer.from([output.r, output.s].map((half) => half.replace(/^0x/, '').padStart(64, '0')).join(''), 'hex')
-}
-
-function isHex32(value: unknown): value is string {
-  return typeof value === 'string' && /^(?:0x)?[0-9a-fA-F]{1,64}$/.test(value)
 }

@@ -1,4 +1,4 @@
-import { encodeBase64url } from './base64url.js'
+import { encodeBase64url } from './encode-base64url.js'
 import type { Curve } from './curve.js'
 import type { JsonObject } from './json.js'
 

@@ -66,18 +66,32 @@ function rejectionOf(error: unknown): AssertionError {
   return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
 }
 
+export { wallet, TestWallet, WalletError, type WalletOptions, type WalletRequest } from './wallet.js'
+export { signedIn, type AppUnderTest, type SignedInFetch, type SignedInOptions } from './signed-in.js'
+export {
+  accessTokenFor,
+  fakeClock,
+  testConfig,
+  type FakeClock,
+  type TestConfig,
+  type TokenService
+} from './test-service.js'
+export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
+export type { WalletInfo } from './wallet-key.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
 export type {
   ChallengeFlow,
   ChallengeUse,
   ChallengeUseKey,
   ChallengeUseStore,
+  Clock,
   NewSession,
   QuotaCharge,
   QuotaState,
   QuotaStore,
   Rotation,
   SessionStore,
+  Signer,
   Store,
   StoreLifecycle
 } from '../ports.js'

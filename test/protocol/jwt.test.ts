@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { Buffer } from 'node:buffer'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { isPlainEs256kHeader, isSignedBy, parseJwt, parseSignerOutput, signJwt } from '../../src/protocol/jwt.js'
+import { isPlainEs256kHeader, isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
+import { parseSignerOutput, signJwt } from '../../src/protocol/sign-jwt.js'
 import { walletOf } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part } from './forge-jwt.js'
 

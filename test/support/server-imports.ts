@@ -14,6 +14,8 @@ const names: Record<string, string> = {
   'express-did-auth': `${src}index.${ending}`,
   'express-did-auth/protocol': `${src}protocol/index.${ending}`,
   'express-did-auth/stores/sqlite': `${src}stores/sqlite/index.${ending}`,
+  'express-did-auth/testing': `${src}testing/index.${ending}`,
+  'express-did-auth/verify': `${src}verify/index.${ending}`,
   // Threads are those that .config/compile-for-tests.js made: hooks do not reach into them.
   './start-worker.js': new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href,
   ...(TEST_EXPRESS === '4' && { express: 'express4' })

@@ -1,4 +1,4 @@
-import type { AccessTokenClaims } from '../protocol/access-token.js'
+import type { AccessTokenClaims } from './protocol/access-token.js'
 
 /** What `requireDid` adds to a request besides `req.user`. */
 export interface DidAuthInfo {

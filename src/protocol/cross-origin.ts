@@ -1,0 +1,44 @@
+import { DidAuthError } from '../errors.js'
+
+/** The values of `Sec-Fetch-Site`, so that a log shows no other text of a request. */
+const SITES: ReadonlySet<unknown> = new Set(['cross-site', 'same-site', 'same-origin', 'none'])
+
+const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+/** What a request says of where it comes from. */
+export interface RequestOrigin {
+  method: string | undefined
+  /** The header `Origin`. */
+  origin: string | undefined
+  /** The header `Sec-Fetch-Site`. */
+  site: string | readonly string[] | undefined
+}
+
+/** Whether a method changes nothing. */
+export function isSafeMethod(method: string | undefined): boolean {
+  return SAFE_METHODS.has(method)
+}
+
+/**
+ * Refuses an unsafe request that another site made a browser send.
+ *
+ * An origin that is trusted passes. Otherwise `Sec-Fetch-Site` decides, which only the browser can set. A request with
+ * neither header does not come from a browser.
+ *
+ * @throws DidAuthError ERR_CROSS_ORIGIN
+ * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
+ */
+export function assertSameSite({ method, origin, site }: RequestOrigin, trustedOrigins: ReadonlySet<string>): void {
+  if (isSafeMethod(method)) return
+  if (origin !== undefined && trustedOrigins.has(origin)) return
+  const isSameSite = site === undefined ? origin === undefined : site === 'same-origin' || site === 'none'
+  if (isSameSite && origin !== 'null') return
+  const got = `${origin === undefined ? 'no' : origin === 'null' ? 'the null' : 'another'} Origin`
+  const reason = {
+    check: 'origin',
+    expected: [...trustedOrigins],
+    got,
+    secFetchSite: SITES.has(site) ? site : undefined
+  }
+  throw new DidAuthError('ERR_CROSS_ORIGIN', { reason: { ...reason, option: 'trustedOrigins' } })
+}

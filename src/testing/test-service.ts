@@ -1,0 +1,109 @@
+import { randomBytes } from 'node:crypto'
+import { bytesToHex } from '@noble/hashes/utils.js'
+import { pureCurve } from '../adapters/curve-pure.js'
+import { es256kSigner } from '../adapters/es256k-signer.js'
+import { systemClock } from '../adapters/system.js'
+import type { Clock, Signer } from '../ports.js'
+import { accessTokenPayload } from '../protocol/access-token.js'
+import type { JsonObject } from '../protocol/json.js'
+import { parseSignerOutput, signJwt } from '../protocol/sign-jwt.js'
+import { didOn, walletKey } from './wallet-key.js'
+
+const ACCESS_TOKEN_SECONDS = 600
+
+/** The options that {@link testConfig} gives. Spread them into those of `setupDidAuth`. */
+export interface TestConfig {
+  challengeSecret: string
+  serviceUrl: string
+  serviceDid: string
+  serviceSigner: Signer
+  maxRequestsPerTimeSlot: number
+}
+
+/** The service that {@link accessTokenFor} signs for: options of `setupDidAuth`. */
+export interface TokenService {
+  serviceUrl: string
+  serviceDid: string
+  serviceSigner: Signer
+  /** Default 600. */
+  accessTokenExpirationTimeInSeconds?: number | undefined
+  clock?: Clock | undefined
+}
+
+/** A clock that stands still until a test moves it: `clock` of `setupDidAuth`, of a verifier and of the client. */
+export interface FakeClock extends Clock {
+  /** Moves the clock, back where `seconds` is negative. */
+  advance(seconds: number): void
+}
+
+/**
+ * Makes a clock that a test sets.
+ *
+ * @param startSeconds - whole seconds since the Unix epoch; default 1,800,000,000, where a challenge window begins
+ * @example
+ * const clock = fakeClock()
+ * setupDidAuth(app, { ...testConfig(), clock })
+ * clock.advance(600) // The access token has expired.
+ */
+export function fakeClock(startSeconds = 1_800_000_000): FakeClock {
+  let seconds = startSeconds
+  return {
+    nowSeconds: () => seconds,
+    advance: (by) => {
+      seconds += by
+    }
+  }
+}
+
+/**
+ * The required options of a service that is tested: `http://localhost:3000`, with a key that this package publishes, and no
+ * limit of requests. Never use it outside tests: anyone can sign with that key.
+ *
+ * @example
+ * const app = express()
+ * const requireDid = setupDidAuth(app, { ...testConfig(), useCookies: true })
+ */
+export function testConfig(): TestConfig {
+  const { privateKey, address } = walletKey('the service of a test')
+  return {
+    challengeSecret: bytesToHex(pureCurve.sha256('the challenge secret of a test')),
+    serviceUrl: 'http://localhost:3000',
+    serviceDid: didOn(30, address),
+    serviceSigner: es256kSigner(privateKey),
+    maxRequestsPerTimeSlot: Infinity
+  }
+}
+
+/**
+ * Signs an access token without a login, for tests of what happens behind one. No session belongs to it, so `checkSession`
+ * refuses it.
+ *
+ * @param did - the user
+ * @param claims - further claims, and claims in place of those that a token has: `{ exp: 0 }` is an expired token
+ * @param service - whose token it is; default {@link testConfig}
+ * @throws TypeError when `serviceSigner` returns no signature
+ * @example
+ * const token = await accessTokenFor(wallet('alice').did, { email: 'alice@example.org' })
+ * await request(app).get('/profile').set('Authorization', `DIDAuth ${token}`)
+ */
+export async function accessTokenFor(
+  did: string,
+  claims: JsonObject = {},
+  service: TokenService = testConfig()
+): Promise<string> {
+  const payload = accessTokenPayload({
+    serviceDid: service.serviceDid,
+    serviceUrl: service.serviceUrl,
+    userDid: did,
+    sessionId: randomBytes(18).toString('base64url'),
+    tokenId: randomBytes(16).toString('base64url'),
+    nowSeconds: Math.floor((service.clock ?? systemClock).nowSeconds()),
+    lifetimeSeconds: service.accessTokenExpirationTimeInSeconds ?? ACCESS_TOKEN_SECONDS,
+    tokenClaims: undefined
+  })
+  return signJwt({ ...payload, ...claims }, async (data) => {
+    const signature = parseSignerOutput(await service.serviceSigner(data))
+    if (signature === undefined) throw new TypeError('serviceSigner returned no ES256K signature')
+    return signature
+  })
+}

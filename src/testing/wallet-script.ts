@@ -1,0 +1,107 @@
+import type { WalletInfo } from './wallet-key.js'
+import { WalletError, type TestWallet, type WalletRequest } from './wallet.js'
+
+/** The part of a {@link TestWallet} that a page sees: a test may have a wallet of its own that answers what no wallet should. */
+export type PageWallet = Pick<TestWallet, 'info' | 'request' | 'on'>
+
+export interface WalletScriptOptions {
+  /** Milliseconds after which the wallet appears in the page, as extensions that load late do. Default 0: before the page. */
+  afterMs?: number | undefined
+}
+
+/** What a browser under test is given: a script for the page, and the function that the script calls. */
+export interface WalletScript {
+  /** Name of the function in the page. */
+  name: string
+  /** That function, which runs in the test. */
+  answer: (message: unknown) => Promise<unknown>
+  /** The script: it sets `window.ethereum`, where no other wallet did, and announces the wallet by EIP-6963. */
+  script: string
+}
+
+/**
+ * Puts a wallet into the pages of a browser under test, by Playwright or Puppeteer. The wallet itself stays in the test, so
+ * that no key is in the page and the test may switch its account at any time.
+ *
+ * @example
+ * const { name, answer, script } = walletScript(wallet('alice'))
+ * await context.exposeFunction(name, answer)
+ * await context.addInitScript(script) // Puppeteer: page.evaluateOnNewDocument(script)
+ */
+export function walletScript(wallet: PageWallet, { afterMs = 0 }: WalletScriptOptions = {}): WalletScript {
+  const name = `didAuthWallet_${wallet.info.uuid.replaceAll('-', '')}`
+  return { name, answer: answerTo(wallet), script: pageScript(name, wallet.info, afterMs) }
+}
+
+/** Answers requests of pages, and tells each page that waits for it which account comes next. */
+function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
+  const changes: string[][] = []
+  let waiting: (() => void)[] = []
+  wallet.on('accountsChanged', (accounts) => {
+    changes.push(accounts)
+    for (const wake of waiting) wake()
+    waiting = []
+  })
+  return async (message) => {
+    const { after, request } = parseMessage(message)
+    if (request !== undefined) return answerRequest(wallet, request)
+    if (after === undefined) return { after: changes.length }
+    if (after >= changes.length) await new Promise<void>((resolve) => waiting.push(resolve))
+    return { after: after + 1, accounts: changes[after] }
+  }
+}
+
+/** An error that is thrown would reach the page without its code. */
+async function answerRequest(wallet: PageWallet, request: WalletRequest): Promise<unknown> {
+  try {
+    return { result: await wallet.request(request) }
+  } catch (error) {
+    const { code, message } = error instanceof WalletError ? error : { code: -32603, message: String(error) }
+    return { error: { code, message } }
+  }
+}
+
+/** What our own script sends. */
+function parseMessage(message: unknown): { after?: number; request?: WalletRequest } {
+  return message as { after?: number; request?: WalletRequest }
+}
+
+function pageScript(name: string, info: WalletInfo, afterMs: number): string {
+  return `(() => {
+  const call = (message) => window[${JSON.stringify(name)}](message)
+  const listeners = new Set()
+  const provider = {
+    async request({ method, params }) {
+      const { result, error } = await call({ request: { method, params } })
+      if (error) throw Object.assign(new Error(error.message), error)
+      return result
+    },
+    on(event, listener) {
+      if (event === 'accountsChanged') listeners.add(listener)
+      return provider
+    },
+    removeListener(event, listener) {
+      listeners.delete(listener)
+      return provider
+    }
+  }
+  const followAccounts = async () => {
+    let { after } = await call({})
+    for (;;) {
+      const next = await call({ after })
+      after = next.after
+      for (const listener of listeners) listener(next.accounts)
+    }
+  }
+  const detail = Object.freeze({ info: Object.freeze(${JSON.stringify(info)}), provider })
+  const announce = () => window.dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail }))
+  const appear = () => {
+    window.ethereum ??= provider
+    window.addEventListener('eip6963:requestProvider', announce)
+    announce()
+  }
+  followAccounts().catch(() => {})
+  if (${JSON.stringify(afterMs)}) setTimeout(appear, ${JSON.stringify(afterMs)})
+  else appear()
+})()`
+}

@@ -1,0 +1,192 @@
+import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import { didOn, walletInfo, walletKey, type WalletInfo, type WalletKey } from './wallet-key.js'
+
+export interface WalletOptions {
+  /** Default 30, Rootstock. It decides the network in the DID: 30 `rsk`, 31 `rsk:testnet`, 1 none, else `0x…`. */
+  chainId?: number | undefined
+  /** Default: the seed as its name. */
+  info?: Partial<WalletInfo> | undefined
+}
+
+/** What a page calls a wallet with: JSON-RPC by EIP-1193. */
+export interface WalletRequest {
+  method: string
+  params?: unknown
+}
+
+/** An error of EIP-1193 or JSON-RPC, as wallets reject with: 4001, 4100, 4200, -32002, -32602. */
+export class WalletError extends Error {
+  override readonly name = 'WalletError'
+  readonly code: number
+
+  constructor(code: number, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+type Listener = (accounts: string[]) => void
+
+/** What happens when the wallet asks its user; rejects where the user, or the wallet, would. */
+type Confirm = () => Promise<void>
+
+const HEX = /^0x(?:[0-9a-f]{2})*$/i
+
+/**
+ * The wallet of a seed: the same key in every run. It answers a page by EIP-1193, announces itself by EIP-6963, and signs
+ * for ethers and for the client of this package. No user has to confirm anything.
+ *
+ * @param seed - any text, such as the name of a user
+ * @example
+ * const alice = wallet('alice')
+ * const fetch = await signedIn(app, alice)
+ */
+export function wallet(seed: string, options: WalletOptions = {}): TestWallet {
+  return new TestWallet(seed, options, async () => undefined)
+}
+
+/** A user's wallet as pages and scripts meet it. Made by {@link wallet}. */
+export class TestWallet {
+  readonly chainId: number
+  readonly info: WalletInfo
+  #key: WalletKey
+  #isConnected = false
+  readonly #confirm: Confirm
+  readonly #listeners = new Set<Listener>()
+
+  /** Use {@link wallet}. */
+  constructor(seed: string, { chainId = 30, info = {} }: WalletOptions, confirm: Confirm) {
+    this.#key = walletKey(seed)
+    this.#confirm = confirm
+    this.chainId = chainId
+    this.info = { ...walletInfo(seed), ...info }
+  }
+
+  /** Of the account in use, lower case with `0x`. */
+  get address(): string {
+    return this.#key.address
+  }
+
+  /** `did:ethr:rsk:` and the address; on another chain with its network. */
+  get did(): string {
+    return didOn(this.chainId, this.address)
+  }
+
+  /** 64 hexadecimal digits after `0x`. Anyone can compute it from the seed: it is for tests only. */
+  get privateKey(): string {
+    return `0x${bytesToHex(this.#key.privateKey)}`
+  }
+
+  /** The address, as signers of ethers answer it. */
+  async getAddress(): Promise<string> {
+    return this.address
+  }
+
+  /** Signs a text by `personal_sign`: `0x` and 65 bytes in hexadecimal, with a v of 27 or 28. */
+  async signMessage(message: string): Promise<string> {
+    await this.#confirm()
+    return this.#key.sign(utf8ToBytes(message))
+  }
+
+  /**
+   * Answers `eth_requestAccounts`, `eth_accounts` (empty before the former), `eth_chainId`, and `personal_sign` of a text,
+   * plain or in hexadecimal.
+   *
+   * @throws WalletError 4001 rejected, -32002 busy, 4100 another account or not connected, 4200 another method, -32602
+   * @see EIP-1193
+   */
+  async request({ method, params }: WalletRequest): Promise<unknown> {
+    switch (method) {
+      case 'eth_chainId':
+        return `0x${this.chainId.toString(16)}`
+      case 'eth_accounts':
+        return this.#isConnected ? [this.address] : []
+      case 'eth_requestAccounts':
+        await this.#confirm()
+        this.#isConnected = true
+        return [this.address]
+      case 'personal_sign':
+        return this.#personalSign(params)
+      default:
+        throw new WalletError(4200, `This wallet has no method ${method}`)
+    }
+  }
+
+  /** Listens for `accountsChanged`; no other event happens. @see EIP-1193 */
+  on(event: string, listener: Listener): this {
+    if (event === 'accountsChanged') this.#listeners.add(listener)
+    return this
+  }
+
+  removeListener(_event: string, listener: Listener): this {
+    this.#listeners.delete(listener)
+    return this
+  }
+
+  /**
+   * Announces itself to the page, now and whenever the page asks which wallets there are.
+   *
+   * @param page - `window`, or any `EventTarget` in its place
+   * @returns what ends it
+   * @see EIP-6963
+   */
+  announce(page: EventTarget): () => void {
+    const detail = Object.freeze({ info: Object.freeze(this.info), provider: this })
+    const announce = (): void => {
+      page.dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail }))
+    }
+    page.addEventListener('eip6963:requestProvider', announce)
+    announce()
+    return () => {
+      page.removeEventListener('eip6963:requestProvider', announce)
+    }
+  }
+
+  /** The same wallet with a user who rejects everything: 4001. */
+  rejecting(): TestWallet {
+    return this.#with(() => Promise.reject(new WalletError(4001, 'User rejected the request.')))
+  }
+
+  /** The same wallet with a user who takes `ms` milliseconds to confirm; `Infinity`: who never does. */
+  slow(ms: number): TestWallet {
+    return this.#with(
+      () =>
+        new Promise((resolve) => {
+          if (ms !== Infinity) setTimeout(resolve, ms)
+        })
+    )
+  }
+
+  /** The same wallet while another window of it is open: -32002. */
+  busy(): TestWallet {
+    return this.#with(() => Promise.reject(new WalletError(-32002, 'A request is already pending. Please wait.')))
+  }
+
+  /** The user picks another account: address, DID and key change, and pages that are connected learn of it. */
+  switchAccount(seed = `${this.#key.seed}, second account`): void {
+    this.#key = walletKey(seed)
+    if (!this.#isConnected) return
+    for (const listener of this.#listeners) listener([this.address])
+  }
+
+  #with(confirm: Confirm): TestWallet {
+    const both = async (): Promise<void> => {
+      await this.#confirm()
+      await confirm()
+    }
+    return new TestWallet(this.#key.seed, { chainId: this.chainId, info: this.info }, both)
+  }
+
+  async #personalSign(params: unknown): Promise<string> {
+    const given: unknown[] = Array.isArray(params) ? params : []
+    const [text, account] = given
+    if (typeof text !== 'string' || typeof account !== 'string') {
+      throw new WalletError(-32602, 'personal_sign needs a text and an address')
+    }
+    if (!this.#isConnected || account.toLowerCase() !== this.address) {
+      throw new WalletError(4100, 'The account is not connected to this page')
+    }
+    await this.#confirm()
+    return this.#key.sign(HEX.test(text) ? hexToBytes(text.slice(2)) : utf8ToBytes(text))
+  }
+}

@@ -1,0 +1,113 @@
+import { pureCurve } from '../adapters/curve-pure.js'
+import { DidAuthError } from '../errors.js'
+import { isDid, isEthrDid } from '../protocol/did.js'
+import { bytesOfHex } from '../protocol/hex.js'
+import { parseHttpUrl } from '../protocol/login-message.js'
+import { ethrKeys, knownKeys, resolvedKeys, type IssuerKeys, type IssuerResolver } from './issuer-keys.js'
+import type { CookieRule } from './read-token.js'
+
+const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
+const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
+
+/** What a verifier accepts tokens by. */
+export interface VerifierOptions {
+  /** `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it is the address of its key. */
+  issuer: string
+  /** `serviceUrl` of that service, letter by letter. */
+  audience: string
+  /**
+   * The keys of the issuer, where it has another than that of its DID: 33 or 65 bytes, or these in hexadecimal. Instead of
+   * `resolver`.
+   */
+  publicKeys?: readonly (string | Uint8Array)[] | undefined
+  /** Any did-resolver `Resolvable`: the issuer's DID document decides, asked again after 60 s. */
+  resolver?: IssuerResolver | undefined
+  /** As the service has it, for its cookies. Default: none. */
+  cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
+  /** Origins besides that of `audience` whose pages may make unsafe requests with cookies. */
+  trustedOrigins?: readonly string[] | undefined
+  /** For tests. */
+  clock?: { nowSeconds(): number } | undefined
+}
+
+/** Options that were checked, and what follows from them. */
+export interface VerifierSettings {
+  issuer: string
+  audience: string
+  keysAt: (nowSeconds: number) => IssuerKeys | Promise<IssuerKeys>
+  nowSeconds: () => number
+  cookieRule: CookieRule
+}
+
+/**
+ * Checks the options of a verifier.
+ *
+ * @param onNewKeys - called when the issuer may have other keys than before
+ * @throws DidAuthError ERR_CONFIG
+ */
+export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => void): VerifierSettings {
+  const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock } = options
+  if (!isDid(issuer)) throw wrong('issuer: give the DID of the service that issues the tokens')
+  if (typeof audience !== 'string' || audience === '') throw wrong('audience: give the serviceUrl of that service')
+  if (!PREFIXES.includes(cookiePrefix)) throw wrong("cookiePrefix: give '', '__Host-' or '__Secure-'")
+  const url = parseHttpUrl(audience)
+  return {
+    issuer,
+    audience,
+    keysAt: keysOf(options, onNewKeys),
+    nowSeconds: () => Math.floor(clock === undefined ? Date.now() / 1000 : clock.nowSeconds()),
+    cookieRule: {
+      cookie: `${cookiePrefix}authorization`,
+      trustedOrigins: new Set([...(url === undefined ? [] : [url.origin]), ...parseOrigins(trustedOrigins)])
+    }
+  }
+}
+
+function keysOf({ issuer, publicKeys, resolver }: VerifierOptions, onNewKeys: () => void): VerifierSettings['keysAt'] {
+  if (publicKeys !== undefined && resolver !== undefined) throw wrong('give publicKeys or resolver, not both')
+  if (resolver !== undefined) return resolvedKeys(issuer, resolver, onNewKeys)
+  const keys = publicKeys === undefined ? undefined : knownKeys(parsePublicKeys(publicKeys))
+  if (keys === undefined && !isEthrDid(issuer))
+    throw wrong('issuer: one that is no did:ethr needs publicKeys or resolver')
+  const inForce = keys ?? parseEthrKeys(issuer)
+  return () => inForce
+}
+
+function parseEthrKeys(issuer: string): IssuerKeys {
+  try {
+    return ethrKeys(issuer)
+  } catch {
+    throw wrong('issuer: its public key is no point of the curve')
+  }
+}
+
+function parsePublicKeys(keys: unknown): Uint8Array[] {
+  const parsed = Array.isArray(keys) ? keys.map(parsePublicKey) : []
+  if (parsed.length === 0) throw wrong('publicKeys: give an array of at least one key')
+  return parsed
+}
+
+function parsePublicKey(key: unknown): Uint8Array {
+  const hex = typeof key === 'string' ? KEY_HEX.exec(key)?.[1] : undefined
+  const bytes = hex === undefined ? key : bytesOfHex(hex)
+  const point = bytes instanceof Uint8Array ? pureCurve.decompress(compressed(bytes)) : undefined
+  if (point === undefined) throw wrong('publicKeys: give keys of secp256k1, 33 or 65 bytes')
+  return point
+}
+
+function compressed(key: Uint8Array): Uint8Array {
+  return key.length === 65 ? Uint8Array.of(2 + ((key[64] ?? 0) % 2), ...key.subarray(1, 33)) : key
+}
+
+function parseOrigins(origins: unknown): string[] {
+  if (Array.isArray(origins) && origins.every(isOrigin)) return origins
+  throw wrong('trustedOrigins: give an array of origins such as "https://app.example"')
+}
+
+function isOrigin(value: unknown): value is string {
+  return typeof value === 'string' && parseHttpUrl(value)?.origin === value
+}
+
+function wrong(problem: string): DidAuthError {
+  return new DidAuthError('ERR_CONFIG', { message: `express-did-auth/verify: ${problem}` })
+}

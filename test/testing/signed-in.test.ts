@@ -1,0 +1,96 @@
+import { describe, expect, it } from '@jest/globals'
+import { createServer } from 'node:http'
+import express from 'express'
+import { fakeClock, signedIn, wallet } from 'express-did-auth/testing'
+import request from 'supertest'
+import { testApp } from '../support/test-app.js'
+
+const alice = wallet('alice')
+const bob = wallet('bob')
+const didAt = async (fetch: (path: string) => Promise<Response>, path = '/me'): Promise<unknown> => {
+  const body = (await (await fetch(path)).json()) as { user: { did: string } }
+  return body.user.did
+}
+
+describe('signedIn', () => {
+  it('logs a wallet in at an app that does not listen, and fetches as its user', async () => {
+    const { app } = await testApp()
+    const [asAlice, asBob] = await Promise.all([signedIn(app, alice), signedIn(app, bob)])
+    expect(await didAt(asAlice)).toBe(alice.did)
+    expect(await didAt(asBob)).toBe(bob.did)
+    expect(asAlice.url).toBe(asBob.url)
+  })
+
+  it('does so at a server that listens already, and at a URL', async () => {
+    const { app } = await testApp()
+    const server = createServer(app).listen(0, '127.0.0.1')
+    const fetch = await signedIn(server, alice)
+    expect(await didAt(fetch)).toBe(alice.did)
+    expect(await didAt(await signedIn(`${fetch.url}/`, bob))).toBe(bob.did)
+    server.closeAllConnections()
+    server.close()
+  })
+
+  it('gives the headers of its user to other clients', async () => {
+    const { app } = await testApp()
+    const { headers } = await signedIn(app, alice)
+    const { body } = await request(app).get('/me').set(headers)
+    expect(body.user).toEqual({ did: alice.did })
+  })
+
+  it('keeps cookies where tokens travel in them', async () => {
+    const { app } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
+    const fetch = await signedIn(app, alice)
+    expect(fetch.headers.Cookie).toMatch(/^__Host-authorization=\S+; __Host-refresh-token=\S+$/)
+    expect(await didAt(fetch)).toBe(alice.did)
+  })
+
+  it('sends method, body and headers as fetch does; headers of the caller win', async () => {
+    const { app } = await testApp(
+      {},
+      {
+        after: (app) =>
+          app.post(
+            '/echo',
+            express.json(),
+            (req, res) => void res.json([req.headers['x-one'], req.headers.authorization, req.body])
+          )
+      }
+    )
+    const fetch = await signedIn(app, alice)
+    const headers = { 'X-One': '1', authorization: 'none', 'Content-Type': 'application/json' }
+    const answer = await fetch('/echo', { method: 'POST', headers, body: '{"a":1}' })
+    expect(await answer.json()).toEqual(['1', 'none', { a: 1 }])
+  })
+
+  it.each([['https://api.example:8443/auth'], ['my-service']])(
+    'signs for the domain of serviceUrl %s',
+    async (serviceUrl) => {
+      const { app } = await testApp({ serviceUrl })
+      expect(await didAt(await signedIn(app, alice))).toBe(alice.did)
+    }
+  )
+
+  it('takes the paths of a service that has its own', async () => {
+    const { app } = await testApp({ requestAuthPath: '/ask', authPath: '/answer' }, { prefix: '/api' })
+    const fetch = await signedIn(app, alice, { requestAuthPath: '/api/ask', authPath: '/api/answer' })
+    expect(await didAt(fetch, '/api/me')).toBe(alice.did)
+  })
+
+  it('says what was refused', async () => {
+    const { app } = await testApp({ authenticationBusinessLogic: () => Promise.reject(new Error('Not on the list')) })
+    await expect(signedIn(app, alice)).rejects.toThrow('The login was refused: 401 Not on the list')
+    await expect(signedIn(express(), alice)).rejects.toThrow('answers 404 instead of a 401 of express-did-auth')
+    await expect(signedIn(app, alice.rejecting())).rejects.toThrow('User rejected')
+  })
+
+  it('is logged out when the clock of the app has moved on', async () => {
+    const clock = fakeClock()
+    const { app } = await testApp({ clock })
+    const fetch = await signedIn(app, alice)
+    clock.advance(599)
+    expect((await fetch('/me')).status).toBe(200)
+    clock.advance(1)
+    expect(await (await fetch('/me')).text()).toBe('Expired access token')
+  })
+})
