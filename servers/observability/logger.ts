@@ -37,6 +37,11 @@ export function logReady(log: Logger, ready: { url: string; serviceUrl: string; 
   log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
 }
 
+/** Writes the last line of a start: the one address to open. It appears at every log level, as the ready lines do. */
+export function logPage(log: Logger, url: string): void {
+  log.child({}, { level: 'info' }).info({ event: 'page', url }, `open ${url}`)
+}
+
 /** A request that has ended. */
 export interface EndedRequest {
   method: string

@@ -1,5 +1,5 @@
 import { crashLog } from '../observability/crash-log.js'
-import { serverLog } from '../observability/logger.js'
+import { logPage, serverLog } from '../observability/logger.js'
 import { serveMetrics } from '../http/serve-metrics.js'
 import { prometheusMetrics, type Metrics } from '../observability/metrics.js'
 import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
@@ -13,6 +13,10 @@ export interface Surroundings {
   metrics: Metrics | undefined
   /** Aborts when the process is about to stop. */
   draining: AbortSignal
+  /** Each server adds its own, in the order in which they start: auth, relay, vault. */
+  serviceUrls: Map<ServerName, string>
+  /** Called by the server that has a page for people. */
+  onPage: (url: string) => void
 }
 
 /** A server that can be started. */
@@ -53,8 +57,14 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
       running.push(served)
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
-    for (const plan of plans)
-      running.push(await plan.start(plan.env, { log: plan.log, metrics, draining: drain.signal }))
+    const serviceUrls: Surroundings['serviceUrls'] = new Map()
+    let page: string | undefined
+    const onPage = (url: string): void => {
+      page = url
+    }
+    const shared = { metrics, draining: drain.signal, serviceUrls, onPage }
+    for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, ...shared }))
+    if (page !== undefined) logPage(log, page)
   } catch (error) {
     await Promise.allSettled(running.map((server) => server.stop()))
     throw error

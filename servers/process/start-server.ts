@@ -16,7 +16,7 @@ const UPLOAD_MILLISECONDS = 3_600_000
  */
 export async function startServer(
   env: ServerEnv,
-  { log, metrics, draining }: Surroundings,
+  { log, metrics, draining, serviceUrls }: Surroundings,
   build: (parts: ShellParts) => ServerApp
 ): Promise<Running> {
   const identity = await loadIdentity(env)
@@ -24,7 +24,8 @@ export async function startServer(
   let ready: Promise<void> | undefined
   const buildHere: Build = (port) => {
     serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
-    const app = build({ env, identity, serviceUrl, log, metrics, draining })
+    serviceUrls.set(env.name, serviceUrl)
+    const app = build({ env, identity, serviceUrl, log, metrics, draining, serviceUrls })
     ready = app.ready
     return { listener: app.listener, release: () => app.close() }
   }
