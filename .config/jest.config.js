@@ -21,7 +21,8 @@ const shared = {
 const BROWSER = '[.]browser[.](?:slow[.])?test[.]ts$'
 const chromium = findChromium()
 if (chromium !== undefined) process.env.CHROMIUM = chromium
-else if (process.env.NO_SKIPS === '1') throw new Error('NO_SKIPS=1, and there is no Chromium: install it, or set CHROMIUM.')
+else if (process.env.NO_SKIPS === '1')
+  throw new Error('NO_SKIPS=1, and there is no Chromium: install it, or set CHROMIUM.')
 const withoutBrowser = chromium === undefined ? [BROWSER] : []
 
 const moduleNameMapper = {

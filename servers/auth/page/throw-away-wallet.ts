@@ -12,7 +12,7 @@ export interface ThrowAwayWallet {
 
 /** Makes a key. It lies in this tab's storage, which ends with the tab, so that a reload finds it. */
 export function makeThrowAwayWallet(): ThrowAwayWallet {
-  const key = secp256k1.utils.randomPrivateKey()
+  const key = secp256k1.utils.randomSecretKey()
   sessionStorage.setItem(STORAGE_KEY, bytesToHex(key))
   return walletOf(key)
 }
@@ -45,5 +45,5 @@ function personalHash(text: string): Uint8Array {
 /** r, s and v of 27 or 28, as wallets write it. */
 function sign(hash: Uint8Array, key: Uint8Array): Uint8Array {
   const signature = secp256k1.sign(hash, key, { lowS: true })
-  return concatBytes(signature.toCompactRawBytes(), Uint8Array.of(27 + signature.recovery))
+  return concatBytes(signature.toBytes('compact'), Uint8Array.of(27 + signature.recovery))
 }

@@ -30,6 +30,15 @@ const MAX_SHOWN = 20_000
 const TELLING =
   /^(?:cache-control|challenge-expires-in|content-type|etag|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
 
+/** `did%3Aethr…` as people read it. */
+const readable = (path: string): string => {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
+
 const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
 
 /** Shows what went over the wire, in the order in which it happened. */
@@ -56,7 +65,7 @@ export class ExchangeList implements WireView {
 
   showExchange(exchange: Exchange): () => void {
     const { method, url } = exchange
-    const path = url.pathname + url.search
+    const path = readable(url.pathname)
     const about = ABOUT.find(([request]) => request.test(`${method} ${url.pathname}`))?.[1] ?? ''
     const where = this.#names.get(url.origin) ?? url.host
     this.#count += 1
@@ -93,7 +102,6 @@ export class ExchangeList implements WireView {
       const now = look()
       state.textContent = now.state
       state.dataset.kind = now.kind
-      this.#bar.textContent = `${this.#count} requests · ${method} ${path} ${now.state}`
       if (details.open) parts.replaceChildren(...blocksOf(now.parts, isShort), toggle)
     }
     const toggle = makeButton('Show everything', 'Show everything', () => {
@@ -103,8 +111,12 @@ export class ExchangeList implements WireView {
     })
     details.addEventListener('toggle', update)
     this.#add(make('li', {}, details))
-    update()
-    return update
+    const showLatest = (): void => {
+      update()
+      this.#bar.textContent = `${this.#count} requests · ${method} ${path} ${look().state}`
+    }
+    showLatest()
+    return showLatest
   }
 
   #add(item: HTMLLIElement): void {

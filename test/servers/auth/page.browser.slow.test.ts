@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
-import { wallet, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
+import { wallet, WalletError, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, newProfile } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
@@ -20,8 +20,10 @@ const answering = (method: string, answer: unknown): PageWallet => {
 /** Its user lets the page know the address, and signs nothing. */
 const declining: PageWallet = {
   ...answering('', undefined),
-  request: async (asked) =>
-    asked.method === 'eth_requestAccounts' ? [wallet('alice').address] : wallet('alice').rejecting().request(asked)
+  request: async ({ method }) => {
+    if (method === 'eth_requestAccounts') return [wallet('alice').address]
+    throw new WalletError(4001, 'User rejected the request.')
+  }
 }
 
 async function makeWalletAndLogIn(page: Page): Promise<void> {

@@ -8,6 +8,7 @@ import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, newProfile, tabTo } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
+import { until } from '../../support/until.js'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -49,6 +50,12 @@ describe('the page in a browser', () => {
     folder.remove()
   })
 
+  it('is the address to open, in the last line of the start', async () => {
+    await until(() => all.output().includes('"event":"page"'))
+    const last = all.output().trim().split('\n').at(-1) ?? ''
+    expect(JSON.parse(last)).toMatchObject({ event: 'page', url: all.serviceUrl, msg: `open ${all.serviceUrl}` })
+  })
+
   it('goes from connecting a wallet to logging out by the keyboard alone, and to no other host', async () => {
     const alice = wallet('alice')
     const { open, requests, complaints } = await newProfile(browser, [alice])
@@ -67,6 +74,12 @@ describe('the page in a browser', () => {
     await page.waitForSelector('.exchange:has-text("/me") .state:has-text("200")')
     await press('#refresh')
     await page.waitForSelector('.exchange:has-text("/refresh-token") .state:has-text("200")')
+    await press('#send-form button')
+    await page.waitForSelector('#sent')
+    await tabTo(page, '#note')
+    await page.keyboard.type('Buy oak')
+    await press('#note-form button')
+    await page.waitForSelector('#notes li')
     await press('#log-out')
     await page.waitForSelector('#log-in:focus')
     expect(await page.isVisible('#signed-in')).toBe(false)
