@@ -1,12 +1,10 @@
-import { browser } from './browser.js'
 import { ProtocolError, UnavailableError } from './errors.js'
 import { parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
+import { PROBLEM } from './service-calls.js'
 import type { SessionKeeper } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
 import { unlessAborted } from './timing.js'
-
-const PROBLEM = 'application/problem+json'
 
 /**
  * `fetch` with the session's token for our origins, which is replaced before it ends, and once when the service says that
@@ -30,20 +28,19 @@ export async function authorizedFetch(
   const signal = init.signal ?? request?.signal
   const send = async (record: SessionRecord | undefined): Promise<Response> => {
     const headers = new Headers(init.headers ?? request?.headers)
-    headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, application/problem+json`)
+    headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, ${PROBLEM}`)
     const token = headers.has('Authorization') ? undefined : record?.accessToken
     if (token) headers.set('Authorization', `DIDAuth ${token}`)
-    // A browser does not tell where a redirect leads. So a token follows none, save where its page may follow no other.
+    // A browser does not tell where a redirect leads, so a token follows none.
     const isGuarded = token && (init.redirect ?? request?.redirect ?? 'follow') === 'follow'
-    const isOwnPage = browser.location?.origin === target.origin
-    const guard: RequestInit = !isGuarded ? {} : isOwnPage ? { mode: 'same-origin' } : { redirect: 'manual' }
+    const guard: RequestInit = isGuarded ? { redirect: 'manual' } : {}
     const credentials: RequestInit = usesCookies ? { credentials: 'include' } : {}
     const response = await fetch(resource, { ...credentials, ...init, ...guard, headers }).catch((cause: unknown) => {
       signal?.throwIfAborted()
       throw new UnavailableError({ message: `${target.href}: ${String(cause)}`, cause })
     })
-    if (guard.redirect && (response.type === 'opaqueredirect' || /30[1-378]/.test(String(response.status)))) {
-      throw new ProtocolError({ message: `${target.href} redirects: ask for the final address` })
+    if (isGuarded && (response.type === 'opaqueredirect' || /30[1-378]/.test(String(response.status)))) {
+      throw new ProtocolError({ message: `${target.href} redirects` })
     }
     return response
   }

@@ -21,7 +21,7 @@ export class ContentError extends DidAuthClientError {
   readonly reason: ContentProblem
 
   constructor(reason: ContentProblem, details?: ClientErrorDetails) {
-    super('ERR_CONTENT', { userMessage: problems[reason], ...details })
+    super('ERR_CONTENT', problems[reason] ?? '', details)
     this.reason = reason
   }
 }

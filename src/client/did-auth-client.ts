@@ -45,7 +45,6 @@ export class DidAuthClient {
    * UnavailableError where the service was not reached, and the next request reads it again.
    */
   readonly ready: Promise<void>
-  readonly #options: DidAuthClientOptions
   readonly #setting: Setting
   readonly #keeper: SessionKeeper
   readonly #watched = new WeakSet()
@@ -56,7 +55,6 @@ export class DidAuthClient {
 
   /** @throws TypeError when `url` is no URL */
   constructor(options: DidAuthClientOptions) {
-    this.#options = options
     this.#setting = settingOf(options)
     this.#keeper = new SessionKeeper(this.#setting)
     this.url = this.#setting.url
@@ -102,7 +100,7 @@ export class DidAuthClient {
    * await auth.signUp({ onDisclosure: ({ credentials }) => ({ credentials: pick(credentials), claims: [] }) })
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
-    const all = { ...this.#options.signUp, ...options }
+    const all = { ...this.#setting.signUp, ...options }
     const wallet = this.#walletOf(all)
     return this.#start(await signUp(this.#setting, { ...all, wallet }), wallet)
   }
@@ -213,7 +211,7 @@ export class DidAuthClient {
   #watch(): void {
     const wallet = this.#wallet
     if (
-      this.#options.onAccountChange === 'ignore' ||
+      this.#setting.onAccountChange === 'ignore' ||
       !wallet ||
       !('request' in wallet) ||
       !wallet.on ||

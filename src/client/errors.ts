@@ -1,23 +1,19 @@
-/** What a user is told, by code: each text ends with what to do. */
-const userMessages = {
-  ERR_USER_REJECTED: 'You declined in your wallet. Try again, and confirm it there.',
-  ERR_WALLET_BUSY: 'Your wallet is waiting for you. Open it, finish what it asks, and try again.',
-  ERR_NO_WALLET: 'No wallet was found. Install one, and try again.',
-  ERR_WALLET: 'Your wallet failed. Unlock it, check the account, and try again.',
-  ERR_NOT_SIGNED_IN: 'You are not signed in. Sign in first.',
-  ERR_CONTENT: 'The content cannot be used.',
-  ERR_CONFLICT: 'It was changed elsewhere meanwhile. Load it again, and repeat your change.',
-  ERR_SESSION_ENDED: 'Your session has ended. Sign in again.',
-  ERR_CHALLENGE: 'Your signature was refused. Check the account in your wallet, and try again.',
-  ERR_REFUSED: 'The service refused. Check what you sent.',
-  ERR_RATE_LIMITED: 'Too many requests. Wait a minute, and try again.',
-  ERR_UNAVAILABLE: 'The service cannot be reached. Check your connection, and try again.',
-  ERR_CROSS_ORIGIN: 'The service refused this page. Tell those who run it.',
-  ERR_PROTOCOL: 'The service failed. Tell those who run it.'
-} as const
-
 /** One code of the closed list of errors of the client. */
-export type ClientErrorCode = keyof typeof userMessages
+export type ClientErrorCode =
+  | 'ERR_USER_REJECTED'
+  | 'ERR_WALLET_BUSY'
+  | 'ERR_NO_WALLET'
+  | 'ERR_WALLET'
+  | 'ERR_NOT_SIGNED_IN'
+  | 'ERR_SESSION_ENDED'
+  | 'ERR_CHALLENGE'
+  | 'ERR_REFUSED'
+  | 'ERR_CONTENT'
+  | 'ERR_CONFLICT'
+  | 'ERR_RATE_LIMITED'
+  | 'ERR_UNAVAILABLE'
+  | 'ERR_CROSS_ORIGIN'
+  | 'ERR_PROTOCOL'
 
 /** Why a session has ended. */
 export type SessionEndReason = 'expired' | 'revoked' | 'reused' | 'loggedOut'
@@ -63,53 +59,60 @@ export class DidAuthClientError extends Error {
   /** Whole seconds after which a retry makes sense. */
   declare readonly retryAfterSeconds: number | undefined
 
-  constructor(code: ClientErrorCode, { message, cause, ...details }: ClientErrorDetails = {}) {
-    const userMessage = details.userMessage ?? userMessages[code]
+  /**
+   * @param userMessage - what users are told, unless the details say something else
+   * @param retryable - see there
+   */
+  constructor(
+    code: ClientErrorCode,
+    userMessage: string,
+    { message, cause, ...details }: ClientErrorDetails = {},
+    retryable = false
+  ) {
     super(message ?? userMessage, { cause })
-    const retryable = code === 'ERR_UNAVAILABLE' || code === 'ERR_RATE_LIMITED'
-    Object.assign(this, { name: 'DidAuthClientError', code, retryable, ...details, userMessage })
+    Object.assign(this, { name: 'DidAuthClientError', code, retryable, userMessage }, details)
   }
 }
 
 /** The user declined in the wallet (EIP-1193, code 4001). */
 export class UserRejectedError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_USER_REJECTED', details)
+    super('ERR_USER_REJECTED', 'You declined in your wallet. Confirm there, and try again.', details)
   }
 }
 
 /** The wallet has a request open already (code -32002). */
 export class WalletBusyError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_WALLET_BUSY', details)
+    super('ERR_WALLET_BUSY', 'Your wallet is busy. Finish what it asks, and try again.', details)
   }
 }
 
 /** There is no wallet, or it has no account. */
 export class NoWalletError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_NO_WALLET', details)
+    super('ERR_NO_WALLET', 'No wallet was found. Install one, and try again.', details)
   }
 }
 
 /** The wallet failed, or answered what is no address, chain id or signature. */
 export class WalletError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_WALLET', details)
+    super('ERR_WALLET', 'Your wallet failed. Unlock it, check the account, and try again.', details)
   }
 }
 
 /** The call needs a session, and there is none. */
 export class NotSignedInError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_NOT_SIGNED_IN', details)
+    super('ERR_NOT_SIGNED_IN', 'You are not signed in. Sign in first.', details)
   }
 }
 
 const endings = {
   expired: 'has expired',
   revoked: 'was ended',
-  reused: 'was ended, because its key was used twice',
+  reused: 'was ended: its key was used twice',
   loggedOut: 'has ended: you signed out'
 }
 
@@ -119,8 +122,7 @@ export class SessionEndedError extends DidAuthClientError {
   readonly reason: SessionEndReason
 
   constructor(reason: SessionEndReason, details?: ClientErrorDetails) {
-    const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Sign in again.`
-    super('ERR_SESSION_ENDED', { ...details, userMessage })
+    super('ERR_SESSION_ENDED', `Your session ${endings[reason]}. Sign in again.`, details)
     this.reason = reason
   }
 }
@@ -128,41 +130,41 @@ export class SessionEndedError extends DidAuthClientError {
 /** The service did not accept the signature: of another account, for another domain, too late, or used. */
 export class ChallengeError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_CHALLENGE', details)
+    super('ERR_CHALLENGE', 'Your signature was refused. Check the account, and try again.', details)
   }
 }
 
 /** The service's business logic, or its rules of credentials, refused. `userMessage` is the service's own text. */
 export class RefusedError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_REFUSED', details)
+    super('ERR_REFUSED', 'The service refused. Check what you sent.', details)
   }
 }
 
 /** Status 429. */
 export class RateLimitedError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_RATE_LIMITED', details)
+    super('ERR_RATE_LIMITED', 'Too many requests. Wait, and try again.', details, true)
   }
 }
 
 /** The service cannot be reached, took too long, or answered 5xx. Sessions are kept. */
 export class UnavailableError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_UNAVAILABLE', details)
+    super('ERR_UNAVAILABLE', 'The service cannot be reached. Check your connection, and try again.', details, true)
   }
 }
 
 /** The service refuses the origin of this page: `trustedOrigins` of the service has to name it. */
 export class CrossOriginError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_CROSS_ORIGIN', details)
+    super('ERR_CROSS_ORIGIN', 'The service refused this page. Tell those who run it.', details)
   }
 }
 
 /** An answer that is not of this protocol: HTML, other JSON, a redirect, a path that is not there. */
 export class ProtocolError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_PROTOCOL', details)
+    super('ERR_PROTOCOL', 'The service failed. Tell those who run it.', details)
   }
 }

@@ -50,7 +50,7 @@ export interface DidAuthClientOptions {
 }
 
 /** The options, complete. */
-export interface Setting extends SignInParts, KeeperParts {
+export interface Setting extends SignInParts, KeeperParts, Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange'> {
   readonly usesCookies: boolean
   readonly origins: ReadonlySet<string>
   readonly paths: ClientPaths
@@ -63,6 +63,7 @@ export function settingOf(options: DidAuthClientOptions): Setting {
   const usesCookies = options.mode === 'cookie'
   const { clock } = options
   return {
+    ...options,
     url,
     // Of the storage's keys, the lock and the channel.
     name: `did-auth:${url}`,
@@ -74,8 +75,6 @@ export function settingOf(options: DidAuthClientOptions): Setting {
     storage: options.storage ?? (usesCookies ? local() : memory()),
     origins: new Set([origin, ...(options.origins ?? [])]),
     paths: { ...defaultPaths, ...options.paths },
-    domain: options.domain ?? host,
-    network: options.network,
-    onSignedOut: options.onSignedOut
+    domain: options.domain ?? host
   }
 }

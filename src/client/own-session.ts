@@ -40,9 +40,7 @@ export async function startSession(
 ): Promise<ClientSession> {
   const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
   if (received?.did !== did) throw new ProtocolError({ message: `No session of ${did}: are cookies kept here?` })
-  await keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
-  const { sessionId, expiresAt } = received
-  return keeper.session ?? { did, sessionId, expiresAt }
+  return keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
 }
 
 /** Replaces the tokens of a record. @throws SessionEndedError, UnavailableError */
@@ -68,18 +66,16 @@ export async function endSession(setting: Setting, keeper: SessionKeeper): Promi
   const { record } = keeper
   if (!record) return
   const forget = (): Promise<void> => keeper.end(record, new SessionEndedError('loggedOut'))
+  if (!usesCookies) await forget()
   const tell = (): Promise<unknown> =>
     callService(setting, {
       path: paths.logout,
-      ...(!usesCookies && {
-        body: { refreshToken: record.pair },
-        headers: { Authorization: `DIDAuth ${record.accessToken ?? ''}` }
-      })
-    }).catch((error: unknown) => {
-      // It has ended already.
-      if (!(error instanceof DidAuthClientError) || error.status !== 401) throw error
+      body: usesCookies ? undefined : { refreshToken: record.pair },
+      headers: record.accessToken ? { Authorization: `DIDAuth ${record.accessToken}` } : {}
     })
-  if (!usesCookies) await forget()
-  await (usesCookies ? withLock(setting, tell) : tell())
+  await (usesCookies ? withLock(setting, tell) : tell()).catch((error: unknown) => {
+    // It has ended already.
+    if (!(error instanceof DidAuthClientError && error.status === 401)) throw error
+  })
   if (usesCookies) await forget()
 }

@@ -89,8 +89,8 @@ async function failureOfRefresh(
   if (status !== 401 || !ENDING.test(serverCode)) return new UnavailableError(details)
   const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
   const reason = serverCode.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
-  const userMessage = serverCode.startsWith('ERR_B') ? cause.userMessage : undefined
-  const ended = new SessionEndedError(reason, { ...details, userMessage })
+  const { userMessage } = cause
+  const ended = new SessionEndedError(reason, { ...details, ...(/_B/.test(serverCode) && { userMessage }) })
   await keeper.end(stored, ended)
   return ended
 }

@@ -12,6 +12,9 @@ import {
 } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 
+/** Errors in this form tell their code. It comes after what the caller accepts. */
+export const PROBLEM = 'application/problem+json'
+
 /** How long a service may take for an answer. */
 const TIMEOUT_SECONDS = 8
 
@@ -56,7 +59,7 @@ export async function callService(
     const response = await fetch(url + path, {
       method,
       headers: {
-        Accept: 'application/json, application/problem+json',
+        Accept: `*/*, ${PROBLEM}`,
         ...(body && { 'Content-Type': 'application/json' }),
         ...headers
       },
@@ -107,5 +110,5 @@ export async function failureOf(response: Response, what: string): Promise<DidAu
   }
   const [, Failure = ProtocolError] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
   // What business logic says is written for users.
-  return new Failure(Failure === RefusedError && text ? { ...details, userMessage: text } : details)
+  return new Failure({ ...details, ...(Failure === RefusedError && text && { userMessage: text }) })
 }

@@ -77,30 +77,35 @@ export class SessionKeeper {
   }
 
   /** Uses a record from now on. */
-  hold(record: SessionRecord): void {
+  hold(record: SessionRecord): ClientSession {
     this.#endsAt = this.#parts.nowSeconds() + this.#secondsLeftOf(record)
     this.record = record
     const { did, sessionId, expiresAt } = record
     const { session } = this
-    if (session?.sessionId !== sessionId || session.expiresAt !== expiresAt) this.#tell({ did, sessionId, expiresAt })
+    if (session?.sessionId === sessionId && session.expiresAt === expiresAt) return session
+    const changed = { did, sessionId, expiresAt }
+    this.#tell(changed)
+    return changed
   }
 
   /** Uses, stores and announces a record that has just been received. */
-  async save(record: SessionRecord): Promise<void> {
-    this.hold(record)
+  async save(record: SessionRecord): Promise<ClientSession> {
+    const session = this.hold(record)
     await this.write(record)
     this.#announce(record)
+    return session
   }
 
   /** The same for a login. The session of another DID that this client had is forgotten. */
-  async start(record: SessionRecord): Promise<void> {
+  async start(record: SessionRecord): Promise<ClientSession> {
     const { name, storage, usesCookies } = this.#parts
     const before = this.record
     if (!usesCookies) await storage.set(name, record.did)
-    await this.save(record)
-    if (usesCookies || !before || before.did === record.did) return
-    await storage.delete(this.#keyOf(before.did))
-    this.#announce(before, 'loggedOut')
+    if (!usesCookies && before && before.did !== record.did) {
+      await storage.delete(this.#keyOf(before.did))
+      this.#announce(before, 'loggedOut')
+    }
+    return this.save(record)
   }
 
   /** Forgets the session, here and in the storage, and tells the other tabs. */

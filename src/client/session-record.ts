@@ -28,20 +28,20 @@ export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expires
 /** @throws ProtocolError when the body is not `{ accessToken, refreshToken }` of this protocol */
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
   const { accessToken, refreshToken } = parseFields(body)
-  const { sub, sid, exp, iat } = decodeJwt(isText(accessToken) ? accessToken : '')
-  const session = { did: sub, sessionId: sid, expiresAt: exp, lifeSeconds: Number(exp) - Number(iat) }
-  if (!isSession(session) || !isToken(accessToken) || !isToken(refreshToken)) {
-    throw new ProtocolError({ message: "No tokens: does the service use cookies? Then mode: 'cookie'" })
+  if (isToken(accessToken) && isToken(refreshToken)) {
+    const { sub, sid, exp, iat } = decodeJwt(accessToken)
+    const session = { did: sub, sessionId: sid, expiresAt: exp, lifeSeconds: Number(exp) - Number(iat) }
+    if (isSession(session)) return { ...session, accessToken, pair: refreshToken }
   }
-  return { ...session, accessToken, pair: refreshToken }
+  throw new ProtocolError({ message: "No tokens. Does the service use cookies? Then mode: 'cookie'" })
 }
 
 /** @returns undefined for `{}`: there is no session. @throws ProtocolError */
 export function parseOwnSession(body: unknown): ReceivedSession | undefined {
-  const { did, sessionId, expiresAt, expiresInSeconds } = parseFields(body)
-  if (body && !did) return undefined
-  const session = { did, sessionId, expiresAt, lifeSeconds: expiresInSeconds }
+  const { did, sessionId, expiresAt, expiresInSeconds: lifeSeconds } = parseFields(body)
+  const session = { did, sessionId, expiresAt, lifeSeconds }
   if (isSession(session)) return session
+  if (body && !did) return undefined
   throw new ProtocolError({ message: 'No session' })
 }
 

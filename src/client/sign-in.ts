@@ -43,7 +43,7 @@ export interface SignUpOptions extends LogInOptions, Disclosure {
 export interface SignInParts extends Service {
   readonly nowSeconds: () => number
   readonly domain: string
-  readonly network: string | undefined
+  readonly network?: string | undefined
   readonly paths: Readonly<Record<'requestAuth' | 'auth' | 'requestSignup' | 'signup', string>>
 }
 

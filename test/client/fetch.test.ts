@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { ProtocolError, UnavailableError } from 'express-did-auth/client'
-import { setGlobals } from '../support/client-time.js'
 import { listen, startClientService, type ClientService } from '../support/client-service.js'
 
 let service: ClientService
@@ -151,20 +150,6 @@ describe('DidAuthClient.fetch', () => {
     await expect(auth.fetch('/me')).rejects.toMatchObject({ message: expect.stringContaining('/me redirects') })
     expect(seen).toEqual([])
     expect((await auth.fetch('/me', { redirect: 'manual' })).status).toBe(302)
-  })
-
-  it("lets the browser follow redirects within the page's own origin", async () => {
-    undo.push(setGlobals({ location: new URL(service.url) }))
-    let mode: string | undefined
-    const fetch: typeof globalThis.fetch = (input, init) => {
-      mode = init?.mode
-      return service.fetch(input, init)
-    }
-    const auth = service.client({ fetch })
-    await auth.logIn()
-    const answer = await auth.fetch('/moved')
-    expect(await answer.json()).toMatchObject({ user: { did: auth.session!.did } })
-    expect(mode).toBe('same-origin')
   })
 
   it('throws UnavailableError where nothing answers, and the reason of an aborted signal', async () => {

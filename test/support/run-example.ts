@@ -11,8 +11,9 @@ export interface RunningExample {
  * Imports a file that calls `app.listen(3000)`, verbatim, but lets it have any free port instead.
  *
  * @param load - imports the file
+ * @param count - how many servers it starts; the last is the one that users reach
  */
-export async function runExample(load: () => Promise<unknown>): Promise<RunningExample> {
+export async function runExample(load: () => Promise<unknown>, count = 1): Promise<RunningExample> {
   const { listen } = net.Server.prototype
   const signals = new Set(process.listeners('SIGTERM'))
   const started: Server[] = []
@@ -25,13 +26,15 @@ export async function runExample(load: () => Promise<unknown>): Promise<RunningE
   } finally {
     net.Server.prototype.listen = listen
   }
-  const [server] = started
-  if (server === undefined || started.length > 1) throw new Error(`${started.length} servers instead of one`)
+  const server = started.at(-1)
+  if (server === undefined || started.length !== count) throw new Error(`${started.length} servers instead of ${count === 1 ? 'one' : count}`)
   return {
     server,
     stop: () => {
-      server.closeAllConnections()
-      server.close()
+      for (const one of started) {
+        one.closeAllConnections()
+        one.close()
+      }
       for (const listener of process.listeners('SIGTERM')) {
         if (!signals.has(listener)) process.removeListener('SIGTERM', listener)
       }

@@ -30,13 +30,14 @@ export class ConflictError extends DidAuthClientError {
   readonly etag: string
 
   constructor(etag: string, details?: ClientErrorDetails) {
-    super('ERR_CONFLICT', details)
+    super('ERR_CONFLICT', CHANGED, details)
     this.etag = etag
   }
 }
 
 /** What a URL would resolve, and the routes of the login, which a POST would reach. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
+const CHANGED = 'It was changed elsewhere meanwhile. Load it again, and repeat your change.'
 const NAME = 'This name cannot be used for a key. Choose one of 1 to 512 bytes without control characters.'
 
 /**

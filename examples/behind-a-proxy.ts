@@ -1,0 +1,42 @@
+/** An app behind a reverse proxy. It counts requests by the address that the proxy tells, and signs for the public URL. */
+import { randomBytes } from 'node:crypto'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import express from 'express'
+import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+
+const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
+const app = express()
+// One proxy is ours. Without this line all users would share the limits of one address.
+app.set('trust proxy', 1)
+const requireDid = setupDidAuth(app, {
+  challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
+  // What users see, and not where this process listens: its host is what wallets sign.
+  serviceUrl: 'https://app.example',
+  serviceDid: await didOfPrivateKey(privateKey),
+  serviceSigner: es256kSigner(privateKey)
+})
+app.get('/profile', requireDid, (req, res) => {
+  res.json({ did: req.user?.did, ip: req.ip, https: req.secure })
+})
+const server = app.listen(3001)
+
+// Stands for nginx, Caddy or a load balancer, which also does TLS. It replaces what a client says of itself.
+const proxy = createServer((req, res) => {
+  const { port } = server.address() as AddressInfo
+  const headers = {
+    ...req.headers,
+    'x-forwarded-for': req.socket.remoteAddress,
+    'x-forwarded-proto': 'https',
+    'x-forwarded-host': 'app.example'
+  }
+  const passedOn = request({ port, method: req.method, path: req.url, headers }, (answer) => {
+    res.writeHead(answer.statusCode ?? 502, answer.headers)
+    answer.pipe(res)
+  })
+  passedOn.on('error', () => {
+    res.writeHead(502).end()
+  })
+  req.pipe(passedOn)
+})
+proxy.listen(3000)

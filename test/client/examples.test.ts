@@ -1,0 +1,130 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { DidAuthClient } from 'express-did-auth/client'
+import request from 'supertest'
+import { plainWallet } from '../support/client-service.js'
+import { setGlobals } from '../support/client-time.js'
+import { CookieJar } from '../support/cookie-jar.js'
+import { runExample, setEnvironment } from '../support/run-example.js'
+import { root } from '../support/documents.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { until } from '../support/until.js'
+import { walletOf } from '../support/wallet.js'
+
+const alice = walletOf(1)
+let undo: (() => void)[] = []
+
+afterEach(() => {
+  for (const step of undo.reverse()) step()
+  undo = []
+  jest.restoreAllMocks()
+})
+
+async function serve(
+  load: () => Promise<unknown>,
+  environment: Record<string, string> = {},
+  count = 1
+): Promise<Server> {
+  undo.push(setEnvironment(environment))
+  const example = await runExample(load, count)
+  undo.push(example.stop)
+  await until(() => example.server.address() !== null)
+  return example.server
+}
+
+const urlOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+
+interface FakeElement {
+  textContent: string
+  value: string
+  onclick: () => Promise<void>
+}
+
+/** What the script of a page sees of a browser, with a wallet and cookies. */
+function openPage(url: string): (id: string) => FakeElement {
+  const elements = new Map<string, FakeElement>()
+  const getElementById = (id: string): FakeElement => {
+    const element = elements.get(id) ?? { textContent: '', value: '', onclick: () => Promise.resolve() }
+    elements.set(id, element)
+    return element
+  }
+  const values = new Map<string, string>()
+  const ethereum = {
+    request: async ({ method, params }: { method: string; params?: string[] }): Promise<unknown> => {
+      if (method === 'eth_requestAccounts') return [alice.address]
+      if (method === 'eth_chainId') return '0x1e'
+      // A browser at localhost:3000 signs for that; here the port is another.
+      return alice.personalSign(Buffer.from(params![0]!.slice(2), 'hex').toString().replace(/127.*/, 'localhost:3000'))
+    }
+  }
+  const target = new EventTarget()
+  undo.push(
+    setGlobals({
+      window: {},
+      document: { getElementById },
+      location: new URL(url),
+      ethereum,
+      fetch: new CookieJar().wrap(fetch),
+      localStorage: {
+        getItem: (key: string) => values.get(key) ?? null,
+        setItem: (key: string, value: string) => values.set(key, value),
+        removeItem: (key: string) => values.delete(key)
+      },
+      addEventListener: target.addEventListener.bind(target),
+      removeEventListener: target.removeEventListener.bind(target),
+      dispatchEvent: target.dispatchEvent.bind(target)
+    })
+  )
+  return getElementById
+}
+
+describe('examples/page-server.ts with its page', () => {
+  it.each([
+    ['cookies', 'page-cookies.mjs'],
+    ['header', 'page-header.mjs']
+  ])('logs in, adds a note, and logs out, with %s', async (MODE, script) => {
+    const server = await serve(() => import(`${join(root, 'examples/page-server.ts')}?${MODE}`), { MODE })
+    await request(server)
+      .get('/')
+      .expect(200)
+      .expect(/src="\/page.mjs"/)
+    const served = await request(server).get('/page.mjs').expect(200)
+    expect(served.text).toContain('DidAuthClient')
+    const at = openPage(urlOf(server))
+    await import(join(root, 'examples', script))
+    expect(at('who').textContent).toBe('Not logged in')
+    await at('log-in').onclick()
+    expect(at('problem').textContent).toBe('')
+    expect(at('who').textContent).toBe(`Logged in as ${alice.did}`)
+    at('text').value = 'Milk'
+    await at('add').onclick()
+    expect(at('notes').textContent).toBe('Milk')
+    await at('log-out').onclick()
+    await until(() => at('who').textContent === 'Not logged in')
+  })
+})
+
+describe('examples/node-client.mjs', () => {
+  it('logs in once, and is still logged in when it runs again', async () => {
+    const server = await serve(() => import('../../examples/page-server.js'), { MODE: 'header' })
+    const folder = temporaryFolder()
+    const variables = { SERVICE_URL: urlOf(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
+    undo.push(folder.remove, setEnvironment({ ...variables, SESSION_FILE: join(folder.path, 'session.json') }))
+    const said: string[] = []
+    jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words.join(' ')))
+    for (const run of [1, 2]) await import(`${join(root, 'examples/node-client.mjs')}?${run}`)
+    expect(said).toEqual(['logging in', '200 []', 'sessions: 1', 'still logged in', '200 []', 'sessions: 1'])
+  })
+})
+
+describe('examples/behind-a-proxy.ts', () => {
+  it('knows the address of its users and the public URL', async () => {
+    const proxy = await serve(() => import('../../examples/behind-a-proxy.js'), {}, 2)
+    const auth = new DidAuthClient({ url: urlOf(proxy), domain: 'app.example', wallet: plainWallet(alice) })
+    await auth.logIn()
+    const answer = await auth.fetch('/profile', { headers: { 'X-Forwarded-For': '192.0.2.7' } })
+    expect(await answer.json()).toEqual({ did: alice.did, ip: '127.0.0.1', https: true })
+  })
+})
