@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { verifyMessage } from 'ethers'
 import type { Express } from 'express'
 import { memoryStore } from 'express-did-auth'
+import { signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
 import { credentialJwt } from './support/credentials.js'
 import { runExample, setEnvironment } from './support/run-example.js'
@@ -200,6 +201,23 @@ describe('examples/app.mjs', () => {
     const app = await makeApp({ errorFormat: 'problem', logger })
     const refused = await request(app).get('/profile').expect(401)
     expect(JSON.parse(refused.text)).toMatchObject({ code: 'ERR_ACCESS_TOKEN_MISSING' })
+  })
+})
+
+describe('examples/second-service.ts', () => {
+  it('takes orders of users who logged in elsewhere, each their own', async () => {
+    const { makeApp } = (await import(join(root, 'examples/app.mjs'))) as {
+      makeApp: (options: object) => Promise<Express>
+    }
+    const service = testConfig()
+    const app = await makeApp(service)
+    const server = await serve(() => import('../examples/second-service.js'), { ISSUER: service.serviceDid })
+    for (const user of [wallet('alice'), wallet('bob')]) {
+      const { headers } = await signedIn(app, user)
+      const ordered = await request(server).post('/orders').set(headers).send({ order: 'tea' }).expect(200)
+      expect(ordered.body).toEqual({ did: user.did, orders: ['tea'] })
+    }
+    await request(server).get('/orders').expect(401, 'Missing access token')
   })
 })
 

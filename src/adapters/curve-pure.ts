@@ -17,11 +17,15 @@ export const pureCurve: Omit<Curve, 'kind'> = {
     const signature = secp256k1.sign(hash, privateKey, { lowS: true })
     return { signature: signature.toBytes('compact'), recovery: signature.recovery }
   },
-  verify: (hash, signature, publicKey) =>
-    hash.length === 32 &&
-    signature.length === 64 &&
-    publicKey.length === 65 &&
-    secp256k1.verify(signature, hash, publicKey, { lowS: true, format: 'compact' }),
+  verify: (hash, signature, publicKey) => {
+    if (hash.length !== 32 || signature.length !== 64 || publicKey.length !== 65 || publicKey[0] !== 4) return false
+    try {
+      return secp256k1.verify(signature, hash, publicKey, { lowS: true, format: 'compact' })
+    } catch {
+      // It throws where r or s is out of range.
+      return false
+    }
+  },
   recover: (hash, signature, recovery) => {
     if (hash.length !== 32 || signature.length !== 64 || (recovery !== 0 && recovery !== 1)) return undefined
     const { Signature } = secp256k1

@@ -73,26 +73,23 @@ function parseJwk(jwk: unknown): KeyBytes | undefined {
   const curve = fieldOf(jwk, 'crv')
   const [x, y] = [textOf(fieldOf(jwk, 'x')), textOf(fieldOf(jwk, 'y'))]
   if (x === undefined) return undefined
-  if (curve === 'Ed25519') return { bytes: decodeBase64(x), curve }
-  if (y === undefined || (curve !== 'secp256k1' && curve !== 'P-256')) return undefined
-  return { bytes: Uint8Array.of(4, ...coordinate(x), ...coordinate(y)), curve }
+  const bytesOfX = decodeBase64(x)
+  if (bytesOfX === undefined) return undefined
+  if (curve === 'Ed25519') return { bytes: bytesOfX, curve }
+  const bytesOfY = decodeBase64(y ?? '')
+  if (bytesOfY === undefined || (curve !== 'secp256k1' && curve !== 'P-256')) return undefined
+  return { bytes: Uint8Array.of(4, ...coordinate(bytesOfX), ...coordinate(bytesOfY)), curve }
 }
 
 /** Some libraries leave out leading zeros. */
-function coordinate(text: string): Uint8Array {
-  const bytes = decodeBase64(text)
+function coordinate(bytes: Uint8Array): Uint8Array {
   return Uint8Array.of(...new Uint8Array(Math.max(0, 32 - bytes.length)), ...bytes)
 }
 
-/** Base64 of either alphabet, with or without padding; what is neither has no bytes. */
-function decodeBase64(text: string): Uint8Array {
-  const bytes = decodeBase64url(
-    text
-      .replace(/={1,2}$/, '')
-      .replaceAll('+', '-')
-      .replaceAll('/', '_')
-  )
-  return bytes ?? new Uint8Array()
+/** Base64 of either alphabet, with or without padding. */
+function decodeBase64(text: string): Uint8Array | undefined {
+  const unpadded = text.replace(/={1,2}$/, '')
+  return decodeBase64url(unpadded.replaceAll('+', '-').replaceAll('/', '_'))
 }
 
 function parseEncodedKey(method: Record<string, unknown>): KeyBytes | undefined {

@@ -32,7 +32,7 @@ describe("the documents' code", () => {
   const fragments = [...codeOf('src/README.md', 'ts'), ...codeOf('servers/MIGRATION.md', 'ts')]
   const names = [
     ...['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url'],
-    ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey']
+    ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey', 'context']
   ]
   const stubs = `const describe = (_name: string, cases: () => void): void => cases()
 const it = (_name: string, _run: () => Promise<void>): void => undefined

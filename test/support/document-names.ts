@@ -32,6 +32,12 @@ export const app = express()
 export const requireDid = setup(app, config)
 export const myStore = (): Store => memoryStore()
 
+/** In place of a browser's: what the test kit hands to it. */
+export const context = {
+  exposeFunction: async (_name: string, _answer: (message: unknown) => Promise<unknown>): Promise<void> => undefined,
+  addInitScript: async (_script: string): Promise<void> => undefined
+}
+
 export const server = app.listen(0, '127.0.0.1')
 await once(server, 'listening')
 export const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -1,0 +1,165 @@
+import { describe, expect, it, jest } from '@jest/globals'
+import { SigningKey } from 'ethers'
+import { accessTokenFor, fakeClock, testConfig, wallet } from 'express-did-auth/testing'
+import { es256kSigner } from 'express-did-auth'
+import { accessTokenVerifier } from 'express-did-auth/verify'
+import { pureCurve } from '../../src/adapters/curve-pure.js'
+import { refusal } from '../support/refusal.js'
+
+const alice = wallet('alice')
+const key = wallet('key of the service')
+const other = wallet('another key')
+const serviceUrl = 'https://auth.example'
+const publicKey = SigningKey.computePublicKey(key.privateKey)
+const compressed = SigningKey.computePublicKey(key.privateKey, true)
+
+/** A token of a service with any DID and key. */
+const tokenOf = (issuer: string, signer = key, clock = fakeClock()): Promise<string> =>
+  accessTokenFor(
+    alice.did,
+    {},
+    { serviceUrl, serviceDid: issuer, serviceSigner: es256kSigner(signer.privateKey), clock }
+  )
+const documentOf = (issuer: string, method: object): object => ({
+  didResolutionMetadata: {},
+  didDocumentMetadata: {},
+  didDocument: {
+    id: issuer,
+    verificationMethod: [{ id: `${issuer}#1`, controller: issuer, ...method }],
+    assertionMethod: [`${issuer}#1`]
+  }
+})
+
+describe('the keys of the issuer', () => {
+  const web = 'did:web:auth.example'
+
+  it.each([
+    ['the address of a did:ethr', { issuer: key.did }],
+    ['a did:ethr of a public key', { issuer: `did:ethr:rsk:${compressed}` }],
+    [
+      'publicKeys in hexadecimal',
+      { issuer: web, publicKeys: [SigningKey.computePublicKey(other.privateKey), publicKey] }
+    ],
+    ['a compressed one of publicKeys', { issuer: web, publicKeys: [compressed.slice(2)] }],
+    ['publicKeys in bytes', { issuer: web, publicKeys: [Buffer.from(compressed.slice(2), 'hex')] }]
+  ])('are %s', async (_what, options) => {
+    const verify = accessTokenVerifier({ ...options, audience: serviceUrl, clock: fakeClock() })
+    for (let count = 0; count < 2; count += 1) expect((await verify(await tokenOf(options.issuer))).did).toBe(alice.did)
+    const forged = verify(await tokenOf(options.issuer, wallet('mallory')))
+    await expect(forged).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it.each([
+    ['an address', { blockchainAccountId: `eip155:30:${key.address}` }],
+    ['a public key', { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: publicKey.slice(2) }],
+    ['a compressed public key', { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.slice(2) }]
+  ])('are in its DID document: %s', async (_what, method) => {
+    const resolver = { resolve: async () => documentOf(web, method) }
+    const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver, clock: fakeClock() })
+    expect((await verify(await tokenOf(web))).did).toBe(alice.did)
+    await expect(verify(await tokenOf(web, other))).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
+  it('are recovered once: later tokens cost one verification, and a token seen before none', async () => {
+    const [recover, check] = [jest.spyOn(pureCurve, 'recover'), jest.spyOn(pureCurve, 'verify')]
+    try {
+      const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock: fakeClock() })
+      const token = await tokenOf(key.did)
+      await verify(token)
+      const recoveries = recover.mock.calls.length
+      check.mockClear()
+      await verify(await tokenOf(key.did))
+      await verify(token)
+      await verify(await tokenOf(key.did, other)).catch(() => undefined)
+      expect([recover.mock.calls.length - recoveries, check.mock.calls.length]).toEqual([0, 2])
+    } finally {
+      jest.restoreAllMocks()
+    }
+  })
+
+  it('are asked for again after 60 s, so that a key that was replaced is good no longer', async () => {
+    const clock = fakeClock()
+    let address = key.address
+    const resolve = jest.fn(async () => documentOf(key.did, { blockchainAccountId: `eip155:30:${address}` }))
+    const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, resolver: { resolve }, clock })
+    const token = await tokenOf(key.did)
+    await verify(token)
+    address = other.address
+    clock.advance(59)
+    await verify(token)
+    clock.advance(1)
+    await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+    expect((await verify(await tokenOf(key.did, other, clock))).did).toBe(alice.did)
+    expect(resolve).toHaveBeenCalledTimes(2)
+  })
+
+  it('are ERR_RESOLVER for 10 s where the resolver fails, and ERR_ACCESS_TOKEN where the DID has none', async () => {
+    const clock = fakeClock()
+    const answers = [() => Promise.reject(new Error('down')), async () => documentOf(web, {})]
+    const resolve = jest.fn(async () => answers.shift()!())
+    const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver: { resolve }, clock })
+    const token = await tokenOf(web)
+    const unavailable = { code: 'ERR_RESOLVER', retryAfterSeconds: 10 }
+    await expect(verify(token)).rejects.toMatchObject(unavailable)
+    clock.advance(9)
+    await expect(verify(token)).rejects.toMatchObject(unavailable)
+    clock.advance(1)
+    await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+    expect(resolve).toHaveBeenCalledTimes(2)
+  })
+
+  it('are ERR_RESOLVER where the resolver does not answer within 3 s', async () => {
+    jest.useFakeTimers()
+    try {
+      const resolver = { resolve: () => new Promise(() => undefined) }
+      const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver, clock: fakeClock() })
+      const refused = expect(verify(await tokenOf(web))).rejects.toEqual(refusal('ERR_RESOLVER'))
+      await jest.advanceTimersByTimeAsync(3_000)
+      await refused
+    } finally {
+      jest.useRealTimers()
+    }
+  })
+})
+
+describe('a token that was verified before', () => {
+  it('is good up to the second before its exp', async () => {
+    const clock = fakeClock()
+    const verify = accessTokenVerifier({ issuer: key.did, audience: serviceUrl, clock })
+    const token = await tokenOf(key.did)
+    await verify(token)
+    clock.advance(599)
+    expect((await verify(token)).did).toBe(alice.did)
+    clock.advance(1)
+    await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+  })
+
+  it('is measured by the clock of the machine without another', async () => {
+    const verify = accessTokenVerifier({ issuer: testConfig().serviceDid, audience: testConfig().serviceUrl })
+    expect((await verify(await accessTokenFor(alice.did))).did).toBe(alice.did)
+    await expect(verify(await accessTokenFor(alice.did, { exp: 1 }))).rejects.toEqual(
+      refusal('ERR_ACCESS_TOKEN_EXPIRED')
+    )
+  })
+})
+
+describe('the options of accessTokenVerifier', () => {
+  const good = { issuer: key.did, audience: serviceUrl }
+
+  it.each([
+    ['issuer', { ...good, issuer: 'auth.example' }],
+    ['issuer', { ...good, issuer: 'did:web:auth.example' }],
+    ['issuer', { ...good, issuer: `did:ethr:0x02${'ff'.repeat(32)}` }],
+    ['audience', { ...good, audience: '' }],
+    ['publicKeys', { ...good, publicKeys: [] }],
+    ['publicKeys', { ...good, publicKeys: ['0x1234'] }],
+    ['publicKeys', { ...good, publicKeys: [new Uint8Array(33).fill(2)].map((bytes) => bytes.fill(255, 1)) }],
+    ['not both', { ...good, publicKeys: [publicKey], resolver: { resolve: async () => ({}) } }],
+    ['cookiePrefix', { ...good, cookiePrefix: 'my-' as '' }],
+    ['trustedOrigins', { ...good, trustedOrigins: ['https://app.example/'] }],
+    ['trustedOrigins', { ...good, trustedOrigins: 'https://app.example' as never }]
+  ])('refuse a bad %s: %j', (name, options) => {
+    expect(() => accessTokenVerifier(options)).toThrow(refusal('ERR_CONFIG'))
+    expect(() => accessTokenVerifier(options)).toThrow(name)
+  })
+})
