@@ -1,6 +1,7 @@
 import type { ServerEnv, ServerName } from './config/read-env.js'
-import { assertIpfsClientInstalled } from './ipfs/ipfs-client-package.js'
+import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
 import type { Starter } from './process/run-servers.js'
+import { UsageError, type CommandLine } from './commands/command-line.js'
 import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
 import { silenceSqliteWarning } from './observability/node-warnings.js'
 
@@ -16,9 +17,17 @@ const USAGE = `usage: express-did-auth-servers <command>
   relay takedown <cid> [--allow] [--dry-run]
                                      removes a file and refuses it from then on, or allows it again
 
+  keys new [--network <name>] [--out <file>] [--json]
+                                     makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
+  doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
+                                     finds what is wrong with the environment, or with a running service
+  conformance <url> [--protected <path>] [--domain <domain>] [--json]
+                                     asks any service of this protocol whether it keeps the rules
+
+  --help                             prints this text
   --version                          prints the version
 
-All settings are environment variables, see the README.`
+All settings are environment variables, see the README. Exit codes: 0 done, 1 failed or something was found, 2 usage.`
 
 /** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
@@ -33,6 +42,12 @@ const operatorCommands: Readonly<Record<'relay' | 'vault', readonly string[]>> =
   vault: ['reconcile', 'takedown']
 }
 const names: readonly ServerName[] = ['auth', 'relay', 'vault']
+/** What needs no server. */
+const commands: Readonly<Record<string, () => Promise<(commandLine: CommandLine) => Promise<number>>>> = {
+  keys: async () => (await import('./commands/keys.js')).runKeys,
+  doctor: async () => (await import('./commands/doctor/command.js')).runDoctor,
+  conformance: async () => (await import('./commands/conformance/command.js')).runConformance
+}
 
 /** Runs the servers that a command names, until a signal stops them. */
 async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promise<void> {
@@ -64,6 +79,10 @@ async function runForOperator(name: 'relay' | 'vault', args: readonly string[]):
 /** Does what the command line says, and answers the exit code once that is known. */
 async function run(args: readonly string[]): Promise<number | undefined> {
   const [command = '', ...rest] = args
+  if (args.includes('--help') || args.includes('-h')) {
+    process.stdout.write(`${USAGE}\n`)
+    return 0
+  }
   const chosen = command === 'all' ? names : names.filter((name) => name === command)
   if ((command === 'relay' || command === 'vault') && operatorCommands[command].includes(rest[0] ?? '')) {
     return runForOperator(command, rest)
@@ -72,9 +91,27 @@ async function run(args: readonly string[]): Promise<number | undefined> {
     await runStarters(chosen, command === 'all')
     return undefined
   }
-  const isHelp = (command === '--help' || command === '-h') && rest.length === 0
-  process[isHelp ? 'stdout' : 'stderr'].write(`${USAGE}\n`)
-  return isHelp ? 0 : 2
+  if (Object.hasOwn(commands, command)) return runCommand(command, rest)
+  process.stderr.write(`${USAGE}\n`)
+  return 2
+}
+
+/** Runs a command that needs no server, and answers its exit code. */
+async function runCommand(name: string, args: readonly string[]): Promise<number> {
+  const load = commands[name]
+  try {
+    if (load === undefined) throw new UsageError(`There is no command ${name}`)
+    const out = (line: string): void => {
+      process.stdout.write(`${line}\n`)
+    }
+    return await (
+      await load()
+    )({ args, env: process.env, out, isTerminal: process.stdout.isTTY })
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    process.stderr.write(`${error.message}\n\n${USAGE}\n`)
+    return 2
+  }
 }
 
 function hasIpfsNode(): boolean {

@@ -9,7 +9,7 @@ const ANY = /^/
 const ADAPTERS = ['pure-adapters', 'adapters']
 
 /** What all servers share, each folder using only those before it. */
-const SHARED = 'config observability http storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
+const SHARED = 'config observability http openapi storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
 
 const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHARED.indexOf(`servers/${folder}`))
 
@@ -65,7 +65,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
 
   // Users of the package, by its name. They show that what is public is enough.
-  ...['config', 'observability', 'http', 'storage', 'ipfs', 'process'].map((folder) => ({
+  ...['config', 'observability', 'http', 'openapi', 'storage', 'ipfs', 'process'].map((folder) => ({
     name: `servers/${folder}`,
     files: new RegExp(`^servers/${folder}/`),
     uses: sharedBefore(folder),
@@ -76,10 +76,12 @@ const LAYERS: readonly Layer[] = [
   { name: 'servers/auth', files: /^servers\/auth\//, uses: SHARED, packages: ANY },
   { name: 'servers/relay', files: /^servers\/relay\//, uses: SHARED, packages: ANY },
   { name: 'servers/vault', files: /^servers\/vault\//, uses: SHARED, packages: ANY },
+  // Commands beside the servers: they know the environment and the wire, and no server from inside.
+  { name: 'servers/commands', files: /^servers\/commands\//, uses: SHARED, packages: ANY },
   {
     name: 'servers/cli',
     files: /^servers\/cli\.ts$/,
-    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault'],
+    uses: [...SHARED, 'servers/auth', 'servers/relay', 'servers/vault', 'servers/commands'],
     packages: ANY
   },
   { name: 'servers/bin', files: /^servers\/bin\.ts$/, uses: ['servers/cli'], packages: /^node:fs$/ },

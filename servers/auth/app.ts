@@ -1,5 +1,7 @@
 import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
+import { authDocument } from '../openapi/auth.js'
+import { serveDocument } from '../openapi/document.js'
 import { errorSender } from '../http/server-error.js'
 import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, sessionsPath } from '../http/did-auth.js'
 import { addPage, type Page } from './page.js'
@@ -17,6 +19,7 @@ export function authApp(parts: AuthServerParts): ServerApp {
   const signer = es256kSigner(parts.identity.privateKey)
   const app = appShell(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, store, signer))
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, store, signer), sessionPath, sessionsPath })
+  app.get('/openapi.json', serveDocument(authDocument, parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })

@@ -1,9 +1,8 @@
 import { fileURLToPath } from 'node:url'
 import { openAuthStore } from '../storage/auth-store.js'
 import type { ServerEnv } from '../config/read-env.js'
-import type { Surroundings } from '../process/run-servers.js'
+import { startServer, type Surroundings } from '../process/run-servers.js'
 import type { Running } from '../http/listen.js'
-import { startServer } from '../process/start-server.js'
 import { authApp } from './app.js'
 import { loadPage } from './page.js'
 

@@ -1,9 +1,10 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { reasonOf, StartError } from '../config/startup-error.js'
+import type { Metrics } from '../observability/metrics.js'
 import { answerClientErrors } from './client-errors.js'
 import { oneAtATime } from './pipelining.js'
-import { reasonOf, StartError } from '../config/startup-error.js'
 
 /** How long a client may take, in milliseconds, and how many there may be. */
 export interface ServeOptions {
@@ -119,4 +120,22 @@ function closed(server: Server, milliseconds: number): Promise<void> {
     })
     server.closeIdleConnections()
   })
+}
+
+/**
+ * Serves `GET /metrics` on a port of its own, which no proxy has to hide.
+ *
+ * @throws StartError when it cannot listen
+ */
+export function serveMetrics(metrics: Metrics, where: ListenAddress): Promise<Running> {
+  const listener: RequestListener = (req, res) => {
+    if (req.method !== 'GET' || req.url !== '/metrics') {
+      res.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' }).end('Not found')
+      return
+    }
+    void metrics.read().then(({ contentType, text }) => {
+      res.writeHead(200, { 'Content-Type': contentType, 'Cache-Control': 'no-store' }).end(text)
+    })
+  }
+  return serve(where, () => ({ listener, release: () => Promise.resolve() }))
 }

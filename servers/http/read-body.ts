@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http'
-import { ContentSink, type ContentHasher, type HashedContent } from './content-sink.js'
+import { DidAuthError } from 'express-did-auth'
+import { type ContentHasher, ContentSink, type HashedContent } from './content-sink.js'
 import { JsonTextDecoder } from './json-text.js'
 import { ByteBudget } from './limits.js'
-import { announcedBytes, JSON_TYPE, receiveBody } from './receive-body.js'
+import { MinimumRate } from './minimum-rate.js'
 import { ServerError } from './server-error.js'
 
 /** A JSON string may spell each byte of its text as an escape of six characters. */
@@ -87,4 +88,108 @@ export class BodyReader {
       release()
     }
   }
+}
+
+/** Content types of JSON, `application/json` and `application/<anything>+json`. */
+export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
+
+/** The length that a request announces, in bytes; undefined when it does not. */
+export function announcedBytes({ headers }: Pick<IncomingMessage, 'headers'>): number | undefined {
+  const { 'content-length': length } = headers
+  return length === undefined ? undefined : Number(length)
+}
+
+/**
+ * Receives the body of a request, chunk by chunk and no faster than the chunks are used. It has to keep the minimum data
+ * rate. After a refusal the rest is read and dropped: a connection that is closed while its client sends may lose the answer.
+ *
+ * @param tooLarge - makes the error for a longer body
+ * @param use - a promise that it returns is awaited before the next chunk; what it throws refuses the body
+ * @throws DidAuthError ERR_JSON when the client disconnects, or the body was read before; ERR_REQUEST_TIMEOUT below the
+ * minimum rate; what `tooLarge` makes
+ */
+export function receiveBody(
+  req: IncomingMessage,
+  maxBytes: number,
+  tooLarge: () => Error,
+  use: (chunk: Buffer) => Promise<void> | undefined
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let byteCount = 0
+    let isOver = false
+    /** What `use` is busy with. */
+    let inUse: Promise<void> | undefined
+    const rate = new MinimumRate(() => {
+      refuse(new DidAuthError('ERR_REQUEST_TIMEOUT'))
+    })
+    const stop = (): void => {
+      isOver = true
+      rate.stop()
+      req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+    }
+    const refuse = (error: Error): void => {
+      stop()
+      // An error that nobody listens for would end the process.
+      req.on('error', () => undefined).resume()
+      const rejectBody = (): void => {
+        reject(error)
+      }
+      // Not before `use` has ended: the caller closes what it writes to.
+      if (inUse === undefined) rejectBody()
+      else inUse.then(rejectBody, rejectBody)
+    }
+    const onData = (chunk: Buffer): void => {
+      rate.add(chunk.length)
+      byteCount += chunk.length
+      if (byteCount > maxBytes) {
+        refuse(tooLarge())
+        return
+      }
+      try {
+        inUse = use(chunk)
+      } catch (error) {
+        refuse(error as Error)
+        return
+      }
+      if (inUse === undefined) return
+      req.pause()
+      rate.pause()
+      inUse.then(() => {
+        inUse = undefined
+        if (isOver) return
+        rate.resume()
+        req.resume()
+      }, refuse)
+    }
+    const onEnd = (): void => {
+      stop()
+      // Node may tell of the end while it is paused, when the last chunk has been handed over.
+      if (inUse === undefined) resolve()
+      else inUse.then(resolve, reject)
+    }
+    const onBroken = (): void => {
+      refuse(new DidAuthError('ERR_JSON'))
+    }
+    if (req.destroyed || req.readableEnded) onBroken()
+    else if ((announcedBytes(req) ?? 0) > maxBytes) refuse(tooLarge())
+    else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  })
+}
+
+/** Reads a short body into memory, without copying one that arrives in one piece. As {@link receiveBody}. */
+export async function readBytes(req: IncomingMessage, maxBytes: number, tooLarge: () => Error): Promise<Buffer> {
+  const expectedBytes = Math.min(announcedBytes(req) ?? maxBytes, maxBytes)
+  let only: Buffer | undefined
+  let whole: Buffer | undefined
+  let byteCount = 0
+  await receiveBody(req, maxBytes, tooLarge, (chunk) => {
+    if (chunk.length === expectedBytes) only = chunk
+    else {
+      // Copied, because a client may send bytes one by one, and each chunk costs memory beside its bytes.
+      whole ??= Buffer.allocUnsafeSlow(expectedBytes)
+      byteCount += chunk.copy(whole, byteCount)
+    }
+    return undefined
+  })
+  return only ?? whole?.subarray(0, byteCount) ?? Buffer.alloc(0)
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { escapeJson } from './json-escape.js'
+import { escapeJson } from './json-string.js'
 import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './minimum-rate.js'
 
 /** JSON text as it is, or content in pieces of UTF-8 that is sent as one JSON string; a piece may end within a character. */

@@ -2,10 +2,10 @@ import type { Logger } from 'pino'
 import { ServerError } from '../http/server-error.js'
 import { describeError } from '../observability/error-fields.js'
 import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
-import { newContentOf } from '../storage/leaf-hasher.js'
 import { isMissing } from '../storage/storage-error.js'
+import { newContentOf } from '../storage/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
-import { waitAtMost } from './wait-at-most.js'
+import { waitAtMost } from './ipfs-call.js'
 
 /** Anybody may read, and each question to the node may take seconds. */
 const MAX_CALLS = 16

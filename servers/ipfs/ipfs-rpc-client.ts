@@ -1,7 +1,6 @@
 import { contentOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
-import { ipfsFailure, isNotPinned } from './ipfs-failure.js'
-import type { IpfsNode } from './ipfs-node.js'
+import { ipfsFailure, type IpfsNode, isNotPinned } from './ipfs-node.js'
 import { endpointOf, loadIpfsClient, type AddOptions, type Cid, type IpfsClient } from './load-ipfs-client.js'
 import { ServerError } from '../http/server-error.js'
 

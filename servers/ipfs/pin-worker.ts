@@ -5,7 +5,7 @@ import type { ContentReads } from '../storage/content-store.js'
 import type { PinLedger, PinTask } from '../storage/pin-ledger.js'
 import { IpfsCircuitBreaker } from './ipfs-circuit-breaker.js'
 import type { IpfsNode } from './ipfs-node.js'
-import { waitAtMost } from './wait-at-most.js'
+import { waitAtMost } from './ipfs-call.js'
 
 /** What the pin worker is built of. */
 export interface PinWorkerParts {

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
 
 const MAX_FRAMES = 10
@@ -30,4 +31,17 @@ function framesOf({ stack = '', message }: Pick<Error, 'stack' | 'message'>): st
   if (start === -1) return []
   const lines = stack.slice(start + message.length).split('\n')
   return lines.flatMap((line) => /^ {4}at (.+)$/.exec(line)?.[1] ?? []).slice(0, MAX_FRAMES)
+}
+
+/**
+ * Ends the process on an unexpected failure, with one line in the log. Acknowledged data is on disk, and the supervisor
+ * restarts the process.
+ */
+export function crashLog(log: Logger): void {
+  const crash = (error: unknown): void => {
+    log.fatal({ event: 'crashed', ...describeError(error) }, 'crashed')
+    process.exit(1)
+  }
+  process.on('uncaughtException', crash)
+  process.on('unhandledRejection', crash)
 }

@@ -97,8 +97,13 @@ async function reasonAgainst({ check }: Dependency): Promise<string | undefined>
   }
 }
 
-/** Asks an RPC node for its chain id. */
+/** Asks an RPC node whether it answers. */
 export async function checkRpc(rpcUrl: string, signal: AbortSignal): Promise<void> {
+  await askChainId(rpcUrl, signal)
+}
+
+/** Asks an RPC node for its chain id: hexadecimal with `0x`, as it answers it. */
+export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<string> {
   const { username, password, ...rest } = withoutCredentials(rpcUrl)
   const basic = Buffer.from(`${username}:${password}`).toString('base64')
   const response = await fetch(rest.url, {
@@ -112,6 +117,7 @@ export async function checkRpc(rpcUrl: string, signal: AbortSignal): Promise<voi
   })
   const answer: unknown = await response.json()
   if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC answer')
+  return String(answer.result)
 }
 
 /** `fetch` refuses a URL with a user. */

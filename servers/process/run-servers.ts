@@ -1,10 +1,11 @@
-import { crashLog } from '../observability/crash-log.js'
-import { logPage, serverLog } from '../observability/logger.js'
-import { serveMetrics } from '../http/serve-metrics.js'
-import { prometheusMetrics, type Metrics } from '../observability/metrics.js'
-import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
 import type { Logger } from 'pino'
-import type { Running } from '../http/listen.js'
+import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
+import { loadIdentity } from '../config/service-identity.js'
+import type { ServerApp, ShellParts } from '../http/create-app.js'
+import { type Build, type Running, serve, serveMetrics } from '../http/listen.js'
+import { crashLog } from '../observability/error-fields.js'
+import { logPage, logReady, serverLog } from '../observability/logger.js'
+import { type Metrics, prometheusMetrics } from '../observability/metrics.js'
 import { stopAtSignal } from './shutdown.js'
 
 /** What a server receives at its start. */
@@ -69,4 +70,37 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
     await Promise.allSettled(running.map((server) => server.stop()))
     throw error
   }
+}
+
+/** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
+const UPLOAD_MILLISECONDS = 3_600_000
+
+/**
+ * Starts a server, and logs one line when it can be used.
+ *
+ * @param build - called once the port is known, which the server's URL may depend on
+ * @throws StartError
+ */
+export async function startServer(
+  env: ServerEnv,
+  { log, metrics, draining, serviceUrls }: Surroundings,
+  build: (parts: ShellParts) => ServerApp
+): Promise<Running> {
+  const identity = await loadIdentity(env)
+  let serviceUrl = ''
+  let ready: Promise<void> | undefined
+  const buildHere: Build = (port) => {
+    serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
+    serviceUrls.set(env.name, serviceUrl)
+    const app = build({ env, identity, serviceUrl, log, metrics, draining, serviceUrls })
+    ready = app.ready
+    return { listener: app.listener, release: () => app.close() }
+  }
+  const running = await serve(env.address, buildHere, {
+    maxConnections: env.MAX_CONNECTIONS,
+    ...(env.name !== 'auth' && { request: UPLOAD_MILLISECONDS })
+  })
+  await ready
+  logReady(log, { url: running.url, serviceUrl, serviceDid: identity.serviceDid })
+  return running
 }

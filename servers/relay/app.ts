@@ -9,16 +9,18 @@ import { ContentRepair } from '../ipfs/content-repair.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
+import { serveDocument } from '../openapi/document.js'
+import { relayDocument } from '../openapi/relay.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, FileStore } from '../storage/content-store.js'
 import type { Spool } from '../storage/files/spool.js'
-import { LeafHasher } from '../storage/leaf-hasher.js'
+import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
 import { FileCache } from './file-cache.js'
 import { FileRelay } from './file-relay.js'
 import { RelayAuth } from './relay-auth.js'
 import { addRelayRoutes, relayRouteNames } from './routes.js'
-import { loadServiceKey } from './service-key.js'
+import { loadServiceKey } from './relay-token.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ShellParts {
@@ -89,6 +91,7 @@ export function relayApp(parts: RelayParts): ServerApp {
 
   const bodies = new BodyReader({ spool, newHasher: () => new LeafHasher() })
   const sendError = errorSender({ serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
+  app.get('/openapi.json', serveDocument(relayDocument, serviceUrl))
   addRelayRoutes(app, { auth, relay, cache, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
     listener: sealed(app, sendError),

@@ -3,8 +3,7 @@ import { ServerError } from '../http/server-error.js'
 import type { ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentReads, FileStore, NewContent, StoredContent } from '../storage/content-store.js'
 import { isCid } from '../storage/unixfs-blocks.js'
-import type { CachedFile, FileCache, FoundFile } from './file-cache.js'
-import { encodeAnswer } from './send-file.js'
+import { type CachedFile, encodeAnswer, type FileCache, type FoundFile } from './file-cache.js'
 
 /** What a DID posts is counted for so long. */
 const SLOT_SECONDS = 86_400

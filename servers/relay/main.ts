@@ -2,9 +2,8 @@ import { dataFolder, openAuthStore } from '../storage/auth-store.js'
 import { openContentStore, type OpenContentStore } from '../storage/sqlite/open-content-store.js'
 import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import type { ServerEnv } from '../config/read-env.js'
-import type { Surroundings } from '../process/run-servers.js'
+import { startServer, type Surroundings } from '../process/run-servers.js'
 import type { Running } from '../http/listen.js'
-import { startServer } from '../process/start-server.js'
 import { relayApp } from './app.js'
 
 /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { JSON_TYPE, readBytes } from '../http/receive-body.js'
+import { JSON_TYPE, readBytes } from '../http/read-body.js'
 import { ServerError } from '../http/server-error.js'
 
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096

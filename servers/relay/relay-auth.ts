@@ -19,8 +19,7 @@ import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
 import { parseLoginCredential } from './relay-credential.js'
 import { RequestQuota } from './request-quota.js'
-import { relayTokenPayload, verifyRelayToken, type RelayTokenClaims } from './relay-token.js'
-import type { ServiceKey } from './service-key.js'
+import { type RelayTokenClaims, relayTokenPayload, type ServiceKey, verifyRelayToken } from './relay-token.js'
 
 /** About 1 KB each. */
 const MAX_VERIFIED_TOKENS = 10_000

@@ -1,12 +1,11 @@
 import type { Express, Request, Response } from 'express'
 import { ServerError, type SendError } from '../http/server-error.js'
 import type { BodyReader } from '../http/read-body.js'
-import type { FileCache } from './file-cache.js'
+import { type FileCache, sendFile } from './file-cache.js'
 import type { FileRelay } from './file-relay.js'
 import { readFields, textIn, type Fields } from './read-fields.js'
 import type { LoginRequest, RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
-import { sendFile } from './send-file.js'
 
 /** First segments of the routes, by which log and metrics name requests. */
 export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { createLink, createNode, decode, encode } from '@ipld/dag-pb'
 import { UnixFS } from 'ipfs-unixfs'
 import { CID, digest } from 'multiformats'
+import type { NewContent } from './content-store.js'
 
 /** How every IPFS node has to split content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
 export const LEAF_BYTES = 262_144
@@ -123,4 +124,47 @@ export function childrenOf({ cid, bytes }: Block): string[] {
 /** Whether a block is content itself. The codec stands in the third to seventh character: `bafkrei` is raw, `bafybei` dag-pb. */
 export function isLeaf(cid: string): boolean {
   return cid.startsWith('bafkrei')
+}
+
+/** Computes the cid of content that arrives in parts, and the hashes that its pieces are verified by later. */
+export class LeafHasher {
+  readonly #hashes: Buffer[] = []
+  #leaf = createHash('sha256')
+  #leafByteCount = 0
+  #byteCount = 0
+
+  update(bytes: Uint8Array): void {
+    for (let start = 0; start < bytes.length;) {
+      if (this.#leafByteCount === LEAF_BYTES) this.#endLeaf()
+      const part = bytes.subarray(start, start + LEAF_BYTES - this.#leafByteCount)
+      this.#leaf.update(part)
+      this.#leafByteCount += part.length
+      start += part.length
+    }
+    this.#byteCount += bytes.length
+  }
+
+  /** To be called once, at the end. */
+  finish(): Pick<NewContent, 'cid' | 'byteCount' | 'leafHashes'> {
+    this.#endLeaf()
+    const leafHashes = Buffer.concat(this.#hashes)
+    return { cid: cidOfLeaves(leafHashes, this.#byteCount) ?? '', byteCount: this.#byteCount, leafHashes }
+  }
+
+  #endLeaf(): void {
+    this.#hashes.push(this.#leaf.digest())
+    this.#leaf = createHash('sha256')
+    this.#leafByteCount = 0
+  }
+}
+
+/**
+ * Content that lies in memory whole.
+ *
+ * @param jsonByteCount - length of the content as a JSON string, in bytes, with its quotes
+ */
+export function newContentOf(bytes: Uint8Array, jsonByteCount: number): NewContent {
+  const hasher = new LeafHasher()
+  hasher.update(bytes)
+  return { ...hasher.finish(), jsonByteCount, source: bytes }
 }

@@ -9,10 +9,12 @@ import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
 import type { Dependency } from '../observability/health-checks.js'
+import { serveDocument } from '../openapi/document.js'
+import { vaultDocument } from '../openapi/vault.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, EntryStore } from '../storage/content-store.js'
 import { DiskSpace, type UsedPercent } from '../storage/disk-space.js'
-import { LeafHasher } from '../storage/leaf-hasher.js'
+import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
 import { storeCheck } from '../storage/store-check.js'
 import { vaultRoutes } from './vault-routes.js'
@@ -46,6 +48,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log })
   const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
+  app.get('/openapi.json', serveDocument(vaultDocument, parts.serviceUrl))
   vaultRoutes(app, {
     requireDid,
     sendError,

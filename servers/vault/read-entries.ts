@@ -1,5 +1,5 @@
 import { DidAuthError } from 'express-did-auth'
-import { escapeJson } from '../http/json-escape.js'
+import { escapeJson } from '../http/json-string.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentInfo, ContentReads, EntryStore, StoredContent } from '../storage/content-store.js'

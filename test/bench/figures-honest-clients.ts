@@ -3,7 +3,7 @@
  * between the commit of a refresh and its answer, on SQLite, each followed by a repeat. A line each; one that misses its
  * goal sets the exit code.
  *
- * Some minutes: `npx tsx test/bench/figures-honest-clients.ts`
+ * Some minutes: `npm run figures -- honest-clients`
  */
 import { killBetweenCommitAndAnswer } from '../support/killed-refreshes.js'
 import { runLostAnswers } from '../support/lost-answers.js'

@@ -2,7 +2,7 @@
  * The figures of the relay as a process: F3 (one credential sent 50 times at once), F4 (kill -9 under load), F7 (an IPFS
  * node that fails in every way) and F8 (malformed requests). One line each; one that misses its goal sets the exit code.
  *
- * Some minutes: `npx tsx test/bench/figures-relay.ts [rounds of F3 and F4, default 100]`
+ * Some minutes: `npm run figures -- relay [rounds of F3 and F4, default 100]`
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'

@@ -3,7 +3,7 @@
  * connections), F14 (SIGTERM under load), F15 (secrets in the log) and F17 (no RPC node). One line each; one that
  * misses its goal sets the exit code.
  *
- * Some minutes: `npx tsx test/bench/figures-servers.ts [rounds of F4 and F14, default 100]`
+ * Some minutes: `npm run figures -- servers [rounds of F4 and F14, default 100]`
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'

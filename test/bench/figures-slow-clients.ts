@@ -3,7 +3,7 @@
  * and no client that keeps the minimum data rate is refused. One line; a missed goal sets the exit code. The p99 of
  * `/health` is printed beside it.
  *
- * Two minutes: `npx tsx test/bench/figures-slow-clients.ts [clients of each kind, default 200]`
+ * Two minutes: `npm run figures -- slow-clients [clients of each kind, default 200]`
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'

@@ -2,7 +2,7 @@
  * F11: 1,000,000 requests of every kind at the three servers in one process. One line; when it misses its goal, that sets
  * the exit code.
  *
- * Some minutes: `npx tsx test/bench/figures-soak.ts [requests]`
+ * Some minutes: `npm run figures -- soak [requests]`
  */
 import { temporaryFolder } from '../support/store-folder.js'
 import { startBin, type Takings } from './built-bin.js'

@@ -2,7 +2,7 @@
  * The figures of the stores: F1 to F4 on two processes with one SQLite file, P9 and F12 on the memory store, and what a
  * verb costs. Each prints one line; one that misses its goal sets the exit code.
  *
- * Alone: `npx tsx test/bench/figures-stores.ts`
+ * Alone: `npm run figures -- stores`
  */
 import { randomBytes } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'

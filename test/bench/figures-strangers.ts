@@ -2,7 +2,7 @@
  * F19: strangers at 100 requests a second (bad proofs, own issuers with huge or silent documents, pages that make browsers
  * send, connections that reset) beside the logins of others. One line; when it misses its goal, that sets the exit code.
  *
- * Four minutes: `npx tsx test/bench/figures-strangers.ts [seconds of each]`
+ * Four minutes: `npm run figures -- strangers [seconds of each]`
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

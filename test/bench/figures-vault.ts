@@ -4,7 +4,7 @@
  * (random operations against a model, with a real node). One line each; one that misses its goal sets the exit code.
  *
  * Many minutes, by default 100 rounds of F4, 20 rounds of each point of F5 and 1,000 sequences of F16:
- * `npx tsx --import ./test/support/server-imports.ts test/bench/figures-vault.ts [F4] [F5] [F16]`
+ * `npm run figures -- vault [rounds of F4] [of F5] [sequences of F16]`
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { crashAt, crashPoints } from '../support/crash-points.js'

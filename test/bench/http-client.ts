@@ -9,28 +9,27 @@ export interface Answer {
 /**
  * One keep-alive connection that costs next to nothing: the load generator shares two cores with what it measures.
  * Answers must carry Content-Length.
+ *
+ * Servers close connections that were idle for some seconds, as on a machine that stood still. As HTTP clients do, it then
+ * sends the request once more on a new one, if nothing of an answer has come.
  */
 export class Connection {
-  readonly #socket: Socket
+  readonly #port: number
+  #socket: Socket
+  /** The last request, until it may not be sent again. */
+  #unanswered: string | undefined
   #received = ''
   #settle: { resolve: (answer: Answer) => void; reject: (error: Error) => void } | undefined
 
-  private constructor(socket: Socket) {
-    this.#socket = socket
-    socket.setNoDelay(true)
-    socket.setEncoding('latin1')
-    socket.on('data', (chunk: string) => {
-      this.#received += chunk
-      this.#parse()
-    })
-    socket.on('error', (error) => this.#settle?.reject(error))
-    socket.on('close', () => this.#settle?.reject(new Error('connection closed')))
+  private constructor(port: number, socket: Socket) {
+    this.#port = port
+    this.#socket = this.#listenTo(socket)
   }
 
   static open(port: number): Promise<Connection> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1' }, () => {
-        resolve(new Connection(socket))
+        resolve(new Connection(port, socket))
       })
       socket.once('error', reject)
     })
@@ -60,8 +59,38 @@ export class Connection {
   #send(text: string): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
-      this.#socket.write(text, 'latin1')
+      this.#unanswered = text
+      if (this.#socket.destroyed) this.#sendAgain(new Error('connection closed'))
+      else this.#socket.write(text, 'latin1')
     })
+  }
+
+  /** @param error - why the connection was lost */
+  #sendAgain(error: Error): void {
+    const text = this.#unanswered
+    if (this.#settle === undefined) return
+    if (text === undefined || this.#received !== '') {
+      this.#settle.reject(error)
+      return
+    }
+    this.#unanswered = undefined
+    this.#socket = this.#listenTo(connect({ port: this.#port, host: '127.0.0.1' }))
+    this.#socket.write(text, 'latin1')
+  }
+
+  #listenTo(socket: Socket): Socket {
+    let failure = new Error('connection closed')
+    socket.setNoDelay(true)
+    socket.setEncoding('latin1')
+    socket.on('data', (chunk: string) => {
+      this.#received += chunk
+      this.#parse()
+    })
+    socket.on('error', (error) => (failure = error))
+    socket.on('close', () => {
+      if (socket === this.#socket) this.#sendAgain(failure)
+    })
+    return socket
   }
 
   #parse(): void {

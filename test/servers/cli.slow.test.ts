@@ -27,22 +27,51 @@ describe('express-did-auth', () => {
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
   }
 
-  it('--help prints the usage', async () => {
-    const { code, stdout, stderr } = await runCli(['--help'])
-    expect([code, stderr]).toEqual([0, ''])
-    expect(stdout).toMatch(/^usage: express-did-auth-servers <command>\n/)
+  it('--help prints the usage, also behind a command', async () => {
+    for (const args of [['--help'], ['-h'], ['all', '--help'], ['doctor', '--help']]) {
+      const { code, stdout, stderr } = await runCli(args)
+      expect([code, stderr]).toEqual([0, ''])
+      expect(stdout).toMatch(/^usage: express-did-auth-servers <command>\n/)
+    }
+  })
+
+  it('keys new makes the identity of a server, which doctor finds nothing against', async () => {
+    const file = join(folder.path, 'identity.env')
+    const { code, stdout, stderr } = await runCli(['keys', 'new', '--out', file])
+    expect([code, stdout, stderr]).toEqual([0, `Wrote PRIVATE_KEY, CHALLENGE_SECRET, SERVICE_DID to ${file}\n`, ''])
+    const variables = Object.fromEntries(
+      readFileSync(file, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => line.split('='))
+    )
+    const env = { ...variables, DATA_DIR: folder.path, RPC_URL_FILE: '' } as Record<string, string>
+    const examined = await runCli(['doctor', '--json', '--server', 'relay'], env)
+    expect([examined.code, examined.stdout]).toEqual([0, '{"findings":[]}\n'])
+    const server = await servers.start(env)
+    expect(server.serviceDid).toBe(env.SERVICE_DID)
+    const checked = await runCli(['conformance', server.url])
+    expect([checked.code, checked.stdout]).toEqual([0, expect.stringMatching(/\n(\d+) of \1 rules hold\.\n$/)])
+  })
+
+  it('a wrong argument of a command is one sentence with the usage, and exit code 2', async () => {
+    for (const args of [
+      ['keys'],
+      ['keys', 'old'],
+      ['doctor', '--colour'],
+      ['conformance'],
+      ['conformance', 'localhost']
+    ]) {
+      const { code, stdout, stderr } = await runCli(args)
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).toMatch(/^\S[^\n]+\n\nusage: /)
+    }
+    const { code, stderr } = await runCli(['conformance', 'http://127.0.0.1:1'])
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^No answer from http:\/\/127\.0\.0\.1:1\/: \S.*\n$/)])
   })
 
   it('any other command, and none, exits with 2', async () => {
-    const wrong = [
-      ['relax'],
-      ['constructor'],
-      [],
-      ['auth', 'relay'],
-      ['all', '--help'],
-      ['--help', 'auth'],
-      ['vault', 'reconsider']
-    ]
+    const wrong = [['relax'], ['constructor'], [], ['auth', 'relay'], ['vault', 'reconsider']]
     const runs = await Promise.all(wrong.map((args) => runCli(args)))
     for (const { code, stdout, stderr } of runs) {
       expect([code, stdout]).toEqual([2, ''])

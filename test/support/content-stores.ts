@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Clock } from 'express-did-auth'
-import { escapeJson } from '../../servers/http/json-escape.js'
+import { escapeJson } from '../../servers/http/json-string.js'
 import type {
   ContentStore,
   EntryWrite,
@@ -9,7 +9,7 @@ import type {
   StoredContent
 } from '../../servers/storage/content-store.js'
 import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
-import { newContentOf } from '../../servers/storage/leaf-hasher.js'
+import { newContentOf } from '../../servers/storage/unixfs-blocks.js'
 import type { ObjectStore } from '../../servers/storage/object-store.js'
 import type { PinLedger } from '../../servers/storage/pin-ledger.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sqlite/open-content-store.js'

@@ -10,7 +10,7 @@ import {
   type SqlConnection,
   type Verbs
 } from 'express-did-auth/stores/sqlite'
-import { useReserve } from './reserve.js'
+import { useReserve } from '../disk-space.js'
 import { READS, REMOVALS, runVerb, threadVerbs, type ThreadVerbs } from './thread-verbs.js'
 
 /** What the thread is started with. */

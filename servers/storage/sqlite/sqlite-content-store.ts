@@ -20,7 +20,7 @@ import { isMissing } from '../storage-error.js'
 import { storedContent } from '../stored-content.js'
 import type { FileRow } from './file-table.js'
 import { SqlitePinLedger } from './sqlite-pin-ledger.js'
-import { makeReserve } from './reserve.js'
+import { makeReserve } from '../disk-space.js'
 import { rewriteFile } from './rewrite-file.js'
 import type { VerbCaller } from './verb-caller.js'
 

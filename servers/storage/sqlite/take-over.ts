@@ -1,6 +1,6 @@
 import type { Clock } from 'express-did-auth'
-import { escapeJson } from '../../http/json-escape.js'
-import { newContentOf } from '../leaf-hasher.js'
+import { escapeJson } from '../../http/json-string.js'
+import { newContentOf } from '../unixfs-blocks.js'
 import type { ObjectWriter } from '../object-writer.js'
 import type { VerbCaller } from './verb-caller.js'
 

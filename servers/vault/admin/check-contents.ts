@@ -2,7 +2,7 @@ import { ServerError } from '../../http/server-error.js'
 import type { IpfsNode } from '../../ipfs/ipfs-node.js'
 import type { CheckMode, ContentInspection } from '../../storage/content-inspection.js'
 import type { ContentInfo, ContentReads, StoredContent } from '../../storage/content-store.js'
-import { newContentOf } from '../../storage/leaf-hasher.js'
+import { newContentOf } from '../../storage/unixfs-blocks.js'
 import { isMissing } from '../../storage/storage-error.js'
 
 const BATCH = 100

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { serveMetrics } from '../../../servers/http/serve-metrics.js'
+import { serveMetrics } from '../../../servers/http/listen.js'
 import { prometheusMetrics } from '../../../servers/observability/metrics.js'
 import { ask } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'

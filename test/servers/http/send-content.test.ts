@@ -10,7 +10,7 @@ import {
   type ServerResponse
 } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { escapeJson } from '../../../servers/http/json-escape.js'
+import { escapeJson } from '../../../servers/http/json-string.js'
 import { sendContent, type JsonAnswer } from '../../../servers/http/send-content.js'
 
 const PIECE_BYTES = 262_144

@@ -6,8 +6,16 @@ import { balanced } from 'ipfs-unixfs-importer/layout'
 import type { CID } from 'multiformats'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { LeafHasher, newContentOf } from '../../../servers/storage/leaf-hasher.js'
-import { childrenOf, cidOfLeaves, contentOf, isBlockOf, isCid, isLeaf } from '../../../servers/storage/unixfs-blocks.js'
+import {
+  childrenOf,
+  cidOfLeaves,
+  contentOf,
+  isBlockOf,
+  isCid,
+  isLeaf,
+  LeafHasher,
+  newContentOf
+} from '../../../servers/storage/unixfs-blocks.js'
 
 /** Content of one letter, repeated, with the cid that an IPFS node gives it. */
 interface CidVector {

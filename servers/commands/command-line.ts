@@ -1,0 +1,66 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util'
+
+/** What a command has of its process. */
+export interface CommandLine {
+  args: readonly string[]
+  env: Readonly<Record<string, string | undefined>>
+  /** Writes a line to standard output. */
+  out: (line: string) => void
+  /** Whether standard output is a terminal: colours are for people. */
+  isTerminal: boolean
+}
+
+/** Wrong arguments, in one sentence: the caller shows it with the usage, and exits with 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/**
+ * Reads options and positional arguments.
+ *
+ * @param count - least and greatest number of positional arguments
+ * @throws UsageError for an unknown option, one without its value, and another number of arguments
+ */
+export function readArguments<const T extends NonNullable<ParseArgsConfig['options']>>(
+  args: readonly string[],
+  options: T,
+  [least, most]: readonly [number, number]
+): ReturnType<typeof parseArgs<{ args: string[]; options: T; allowPositionals: true; strict: true }>> {
+  const parsed = parseOrRefuse(() => parseArgs({ args: [...args], options, allowPositionals: true, strict: true }))
+  const { length } = parsed.positionals
+  if (length < least) throw new UsageError('An argument is missing')
+  if (length > most) throw new UsageError(`One argument too many: ${parsed.positionals.at(-1) ?? ''}`)
+  return parsed
+}
+
+/** @throws UsageError when it is no http(s) URL */
+export function readUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  throw new UsageError(`${text} is no http(s) URL`)
+}
+
+function parseOrRefuse<T>(parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    // Node goes on with advice on how to quote.
+    const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
+    throw new UsageError(sentence)
+  }
+}
+
+/** Colours a text, or leaves it as it is. */
+export type Paint = (colour: 'red' | 'green' | 'yellow' | 'dim', text: string) => string
+
+const CODES = { red: 31, green: 32, yellow: 33, dim: 2 } as const
+
+/**
+ * Colours on a terminal, unless `NO_COLOR` is set.
+ *
+ * @see https://no-color.org
+ */
+export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
+  const isColoured = isTerminal && (env.NO_COLOR ?? '') === ''
+  return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
+}

@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { didOfPrivateKey, isPrivateKey } from 'express-did-auth'
+import { forms } from '../config/env-schema.js'
+import { startStep } from '../config/startup-error.js'
+import { readArguments, UsageError, type CommandLine } from './command-line.js'
+
+const OPTIONS = { network: { type: 'string' }, out: { type: 'string' }, json: { type: 'boolean' } } as const
+
+/**
+ * `keys new`: prints a new identity as variables of the environment, or writes it to a file that only its owner reads.
+ *
+ * @returns the exit code
+ * @throws UsageError; StartError when the file exists, or cannot be written
+ */
+export async function runKeys({ args, out }: CommandLine): Promise<number> {
+  const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
+  if (positionals[0] !== 'new') throw new UsageError(`There is no command keys ${positionals[0] ?? ''}`)
+  const network = forms.network.safeParse(values.network ?? 'rsk')
+  if (!network.success) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
+  const identity = await newIdentity(network.data)
+  const text = values.json === true ? JSON.stringify(identity) : variablesOf(identity)
+  if (values.out === undefined) {
+    out(text)
+    return 0
+  }
+  const file = values.out
+  startStep(`Cannot write ${file}`, () => {
+    writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 })
+  })
+  out(`Wrote ${Object.keys(identity).join(', ')} to ${file}`)
+  return 0
+}
+
+async function newIdentity(network: string): Promise<Record<string, string>> {
+  const key = newPrivateKey()
+  return {
+    PRIVATE_KEY: key,
+    CHALLENGE_SECRET: randomBytes(32).toString('hex'),
+    SERVICE_DID: await didOfPrivateKey(key, network)
+  }
+}
+
+/** One number of 2^128 is no key. */
+function newPrivateKey(): string {
+  const key = randomBytes(32).toString('hex')
+  return isPrivateKey(key) ? key : newPrivateKey()
+}
+
+function variablesOf(identity: Readonly<Record<string, string>>): string {
+  return Object.entries(identity)
+    .map(([name, value]) => `${name}=${value}`)
+    .join('\n')
+}

@@ -1,0 +1,211 @@
+import { errorStatuses, errorTexts, type DidAuthErrorCode } from 'express-did-auth'
+import type { RequestHandler } from 'express'
+import { serverErrors, type ServerErrorCode } from '../http/server-error.js'
+
+/** Part of an OpenAPI document. */
+export type Part = Readonly<Record<string, unknown>>
+
+/** What one server serves: `servers` is filled in by the server, which knows its URL. */
+export interface OpenApiDocument {
+  openapi: '3.1.0'
+  info: Part
+  tags?: readonly Part[]
+  paths: Readonly<Record<string, Part>>
+  components: Part
+}
+
+type Code = DidAuthErrorCode | ServerErrorCode
+
+/** Of the protocol on the wire, which outlives versions of the package. */
+const WIRE_VERSION = '1.0.0'
+
+/** Failures of the service itself, which every operation may answer. */
+const OWN_FAILURES: readonly Code[] = ['ERR_STORE', 'ERR_BUSY', 'ERR_INTERNAL']
+
+const schemas = {
+  Did: {
+    type: 'string',
+    maxLength: 128,
+    pattern: '^did:[a-z0-9]+:.+',
+    examples: ['did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1']
+  },
+  Signature: {
+    type: 'string',
+    pattern: '^0x[0-9a-fA-F]{130}$',
+    description: 'personal_sign over the login message: r, s and v, with a low s'
+  },
+  Jwt: { type: 'string', pattern: String.raw`^[\w-]+\.[\w-]+\.[\w-]+$` },
+  Cid: {
+    type: 'string',
+    pattern: '^baf[a-z2-7]+$',
+    examples: ['bafkreiayl6g3gitr7ys7kyng7sjywlrgimdoymco3jiyab6rozecmoazne']
+  },
+  Seconds: { type: 'integer', minimum: 0, description: 'seconds since the Unix epoch' },
+  Problem: object({
+    type: { const: 'about:blank' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    code: { type: 'string', pattern: '^ERR_[A-Z0-9_]+$' }
+  })
+}
+
+const headers = {
+  NoStore: { description: 'always no-store', schema: { const: 'no-store' } },
+  ChallengeExpiresIn: {
+    description: 'seconds for which the challenge is good',
+    schema: { type: 'string', pattern: '^[0-9]+$' }
+  },
+  PinStatus: {
+    description: 'present while the IPFS node has not pinned the content yet',
+    schema: { const: 'pending' }
+  },
+  ETag: { description: 'names the state of a list', schema: { type: 'string' } }
+}
+
+/** Refusals of content that is sent, and of content that is read: both servers keep it in one store. */
+export const CONTENT = [
+  'ERR_CONTENT',
+  'ERR_CONTENT_TOO_LARGE',
+  'ERR_JSON',
+  'ERR_REQUEST_TIMEOUT',
+  'ERR_TAKEN_DOWN',
+  'ERR_STORAGE',
+  'ERR_STORAGE_FULL'
+] as const
+export const FROM_NODE = [
+  'ERR_CONTENT_MISSING',
+  'ERR_IPFS_BAD_RESPONSE',
+  'ERR_IPFS_UNAVAILABLE',
+  'ERR_IPFS_TIMEOUT',
+  'ERR_STORAGE'
+] as const
+
+/** A document of one server. */
+export function openApiDocument(
+  title: string,
+  description: string,
+  paths: OpenApiDocument['paths'],
+  securitySchemes: Part
+): OpenApiDocument {
+  const license = { name: 'MIT', identifier: 'MIT' }
+  const own = {
+    '/health': { get: healthOperation },
+    '/ready': { get: readyOperation },
+    '/openapi.json': { get: documentOperation }
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title, description, version: WIRE_VERSION, license },
+    paths: { ...paths, ...own },
+    components: { schemas, headers, securitySchemes }
+  }
+}
+
+/** `GET /openapi.json`. */
+export function serveDocument(document: OpenApiDocument, serviceUrl: string): RequestHandler {
+  const json = JSON.stringify({ ...document, servers: URL.canParse(serviceUrl) ? [{ url: serviceUrl }] : [] })
+  return (_req, res) => {
+    res.set('Cache-Control', 'no-cache').type('application/json').send(json)
+  }
+}
+
+/** A parameter of a path. */
+export function pathParameter(name: string, schema: Part): Part {
+  return { name, in: 'path', required: true, schema }
+}
+
+export function schemaRef(name: keyof typeof schemas): Part {
+  return { $ref: `#/components/schemas/${name}` }
+}
+
+export function headerRef(name: keyof typeof headers): Part {
+  return { $ref: `#/components/headers/${name}` }
+}
+
+/** The schema of an object. Fields are required unless they are named as optional. */
+export function object(properties: Part, optional: readonly string[] = []): Part {
+  return { type: 'object', required: Object.keys(properties).filter((name) => !optional.includes(name)), properties }
+}
+
+/** The body of a request, in JSON. */
+export function jsonBody(schema: Part): Part {
+  return { required: true, content: { 'application/json': { schema } } }
+}
+
+/** A 200 (or another success) in JSON that no cache keeps. */
+export function jsonAnswer(description: string, schema: Part, more: Part = {}): Part {
+  return {
+    description,
+    headers: { 'Cache-Control': headerRef('NoStore'), ...more },
+    content: { 'application/json': { schema } }
+  }
+}
+
+/**
+ * The answers to refusals, by status, each with its texts and codes as the tables of the code have them.
+ *
+ * @param codes - what the operation refuses beside failures of the service itself
+ */
+export function refusals(...codes: readonly Code[]): Record<string, Part> {
+  const byStatus = new Map<number, Code[]>()
+  for (const code of [...codes, ...OWN_FAILURES]) {
+    const { status } = errorOf(code)
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code])
+  }
+  return Object.fromEntries([...byStatus].map(([status, those]) => [String(status), refusal(status, those)]))
+}
+
+function refusal(status: number, codes: readonly Code[]): Part {
+  const own = {
+    ...(status === 401 && { 'WWW-Authenticate': { schema: { type: 'string', pattern: '^DIDAuth realm=".*"$' } } }),
+    ...([429, 503, 504].includes(status) && { 'Retry-After': { schema: { type: 'string', pattern: '^[0-9]+$' } } }),
+    ...(status === 412 && { ETag: headerRef('ETag') })
+  }
+  const problem = {
+    allOf: [schemaRef('Problem'), { properties: { status: { const: status }, code: { enum: codes } } }]
+  }
+  return {
+    description: codes.map((code) => `${errorOf(code).text} (${code})`).join(', '),
+    headers: { 'Cache-Control': headerRef('NoStore'), ...own },
+    content: {
+      'text/plain': { schema: { type: 'string', maxLength: 300 }, example: errorOf(codes[0] ?? 'ERR_INTERNAL').text },
+      'application/problem+json': { schema: problem }
+    }
+  }
+}
+
+function errorOf(code: Code): { status: number; text: string } {
+  if (isServerError(code)) return { status: serverErrors[code][0], text: serverErrors[code][1] }
+  return { status: errorStatuses[code], text: errorTexts[code] }
+}
+
+function isServerError(code: Code): code is ServerErrorCode {
+  return Object.hasOwn(serverErrors, code)
+}
+
+const healthOperation = {
+  operationId: 'health',
+  summary: 'Whether the process is alive',
+  responses: { '200': jsonAnswer('It is', object({ status: { const: 'ok' } })) }
+}
+
+const readiness = object(
+  {
+    status: { enum: ['ready', 'not ready', 'draining'] },
+    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable'] } },
+    reasons: { type: 'object', additionalProperties: { type: 'string' } }
+  },
+  ['reasons']
+)
+
+const readyOperation = {
+  operationId: 'ready',
+  summary: 'Whether the server can be used, and the state of each dependency',
+  responses: { '200': jsonAnswer('It can', readiness), '503': jsonAnswer('It cannot', readiness) }
+}
+
+const documentOperation = {
+  operationId: 'openApiDocument',
+  summary: 'This document',
+  responses: { '200': { description: 'OpenAPI 3.1', content: { 'application/json': { schema: { type: 'object' } } } } }
+}

@@ -1,0 +1,98 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { checkService, closeServices, idsOf } from '../../../support/conformance.js'
+import { testApp } from '../../../support/test-app.js'
+import { toyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
+
+afterEach(closeServices)
+
+describe('conformance', () => {
+  // Where one fault breaks several rules, each of them is named, and no other.
+  it.each<[Fault, string]>([
+    ['one challenge for all', 'challenge-of-one-did'],
+    ['challenge that may be stored', 'challenge-headers'],
+    ['challenge good twice', 'sign-up-single-use login-single-use login-race'],
+    ['challenge consumed late', 'login-race'],
+    ['any signature', 'sign-up-wrong-signature login-wrong-signature login-wrong-domain login-malleable-signature'],
+    ['any domain', 'login-wrong-domain'],
+    ['high s', 'login-malleable-signature'],
+    ['500 without sig', 'login-missing-fields no-server-errors'],
+    ['stack for broken JSON', 'plain-text-errors no-leaks'],
+    ['HTML errors', 'plain-text-errors'],
+    ['errors without realm', 'www-authenticate'],
+    ['no problem details', 'problem-json'],
+    ['tokens that may be stored', 'no-store'],
+    ['tokens for a day', 'access-token-life'],
+    ['sub in upper case', 'access-token-form'],
+    ['alg none', 'guard-alg-none'],
+    ['unverified tokens', 'guard-alg-none guard-changed-token guard-foreign-key'],
+    ['expired tokens', 'guard-expired-token'],
+    ['tokens of the previous text', 'guard-expired-token'],
+    ['same refresh token', 'refresh refresh-single-use refresh-race'],
+    ['old refresh token', 'refresh-single-use refresh-race'],
+    ['refresh token replaced late', 'refresh-race'],
+    ['repeat without key', 'refresh-repeat'],
+    ['logout that keeps the session', 'logout-ends-refresh'],
+    ['logout of all sessions', 'logout-one-session'],
+    ['credentials for every origin', 'cors']
+  ])('finds "%s" by the check that is meant', async (fault, expected) => {
+    const { app, clock } = toyAuthServer(fault)
+    const report = await checkService(app, { clock, domain: toyDomain })
+    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+    expect(report.passed).toBe(report.total - expected.split(' ').length)
+  })
+
+  it.each<[string, string, (req: IncomingMessage, res: ServerResponse) => void]>([
+    [
+      'cookies that scripts read',
+      'cookie-attributes',
+      (_req, res) => {
+        changeCookies(res, (text) => text.replace(/; HttpOnly/i, ''))
+      }
+    ],
+    [
+      'cookies of all subdomains',
+      'cookie-attributes',
+      (_req, res) => {
+        changeCookies(res, (text) => `${text}; Domain=service.example`)
+      }
+    ],
+    [
+      'requests of foreign pages',
+      'cookie-cross-origin',
+      (req) => {
+        delete req.headers.origin
+        delete req.headers['sec-fetch-site']
+      }
+    ],
+    [
+      'cookies that a logout keeps',
+      'cookie-logout',
+      (req, res) => {
+        if (req.url === '/logout') changeCookies(res, () => undefined)
+      }
+    ]
+  ])('finds %s by the check that is meant', async (_what, expected, breakIt) => {
+    const { app, clock } = await testApp({ useCookies: true })
+    const report = await checkService(
+      (req, res) => {
+        breakIt(req, res)
+        app(req, res)
+      },
+      { clock }
+    )
+    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+  })
+})
+
+/** Changes each cookie that an answer sets; without a text it is not set. */
+function changeCookies(res: ServerResponse, change: (cookie: string) => string | undefined): void {
+  const { writeHead } = res
+  res.writeHead = function (this: ServerResponse, ...args: unknown[]) {
+    const cookies = [this.getHeader('set-cookie') ?? []].flat().map(String)
+    const changed = cookies.flatMap((cookie) => change(cookie) ?? [])
+    if (changed.length > 0) this.setHeader('Set-Cookie', changed)
+    else this.removeHeader('Set-Cookie')
+    return Reflect.apply(writeHead, this, args) as ServerResponse
+  }
+}

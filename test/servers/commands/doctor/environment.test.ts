@@ -1,0 +1,188 @@
+import { afterAll, describe, expect, it } from '@jest/globals'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { runDoctor } from '../../../../servers/commands/doctor/command.js'
+import { isWeak } from '../../../../servers/commands/doctor/environment.js'
+import { siteOf, type Finding } from '../../../../servers/commands/doctor/finding.js'
+import type { NetworkSurroundings } from '../../../../servers/commands/doctor/network.js'
+import { serving, closeServices } from '../../../support/conformance.js'
+import { answeringResults } from '../../../support/rpc-node.js'
+import { temporaryFolder } from '../../../support/store-folder.js'
+
+const folder = temporaryFolder()
+afterAll(() => {
+  closeServices()
+  folder.remove()
+})
+
+const SECRET = '5f0c2b1e9a8d7c6b5a4938271605f4e3d2c1b0a99887766554433221100ffeed'
+const KEY = '8f2a559490d5a3c1b7e6f0912d34c5a6978812fedcba0987654321abcdef0123'
+const GOOD = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET }
+
+/** Runs the command, with no node of the internet. */
+async function doctor(
+  env: Record<string, string>,
+  args: string[] = [],
+  surroundings: NetworkSurroundings = {}
+): Promise<{ code: number; findings: Finding[]; ids: string[] }> {
+  const lines: string[] = []
+  const out = (line: string) => lines.push(line)
+  const commandLine = { args: [...args, '--json'], env: { ...GOOD, ...env }, out, isTerminal: false }
+  const code = await runDoctor(commandLine, { defaultNodes: {}, addresses: [], ...surroundings })
+  const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
+  return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
+}
+
+describe('doctor', () => {
+  it('finds nothing in an environment that is in order, and exits with 0', async () => {
+    expect(await doctor({})).toMatchObject({ code: 0, findings: [] })
+    const SERVICE_URL = 'https://auth.example.com'
+    expect(await doctor({ SERVICE_URL, TRUST_PROXY: '1' })).toMatchObject({ code: 0, findings: [] })
+  })
+
+  it('tells every wrong variable with the line to change, where a server would not start', async () => {
+    const { code, findings } = await doctor({ AUTH_PORT: 'x', LOG_LEVEL: 'loud', PRIVATE_KEY: 'ab'.repeat(40) })
+    expect(code).toBe(1)
+    expect(findings.map(({ what, change }) => [what, change])).toEqual([
+      [expect.stringContaining('AUTH_PORT: received "x"'), 'AUTH_PORT=… (give a port, 0 to 65535)'],
+      [expect.stringContaining('PRIVATE_KEY: received (not shown)'), expect.stringMatching(/^PRIVATE_KEY=… /)],
+      [expect.stringContaining('LOG_LEVEL: received "loud"'), expect.stringMatching(/^LOG_LEVEL=… /)]
+    ])
+  })
+
+  it.each<[string, Record<string, string>, string[]]>([
+    ['a secret of words', { CHALLENGE_SECRET: 'my very long challenge secret of the company' }, ['change weak-secret']],
+    [
+      'a key of a development chain',
+      { PRIVATE_KEY: '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80' },
+      ['change weak-key']
+    ],
+    ['a key of one byte', { PRIVATE_KEY: '01'.repeat(32) }, ['change weak-key']],
+    ['one secret for both', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
+    [
+      'a server for all without a URL',
+      { HOST: '0.0.0.0' },
+      ['change service-url', 'change service-url', 'change service-url']
+    ],
+    ['http for others', { SERVICE_URL: 'http://auth.example.com' }, ['change http']],
+    [
+      'cookies over http',
+      { SERVICE_URL: 'http://auth.example.com', USE_COOKIES: 'true' },
+      ['change cookies-over-http']
+    ],
+    ['cookies on this machine', { SERVICE_URL: 'http://localhost:3000', USE_COOKIES: 'true' }, []],
+    ['https without trust in the proxy', { SERVICE_URL: 'https://auth.example.com' }, ['change trust-proxy']],
+    ['trust in every proxy', { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: 'true' }, ['note trust-proxy']],
+    ['a variable of all', { SERVICE_URL: 'http://localhost:3000', AUTH_PORT: '1' }, ['note unused-variable']]
+  ])('finds %s', async (_what, env, expected) => {
+    const { code, ids } = await doctor(env)
+    expect(ids).toEqual(expected)
+    expect(code).toBe(expected.some((one) => one.startsWith('change')) ? 1 : 0)
+  })
+
+  it('finds what browsers refuse to the pages of an application', async () => {
+    const own = { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1' }
+    const app = 'https://app.example.com'
+    const both = { TRUSTED_ORIGINS: app, CORS_ORIGINS: app }
+    const pages = async (env: Record<string, string>) => (await doctor({ ...own, ...env })).ids
+    expect(await pages({ ...both, LOGIN_DOMAINS: 'app.example.com' })).toEqual([])
+    expect(await pages(both)).toEqual(['note login-domains'])
+    expect(await pages({ TRUSTED_ORIGINS: app })).toEqual(['note cors-origins', 'note login-domains'])
+    expect(await pages({ CORS_ORIGINS: app, USE_COOKIES: 'true' })).toEqual([
+      'change trusted-origins',
+      'note login-domains'
+    ])
+    const other = {
+      CORS_ORIGINS: 'https://app.other.com',
+      LOGIN_DOMAINS: 'app.other.com',
+      TRUSTED_ORIGINS: 'https://app.other.com'
+    }
+    expect(await pages({ ...other, USE_COOKIES: 'true' })).toEqual(['change same-site'])
+    expect(await pages({ LOGIN_DOMAINS: 'a,b,c,d,e' })).toEqual(['change login-domains'])
+  })
+
+  it('finds a secret that other users of the machine can read', async () => {
+    const file = join(folder.path, 'private-key')
+    writeFileSync(file, KEY)
+    chmodSync(file, 0o644)
+    const { findings } = await doctor({ PRIVATE_KEY: '' })
+    expect(findings).toMatchObject([{ id: 'secret-file', change: `chmod 600 ${file}` }])
+    expect(JSON.stringify(findings)).not.toContain(KEY)
+    chmodSync(file, 0o600)
+    expect((await doctor({ PRIVATE_KEY: '' })).ids).toEqual([])
+  })
+
+  it('asks RPC nodes for their chain: another one has to be changed, and so does silence, but not of a default one', async () => {
+    const url = await serving(answeringResults(() => ({ result: '0x1e' })))
+    expect((await doctor({ RPC_URL: url })).ids).toEqual([])
+    expect((await doctor({ RPC_URL: url, NETWORK_NAME: '0x1e' })).ids).toEqual([])
+    expect((await doctor({ RPC_URL: url, NETWORK_NAME: 'rsk:testnet' })).ids).toEqual(['change rpc-chain'])
+    expect((await doctor({ RPC_URL: url, NETWORK_NAME: 'unknown' })).ids).toEqual(['note rpc-chain'])
+    const silent = await serving((req) => req.socket.destroy())
+    const { findings, ids } = await doctor({ RPC_URL: `${silent}/customer-key` })
+    expect(ids).toEqual(['change rpc-unavailable'])
+    expect(JSON.stringify(findings)).not.toContain('customer-key')
+    expect(await doctor({}, [], { defaultNodes: { rsk: silent } })).toMatchObject({
+      code: 0,
+      ids: ['note rpc-unavailable']
+    })
+  })
+
+  it('finds an IPFS node whose RPC port other machines reach', async () => {
+    const node = await serving((_req, res) => res.end('{"Version":"0.30.0"}'))
+    const env = { IPFS_API_URL: node.replace('127.0.0.1', 'localhost') }
+    expect((await doctor(env, [], { addresses: [] })).ids).toEqual([])
+    expect((await doctor(env, [], { addresses: ['127.0.0.1'] })).ids).toEqual(['change ipfs-open'])
+    expect((await doctor(env, ['--server', 'auth'], { addresses: ['127.0.0.1'] })).ids).toEqual([])
+  })
+
+  it('prints for people what, why and the line, and colours on a terminal unless NO_COLOR is set', async () => {
+    const print = async (isTerminal: boolean, env = {}) => {
+      const lines: string[] = []
+      const all = { ...GOOD, SERVICE_URL: 'https://auth.example.com', ...env }
+      const commandLine = { args: [], env: all, out: (line: string) => lines.push(line), isTerminal }
+      await runDoctor(commandLine, { defaultNodes: {} })
+      return lines.join('\n')
+    }
+    const plain = await print(false)
+    expect(plain).toBe(
+      [
+        'CHANGE  https://auth.example.com is https, so a proxy is in front, and TRUST_PROXY is off (trust-proxy)',
+        '        All users share the address of the proxy, and with it one budget of requests.',
+        '        > TRUST_PROXY=1',
+        '',
+        '1 to change.'
+      ].join('\n')
+    )
+    expect(await print(true, { NO_COLOR: '1' })).toBe(plain)
+    expect(await print(true)).toContain('\u001B[31mCHANGE\u001B[0m')
+  })
+})
+
+describe('isWeak', () => {
+  it.each([
+    'a'.repeat(64),
+    'changeme-changeme-changeme-changeme',
+    '0123456789'.repeat(4),
+    'this is the secret of our company'
+  ])('tells that %s can be guessed', (secret) => {
+    expect(isWeak(secret)).toBe(true)
+  })
+
+  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('takes %s for random', (secret) => {
+    expect(isWeak(secret)).toBe(false)
+  })
+})
+
+describe('siteOf', () => {
+  it.each([
+    ['https://auth.example.com', 'https://example.com'],
+    ['http://auth.example.com', 'http://example.com'],
+    ['https://a.b.example.co.uk', 'https://example.co.uk'],
+    ['https://t.co', 'https://t.co'],
+    ['http://localhost:3000', 'http://localhost'],
+    ['http://127.0.0.1:3000', 'http://127.0.0.1']
+  ])('of %s is %s', (origin, site) => {
+    expect(siteOf(origin)).toBe(site)
+  })
+})

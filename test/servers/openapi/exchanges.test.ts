@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { authDocument } from '../../../servers/openapi/auth.js'
+import type { OpenApiDocument } from '../../../servers/openapi/document.js'
+import { relayDocument } from '../../../servers/openapi/relay.js'
+import { vaultDocument } from '../../../servers/openapi/vault.js'
+import { checkConformance } from '../../../servers/commands/conformance/command.js'
+import { closeServices, serving } from '../../support/conformance.js'
+import { operationsOf, type Operation } from '../../support/openapi.js'
+import { loginCredential, startTestRelay } from '../../support/relay-app.js'
+import { logIn, post } from '../../support/server-client.js'
+import { testAuthServer } from '../../support/test-app.js'
+import { testVault } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+/** A request that a server really answered. */
+interface Exchange {
+  method: string
+  path: string
+  sent: unknown
+  status: number
+  headers: Headers
+  text: string
+}
+
+/** Replays exchanges against the schemas of a document, and answers what contradicts it. */
+function contradictions(document: OpenApiDocument, exchanges: readonly Exchange[]): string[] {
+  const ajv = new Ajv2020({ strict: false, allErrors: true })
+  ajv.addSchema({ $id: 'document', components: document.components })
+  const isValid = (schema: object, value: unknown): boolean => {
+    const text = JSON.stringify(schema).replaceAll('"#/components/', '"document#/components/')
+    return ajv.validate(JSON.parse(text) as object, value)
+  }
+  const found = exchanges.flatMap(({ method, path, sent, status, headers, text }) => {
+    const operation = operationFor(document, method, path)
+    const where = `${method} ${path} ${status}`
+    if (operation === undefined) return [`${where}: no operation`]
+    const response = operation.responses[String(status)]
+    if (response === undefined) return [`${where}: no such response`]
+    const requestSchema = operation.requestBody?.content['application/json']?.schema
+    const isGood = status < 300
+    if (isGood && requestSchema !== undefined && !isValid(requestSchema, sent ?? {}))
+      return [`${where}: request ${text}`]
+    for (const [name, header] of Object.entries(response.headers ?? {})) {
+      const value = headers.get(name)
+      const schema =
+        'schema' in header
+          ? (header.schema as object)
+          : { $ref: `${String((header as { $ref?: string }).$ref)}/schema` }
+      if (value !== null && !isValid(schema, value)) return [`${where}: header ${name} ${value}`]
+    }
+    if (text === '') return []
+    const type = (headers.get('content-type') ?? '').split(';')[0]!
+    const schema = response.content?.[type]?.schema
+    if (schema === undefined) return [`${where}: no content of ${type}`]
+    const value: unknown = type.endsWith('json') ? JSON.parse(text) : text
+    return isValid(schema, value) ? [] : [`${where}: ${text} ${JSON.stringify(ajv.errors)}`]
+  })
+  return found
+}
+
+function operationFor(document: OpenApiDocument, method: string, path: string): Operation | undefined {
+  const candidates = operationsOf(document).filter((one) => {
+    const pattern = one.path.replaceAll(/\{\w+\}/g, '[^/]+')
+    return one.method === method.toLowerCase() && new RegExp(`^${pattern}$`).test(path)
+  })
+  // A path without parameters comes before one with them.
+  return (candidates.find((one) => one.path === path) ?? candidates[0])?.operation
+}
+
+const servers = { auth: '', relay: '', vault: '', cookies: '' }
+const closing: (() => Promise<void>)[] = []
+const exchanges: Exchange[] = []
+
+/** `fetch` that takes down what it sent and received. */
+const recording: typeof fetch = async (input, init = {}) => {
+  const response = await fetch(input, init)
+  const copy = response.clone()
+  const sent: unknown = typeof init.body === 'string' && init.body.endsWith('}') ? JSON.parse(init.body) : undefined
+  const { method = 'GET' } = init
+  const { pathname: path } = new URL(String(input))
+  if (method !== 'OPTIONS')
+    exchanges.push({ method, path, sent, status: copy.status, headers: copy.headers, text: await copy.text() })
+  return response
+}
+
+beforeAll(async () => {
+  const [auth, cookies, vault, relay] = [
+    await testAuthServer(),
+    await testAuthServer({ USE_COOKIES: 'true' }),
+    await testVault(),
+    await startTestRelay()
+  ]
+  closing.push(
+    () => vault.close(),
+    () => relay.end()
+  )
+  servers.auth = await serving(auth.listener)
+  servers.cookies = await serving(cookies.listener)
+  servers.vault = await serving(vault.listener)
+  servers.relay = await serving(relay.listener)
+}, 30_000)
+
+afterAll(async () => {
+  closeServices()
+  await Promise.all(closing.map((close) => close()))
+})
+
+const noWait = { maxSeconds: 0, wait: async () => undefined }
+
+describe('recorded exchanges', () => {
+  it.each(['auth', 'cookies'] as const)('of the auth server (%s) hold against its document', async (name) => {
+    exchanges.length = 0
+    const url = new URL(servers[name])
+    await checkConformance({ url, protectedPath: '/me', fetch: recording }, noWait)
+    const tokens = name === 'auth' ? await logIn(servers.auth, walletOf(5), 'auth.example') : undefined
+    const headers = { Authorization: `DIDAuth ${tokens?.accessToken ?? 'x.y.z'}`, Accept: 'application/problem+json' }
+    for (const path of ['/session', '/sessions', '/health', '/ready'])
+      await recording(`${url.origin}${path}`, { headers })
+    await recording(`${url.origin}/sessions/AAAA`, { method: 'DELETE', headers })
+    expect(exchanges.length).toBeGreaterThan(15)
+    expect(contradictions(authDocument, exchanges)).toEqual([])
+  })
+
+  it('of the relay hold against its document', async () => {
+    exchanges.length = 0
+    const wallet = walletOf(6)
+    const send = async (path: string, body: object, headers: Record<string, string> = {}) => {
+      const all = { 'Content-Type': 'application/json', ...headers }
+      const answer = await recording(servers.relay + path, { method: 'POST', headers: all, body: JSON.stringify(body) })
+      return (await answer.json()) as Record<string, string>
+    }
+    const { challenge = '' } = await send('/request-auth', { did: wallet.did })
+    const jwt = loginCredential(wallet, challenge)
+    const { token = '' } = await send('/auth', { jwt })
+    const { cid = '' } = await send('/file', { file: 'Hello' }, { Authorization: token })
+    const second = await send('/request-auth', { did: wallet.did })
+    const sig = wallet.personalSign(`Login to relay.example\nVerification code: ${second.challenge!}`)
+    await send('/auth', { did: wallet.did, sig })
+    for (const Accept of ['*/*', 'application/problem+json']) {
+      await recording(`${servers.relay}/file/${cid}`, { headers: { Authorization: token, Accept } })
+      await recording(`${servers.relay}/file/${cid.slice(0, -1)}`, { headers: { Authorization: token, Accept } })
+      await recording(`${servers.relay}/file/${cid}`, { headers: { Accept } })
+      for (const [path, body] of [
+        ['/request-auth', '{}'],
+        ['/auth', `{"jwt":"${jwt}"}`],
+        ['/file', '{"file":7}']
+      ] as const) {
+        const headers = { 'Content-Type': 'application/json', Authorization: token, Accept }
+        await recording(servers.relay + path, { method: 'POST', headers, body })
+      }
+    }
+    expect(exchanges.length).toBeGreaterThan(15)
+    expect(contradictions(relayDocument, exchanges)).toEqual([])
+  })
+
+  it('of the vault hold against its document', async () => {
+    exchanges.length = 0
+    const wallet = walletOf(7)
+    const { accessToken } = await logIn(servers.vault, wallet, 'vault.example')
+    const user = { Authorization: `DIDAuth ${accessToken}`, 'Content-Type': 'application/json' }
+    const ask = (method: string, path: string, content?: unknown, headers: Record<string, string> = {}) =>
+      recording(servers.vault + path, {
+        method,
+        headers: { ...user, ...headers },
+        ...(content !== undefined && { body: JSON.stringify({ content }) })
+      })
+    const { id } = (await (await ask('POST', '/notes', 'Milk')).json()) as { id: string }
+    await ask('PUT', `/notes/${id}`, 'Bread')
+    await ask('PUT', '/notes', 'Oat milk')
+    for (const path of [`/${wallet.did}/notes`, '/keys', '/storage', '/backup', '/session']) await ask('GET', path)
+    const { headers } = await recording(`${servers.vault}/${wallet.did}/notes`)
+    await recording(`${servers.vault}/${wallet.did}/notes`, { headers: { 'If-None-Match': headers.get('etag')! } })
+    await ask('PUT', '/notes', 'Late', { 'If-Match': '"other"' })
+    await ask('PUT', '/notes', 7)
+    await ask('PUT', '/auth', 'reserved')
+    await ask('DELETE', `/notes/${id}`)
+    await ask('DELETE', '/notes')
+    await ask('DELETE', '/notes', undefined, { Authorization: 'DIDAuth x.y.z', Accept: 'application/problem+json' })
+    expect(exchanges.length).toBeGreaterThan(15)
+    expect(contradictions(vaultDocument, exchanges)).toEqual([])
+  })
+
+  it('are found where they contradict', async () => {
+    const { text, headers } = await post(`${servers.auth}/request-auth`, { did: walletOf(1).did })
+    const good: Exchange = {
+      method: 'POST',
+      path: '/request-auth',
+      sent: { did: walletOf(1).did },
+      status: 200,
+      headers,
+      text
+    }
+    const wrong = [
+      { ...good, text: '{"challenge":7}' },
+      { ...good, sent: {} },
+      { ...good, status: 418 },
+      { ...good, path: '/other' },
+      { ...good, headers: new Headers({ 'Content-Type': 'text/html' }) },
+      {
+        ...good,
+        status: 401,
+        text: '{"code":"ERR_OTHER"}',
+        headers: new Headers({ 'Content-Type': 'application/problem+json' })
+      }
+    ]
+    expect(contradictions(authDocument, [good])).toEqual([])
+    expect(wrong.map((one) => contradictions(authDocument, [one]).length)).toEqual(wrong.map(() => 1))
+  })
+})

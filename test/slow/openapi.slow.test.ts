@@ -1,0 +1,73 @@
+import { afterAll, describe, expect, it } from '@jest/globals'
+import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { authDocument } from '../../servers/openapi/auth.js'
+import { relayDocument } from '../../servers/openapi/relay.js'
+import { vaultDocument } from '../../servers/openapi/vault.js'
+import { root } from '../support/documents.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { scaled } from '../support/time-factor.js'
+
+const folder = temporaryFolder()
+afterAll(() => {
+  folder.remove()
+})
+
+const run = promisify(execFile)
+
+/** What a client does with the types of each document; the last line of each is one that must not compile. */
+const uses: Record<string, string> = {
+  auth: `
+    const tokens: Json<'/auth', 'post', 200> = { accessToken: 'a.b.c', refreshToken: 'r' }
+    const session: Json<'/session', 'get', 200> = {}
+    const code: Problem<'/refresh-token', 'post', 401>['code'] = 'ERR_REFRESH_TOKEN_REUSED'
+    // @ts-expect-error another name
+    const wrong: Json<'/auth', 'post', 200> = { token: 'a.b.c' }`,
+  relay: `
+    const file: Json<'/file/{cid}', 'get', 200> = { file: 'Hello' }
+    const code: Problem<'/file/{cid}', 'get', 404>['code'] = 'ERR_NOT_FOUND'
+    // @ts-expect-error a number
+    const wrong: Json<'/file/{cid}', 'get', 200> = { file: 7 }`,
+  vault: `
+    const written: Json<'/{key}', 'post', 201> = { id: 'bafy' }
+    const list: Json<'/{did}/{key}', 'get', 200> = ['Milk']
+    // @ts-expect-error no list
+    const wrong: Json<'/{did}/{key}', 'get', 200> = 'Milk'`
+}
+const helpers = `
+  type At<P extends keyof paths, M, S> = M extends keyof paths[P]
+    ? paths[P][M] extends { responses: infer R } ? S extends keyof R ? R[S] : never : never : never
+  type Content<R, T> = R extends { content: infer C } ? T extends keyof C ? C[T] : never : never
+  export type Json<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/json'>
+  export type Problem<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/problem+json'>`
+
+describe.each(Object.entries({ auth: authDocument, relay: relayDocument, vault: vaultDocument }))(
+  'the client that openapi-typescript generates for %s',
+  (name, document) => {
+    it(
+      'compiles, and so does what uses it',
+      async () => {
+        const file = (end: string): string => join(folder.path, `${name}${end}`)
+        writeFileSync(file('.json'), JSON.stringify(document))
+        const bin = join(root, 'test/slow/node_modules/openapi-typescript/bin/cli.js')
+        await run(process.execPath, [bin, file('.json'), '--output', file('-types.ts')], { cwd: folder.path })
+        const types = readFileSync(file('-types.ts'), 'utf8')
+        expect(types).toContain('export interface paths')
+        writeFileSync(
+          file('.ts'),
+          `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`
+        )
+        const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', file('.ts')]
+        const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
+          cwd: folder.path
+        })
+        await tsc.catch((error: { stdout: string }) => {
+          throw new Error(error.stdout)
+        })
+      },
+      scaled(60_000)
+    )
+  }
+)
