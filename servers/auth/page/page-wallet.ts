@@ -28,7 +28,11 @@ export function walletOf(name: string, provider: Eip1193Provider, accounts: unkn
 /** A key in this tab. */
 export function fromThrowAway(own: ThrowAwayWallet, view: WireView): PageWallet {
   const { address } = own
-  return { name: 'throw-away', address, wallet: { address, signMessage: watchedSigning(view, (text) => own.signMessage(text)) } }
+  return {
+    name: 'throw-away',
+    address,
+    wallet: { address, signMessage: watchedSigning(view, (text) => own.signMessage(text)) }
+  }
 }
 
 /** The same provider, which shows what it is asked to sign. */

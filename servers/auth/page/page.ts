@@ -25,7 +25,7 @@ const names = new Map([
   )
 ])
 
-const exchanges = new ExchangeList(names)
+const exchanges = new ExchangeList(names, mode === 'cookie')
 const seenFetch = watchedFetch(exchanges, tellToken)
 const clock = new PageClock()
 const shared = { mode: mode === 'cookie' ? 'cookie' : 'header', fetch: seenFetch, storage: local() } as const
@@ -92,6 +92,8 @@ async function start(): Promise<void> {
   byId('relay-missing', HTMLElement).hidden = relayStep !== undefined
   byId('relay-here', HTMLElement).hidden = relayStep === undefined
   byId('vault-missing', HTMLElement).hidden = vaultUrl !== ''
+  byId('about-storage', HTMLElement).hidden = mode === 'cookie'
+  byId('about-cookies', HTMLElement).hidden = mode !== 'cookie'
   byId('vault-cookies', HTMLElement).hidden = vaultUrl === '' || mode !== 'cookie'
   byId('vault-here', HTMLElement).hidden = vaultStep === undefined
   if (hostOf(serviceUrl) !== location.host && URL.canParse(serviceUrl)) {

@@ -90,6 +90,7 @@ export class SessionStep {
       return make('div', {}, make('dt', {}, name), make('dd', {}, String(value), make('small', {}, about)))
     })
     byId('claims', HTMLElement).replaceChildren(...rows)
+    byId('claims-details', HTMLElement).hidden = false
     this.#showTime()
   }
 
@@ -143,6 +144,8 @@ export class SessionStep {
         ? `The access token is good for another ${text}`
         : 'The access token has ended; the next request refreshes'
     const bar = byId('time-bar', HTMLProgressElement)
+    // Cookies show no token, so its life is not known: the most that was left.
+    this.#lifeSeconds = Math.max(this.#lifeSeconds, left)
     bar.max = Math.max(1, this.#lifeSeconds)
     bar.value = Math.min(bar.max, left)
   }

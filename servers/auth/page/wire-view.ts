@@ -1,45 +1,9 @@
 import { byId, make, makeButton } from './elements.js'
+import { aboutOf, partsOf, readable, shorten, stateOf } from './exchange-text.js'
 import type { Exchange, Signing, WireView } from './wire.js'
 
-/** What each request is for, by method and path. The first that fits counts. */
-const ABOUT: readonly [request: RegExp, about: string][] = [
-  [/^POST \/request-signup$/, 'Ask for a challenge, and what the service asks of new users'],
-  [/^POST \/request-auth$/, 'Ask for a challenge: a text that only this server can have made, for this DID'],
-  [/^POST \/signup$/, 'Sign up with the signature, and receive tokens'],
-  [/^POST \/auth$/, 'Exchange the signature for tokens'],
-  [/^POST \/refresh-token$/, 'Exchange the refresh token for the next pair; the idempotency key makes a repeat safe'],
-  [/^POST \/logout$/, 'End this session'],
-  [/^GET \/me$/, 'A protected route: the middleware verified the access token'],
-  [/^GET \/session$/, 'Ask whether the cookies are good'],
-  [/^GET \/sessions$/, 'List the sessions of this DID'],
-  [/^DELETE \/sessions\//, 'End a session'],
-  [/^POST \/file$/, 'Post the encrypted file'],
-  [/^GET \/file\//, 'Get the encrypted file'],
-  [/^GET \/(keys|storage|backup)$/, 'Ask what the vault keeps for this DID'],
-  [/^GET \/did/, 'Read a list; everybody may'],
-  [/^POST \//, 'Add an entry to a list'],
-  [/^PUT \//, 'Replace an entry'],
-  [/^DELETE \//, 'Delete an entry']
-]
-
-/** Tokens, signatures and ciphertexts. A DID or a cid is shorter. */
-const LONG = /[\w.+/=-]{64,}/g
-const MAX_SHOWN = 20_000
-
-/** Headers of answers that mean something here. The others show together with long values. */
-const TELLING =
-  /^(?:cache-control|challenge-expires-in|content-type|etag|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
-
-/** `did%3Aethr…` as people read it. */
-const readable = (path: string): string => {
-  try {
-    return decodeURIComponent(path)
-  } catch {
-    return path
-  }
-}
-
-const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
+const SETS_COOKIES = /^\/(?:auth|signup|refresh-token|logout)$/
+const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
 
 /** Shows what went over the wire, in the order in which it happened. */
 export class ExchangeList implements WireView {
@@ -47,11 +11,16 @@ export class ExchangeList implements WireView {
   readonly #bar = byId('wire-bar', HTMLAnchorElement)
   readonly #clear = byId('clear', HTMLButtonElement)
   readonly #names: ReadonlyMap<string, string>
+  readonly #usesCookies: boolean
   #count = 0
 
-  /** @param names - of the servers, by their origins */
-  constructor(names: ReadonlyMap<string, string>) {
+  /**
+   * @param names - of the servers, by their origins
+   * @param usesCookies - which a script does not see, so that a line says it
+   */
+  constructor(names: ReadonlyMap<string, string>, usesCookies: boolean) {
     this.#names = names
+    this.#usesCookies = usesCookies
     this.#clear.addEventListener('click', () => {
       this.#list.replaceChildren()
       this.#setEmpty(true)
@@ -65,13 +34,14 @@ export class ExchangeList implements WireView {
 
   showExchange(exchange: Exchange): () => void {
     const { method, url } = exchange
-    const path = readable(url.pathname)
-    const about = ABOUT.find(([request]) => request.test(`${method} ${url.pathname}`))?.[1] ?? ''
     const where = this.#names.get(url.origin) ?? url.host
+    const setsCookies = this.#usesCookies && where === 'auth' && SETS_COOKIES.test(url.pathname)
+    const path = readable(url.pathname)
+    const about = aboutOf(exchange)
     this.#count += 1
     return this.#addEntry({ method, path, about, where }, () => ({
       ...stateOf(exchange),
-      parts: (isShort) => partsOf(exchange, isShort)
+      parts: (isShort) => partsOf(exchange, isShort, setsCookies ? [COOKIES] : [])
     }))
   }
 
@@ -147,44 +117,6 @@ interface Look {
   kind: string
   /** @param isShort - without what says little here */
   parts: (isShort: boolean) => [title: string, text: string][]
-}
-
-function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { state: string; kind: string } {
-  if (failure !== undefined) return { state: 'no answer', kind: 'bad' }
-  if (answer === undefined) return { state: '…', kind: 'odd' }
-  const kind = answer.status < 400 ? 'good' : answer.status < 500 ? 'odd' : 'bad'
-  return { state: `${answer.status} · ${Math.round(milliseconds)} ms`, kind }
-}
-
-function partsOf(exchange: Exchange, isShort: boolean): [title: string, text: string][] {
-  const { method, url, requestHeaders, requestBody, answer, failure } = exchange
-  const line = `${method} ${url.pathname}${url.search} HTTP/1.1`
-  const request = message([line, `host: ${url.host}`, ...requestHeaders.map(headerLine)], requestBody)
-  if (failure !== undefined) {
-    return [
-      ['Request', request],
-      ['Answer', `None: ${failure}`]
-    ]
-  }
-  if (answer === undefined) return [['Request', request]]
-  const headers = answer.headers.filter(([name]) => !isShort || TELLING.test(name))
-  const status = `HTTP/1.1 ${answer.status} ${answer.statusText}`
-  return [
-    ['Request', request],
-    ['Answer', message([status, ...headers.map(headerLine)], answer.body)]
-  ]
-}
-
-const headerLine = ([name, value]: readonly [string, string]): string => `${name}: ${value}`
-const message = (lines: readonly string[], body: string): string => [...lines, '', pretty(body)].join('\n').trim()
-
-function pretty(body: string): string {
-  if (body.length > MAX_SHOWN) return `${body.slice(0, MAX_SHOWN)}… (${body.length} characters)`
-  try {
-    return JSON.stringify(JSON.parse(body), undefined, 2)
-  } catch {
-    return body
-  }
 }
 
 function blocksOf(parts: Look['parts'], isShort: boolean): Node[] {

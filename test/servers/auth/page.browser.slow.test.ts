@@ -167,6 +167,52 @@ describe('the page in a browser', () => {
     expect(await page.locator('#wallets button').allTextContents()).toEqual(['alice', 'bob'])
   })
 
+  it('logs out when another account is chosen in the wallet, and shows that account', async () => {
+    const alice = wallet('alice')
+    const { open } = await newProfile(browser, [alice])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    alice.switchAccount()
+    await says(page, 'wallet', 'Another account')
+    await page.waitForSelector('#signed-out')
+    expect(await page.textContent('#wallet-address')).toBe(alice.address)
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    expect(await page.textContent('#session-did')).toBe(alice.did)
+  })
+
+  it('ends another session of the same user', async () => {
+    const first = await newProfile(browser, [wallet('alice')])
+    const second = await newProfile(browser, [wallet('alice')])
+    const pages: Page[] = []
+    for (const { open } of [first, second]) {
+      const page = await open(all.serviceUrl)
+      await page.click('#wallets button')
+      await page.click('#log-in')
+      await page.waitForSelector('#sessions li')
+      pages.push(page)
+    }
+    const [ended, page] = pages as [Page, Page]
+    const before = await page.locator('#sessions li').count()
+    await page.click('#sessions li:has-text("Another") button')
+    await says(page, 'session', 'Ended.')
+    expect(await page.locator('#sessions li').count()).toBe(before - 1)
+    // Which of the others it was depends on their order: end them all.
+    while ((await page.locator('#sessions button').count()) > 0) {
+      const left = await page.locator('#sessions button').count()
+      await page.locator('#sessions button').first().click()
+      await page
+        .locator('#sessions button')
+        .nth(left - 1)
+        .waitFor({ state: 'detached' })
+    }
+    await ended.click('#refresh')
+    await ended.waitForSelector('#signed-out')
+    expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('bad')
+  })
+
   it('goes on when the server restarts between two clicks', async () => {
     const data = temporaryFolder()
     const first = await servers.start({ DATA_DIR: data.path })
