@@ -14,10 +14,14 @@ describe('the client in tabs of a browser', () => {
     LOG_LEVEL: 'silent',
     MAX_REQUESTS_PER_TIME_SLOT: '1000000'
   })
-  let [server, browser] = [] as unknown as [ServerProcess, Browser]
+  let [server, withCookies, browser] = [] as unknown as [ServerProcess, ServerProcess, Browser]
 
   beforeAll(async () => {
-    ;[server, browser] = await Promise.all([servers.start(), launchBrowser()])
+    ;[server, withCookies, browser] = await Promise.all([
+      servers.start(),
+      servers.start({ DATA_DIR: `${folder.path}/cookies`, USE_COOKIES: 'true' }),
+      launchBrowser()
+    ])
   })
   afterEach(async () => {
     await Promise.all(browser.contexts().map((context) => context.close()))
@@ -28,25 +32,31 @@ describe('the client in tabs of a browser', () => {
     folder.remove()
   })
 
-  const openTabs = async (count: number): Promise<{ tabs: Tabs; pages: Page[] }> => {
-    const tabs = await newTabs(browser, server.serviceUrl)
+  const openTabs = async (count: number, mode = 'header'): Promise<{ tabs: Tabs; pages: Page[] }> => {
+    const { serviceUrl } = mode === 'cookie' ? withCookies : server
+    const tabs = await newTabs(browser, serviceUrl, mode)
     const pages: Page[] = []
     while (pages.length < count) pages.push(await tabs.tab())
     return { tabs, pages }
   }
   const endings = async (pages: readonly Page[]): Promise<string[]> => (await Promise.all(pages.map(endedIn))).flat()
 
-  it.each([2, 10])(
-    `shares refreshes among %i tabs that need one at once, ${ROUNDS} times without a log-out`,
-    async (count) => {
-      const { tabs, pages } = await openTabs(count)
+  it.each([
+    [2, 'header'],
+    [10, 'header'],
+    [2, 'cookie'],
+    [10, 'cookie']
+  ])(
+    `shares refreshes among %i tabs that need one at once, ${ROUNDS} times without a log-out, mode %s`,
+    async (count, mode) => {
+      const { tabs, pages } = await openTabs(count, mode)
       const statuses = new Map<unknown, number>()
       for (let round = 1; round <= ROUNDS; round += 1) {
         await tabs.skip()
         for (const status of await Promise.all(pages.map(askMe))) statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
       console.info(
-        `${count} tabs, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes, ${(await endings(pages)).length} log-outs`
+        `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes, ${(await endings(pages)).length} log-outs`
       )
       expect([...statuses]).toEqual([[200, count * ROUNDS]])
       expect(await endings(pages)).toEqual([])

@@ -21,10 +21,10 @@ export interface Tabs extends Profile {
 }
 
 /**
- * Opens a profile whose pages have a `client` of the service, which keeps its session in `localStorage`. The first tab is
- * logged in.
+ * Opens a profile whose pages have a `client` of the service, which keeps its session in `localStorage`, or in cookies. A
+ * first tab has logged in.
  */
-export async function newTabs(browser: Browser, serviceUrl: string): Promise<Tabs> {
+export async function newTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
   const profile = await newProfile(browser, [wallet('alice')])
   const { context, requests, open } = profile
   await context.addInitScript(`${script};
@@ -33,7 +33,7 @@ export async function newTabs(browser: Browser, serviceUrl: string): Promise<Tab
     const clock = { nowSeconds: () => performance.now() / 1000 + skipped }
     const storage = didAuth.local()
     const onSignedOut = ({ reason }) => ended.push(reason)
-    globalThis.client = new didAuth.DidAuthClient({ url: location.origin, clock, storage, onSignedOut })`)
+    globalThis.client = new didAuth.DidAuthClient({ url: location.origin, mode: '${mode}', clock, storage, onSignedOut })`)
   const tab = async (): Promise<Page> => {
     // An answer of the service without scripts of its own.
     const page = await open(`${serviceUrl}/health`)

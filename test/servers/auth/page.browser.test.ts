@@ -128,6 +128,9 @@ describe('the page in a browser', () => {
       ['authorization', true],
       ['refresh-token', true]
     ])
+    const login = page.locator('.exchange', { hasText: 'Exchange the signature' })
+    await login.locator('summary').click()
+    expect(await login.locator('pre').last().textContent()).toContain('HttpOnly')
     // Another port is another origin, but the same site: the browser sends it the cookies.
     const foreign = await open(`http://localhost:${(other.address() as AddressInfo).port}/`)
     const me = JSON.stringify(`${withCookies.serviceUrl}/me`)
