@@ -13,16 +13,15 @@ const blockOf = (file: string, language: string, part: string): string => {
   return found.code
 }
 
-/** The app of examples/app.mjs as CommonJS, and a test of it: what a project has before it learns of this package. */
-const COMMONJS_TEST = `const { makeApp } = require('./app.cjs')
-const request = require('supertest')
-test('the profile needs a login', async () => {
-  const app = await makeApp()
-  const { text } = await request(app).get('/profile').expect(401)
-  expect(text).toBe('Missing access token')
-  await request(app).get('/request-auth/did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1').expect(200)
-})
-`
+/** The test of an app as the reference has it for Vitest, and for runners whose functions are global. */
+const VITEST_TEST = blockOf('src/README.md', 'js', 'vitest')
+const GLOBALS_TEST = VITEST_TEST.replace(/^import .* from 'vitest'\n/m, '')
+
+/** The same as CommonJS, and the app of examples/app.mjs: what a project has before it learns of this package. */
+const COMMONJS_TEST = GLOBALS_TEST.replaceAll(/^import (.*) from (.*)$/gm, 'const $1 = require($2)').replace(
+  'app.mjs',
+  'app.cjs'
+)
 const COMMONJS_APP = `const express = require('express')
 const { didOfPrivateKey, es256kSigner, setupDidAuth } = require('express-did-auth')
 exports.makeApp = async () => {
@@ -79,9 +78,24 @@ describe('what the documents tell a newcomer to type', () => {
     'the test of an app runs on Vitest, without configuration',
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
-      writeFileSync(join(project, 'app.test.js'), blockOf('src/README.md', 'js', 'vitest'))
+      writeFileSync(join(project, 'app.test.js'), VITEST_TEST)
       const printed = await type(project, blockOf('src/README.md', 'sh', 'vitest'))
       expect(printed).toMatch(/Tests .*1 passed/)
+    },
+    scaled(180_000)
+  )
+
+  it(
+    'the same test runs on node:test, and in Jest with ES modules',
+    async () => {
+      cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
+      cpSync(join(root, 'examples/login-test.mjs'), join(project, 'login-test.mjs'))
+      const printed = await runIn(project, process.execPath, '--test', '--test-reporter=tap', 'login-test.mjs')
+      expect(printed).toMatch(/^# pass 1\n# fail 0$/m)
+      writeFileSync(join(project, 'globals.test.js'), GLOBALS_TEST)
+      const jest = 'npm install --save-dev jest\nNODE_OPTIONS=--experimental-vm-modules npx jest globals.test.js'
+      // Jest tells its results on the standard error.
+      await type(project, jest)
     },
     scaled(180_000)
   )

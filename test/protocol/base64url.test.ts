@@ -54,7 +54,7 @@ describe('decodeBase64url', () => {
   })
 
   it('agrees with the Buffer of Node on every text', () => {
-    const letters = fc.constantFrom(...'ABCabcxyz0189-_gwQ', '+', '/', '=', ' ', '\n', 'é', '€')
+    const letters = fc.constantFrom(...Array.from('ABCabcxyz0189-_gwQ'), '+', '/', '=', ' ', '\n', 'é', '€')
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: letters, maxLength: 12 }), fc.string()), (text) => {
         const bytes = Buffer.from(text, 'base64url')

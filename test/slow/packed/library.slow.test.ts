@@ -18,7 +18,8 @@ const CONSUMER = `import express from 'express'
 import { DidAuthError, es256kSigner, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { loginMessage, type Curve } from 'express-did-auth/protocol'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
-import { storeContract } from 'express-did-auth/testing'
+import { signedIn, storeContract, testConfig, wallet } from 'express-did-auth/testing'
+import { accessTokenVerifier, requireToken, type VerifiedToken } from 'express-did-auth/verify'
 
 const config: DidAuthConfig = {
   challengeSecret: 'secret',
@@ -40,6 +41,11 @@ export const message: string = loginMessage('service.example', 'challenge')
 export const kind = (curve: Curve): 'native' | 'wasm' => curve.kind
 export const contract = storeContract(() => memoryStore())
 export const open = sqliteStore
+const { serviceDid: issuer, serviceUrl: audience } = testConfig()
+const verify = accessTokenVerifier({ issuer, audience })
+express().get('/orders', requireToken(verify), (req, res) => res.json(req.auth?.canonicalDid))
+export const verified: Promise<VerifiedToken> = verify.request(new Request('https://service.example'))
+export const answer = async (): Promise<Response> => (await signedIn(app, wallet('alice')))('/profile/1')
 `
 
 /** What users have beside the package, in the versions of today. */
