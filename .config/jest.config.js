@@ -84,6 +84,7 @@ export default suite([
       '<rootDir>/test/http/{request-challenge,require-did,send-error}.test.ts',
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
+      '<rootDir>/test/servers/commands/conformance/command.test.ts',
       '<rootDir>/test/servers/http/http-defaults.test.ts',
       '<rootDir>/test/servers/relay/relay-file.test.ts',
       '<rootDir>/test/servers/vault/verbs.test.ts'

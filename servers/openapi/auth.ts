@@ -1,5 +1,6 @@
 import { sessionPath, sessionsPath } from '../http/did-auth.js'
-import { jsonAnswer, object, openApiDocument, pathParameter, refusals, schemaRef, type Part } from './document.js'
+import { jsonAnswer, object, openApiDocument, pathParameter, schemaRef, type Part } from './document.js'
+import { refusals } from './refusals.js'
 import { GUARDED, guarded, loginPaths, loginSecurity, sessionId, sessionRoute } from './login.js'
 
 const listed = object({

@@ -1,5 +1,6 @@
 import { defaultPaths } from 'express-did-auth'
-import { headerRef, jsonAnswer, jsonBody, object, refusals, schemaRef, type Part } from './document.js'
+import { headerRef, jsonAnswer, jsonBody, object, schemaRef, type Part } from './document.js'
+import { refusals } from './refusals.js'
 
 /** A path with the DID at its end. */
 const withDid = (path: string): string => `${path}/{did}`

@@ -1,16 +1,14 @@
 import {
-  CONTENT,
-  FROM_NODE,
   headerRef,
   jsonAnswer,
   jsonBody,
   object,
   openApiDocument,
   pathParameter,
-  refusals,
   schemaRef,
   type Part
 } from './document.js'
+import { CONTENT, FROM_NODE, refusals } from './refusals.js'
 
 const text: Part = { type: 'string' }
 const relayGuard: readonly Part[] = [{ relayToken: [] }]

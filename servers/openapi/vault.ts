@@ -1,17 +1,15 @@
 import { sessionPath } from '../http/did-auth.js'
 import {
-  CONTENT,
-  FROM_NODE,
   headerRef,
   jsonAnswer,
   jsonBody,
   object,
   openApiDocument,
   pathParameter,
-  refusals,
   schemaRef,
   type Part
 } from './document.js'
+import { CONTENT, FROM_NODE, refusals } from './refusals.js'
 import { GUARDED, guarded, loginPaths, loginSecurity, sessionRoute } from './login.js'
 
 const text: Part = { type: 'string' }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { clientHook } from '../support/client-hook.js'
@@ -96,6 +96,24 @@ describe('what the documents tell a newcomer to type', () => {
       const jest = 'npm install --save-dev jest\nNODE_OPTIONS=--experimental-vm-modules npx jest globals.test.js'
       // Jest tells its results on the standard error.
       await type(project, jest)
+    },
+    scaled(180_000)
+  )
+
+  it(
+    'the example for NestJS runs with the packages that it names, and a client logs in there',
+    async () => {
+      const other = join(folder, 'nestjs')
+      mkdirSync(other)
+      for (const file of ['nestjs.mjs', 'log-in.mjs']) cpSync(join(root, 'examples', file), join(other, file))
+      const line = /`(npm install .*?)`/.exec(readFileSync(join(other, 'nestjs.mjs'), 'utf8'))![1]!
+      await type(other, `npm init --yes\n${line} express ethers --no-audit --no-fund`)
+      await whileRunning(other, 'nestjs.mjs', async (url) => {
+        const answer = await fetch(`${url}/profile`)
+        expect([answer.status, await answer.text()]).toEqual([401, 'Missing access token'])
+        const printed = await runIn(other, process.execPath, '--import', clientHook(new URL(url).port), 'log-in.mjs')
+        expect(printed).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)
+      })
     },
     scaled(180_000)
   )

@@ -20,7 +20,9 @@ const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cl
 
 const isServerCommand = (args: string): boolean => {
   const [server = '', command] = args.split(' ')
-  return new RegExp(`^  ${server} ${command === undefined ? '' : command}`, 'm').test(usage)
+  // The address of a service is the reader's.
+  const shown = command?.startsWith('https://') === true ? '' : (command ?? '')
+  return new RegExp(`^  ${server} ${shown}`, 'm').test(usage)
 }
 
 /** Whether a line of a document can be typed as it stands. */

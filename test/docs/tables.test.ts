@@ -149,6 +149,19 @@ describe('the tables of servers', () => {
   })
 })
 
+describe('the chapter of commands', () => {
+  const chapter = operating.prose.split(/^## /m).find((part) => part.startsWith('Commands\n'))!
+
+  it.each(['keys', 'doctor/command', 'conformance/command'])('names the options of %s', (file) => {
+    const source = readFileSync(join(root, `servers/commands/${file}.ts`), 'utf8')
+    const options = [...source.matchAll(/^ *'?([\w-]+)'?: \{ type: '|[{,] '?([\w-]+)'?: \{ type: '/gm)]
+    const names = options.map(([, line, inLine]) => line ?? inLine!)
+    expect(names.length).toBeGreaterThan(2)
+    const own = names.filter((name) => name !== 'json' && name !== 'origin')
+    expect(own.filter((name) => !chapter.includes(inCode(`--${name}`)))).toEqual([])
+  })
+})
+
 describe('the page for operators', () => {
   it('replaces the old packages of the IPFS client as this project does', () => {
     const [overrides] = operating.blocks.filter(({ language }) => language === 'json')

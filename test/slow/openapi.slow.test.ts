@@ -63,8 +63,8 @@ describe.each(Object.entries({ auth: authDocument, relay: relayDocument, vault: 
         const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
           cwd: folder.path
         })
-        await tsc.catch((error: { stdout: string }) => {
-          throw new Error(error.stdout)
+        await tsc.catch((error: unknown) => {
+          throw new Error((error as { stdout: string }).stdout)
         })
       },
       scaled(60_000)

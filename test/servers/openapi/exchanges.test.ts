@@ -78,7 +78,7 @@ const recording: typeof fetch = async (input, init = {}) => {
   const copy = response.clone()
   const sent: unknown = typeof init.body === 'string' && init.body.endsWith('}') ? JSON.parse(init.body) : undefined
   const { method = 'GET' } = init
-  const { pathname: path } = new URL(String(input))
+  const { pathname: path } = new URL(response.url)
   if (method !== 'OPTIONS')
     exchanges.push({ method, path, sent, status: copy.status, headers: copy.headers, text: await copy.text() })
   return response
