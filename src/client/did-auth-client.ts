@@ -1,9 +1,10 @@
 import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
-import { NotSignedInError, ProtocolError } from './errors.js'
+import { NotSignedInError } from './errors.js'
+import { parseJson } from './json.js'
+import { parseSessions, type ListedSession } from './listed-sessions.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { isText, parseFields, parseJson } from './json.js'
 import { failureOf } from './service-calls.js'
 import { SessionKeeper, type ClientSession } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
@@ -16,16 +17,7 @@ import {
   type SignedIn,
   type SignUpOptions
 } from './sign-in.js'
-import { chainIdOf, didOfWallet, type Wallet } from './wallet.js'
-
-/** One of the user's sessions, times in whole seconds. */
-export interface ListedSession {
-  readonly sessionId: string
-  readonly createdAt: number
-  readonly refreshedAt: number
-  readonly expiresAt: number
-  readonly isCurrent: boolean
-}
+import { chainIdOf, didOfWallet, onAccount, type Wallet } from './wallet.js'
 
 /**
  * The client of one service: it logs in with a wallet, keeps the session over lost answers, reloads and other tabs, and
@@ -70,11 +62,7 @@ export class DidAuthClient {
     return this.#keeper.session
   }
 
-  /**
-   * Calls a function whenever {@link session} has changed, in this tab or by another.
-   *
-   * @returns what ends it
-   */
+  /** Calls a function whenever {@link session} has changed, by this tab or another. @returns what ends it */
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
     return this.#keeper.subscribe(listener)
   }
@@ -89,7 +77,9 @@ export class DidAuthClient {
    */
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
     const wallet = this.#walletOf(options)
-    return this.#start(await logIn(this.#setting, { ...options, wallet }, (did) => this.#takePrepared(did)), wallet)
+    const prepared = this.#prepared
+    this.#prepared = undefined
+    return this.#start(await logIn(this.#setting, { ...options, wallet }, prepared), wallet)
   }
 
   /**
@@ -141,11 +131,7 @@ export class DidAuthClient {
     return parseSessions(parseJson(await response.text()))
   }
 
-  /**
-   * Ends one of the user's sessions; this one as {@link logOut} does.
-   *
-   * @throws as {@link sessions} does
-   */
+  /** Ends one of the user's sessions; this one as {@link logOut} does. @throws as {@link sessions} does */
   async revoke(sessionId: string): Promise<void> {
     if (sessionId === this.session?.sessionId) await this.logOut()
     else await this.#ownSessions('DELETE', `/${encodeURIComponent(sessionId)}`)
@@ -200,34 +186,13 @@ export class DidAuthClient {
     return wallet ?? this.#wallet ?? browser.ethereum
   }
 
-  #takePrepared(did: string): PreparedChallenge | undefined {
-    const prepared = this.#prepared
-    this.#prepared = undefined
-    const isGood = prepared?.did === did && prepared.goodUntil > this.#setting.nowSeconds()
-    return isGood ? prepared : undefined
-  }
-
   /** Signs out when the user changes to another account in the wallet of the session. */
   #watch(): void {
     const wallet = this.#wallet
-    if (
-      this.#setting.onAccountChange === 'ignore' ||
-      !wallet ||
-      !('request' in wallet) ||
-      !wallet.on ||
-      this.#watched.has(wallet)
-    )
-      return
+    if (this.#setting.onAccountChange === 'ignore' || !wallet || this.#watched.has(wallet)) return
     this.#watched.add(wallet)
-    wallet.on('accountsChanged', (accounts: unknown) => {
-      const { 0: account } = parseFields(accounts)
-      const isOther = isText(account) && !this.session?.did.endsWith(account.toLowerCase())
-      if (isOther && wallet === this.#wallet) this.logOut().catch(() => undefined)
+    onAccount(wallet, (address) => {
+      if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
     })
   }
-}
-
-function parseSessions(list: unknown): ListedSession[] {
-  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No list of sessions' })
-  return list as ListedSession[]
 }

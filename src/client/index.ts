@@ -2,9 +2,10 @@
  * The client of a service of this package, for browsers and Node: it logs in with a wallet, keeps the session, and sends
  * requests with it. It needs no other package.
  */
-export { DidAuthClient, type ListedSession } from './did-auth-client.js'
+export { DidAuthClient } from './did-auth-client.js'
 export * from './errors.js'
 export { findWallets, type FoundWallet } from './find-wallets.js'
+export type { ListedSession } from './listed-sessions.js'
 export type { ClientPaths, DidAuthClientOptions } from './options.js'
 export type { ClientSession } from './session-keeper.js'
 export type { ClientClaim, Disclosure, DisclosureRequest, LogInOptions, SignUpOptions } from './sign-in.js'

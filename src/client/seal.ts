@@ -6,9 +6,11 @@ const PIECE_BYTES = 24_576
 /** Bytes as WebCrypto takes them: a copy of those of a caller, which may lie in shared memory. */
 export type Bytes = Uint8Array<ArrayBuffer>
 
-/** @throws TypeError for half a character, which UTF-8 cannot carry */
-export function utf8(text: string): Bytes {
-  const bytes = new TextEncoder().encode(text)
+export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
+
+/** @throws TypeError for half a character, which UTF-8 cannot carry: it would not come back */
+export function utf8Of(text: string): Bytes {
+  const bytes = utf8(text)
   if (textOf(bytes) !== text) throw new TypeError('The text has half a character')
   return bytes
 }

@@ -72,14 +72,17 @@ export async function prepareChallenge(
   return { did, challenge: parseChallenge(body), goodUntil: parts.nowSeconds() + expiresIn }
 }
 
-/** Asks for the challenge, signs it, and logs in. */
+/** Asks for the challenge, unless the prepared one is still good, signs it, and logs in. */
 export function logIn(
   parts: SignInParts,
   options: LogInOptions,
-  takePrepared: (did: string) => PreparedChallenge | undefined
+  prepared: PreparedChallenge | undefined
 ): Promise<SignedIn> {
+  let unused = prepared
   return signIn(parts, parts.paths.auth, options, async (did) => {
-    const { challenge } = takePrepared(did) ?? (await prepareChallenge(parts, did, options.signal))
+    const good = unused?.did === did && unused.goodUntil > parts.nowSeconds() ? unused : undefined
+    unused = undefined
+    const { challenge } = good ?? (await prepareChallenge(parts, did, options.signal))
     return [loginMessage(parts.domain, challenge)]
   })
 }

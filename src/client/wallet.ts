@@ -84,6 +84,16 @@ export function didOfWallet(
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
 }
 
+/** Calls a function with each account, in lower case, that the user changes to in the wallet. */
+export function onAccount(wallet: Wallet, listener: (address: string) => void): void {
+  if (!('on' in wallet)) return
+  wallet.on('accountsChanged', (accounts: unknown) => {
+    const { 0: address } = parseFields(accounts)
+    // A wallet that is locked has no account, and its user is the same.
+    if (isText(address)) listener(address.toLowerCase())
+  })
+}
+
 /** The chain that a wallet is on, where it knows one. It asks the user for nothing. */
 export async function chainIdOf(wallet: Wallet): Promise<number | undefined> {
   const isProvider = 'request' in wallet

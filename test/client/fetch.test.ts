@@ -4,17 +4,19 @@ import { ProtocolError, UnavailableError } from 'express-did-auth/client'
 import { listen, startClientService, type ClientService } from '../support/client-service.js'
 
 let service: ClientService
-let undo: (() => void)[]
+let undo: (() => unknown)[]
 
 beforeEach(async () => {
   service = await startClientService(
     {},
     {
       after(app, requireDid) {
-        app.post('/notes', requireDid, express.text({ type: '*/*' }), (req, res) => void res.json({ note: req.body }))
+        app.post('/notes', requireDid, express.text({ type: '*/*' }), (req, res) => res.json({ note: req.body }))
         app.get('/refused', (_req, res) => void res.status(401).json({ code: 'ERR_OF_THE_APP' }))
         app.get('/forbidden', (_req, res) => void res.status(403).send('Not yours'))
-        app.get('/moved', (_req, res) => void res.redirect('/me'))
+        app.get('/moved', (_req, res) => {
+          res.redirect('/me')
+        })
       }
     }
   )
@@ -119,9 +121,9 @@ describe('DidAuthClient.fetch', () => {
   it('returns the 401 where the body was a stream, and knows the next token', async () => {
     const auth = await staleClient()
     const stream = new Blob(['milk']).stream()
-    const answer = await auth.fetch('/notes', { method: 'POST', body: stream, duplex: 'half' } as RequestInit)
+    const answer = await auth.fetch('/notes', { method: 'POST', body: stream, duplex: 'half' })
     expect(answer.status).toBe(401)
-    expect((await answer.json()) as object).toMatchObject({ code: 'ERR_ACCESS_TOKEN_EXPIRED' })
+    expect(await answer.json()).toMatchObject({ code: 'ERR_ACCESS_TOKEN_EXPIRED' })
     expect(service.paths().slice(2)).toEqual(['/notes'])
   })
 

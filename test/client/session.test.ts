@@ -147,7 +147,7 @@ describe('DidAuthClient.sessions and revoke', () => {
     expect(listed.map(({ isCurrent }) => isCurrent).sort()).toEqual([false, true])
     await auth.revoke(phone.session!.sessionId)
     expect(await auth.sessions()).toHaveLength(1)
-    await expect(auth.revoke('nobody')).rejects.toMatchObject({ status: 404, serverCode: 'ERR_SESSION_NOT_FOUND' })
+    await expect(auth.revoke('another')).rejects.toMatchObject({ status: 404, serverCode: 'ERR_SESSION_NOT_FOUND' })
     await auth.revoke(auth.session!.sessionId)
     expect(auth.session).toBeUndefined()
   })

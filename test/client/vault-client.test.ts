@@ -173,7 +173,7 @@ describe('VaultClient with encryption', () => {
     const sent: string[] = []
     const { auth } = await newUser()
     const fetch: VaultClientOptions['fetch'] = (path, init) => {
-      sent.push(`${path} ${JSON.stringify(init)} ${String(init?.body)}`)
+      sent.push(`${path} ${JSON.stringify(init)}`)
       return auth.fetch(path, init)
     }
     const client = new VaultClient({ auth, encrypt: { key }, fetch })

@@ -18,11 +18,11 @@ export function fakeClientTime(...skipped: number[]): ClientTime {
   const pauses: number[] = []
   const timeouts: { milliseconds: number; controller: AbortController }[] = []
   const { setTimeout } = globalThis
-  jest.spyOn(globalThis, 'setTimeout').mockImplementation(((run: () => void, milliseconds?: number) => {
+  jest.spyOn(globalThis, 'setTimeout').mockImplementation((run: () => void, milliseconds?: number) => {
     if (milliseconds === undefined || !skipped.includes(milliseconds)) return setTimeout(run, milliseconds)
     pauses.push(milliseconds)
     return setTimeout(run, 0)
-  }) as typeof setTimeout)
+  })
   jest.spyOn(AbortSignal, 'timeout').mockImplementation((milliseconds) => {
     const controller = new AbortController()
     timeouts.push({ milliseconds, controller })

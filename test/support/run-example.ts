@@ -27,7 +27,8 @@ export async function runExample(load: () => Promise<unknown>, count = 1): Promi
     net.Server.prototype.listen = listen
   }
   const server = started.at(-1)
-  if (server === undefined || started.length !== count) throw new Error(`${started.length} servers instead of ${count === 1 ? 'one' : count}`)
+  if (server === undefined || started.length !== count)
+    throw new Error(`${started.length} servers instead of ${count === 1 ? 'one' : count}`)
   return {
     server,
     stop: () => {

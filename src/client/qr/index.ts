@@ -3,6 +3,7 @@
  */
 import { encode, renderUnicodeCompact } from 'uqr'
 
+/** How a code is drawn. */
 export interface QrOptions {
   /** How much of the code may be lost: L 7 %, M 15 %, Q 25 %, H 30 %. Default M. */
   readonly correction?: 'L' | 'M' | 'Q' | 'H'

@@ -11,39 +11,15 @@ import {
   randomBytes,
   textOf,
   utf8,
+  utf8Of,
   type Bytes
 } from '../seal.js'
 import { unlessAborted } from '../timing.js'
-import { connectWallet, didOfWallet, type Wallet } from '../wallet.js'
+import { connectWallet, didOfWallet } from '../wallet.js'
 import { cidOf } from './cid.js'
 import { readFromGateway } from './gateway.js'
+import type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
 import { parseRelayUri } from './relay-uri.js'
-
-export interface RelayClientOptions {
-  /** Where the relay is, as in `https://relay.example.com`. */
-  readonly url: string
-  /** Signs the login. Without it, `open` reads from gateways alone. */
-  readonly wallet?: Wallet
-  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
-  readonly network?: string
-  /** What stands after `Login to `. The host of `url` when absent. */
-  readonly domain?: string
-  /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
-  readonly credential?: (challenge: string, did: string) => Promise<string> | string
-  /** The global one when absent. */
-  readonly fetch?: typeof globalThis.fetch
-  /** How long one answer may take, with its body. Default 60. */
-  readonly timeoutSeconds?: number
-}
-
-export interface SendOptions {
-  readonly signal?: AbortSignal
-}
-
-export interface OpenOptions extends SendOptions {
-  /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
-  readonly gateways?: readonly string[]
-}
 
 const CONTEXT = 'relay:1'
 const [BYTES, TEXT] = [0, 1]
@@ -73,15 +49,16 @@ export class RelayClient {
    * Encrypts content with a new key, and posts it.
    *
    * @param content - a text, or bytes: about 6 MiB at a relay with default bounds
-   * @returns `relay://<cid>#<key>`: whoever has it can read the content, so show it to the recipient alone
+   * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it to the recipient alone
    * @throws ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
    * ProtocolError, errors of the wallet, or the signal's reason
    */
   async send(content: string | Uint8Array, { signal }: SendOptions = {}): Promise<string> {
-    const parts = typeof content === 'string' ? [Uint8Array.of(TEXT), utf8(content)] : [Uint8Array.of(BYTES), content]
+    const isText = typeof content === 'string'
+    const typed = joined([Uint8Array.of(isText ? TEXT : BYTES), isText ? utf8Of(content) : content])
     const key = randomBytes(KEY_BYTES)
     const iv = randomBytes(IV_BYTES)
-    const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, joined(parts))]))
+    const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
     const cid = await cidOf(utf8(file))
     // Under another cid, the recipient would not find it, or find something else.
     if ((await this.#withToken('/file', 'cid', { file }, signal)) !== cid) throw new ContentError('mismatch')
@@ -99,11 +76,14 @@ export class RelayClient {
   async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
     const { cid, keyBytes } = parseRelayUri(uri)
     const sealed = decodeBase64url(textOf(await this.#readAnywhere(cid, gateways, signal))) ?? new Uint8Array()
-    const [iv, ciphertext] = [sealed.slice(0, IV_BYTES), sealed.slice(IV_BYTES)]
-    const content = await crypt('decrypt', keyBytes, iv, CONTEXT, ciphertext).catch((cause: unknown) => {
+    try {
+      const iv = sealed.slice(0, IV_BYTES)
+      const typed = await crypt('decrypt', keyBytes, iv, CONTEXT, sealed.slice(IV_BYTES))
+      const content = typed.slice(1)
+      return typed[0] === TEXT ? textOf(content) : content
+    } catch (cause) {
       throw new ContentError('key', { cause })
-    })
-    return content[0] === TEXT ? textOf(content.subarray(1)) : content.slice(1)
+    }
   }
 
   /**
@@ -122,16 +102,10 @@ export class RelayClient {
   }
 
   async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
+    signal?.throwIfAborted()
     const race = new AbortController()
-    signal?.addEventListener(
-      'abort',
-      () => {
-        race.abort()
-      },
-      race
-    )
     const sources = gateways.map((gateway) => readFromGateway(gateway, cid, this.#exchange(race.signal)))
-    if (this.#options.wallet !== undefined || sources.length === 0) sources.unshift(this.#read(cid, race.signal))
+    if (this.#options.wallet || !sources.length) sources.unshift(this.#read(cid, race.signal))
     try {
       return await unlessAborted(Promise.any(sources), signal)
     } catch (cause) {
@@ -155,9 +129,8 @@ export class RelayClient {
     try {
       return await this.#ask(path, field, body, signal, await unlessAborted(token, signal))
     } catch (error) {
-      if (!(error instanceof ChallengeError)) throw error
+      if (!before || !(error instanceof ChallengeError)) throw error
       if (this.#token === token) this.#token = undefined
-      if (before === undefined) throw error
       return this.#withToken(path, field, body, signal)
     }
   }
@@ -194,8 +167,8 @@ export class RelayClient {
       ...(body && { method: 'POST', body: JSON.stringify(body) })
     } as const
     const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, this.#exchange(signal))
-    const text = textIn(answer, field)
-    if (answer.status === 200 && text !== undefined) return text
+    const text = answer.status === 200 && textIn(answer, field)
+    if (text) return text
     throw refusalOf(answer)
   }
 

@@ -1,5 +1,5 @@
 import { ContentError } from '../content-errors.js'
-import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, joined, randomBytes, textOf, utf8 } from '../seal.js'
+import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, joined, randomBytes, textOf, utf8Of } from '../seal.js'
 
 const VERSION = 'eda1'
 const PLAIN = 'An entry is not encrypted. Read it without a key of encryption, and store it again.'
@@ -13,7 +13,7 @@ export interface EntryPlace {
 /** @returns `eda1.<iv>.<ciphertext and tag>`, both in base64url */
 export async function encryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
   const iv = randomBytes(IV_BYTES)
-  const sealed = await crypt('encrypt', joined([secret]), iv, contextOf(place), utf8(content))
+  const sealed = await crypt('encrypt', joined([secret]), iv, contextOf(place), utf8Of(content))
   return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
 }
 

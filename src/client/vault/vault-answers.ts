@@ -19,6 +19,7 @@ export interface Written {
   readonly isPinned: boolean
 }
 
+/** A key with its entries. */
 export interface VaultKey {
   readonly key: string
   /** `size` in bytes, as stored. */
@@ -33,6 +34,7 @@ export interface VaultStorage {
   readonly availableEntries: number
 }
 
+/** Everything that a user has stored. */
 export interface VaultBackup {
   readonly did: string
   readonly entries: readonly { readonly key: string; readonly id: string; readonly content: string }[]

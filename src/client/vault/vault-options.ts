@@ -4,7 +4,9 @@ export interface VaultAuth {
   readonly session: { readonly did: string } | undefined
 }
 
+/** Which vault, and whether contents are encrypted. */
 export interface VaultClientOptions {
+  /** Logged in for all but `get` with a DID. */
   readonly auth: VaultAuth
   /**
    * Encrypts every content with this key of 32 bytes, and decrypts what is read. Off when absent: **everybody can read the
@@ -17,7 +19,9 @@ export interface VaultClientOptions {
   readonly timeoutSeconds?: number
 }
 
+/** What every call takes. */
 export interface ReadOptions {
+  /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
 }
 
@@ -29,6 +33,7 @@ export interface WriteOptions extends ReadOptions {
   readonly ifNoneMatch?: '*'
 }
 
+/** Which entries a write is about, and its condition. */
 export interface EntryOptions extends WriteOptions {
   /** Of one entry. All entries of the key when absent. */
   readonly id?: string

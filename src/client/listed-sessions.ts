@@ -1,0 +1,16 @@
+import { ProtocolError } from './errors.js'
+
+/** One of the user's sessions, times in whole seconds. */
+export interface ListedSession {
+  readonly sessionId: string
+  readonly createdAt: number
+  readonly refreshedAt: number
+  readonly expiresAt: number
+  readonly isCurrent: boolean
+}
+
+/** @throws ProtocolError when it is no list */
+export function parseSessions(list: unknown): ListedSession[] {
+  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No list of sessions' })
+  return list as ListedSession[]
+}

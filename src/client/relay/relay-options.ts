@@ -1,0 +1,31 @@
+import type { Wallet } from '../wallet.js'
+
+/** Which relay, and who logs in there. */
+export interface RelayClientOptions {
+  /** Where the relay is, as in `https://relay.example.com`. */
+  readonly url: string
+  /** Signs the login. Without it, `open` reads from gateways alone. */
+  readonly wallet?: Wallet
+  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
+  readonly network?: string
+  /** What stands after `Login to `. The host of `url` when absent. */
+  readonly domain?: string
+  /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
+  readonly credential?: (challenge: string, did: string) => Promise<string> | string
+  /** The global one when absent. */
+  readonly fetch?: typeof globalThis.fetch
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
+}
+
+/** What every call takes. */
+export interface SendOptions {
+  /** Ends the wait; the call throws its reason. */
+  readonly signal?: AbortSignal
+}
+
+/** Where content is looked for. */
+export interface OpenOptions extends SendOptions {
+  /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
+  readonly gateways?: readonly string[]
+}

@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { DidAuthClient, SessionEndedError, UnavailableError, type ClientStorage } from 'express-did-auth/client'
+import { plainWallet, sharedStorage } from '../support/client-service.js'
+import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
+import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { walletOf } from '../support/wallet.js'
+
+const USERS = 5
+const ROUNDS = 200
+const ROUNDS_OF_A_SERVER = 25
+const url = 'https://auth.example'
+
+/** A user with two tabs on one storage, whose token has ended before each round. */
+class User {
+  readonly clock = { seconds: 0, nowSeconds: () => this.clock.seconds }
+  readonly #storage: ClientStorage = sharedStorage()
+  readonly #fetch: typeof globalThis.fetch
+  readonly #number: number
+  tabs: DidAuthClient[]
+
+  constructor(number: number, fetch: typeof globalThis.fetch) {
+    this.#number = number
+    this.#fetch = fetch
+    this.tabs = [this.#openTab(), this.#openTab()]
+  }
+
+  #openTab(): DidAuthClient {
+    const wallet = plainWallet(walletOf(this.#number))
+    return new DidAuthClient({ url, wallet, clock: this.clock, fetch: this.#fetch, storage: this.#storage })
+  }
+
+  /** Closes a tab, in the middle of whatever it does, and opens it again. */
+  reload(tab: number): void {
+    this.tabs[tab] = this.#openTab()
+  }
+}
+
+describe('a client whose service restarts and whose answers are lost', () => {
+  const folder = temporaryFolder()
+  const servers = new ServerProcesses({
+    DATA_DIR: folder.path,
+    SERVICE_URL: url,
+    REFRESH_REUSE_GRACE_SECONDS: '0',
+    MAX_REQUESTS_PER_TIME_SLOT: '1000000'
+  })
+  let undo: () => void
+
+  beforeEach(() => {
+    undo = setGlobals({ navigator: { locks: fakeLocks() } })
+  })
+  afterEach(async () => {
+    jest.restoreAllMocks()
+    undo()
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('is never signed out, in 1,000 rounds', async () => {
+    fakeClientTime(50, 500, 1_000, 2_000, 5_000)
+    let server: ServerProcess = await servers.start()
+    const counts = {
+      rounds: 0,
+      requests: 0,
+      refreshed: 0,
+      lost: 0,
+      unavailable: 0,
+      reloads: 0,
+      restarts: 0,
+      signedOut: 0
+    }
+    let isLossy = false
+    const lossyFetch: typeof globalThis.fetch = async (input, init) => {
+      const path = String(input instanceof Request ? input.url : input).slice(url.length)
+      const response = await fetch(server.url + path, init)
+      if (path !== '/refresh-token') return response
+      counts.refreshed += 1
+      // Every second answer, and now and then all three of a refresh.
+      if (!isLossy || (counts.refreshed % 2 === 0 && counts.refreshed % 50 > 5)) return response
+      counts.lost += 1
+      throw new TypeError('fetch failed')
+    }
+    const users = Array.from({ length: USERS }, (_, number) => new User(number + 1, lossyFetch))
+    for (const { tabs } of users) await tabs[0]!.logIn()
+    isLossy = true
+
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const restart = round % ROUNDS_OF_A_SERVER === 0 ? restartServer(round) : undefined
+      await Promise.all(users.map((user, number) => playRound(user, round + number)))
+      await restart
+    }
+    process.stdout.write(`client: ${JSON.stringify(counts)}\n`)
+    expect(counts).toMatchObject({ rounds: USERS * ROUNDS, signedOut: 0, restarts: ROUNDS / ROUNDS_OF_A_SERVER })
+    expect(counts.lost).toBeGreaterThan(400)
+    isLossy = false
+    for (const { tabs, clock } of users) {
+      clock.seconds += 700
+      for (const tab of tabs) expect((await tab.fetch('/me')).status).toBe(200)
+    }
+
+    async function restartServer(round: number): Promise<void> {
+      server.signal(round % 2 === 0 ? 'SIGKILL' : 'SIGTERM')
+      await server.ended
+      server = await servers.start()
+      counts.restarts += 1
+    }
+
+    async function playRound(user: User, round: number): Promise<void> {
+      counts.rounds += 1
+      user.clock.seconds += 700
+      const requests = user.tabs.map((tab) => visit(tab))
+      if (round % 7 === 0) {
+        counts.reloads += 1
+        user.reload(round % 2)
+      }
+      await Promise.all(requests)
+    }
+
+    async function visit(tab: DidAuthClient): Promise<void> {
+      counts.requests += 1
+      try {
+        const { status } = await tab.fetch('/me')
+        if (status === 401) counts.signedOut += 1
+      } catch (error) {
+        if (error instanceof UnavailableError) counts.unavailable += 1
+        else if (error instanceof SessionEndedError) counts.signedOut += 1
+        else throw error
+      }
+    }
+  }, 300_000)
+})

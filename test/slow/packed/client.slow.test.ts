@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { packBoth, root, runIn } from '../../support/packed-package.js'
+
+const PAGE = `import { DidAuthClient, findWallets, local } from 'express-did-auth/client'
+const auth = new DidAuthClient({ url: 'http://localhost:3000/', storage: local() })
+Promise.all([auth.ready, findWallets({ ms: 1 })]).then(([, wallets]) => console.log(auth.url, wallets.length))
+`
+
+const CONSUMER = `import { DidAuthClient, UnavailableError, type ClientStorage, type Wallet } from 'express-did-auth/client'
+
+declare const storage: ClientStorage
+declare const wallet: Wallet
+export const auth = new DidAuthClient({ url: 'https://api.example', wallet, storage, signUp: { claims: [] } })
+export const answer: Promise<Response> = auth.fetch(new URL('https://api.example/notes'), { method: 'POST', body: 'a' })
+export const secondsOf = (error: UnavailableError): number | undefined => error.retryAfterSeconds
+export const end: () => void = auth.subscribe((session) => session?.did.length)
+`
+
+describe('the client of the package as a page gets it', () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'did-auth-client-')))
+  const project = join(folder, 'project')
+  const slow = (name: string): string => join(root, 'test/slow/node_modules', name)
+
+  beforeAll(async () => {
+    mkdirSync(join(folder, 'checkout'))
+    mkdirSync(project)
+    const { tarball } = (await packBoth(join(folder, 'checkout'))).library
+    writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n')
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
+    await runIn(project, 'npm', 'install', ...options, tarball, 'express@5', '@types/node@20')
+    writeFileSync(join(project, 'page.js'), PAGE)
+    writeFileSync(join(project, 'index.html'), '<script type="module" src="/page.js"></script>\n')
+  }, 600_000)
+
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  /** What a bundler made is one script that needs nothing else: it runs here as well. */
+  async function expectToRun(name: string, file: string): Promise<void> {
+    const code = readFileSync(join(project, file))
+    process.stdout.write(`client by ${name}: ${gzipSync(code, { level: 9 }).length} bytes of gzip\n`)
+    expect(code.toString()).not.toMatch(/node:|require\(|from\s*["']/)
+    expect(await runIn(project, process.execPath, file)).toBe('http://localhost:3000 0\n')
+  }
+
+  it('goes into a page by esbuild', async () => {
+    const options = ['--bundle', '--minify', '--format=esm', '--outfile=by-esbuild.mjs']
+    await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'page.js', ...options)
+    await expectToRun('esbuild', 'by-esbuild.mjs')
+  }, 60_000)
+
+  it('goes into a page by Vite', async () => {
+    await runIn(project, process.execPath, slow('vite/bin/vite.js'), 'build', '--logLevel=error')
+    const [file] = readdirSync(join(project, 'dist/assets')).filter((name) => name.endsWith('.js'))
+    await expectToRun('Vite', `dist/assets/${file!}`)
+  }, 120_000)
+
+  it('goes into a page by webpack', async () => {
+    const script = `import webpack from ${JSON.stringify(slow('webpack/lib/index.js'))}
+const output = { path: import.meta.dirname, filename: 'by-webpack.mjs' }
+webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (error, stats) => {
+  if (error || stats.hasErrors()) throw error ?? new Error(stats.toString())
+})
+`
+    writeFileSync(join(project, 'webpack.mjs'), script)
+    await runIn(project, process.execPath, 'webpack.mjs')
+    await expectToRun('webpack', 'by-webpack.mjs')
+  }, 120_000)
+
+  it.each([
+    ["Node's types and no DOM", { types: ['node'], lib: ['ES2023'] }],
+    ["the DOM and no types of Node's", { types: [], lib: ['ES2023', 'DOM'] }]
+  ])(
+    'has types for strict users with %s, whose libraries are checked too',
+    async (_name, kind) => {
+      writeFileSync(join(project, 'consumer.ts'), CONSUMER)
+      const options = {
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        target: 'es2023',
+        noEmit: true,
+        skipLibCheck: false
+      }
+      const compilerOptions = { ...options, module: 'esnext', moduleResolution: 'bundler', ...kind }
+      writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
+      await runIn(project, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
+    },
+    60_000
+  )
+})
