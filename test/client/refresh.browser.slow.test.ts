@@ -55,9 +55,9 @@ describe('the client in tabs of a browser', () => {
         await tabs.skip()
         for (const status of await Promise.all(pages.map(askMe))) statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
-      console.info(
-        `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes, ${(await endings(pages)).length} log-outs`
-      )
+      const told = `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes`
+      const endedFor = await endings(pages)
+      console.info(`${told}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
       expect([...statuses]).toEqual([[200, count * ROUNDS]])
       expect(await endings(pages)).toEqual([])
       // One a round, and a few where a tab learned of new tokens just as it asked for them.

@@ -18,6 +18,8 @@ export interface Tabs extends Profile {
   skip(seconds?: number): Promise<void>
   /** Requests for new tokens so far. */
   refreshes(): number
+  /** What the service answered to those that it refused. */
+  refusals: readonly string[]
 }
 
 /**
@@ -34,6 +36,11 @@ export async function newTabs(browser: Browser, serviceUrl: string, mode = 'head
     const storage = didAuth.local()
     const onSignedOut = ({ reason }) => ended.push(reason)
     globalThis.client = new didAuth.DidAuthClient({ url: location.origin, mode: '${mode}', clock, storage, onSignedOut })`)
+  const refusals: string[] = []
+  context.on('response', (response) => {
+    if (!response.url().endsWith('/refresh-token') || response.status() === 200) return
+    void response.text().then((text) => refusals.push(`${response.status()} ${text}`))
+  })
   const tab = async (): Promise<Page> => {
     // An answer of the service without scripts of its own.
     const page = await open(`${serviceUrl}/health`)
@@ -46,6 +53,7 @@ export async function newTabs(browser: Browser, serviceUrl: string, mode = 'head
   return {
     ...profile,
     tab,
+    refusals,
     skip: async (seconds = PAST_THE_TOKEN) => {
       await Promise.all(context.pages().map((page) => page.evaluate(`void (skipped += ${seconds})`)))
     },
