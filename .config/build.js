@@ -1,5 +1,5 @@
 /**
- * `npm run build`: the library to dist/, then the servers to servers/dist/, each only where a source is newer.
+ * `npm run build`: the library to dist/, then the servers to servers/dist/, each only where a source is newer, and the page.
  * `node .config/build.js library` builds the library alone.
  */
 import { spawnSync } from 'node:child_process'
@@ -33,5 +33,12 @@ if (compiler === undefined) {
   const project = fileURLToPath(new URL(`tsconfig.${process.argv[2] ?? 'servers'}.json`, import.meta.url))
   const { status } = spawnSync(process.execPath, [compiler, '-b', project], { stdio: 'inherit' })
   process.exitCode = status ?? 1
-  if (status === 0 && project.endsWith('servers.json')) await writeOpenApi()
+  if (status === 0 && project.endsWith('servers.json')) {
+    await writeOpenApi()
+    const { buildPage } = await import('./build-page.js')
+    await buildPage(fileURLToPath(new URL('../servers/dist/auth/page', import.meta.url))).catch(() => {
+      // The bundler has said why.
+      process.exitCode = 1
+    })
+  }
 }

@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, renameSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { buildPage } from './build-page.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const options = { platform: 'node', format: 'esm', target: 'node20', logLevel: 'warning' }
@@ -44,8 +45,20 @@ async function compileForProcesses() {
   const entryPoints = ['src', 'servers', 'test/support', 'test/protocol'].flatMap((folder) =>
     readdirSync(join(rootDir, folder), { recursive: true })
       .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts'))
+      // Bundled, see below.
+      .filter((file) => !file.startsWith(`auth${sep}page${sep}`))
       .map((file) => join(rootDir, folder, file))
   )
   await build({ ...options, entryPoints, outdir, outbase: rootDir })
+  // The client as a script, for tests in a browser: `didAuth.DidAuthClient`.
+  await build({
+    entryPoints: [`${rootDir}src/client/index.ts`],
+    outfile: `${outdir}/client-script.js`,
+    bundle: true,
+    format: 'iife',
+    globalName: 'didAuth',
+    logLevel: 'warning'
+  })
+  await buildPage(`${outdir}/servers/auth/page`, { fromSources: true })
   process.env.TEST_COMPILED = outdir
 }

@@ -105,6 +105,12 @@ export default defineConfig(
   },
 
   {
+    // The page runs in a browser, whose types nothing else here has.
+    files: ['servers/auth/page/**/*.ts'],
+    languageOptions: { parserOptions: { project: './.config/tsconfig.client.json', tsconfigRootDir: rootDir } }
+  },
+
+  {
     files: ['src/**/*.ts'],
     rules: {
       'no-restricted-syntax': ['error', ...everywhere, castsOnlyInParse],

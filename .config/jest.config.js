@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import { findChromium } from './find-chromium.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
@@ -15,6 +16,16 @@ const shared = {
   },
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
 }
+
+/** Files that drive a real browser. Where there is none they are left out, which the totals reporter says in one line. */
+const BROWSER = '[.]browser[.](?:slow[.])?test[.]ts$'
+const chromium = findChromium()
+if (chromium !== undefined) process.env.CHROMIUM = chromium
+else if (process.env.NO_SKIPS === '1') {
+  console.error('NO_SKIPS=1, and there is no Chromium: install it, or set CHROMIUM to one.')
+  process.exit(1)
+}
+const withoutBrowser = chromium === undefined ? [BROWSER] : []
 
 const moduleNameMapper = {
   '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
@@ -51,7 +62,7 @@ const express4 = {
 
 /** The slow files. Malformed requests are parsed by Express, so they are sent to both versions of it. */
 export const slowSuite = suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'] },
+  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: withoutBrowser },
   {
     ...express4,
     testMatch: [
@@ -62,7 +73,7 @@ export const slowSuite = suite([
 ])
 
 export default suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW] },
+  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...withoutBrowser] },
   {
     ...express4,
     // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one file

@@ -53,7 +53,7 @@ async function logIn(server: Server, wallet: TestWallet): Promise<string> {
 }
 
 describe('examples/', () => {
-  const files = readdirSync(join(root, 'examples')).filter((file) => !file.endsWith('.md'))
+  const files = readdirSync(join(root, 'examples')).filter((file) => !/[.](?:md|webp)$/.test(file))
 
   it.each(files)('%s has less than 60 lines', (file) => {
     const lines = readFileSync(join(root, 'examples', file), 'utf8')

@@ -71,6 +71,8 @@ const LAYERS: readonly Layer[] = [
     uses: sharedBefore(folder),
     packages: ANY
   })),
+  // Runs in a browser, and is bundled from what the library has for clients.
+  { name: 'servers/auth/page', files: /^servers\/auth\/page\//, uses: [], packages: ANY },
   { name: 'servers/auth', files: /^servers\/auth\//, uses: SHARED, packages: ANY },
   { name: 'servers/relay', files: /^servers\/relay\//, uses: SHARED, packages: ANY },
   { name: 'servers/vault', files: /^servers\/vault\//, uses: SHARED, packages: ANY },

@@ -4,15 +4,18 @@ import { authDocument } from '../openapi/auth.js'
 import { serveDocument } from '../openapi/document.js'
 import { errorSender } from '../http/server-error.js'
 import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, sessionsPath } from '../http/did-auth.js'
+import { addPage, type Page } from './page.js'
 
 /** What the auth server is built of. */
 export interface AuthServerParts extends ShellParts {
   store: Store
+  /** For people, at the root. */
+  page?: Page | undefined
 }
 
 /** Builds the reference auth server. The store is its giver's to close. */
 export function authApp(parts: AuthServerParts): ServerApp {
-  const { env, store } = parts
+  const { env, store, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const app = appShell(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, store, signer))
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, store, signer), sessionPath, sessionsPath })
@@ -20,6 +23,7 @@ export function authApp(parts: AuthServerParts): ServerApp {
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
+  if (page !== undefined) addPage(app, page, parts)
   const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, parts.log)
   return { listener: sealed(app, sendError), ready: requireDid.ready, close: () => requireDid.close() }
 }

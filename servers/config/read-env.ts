@@ -37,6 +37,7 @@ const variables = z.object({
   METRICS_PORT: forms.port.optional(),
   MAX_CONNECTIONS: forms.connections.default(4_096),
   DRAIN_SECONDS: forms.secondsOrNone.default(0),
+  PAGE: forms.truth.default(true),
   REPLAY_PROTECTION: forms.replayProtection.optional(),
   REFRESH_REUSE_GRACE_SECONDS: forms.secondsOrNone.optional(),
   LOGIN_DOMAINS: forms.loginDomains.optional(),

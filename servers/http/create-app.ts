@@ -9,7 +9,7 @@ import express, {
 } from 'express'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
-import type { ServerEnv } from '../config/read-env.js'
+import type { ServerEnv, ServerName } from '../config/read-env.js'
 import type { Identity } from '../config/service-identity.js'
 import { health, readiness, type Dependency } from '../observability/health-checks.js'
 import { logRequest, watchRequests } from '../observability/logger.js'
@@ -36,6 +36,8 @@ export interface ShellParts {
   metrics?: Metrics | undefined
   /** Aborts when the process is about to stop: `/ready` answers 503 from then on. */
   draining?: AbortSignal | undefined
+  /** URLs of the servers of this process, as far as they have started. The page at the root of auth uses the others. */
+  serviceUrls?: ReadonlyMap<ServerName, string> | undefined
 }
 
 /** A server without its socket. */
@@ -54,11 +56,11 @@ export interface ServerApp {
  * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
  */
 export function appShell(
-  { env, log, metrics, draining }: Pick<ShellParts, 'env' | 'log' | 'metrics' | 'draining'>,
+  { env, log, metrics, draining, serviceUrls }: Omit<ShellParts, 'identity' | 'serviceUrl'>,
   routes: readonly string[],
   dependencies: readonly Dependency[]
 ): Express {
-  const app = serverApp(env)
+  const app = serverApp(env, pageOrigins(env, serviceUrls?.get('auth')))
   // Only where it is reported: it costs as much as all security headers.
   if (metrics !== undefined || log.isLevelEnabled('info')) {
     app.use(
@@ -83,17 +85,31 @@ export function sealed(app: Express, sendError: SendError): RequestListener {
   return requestListener(app)
 }
 
-/** An application with security headers, CORS and trust in proxies. */
-export function serverApp(env: Pick<ServerEnv, 'TRUST_PROXY' | 'CORS_ORIGINS' | 'USE_COOKIES'>): Express {
+/** The origin of the page that auth serves, where this server is another one beside it. */
+function pageOrigins({ PAGE, name }: ServerEnv, authUrl: string | undefined): string[] {
+  const isForeign = PAGE && name !== 'auth' && authUrl !== undefined
+  return isForeign && /^https?:/i.test(authUrl) && URL.canParse(authUrl) ? [new URL(authUrl).origin] : []
+}
+
+/**
+ * An application with security headers, CORS and trust in proxies.
+ *
+ * @param ownOrigins - origins whose pages may read answers, beside `CORS_ORIGINS`
+ */
+export function serverApp(
+  env: Pick<ServerEnv, 'TRUST_PROXY' | 'CORS_ORIGINS' | 'USE_COOKIES'>,
+  ownOrigins: readonly string[] = []
+): Express {
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')
   app.set('trust proxy', env.TRUST_PROXY)
   app.use(helmet())
-  if (env.CORS_ORIGINS.length > 0) {
+  const origins = [...env.CORS_ORIGINS, ...ownOrigins]
+  if (origins.length > 0) {
     app.use(
       cors({
-        origin: env.CORS_ORIGINS,
+        origin: origins,
         credentials: env.USE_COOKIES === true,
         allowedHeaders: ALLOWED_HEADERS,
         exposedHeaders: EXPOSED_HEADERS,

@@ -36,6 +36,11 @@ export function logReady(log: Logger, ready: { url: string; serviceUrl: string; 
   log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
 }
 
+/** Writes the last line of a start: the one address to open. It appears at every log level, as the ready lines do. */
+export function logPage(log: Logger, url: string): void {
+  log.child({}, { level: 'info' }).info({ event: 'page', url }, `open ${url}`)
+}
+
 /** A request that has ended. */
 export interface EndedRequest {
   method: string
@@ -97,7 +102,7 @@ function prettyLine(line: string): string {
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join(' '.repeat(INDENT))
   if (event === 'request') return `${head}  ${requestText(fields)}`
   // The sentence says it all.
-  if (event === 'ready') return `${head}  ${String(msg)}`
+  if (event === 'ready' || event === 'page') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
   return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')
 }

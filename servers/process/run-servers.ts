@@ -4,7 +4,7 @@ import { loadIdentity } from '../config/service-identity.js'
 import type { ServerApp, ShellParts } from '../http/create-app.js'
 import { type Build, type Running, serve, serveMetrics } from '../http/listen.js'
 import { crashLog } from '../observability/error-fields.js'
-import { logReady, serverLog } from '../observability/logger.js'
+import { logPage, logReady, serverLog } from '../observability/logger.js'
 import { type Metrics, prometheusMetrics } from '../observability/metrics.js'
 import { stopAtSignal } from './shutdown.js'
 
@@ -14,6 +14,10 @@ export interface Surroundings {
   metrics: Metrics | undefined
   /** Aborts when the process is about to stop. */
   draining: AbortSignal
+  /** Each server adds its own, in the order in which they start: auth, relay, vault. */
+  serviceUrls: Map<ServerName, string>
+  /** Called by the server that has a page for people. */
+  onPage: (url: string) => void
 }
 
 /** A server that can be started. */
@@ -54,8 +58,14 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
       running.push(served)
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
-    for (const plan of plans)
-      running.push(await plan.start(plan.env, { log: plan.log, metrics, draining: drain.signal }))
+    const serviceUrls: Surroundings['serviceUrls'] = new Map()
+    let page: string | undefined
+    const onPage = (url: string): void => {
+      page = url
+    }
+    const shared = { metrics, draining: drain.signal, serviceUrls, onPage }
+    for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, ...shared }))
+    if (page !== undefined) logPage(log, page)
   } catch (error) {
     await Promise.allSettled(running.map((server) => server.stop()))
     throw error
@@ -73,7 +83,7 @@ const UPLOAD_MILLISECONDS = 3_600_000
  */
 export async function startServer(
   env: ServerEnv,
-  { log, metrics, draining }: Surroundings,
+  { log, metrics, draining, serviceUrls }: Surroundings,
   build: (parts: ShellParts) => ServerApp
 ): Promise<Running> {
   const identity = await loadIdentity(env)
@@ -81,7 +91,8 @@ export async function startServer(
   let ready: Promise<void> | undefined
   const buildHere: Build = (port) => {
     serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
-    const app = build({ env, identity, serviceUrl, log, metrics, draining })
+    serviceUrls.set(env.name, serviceUrl)
+    const app = build({ env, identity, serviceUrl, log, metrics, draining, serviceUrls })
     ready = app.ready
     return { listener: app.listener, release: () => app.close() }
   }

@@ -157,7 +157,7 @@ describe('express-did-auth', () => {
   })
 
   it('all says what it does not read, and serves metrics of all servers on one port', async () => {
-    const server = await servers.start({ PORT: '1', METRICS_PORT: '0' }, [], 'all')
+    const server = await servers.start({ PORT: '1', METRICS_PORT: '0', PAGE: 'false' }, [], 'all')
     const lines = server.output().trim().split('\n')
     const events = lines.map((line) => JSON.parse(line) as Record<string, string>)
     expect(events.map(({ event }) => event)).toEqual(['configuration', 'metrics', 'ready', 'ready', 'ready'])
@@ -218,7 +218,7 @@ describe('express-did-auth', () => {
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {
-    const server = await servers.start({ LOG_LEVEL })
+    const server = await servers.start({ LOG_LEVEL, PAGE: 'false' })
     const lines = server.output().trim().split('\n')
     expect(lines).toHaveLength(1)
     expect(JSON.parse(lines[0]!)).toMatchObject({ level: 'info', server: 'auth', event: 'ready', url: server.url })

@@ -54,7 +54,7 @@ describe('the auth server as a process', () => {
       .trim()
       .split('\n')
       .map((line) => (JSON.parse(line) as { event: string }).event)
-    expect(events).toEqual(['ready', 'request', 'request', 'stopping', 'stopped'])
+    expect(events).toEqual(['ready', 'page', 'request', 'request', 'stopping', 'stopped'])
 
     const second = await servers.start()
     expect(second.serviceDid).toBe(first.serviceDid)

@@ -2,17 +2,16 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { wallet, walletScript, type PageWallet } from 'express-did-auth/testing'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { launchBrowser } from '../support/browser.js'
 import { scaled } from '../support/time-factor.js'
-
-const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run']
 
 let browser: Browser
 let server: Server
 let url: string
 
 beforeAll(async () => {
-  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ARGUMENTS })
+  browser = await launchBrowser()
   server = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>page</title>'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   url = `http://localhost:${(server.address() as AddressInfo).port}`

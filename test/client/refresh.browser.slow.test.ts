@@ -1,0 +1,155 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import type { Browser, Page, Route } from 'playwright-core'
+import { askMe, endedIn, newTabs, type Tabs } from '../support/browser-client.js'
+import { launchBrowser } from '../support/browser.js'
+import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+import { temporaryFolder } from '../support/store-folder.js'
+
+const ROUNDS = 50
+
+describe('the client in tabs of a browser', () => {
+  const folder = temporaryFolder()
+  const servers = new ServerProcesses({
+    DATA_DIR: folder.path,
+    LOG_LEVEL: 'silent',
+    MAX_REQUESTS_PER_TIME_SLOT: '1000000'
+  })
+  let [server, withCookies, browser] = [] as unknown as [ServerProcess, ServerProcess, Browser]
+
+  beforeAll(async () => {
+    ;[server, withCookies, browser] = await Promise.all([
+      servers.start(),
+      servers.start({ DATA_DIR: `${folder.path}/cookies`, USE_COOKIES: 'true' }),
+      launchBrowser()
+    ])
+  })
+  afterEach(async () => {
+    await Promise.all(browser.contexts().map((context) => context.close()))
+  })
+  afterAll(async () => {
+    await browser.close()
+    await servers.killAll()
+    folder.remove()
+  })
+
+  const openTabs = async (count: number, mode = 'header'): Promise<{ tabs: Tabs; pages: Page[] }> => {
+    const { serviceUrl } = mode === 'cookie' ? withCookies : server
+    const tabs = await newTabs(browser, serviceUrl, mode)
+    const pages: Page[] = []
+    while (pages.length < count) pages.push(await tabs.tab())
+    return { tabs, pages }
+  }
+  const endings = async (pages: readonly Page[]): Promise<string[]> => (await Promise.all(pages.map(endedIn))).flat()
+
+  it.each([
+    [2, 'header'],
+    [10, 'header'],
+    [2, 'cookie'],
+    [10, 'cookie']
+  ])(
+    `shares refreshes among %i tabs that need one at once, ${ROUNDS} times without a log-out, mode %s`,
+    async (count, mode) => {
+      const { tabs, pages } = await openTabs(count, mode)
+      const statuses = new Map<unknown, number>()
+      for (let round = 1; round <= ROUNDS; round += 1) {
+        await tabs.skip()
+        for (const status of await Promise.all(pages.map(askMe))) statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      }
+      const told = `${count} tabs, mode ${mode}, ${ROUNDS} rounds: ${tabs.refreshes()} refreshes`
+      const endedFor = await endings(pages)
+      console.info(`${told}, ${endedFor.length} log-outs`, endedFor, tabs.refusals)
+      expect([...statuses]).toEqual([[200, count * ROUNDS]])
+      expect(await endings(pages)).toEqual([])
+      // One a round, and a few where a tab learned of new tokens just as it asked for them.
+      expect(tabs.refreshes()).toBeLessThan(ROUNDS + (ROUNDS * count) / 4)
+    }
+  )
+
+  it('refreshes once for a hundred requests whose token the service calls expired', async () => {
+    const { tabs, pages } = await openTabs(1)
+    const [page] = pages as [Page]
+    let [stale, refusals] = ['', 0]
+    await page.route('**/me', async (route) => {
+      const { authorization = '' } = route.request().headers()
+      stale ||= authorization
+      if (authorization !== stale) return route.continue()
+      refusals += 1
+      const body = JSON.stringify({ title: 'Expired access token', status: 401, code: 'ERR_ACCESS_TOKEN_EXPIRED' })
+      await route.fulfill({ status: 401, contentType: 'application/problem+json', body })
+    })
+    const answers = await page.evaluate(
+      `Promise.all(Array.from({ length: 100 }, () => client.fetch('/me').then(({ status }) => status)))`
+    )
+    expect(answers).toEqual(Array.from({ length: 100 }, () => 200))
+    expect([refusals, tabs.refreshes()]).toEqual([100, 1])
+  })
+
+  it('repeats a refresh whose answer was dropped after the commit, with the same key, and stays logged in', async () => {
+    const { tabs, pages } = await openTabs(1)
+    const [page] = pages as [Page]
+    const keys: string[] = []
+    const replayed: string[] = []
+    page.on('response', (response) => {
+      if (response.url().endsWith('/refresh-token')) replayed.push(response.headers()['idempotent-replayed'] ?? 'no')
+    })
+    await page.route('**/refresh-token', async (route) => {
+      keys.push(route.request().headers()['idempotency-key'] ?? '')
+      if (keys.length > 1) return route.continue()
+      await route.fetch()
+      await route.abort('connectionreset')
+    })
+    await tabs.skip()
+    expect(await askMe(page)).toBe(200)
+    expect([keys.length, new Set(keys).size]).toEqual([2, 1])
+    expect(keys[0]).toMatch(/^[\w-]{22,}$/)
+    expect(replayed).toEqual(['true'])
+    expect(await endings(pages)).toEqual([])
+  })
+
+  it('goes on after a reload between sending and answer', async () => {
+    const { tabs, pages } = await openTabs(1)
+    const [page] = pages as [Page]
+    const isSent = new Promise<Route>((resolve) => {
+      void page.route(
+        '**/refresh-token',
+        async (route) => {
+          await route.fetch()
+          resolve(route)
+        },
+        { times: 1 }
+      )
+    })
+    await tabs.skip()
+    await page.evaluate(`void client.fetch('/me').catch(() => 0)`)
+    await isSent
+    await page.reload()
+    await page.evaluate('client.ready')
+    await tabs.skip()
+    expect(await askMe(page)).toBe(200)
+    expect(await endings(pages)).toEqual([])
+  })
+
+  it('goes on in other tabs while the one that refreshes is frozen in the lock', async () => {
+    const { tabs, pages } = await openTabs(3)
+    const [frozen, ...others] = pages as [Page, Page, Page]
+    const session = await tabs.context.newCDPSession(frozen)
+    const isSent = new Promise<void>((resolve) => {
+      void frozen.route('**/refresh-token', async (route) => {
+        await route.fetch()
+        await session.send('Page.setWebLifecycleState', { state: 'frozen' })
+        resolve()
+      })
+    })
+    await tabs.skip()
+    await frozen.evaluate(`void client.fetch('/me').catch(() => 0)`)
+    await isSent
+    const startedAt = performance.now()
+    expect(await Promise.all(others.map(askMe))).toEqual([200, 200])
+    console.info(`beside a frozen tab: ${Math.round(performance.now() - startedAt)} ms`)
+    expect(await endings(others)).toEqual([])
+    await session.send('Page.setWebLifecycleState', { state: 'active' })
+    await frozen.unrouteAll({ behavior: 'ignoreErrors' })
+    expect(await askMe(frozen)).toBe(200)
+    expect(await endings(pages)).toEqual([])
+  })
+})

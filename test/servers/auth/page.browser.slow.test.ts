@@ -1,0 +1,252 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { wallet, WalletError, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
+import type { Browser, Page } from 'playwright-core'
+import { launchBrowser, newProfile } from '../../support/browser.js'
+import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+
+/** Waits for what a step says below it. */
+const says = (page: Page, step: string, text: string): Promise<unknown> =>
+  page.waitForSelector(`#${step}-status:has-text(${JSON.stringify(text)})`)
+
+/** The same wallet, which answers one method as no wallet should. */
+const answering = (method: string, answer: unknown): PageWallet => {
+  const alice = wallet('alice')
+  const request = async (asked: WalletRequest): Promise<unknown> =>
+    asked.method === method ? answer : alice.request(asked)
+  return { info: alice.info, on: alice.on.bind(alice), request }
+}
+
+/** Its user lets the page know the address, and signs nothing. */
+const declining: PageWallet = {
+  ...answering('', undefined),
+  request: async ({ method }) => {
+    if (method === 'eth_requestAccounts') return [wallet('alice').address]
+    throw new WalletError(4001, 'User rejected the request.')
+  }
+}
+
+async function makeWalletAndLogIn(page: Page): Promise<void> {
+  await page.click('#throw-away')
+  await page.click('#log-in')
+  await page.waitForSelector('#sessions li')
+}
+
+describe('the page in a browser', () => {
+  const folder = temporaryFolder()
+  const servers = new ServerProcesses({ DATA_DIR: folder.path, LOG_LEVEL: 'silent' })
+  let [all, browser] = [] as unknown as [ServerProcess, Browser]
+
+  beforeAll(async () => {
+    ;[all, browser] = await Promise.all([servers.start({}, [], 'all'), launchBrowser()])
+  })
+  afterEach(async () => {
+    await Promise.all(browser.contexts().map((context) => context.close()))
+  })
+  afterAll(async () => {
+    await browser.close()
+    await servers.killAll()
+    folder.remove()
+  })
+
+  it('sends a text through the relay, and another browser opens its link; the key is in no request', async () => {
+    const sender = await newProfile(browser)
+    const page = await sender.open(all.serviceUrl)
+    await page.click('#throw-away')
+    await page.fill('#send-text', 'Meet me at the old oak.')
+    const sent: string[] = []
+    sender.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
+    await page.click('#send-form button')
+    await says(page, 'relay', 'Sent.')
+    const link = String(await page.textContent('#sent-link'))
+    const [, key = ''] = /^http:\/\/localhost:\d+\/open#r=bafk[a-z2-7]+\.([\w-]{43})$/.exec(link) ?? []
+    expect(key).toHaveLength(43)
+    expect(await page.evaluate(`document.querySelector('#sent-code').naturalWidth > 0`)).toBe(true)
+
+    const receiver = await newProfile(browser, [wallet('bob')])
+    receiver.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
+    const other = await receiver.open(link)
+    await other.click('#wallets button')
+    await other.click('#open-form button')
+    await says(other, 'relay', 'Opened.')
+    expect(await other.textContent('#opened-text')).toBe('Meet me at the old oak.')
+    expect(sent.filter((text) => text.replace(link, '').includes(key) || text.includes('old oak'))).toEqual([])
+    expect([...sender.complaints, ...receiver.complaints]).toEqual([])
+  })
+
+  it('sends a file of bytes, which the other side saves', async () => {
+    const { open, complaints } = await newProfile(browser)
+    const page = await open(all.serviceUrl)
+    await page.click('#throw-away')
+    const buffer = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 256))
+    await page.setInputFiles('#send-file', { name: 'map.bin', mimeType: 'application/octet-stream', buffer })
+    await page.click('#send-form button')
+    await says(page, 'relay', 'Sent.')
+    await page.fill('#open-link', String(await page.textContent('#sent-link')))
+    await page.click('#open-form button')
+    await says(page, 'relay', 'Opened.')
+    const saved = await page.evaluate<number[]>(`
+      fetch(document.querySelector('#opened-file').href).then((answer) => answer.arrayBuffer(), () => []).then(
+        (bytes) => [...new Uint8Array(bytes)])`)
+    // The policy lets the page save it, and not fetch it.
+    expect(saved).toEqual([])
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('#opened-file')])
+    const chunks: Buffer[] = []
+    for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer)
+    expect(Buffer.concat(chunks).equals(buffer)).toBe(true)
+    expect(complaints).toEqual(['policy: connect-src blob'])
+  })
+
+  it('keeps notes in the vault, which has ciphertexts; says it when another tab changed them', async () => {
+    const { open, context } = await newProfile(browser)
+    const page = await open(all.serviceUrl)
+    await page.click('#throw-away')
+    for (const note of ['Buy oak', 'Ask Ada']) {
+      await page.fill('#note', note)
+      await page.click('#note-form button')
+      await page.waitForSelector(`#notes p:text-is("${note}")`)
+    }
+    // A tab that the page opens has its storage of the session: wallet and key of the notes.
+    const [other] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
+    await other.click('#read-notes')
+    await other.waitForSelector('#notes li:nth-child(2)')
+    await other.click('#notes li:first-child button:text-is("Edit")')
+    await other.fill('#notes textarea', 'Buy two oaks')
+    await other.click('#notes button:text-is("Save")')
+    await says(other, 'vault', 'Replaced.')
+    expect(await other.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
+
+    await page.click('#notes li:first-child button:text-is("Delete")')
+    await says(page, 'vault', 'Another device or tab changed the notes meanwhile.')
+    expect(await page.locator('#notes p').allTextContents()).toEqual(['Ask Ada', 'Buy two oaks'])
+    await page.click('#notes li:first-child button:text-is("Delete")')
+    await says(page, 'vault', 'Deleted.')
+    const { url } = all.servers[2]!
+    const did = `did:ethr:rsk:${String(await page.textContent('#wallet-address'))}`
+    const stored = (await (await fetch(`${url}/${did}/notes`)).json()) as string[]
+    expect(stored).toEqual([expect.stringMatching(/^eda1\.[\w-]{16}\.[\w-]+$/)])
+  })
+
+  it.each([
+    ['rejecting', wallet('alice').rejecting(), 'rejected'],
+    ['busy', wallet('alice').busy(), 'pending'],
+    ['locked', answering('eth_requestAccounts', []), 'named no account'],
+    ['answering garbage for an account', answering('eth_requestAccounts', [42]), 'named no account'],
+    ['answering nothing', answering('eth_requestAccounts', null), 'named no account']
+  ])('says what is wrong with a wallet that is %s, and goes on with another', async (_what, bad, text) => {
+    const { open, complaints } = await newProfile(browser, [bad])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await says(page, 'wallet', text)
+    await makeWalletAndLogIn(page)
+    expect(complaints).toEqual([])
+  })
+
+  it.each([
+    ['what is no signature', answering('personal_sign', { r: 1 }), 'Your wallet failed'],
+    ['that its user declines', declining, 'You declined']
+  ])('says that a wallet answered a login with %s, and lets the user try again', async (_what, bad, text) => {
+    const { open } = await newProfile(browser, [bad])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await says(page, 'session', text)
+    expect(await page.getAttribute('#session-status', 'data-kind')).toBe('bad')
+    expect(await page.isEnabled('#log-in')).toBe(true)
+  })
+
+  it('lists two wallets that announce themselves late', async () => {
+    const late = (seed: string, afterMs: number) => {
+      const one = wallet(seed)
+      const info = { ...one.info, rdns: `test.${seed}` }
+      return { info, afterMs, on: one.on.bind(one), request: one.request.bind(one) }
+    }
+    const { open } = await newProfile(browser, [late('alice', 900), late('bob', 1_400)])
+    const page = await open(all.serviceUrl)
+    await page.waitForSelector('#wallets button:nth-child(2)')
+    expect(await page.locator('#wallets button').allTextContents()).toEqual(['alice', 'bob'])
+  })
+
+  it('logs out when another account is chosen in the wallet, and shows that account', async () => {
+    const alice = wallet('alice')
+    const { open } = await newProfile(browser, [alice])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    alice.switchAccount()
+    await says(page, 'wallet', 'Another account')
+    await page.waitForSelector('#signed-out')
+    expect(await page.textContent('#wallet-address')).toBe(alice.address)
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    expect(await page.textContent('#session-did')).toBe(alice.did)
+  })
+
+  it('ends another session of the same user', async () => {
+    const first = await newProfile(browser, [wallet('alice')])
+    const second = await newProfile(browser, [wallet('alice')])
+    const pages: Page[] = []
+    for (const { open } of [first, second]) {
+      const page = await open(all.serviceUrl)
+      await page.click('#wallets button')
+      await page.click('#log-in')
+      await page.waitForSelector('#sessions li')
+      pages.push(page)
+    }
+    const [ended, page] = pages as [Page, Page]
+    const before = await page.locator('#sessions li').count()
+    await page.click('#sessions li:has-text("Another") button')
+    await says(page, 'session', 'Ended.')
+    expect(await page.locator('#sessions li').count()).toBe(before - 1)
+    // Which of the others it was depends on their order: end them all.
+    while ((await page.locator('#sessions button').count()) > 0) {
+      const left = await page.locator('#sessions button').count()
+      await page.locator('#sessions button').first().click()
+      await page
+        .locator('#sessions button')
+        .nth(left - 1)
+        .waitFor({ state: 'detached' })
+    }
+    await ended.click('#refresh')
+    await ended.waitForSelector('#signed-out')
+    expect(await ended.getAttribute('#session-status', 'data-kind')).toBe('bad')
+  })
+
+  it('goes on when the server restarts between two clicks', async () => {
+    const data = temporaryFolder()
+    const first = await servers.start({ DATA_DIR: data.path })
+    const { open } = await newProfile(browser)
+    const page = await open(first.serviceUrl)
+    await makeWalletAndLogIn(page)
+    first.signal('SIGTERM')
+    await first.ended
+    await page.click('#ask-me')
+    await says(page, 'session', 'cannot be reached')
+    await servers.start({ DATA_DIR: data.path, PORT: new URL(first.url).port })
+    await page.click('#ask-me')
+    await says(page, 'session', 'knows the DID')
+    await page.click('#refresh')
+    await says(page, 'session', 'new tokens')
+    data.remove()
+  })
+
+  it('says that it is offline, stays logged in, and goes on afterwards', async () => {
+    const { open, context } = await newProfile(browser)
+    const page = await open(all.serviceUrl)
+    await makeWalletAndLogIn(page)
+    await context.setOffline(true)
+    for (const button of ['#ask-me', '#refresh']) {
+      await page.click(button)
+      await says(page, 'session', 'cannot be reached')
+      expect(await page.isVisible('#signed-in')).toBe(true)
+    }
+    await context.setOffline(false)
+    await page.click('#ask-me')
+    await says(page, 'session', 'knows the DID')
+    await page.reload()
+    await page.waitForSelector('#sessions li')
+    await page.click('#log-out')
+    await says(page, 'session', 'Logged out')
+  })
+})

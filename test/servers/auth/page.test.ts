@@ -1,0 +1,131 @@
+import { beforeAll, describe, expect, it } from '@jest/globals'
+import { memoryStore } from 'express-did-auth'
+import { pino } from 'pino'
+import request from 'supertest'
+import { authApp } from '../../../servers/auth/app.js'
+import { loadPage, type Page } from '../../../servers/auth/page.js'
+import type { ServerName } from '../../../servers/config/read-env.js'
+import { appShell } from '../../../servers/http/create-app.js'
+import { scriptFile } from '../../support/run-script.js'
+import { testServer } from '../../support/test-app.js'
+
+const folder = scriptFile('servers/auth/page')
+const silent = pino({ level: 'silent' })
+const three = new Map<ServerName, string>([
+  ['auth', 'https://auth.example'],
+  ['relay', 'https://relay.example/files'],
+  ['vault', 'https://vault.example']
+])
+
+describe('the page', () => {
+  let page: Page
+  beforeAll(() => {
+    page = loadPage(folder, silent)!
+  })
+
+  /** The auth server with the page, beside others. */
+  const serve = (serviceUrls: ReadonlyMap<ServerName, string>, variables: Record<string, string> = {}) =>
+    testServer('auth', variables, (shell) => authApp({ ...shell, store: memoryStore(), page, serviceUrls }))
+
+  it.each(['/', '/open'])('is at %s, and says where relay and vault are', async (path) => {
+    const { listener } = await serve(three)
+    const { text, headers } = await request(listener).get(path).expect(200)
+    expect(headers['content-type']).toBe('text/html; charset=utf-8')
+    expect(text).toContain('data-auth="https://auth.example" data-relay="https://relay.example/files"')
+    expect(text).toContain('data-vault="https://vault.example" data-mode="header"')
+  })
+
+  it('allows connections to itself and to the servers beside it, and nothing inline', async () => {
+    const { listener } = await serve(three)
+    const { headers } = await request(listener).get('/').expect(200)
+    expect(headers['content-security-policy']).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+        "connect-src 'self' https://relay.example https://vault.example; " +
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+  })
+
+  it('connects to nothing else where auth runs alone', async () => {
+    const { listener } = await serve(new Map([['auth', 'https://auth.example']]))
+    const { text, headers } = await request(listener).get('/').expect(200)
+    expect(headers['content-security-policy']).toContain("connect-src 'self';")
+    expect(text).toContain('data-relay="" data-vault=""')
+  })
+
+  it('says that cookies are used, where they are', async () => {
+    const { listener } = await serve(three, { USE_COOKIES: 'true' })
+    expect((await request(listener).get('/')).text).toContain('data-mode="cookie"')
+  })
+
+  it('writes a URL with characters of HTML as text', async () => {
+    const { listener } = await serve(new Map([['relay', 'https://relay.example/?a&b<script>']]))
+    expect((await request(listener).get('/')).text).toContain(
+      'data-relay="https://relay.example/?a&#38;b&#60;script&#62;"'
+    )
+  })
+
+  it.each([
+    ['/page.js', 'text/javascript; charset=utf-8'],
+    ['/page.css', 'text/css; charset=utf-8'],
+    ['/page.svg', 'image/svg+xml']
+  ])('is made of %s, which a browser keeps until it has changed', async (path, type) => {
+    const { listener } = await serve(three)
+    const { headers } = await request(listener).get(path).expect(200)
+    expect(headers).toMatchObject({ 'content-type': type, 'cache-control': 'no-cache' })
+    const etag = String(headers.etag)
+    await request(listener).get(path).set('If-None-Match', etag).expect(304)
+    await request(listener).get(path).set('If-None-Match', '"other"').expect(200)
+  })
+
+  it('has no script or style in its HTML', () => {
+    expect(page.html).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=/)
+  })
+
+  it('is not there without a build: one warning, and 404', async () => {
+    const warnings: unknown[] = []
+    const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line)) })
+    expect(loadPage(`${folder}/none`, log)).toBeUndefined()
+    expect(warnings).toMatchObject([{ event: 'page-missing', reason: 'it does not exist' }])
+    const { listener } = await testServer('auth', {}, (shell) => authApp({ ...shell, store: memoryStore() }))
+    await request(listener).get('/').expect(404)
+  })
+})
+
+describe('CORS for the page', () => {
+  const origin = 'https://auth.example'
+  const ask = async (name: ServerName, variables: Record<string, string>, from: string) => {
+    const { listener } = await testServer(name, variables, (shell) => ({
+      listener: appShell({ ...shell, serviceUrls: three }, [], []),
+      ready: Promise.resolve(),
+      close: () => Promise.resolve()
+    }))
+    const { headers } = await request(listener)
+      .options('/file')
+      .set({ Origin: from, 'Access-Control-Request-Method': 'POST' })
+    return headers
+  }
+
+  it.each(['relay', 'vault'] as const)(
+    'is allowed by the %s for the origin of auth, with the headers of its clients',
+    async (name) => {
+      expect(await ask(name, {}, origin)).toMatchObject({
+        'access-control-allow-origin': origin,
+        'access-control-allow-headers': 'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match'
+      })
+    }
+  )
+
+  it('is allowed for no other origin, nor at auth itself, nor without the page', async () => {
+    const allowed = 'access-control-allow-origin'
+    expect(await ask('vault', {}, 'https://relay.example')).not.toHaveProperty(allowed)
+    expect(await ask('auth', {}, origin)).not.toHaveProperty(allowed)
+    expect(await ask('vault', { PAGE: 'false' }, origin)).not.toHaveProperty(allowed)
+  })
+
+  it('adds to CORS_ORIGINS', async () => {
+    const variables = { CORS_ORIGINS: 'https://app.example' }
+    for (const from of [origin, 'https://app.example']) {
+      expect(await ask('relay', variables, from)).toMatchObject({ 'access-control-allow-origin': from })
+    }
+  })
+})
