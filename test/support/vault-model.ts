@@ -14,7 +14,12 @@ const DIDS = 4
 const KEYS = ['a', 'b', 'ключ']
 const CONTENTS = ['', 'x', 'y', 'zz', '💥', 'long enough to matter']
 /** So small that random writes are often refused. */
-const MODEL_QUOTA = { VAULT_MAX_BYTES_PER_DID: '30', VAULT_MAX_ENTRIES_PER_DID: '5' }
+const MODEL_ENV = {
+  VAULT_MAX_BYTES_PER_DID: '30',
+  VAULT_MAX_ENTRIES_PER_DID: '5',
+  // 1,000 sequences take longer than an access token of the default life lasts.
+  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400'
+}
 const MAX_BYTES = 30
 const MAX_ENTRIES = 5
 
@@ -95,7 +100,7 @@ export async function checkVaultModel(sequences: number): Promise<void> {
   const { path, remove } = temporaryFolder()
   const server = await startIpfsRpcServer()
   const node = ipfsHttpNode(server.url)
-  const vault = await testVault(MODEL_QUOTA, { node, folder: join(path, 'vault') })
+  const vault = await testVault(MODEL_ENV, { node, folder: join(path, 'vault') })
   try {
     const others = await server.pins()
     const pins = async () => (await server.pins()).filter((pin) => !others.includes(pin))

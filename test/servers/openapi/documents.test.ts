@@ -47,7 +47,8 @@ const routes: Record<string, string[]> = {
     `get ${sessionPath}`,
     `get ${sessionsPath}`,
     `delete ${sessionsPath}/{sessionId}`,
-    ...routesIn('servers/auth')
+    // The page is for people.
+    ...routesIn('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
   ],
   // Its reading route is mounted as middleware.
   relay: [...routesIn('servers/relay'), 'get /file/{cid}'],
