@@ -1,4 +1,4 @@
-import { ProtocolError, UnavailableError } from './errors.js'
+import { UnavailableError } from './errors.js'
 import { parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
 import { PROBLEM } from './service-calls.js'
@@ -21,9 +21,9 @@ export async function authorizedFetch(
 ): Promise<Response> {
   const { url, origins, fetch, usesCookies } = setting
   const request = typeof input === 'object' && 'url' in input ? input : undefined
-  const target = new URL(typeof input === 'string' ? input : 'url' in input ? input.url : input.href, `${url}/`)
-  const resource = request ?? target
-  if (!origins.has(target.origin)) return fetch(resource, init)
+  const resource = request ?? new URL(input as string | URL, `${url}/`)
+  const { href, origin } = new URL(request?.url ?? resource)
+  if (!origins.has(origin)) return fetch(resource, init)
 
   const signal = init.signal ?? request?.signal
   const send = async (record: SessionRecord | undefined): Promise<Response> => {
@@ -31,25 +31,18 @@ export async function authorizedFetch(
     headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, ${PROBLEM}`)
     const token = headers.has('Authorization') ? undefined : record?.accessToken
     if (token) headers.set('Authorization', `DIDAuth ${token}`)
-    // A browser does not tell where a redirect leads, so a token follows none.
-    const isGuarded = token && (init.redirect ?? request?.redirect ?? 'follow') === 'follow'
-    const guard: RequestInit = isGuarded ? { redirect: 'manual' } : {}
     const credentials: RequestInit = usesCookies ? { credentials: 'include' } : {}
-    const response = await fetch(resource, { ...credentials, ...init, ...guard, headers }).catch((cause: unknown) => {
+    return fetch(resource, { ...credentials, ...init, headers }).catch((cause: unknown) => {
       signal?.throwIfAborted()
-      throw new UnavailableError({ message: `${target.href}: ${String(cause)}`, cause })
+      throw new UnavailableError({ message: `${href}: ${String(cause)}`, cause })
     })
-    if (isGuarded && (response.type === 'opaqueredirect' || /30[1-378]/.test(String(response.status)))) {
-      throw new ProtocolError({ message: `${target.href} redirects` })
-    }
-    return response
   }
 
   const { record } = keeper
-  if (record && keeper.isNearEnd(record, keeper.secondsLeft())) {
+  if (record && keeper.isNearEnd()) {
     await unlessAborted(refresh(record), signal).catch((error: unknown) => {
       // A token that is still good serves while the service cannot refresh it.
-      if (!(error instanceof UnavailableError) || keeper.secondsLeft() <= 0) throw error
+      if (!(error instanceof UnavailableError) || keeper.hasEnded()) throw error
     })
   }
   const used = keeper.record

@@ -1,11 +1,10 @@
 import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
 import { NotSignedInError } from './errors.js'
-import { parseJson } from './json.js'
 import { parseSessions, type ListedSession } from './listed-sessions.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { failureOf } from './service-calls.js'
+import { callService, type Service } from './service-calls.js'
 import { SessionKeeper, type ClientSession } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
 import {
@@ -17,7 +16,7 @@ import {
   type SignedIn,
   type SignUpOptions
 } from './sign-in.js'
-import { chainIdOf, didOfWallet, onAccount, type Wallet } from './wallet.js'
+import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
 /**
  * The client of one service: it logs in with a wallet, keeps the session over lost answers, reloads and other tabs, and
@@ -103,18 +102,15 @@ export class DidAuthClient {
    * @throws UnavailableError, RateLimitedError, ProtocolError
    */
   async prepare(address: string): Promise<void> {
-    const { network } = this.#setting
-    const wallet = this.#walletOf()
-    const chainId = network === undefined && wallet ? await chainIdOf(wallet) : undefined
-    this.#prepared = await prepareChallenge(this.#setting, didOfWallet({ address, chainId }, network))
+    const did = await didOfAccount(this.#walletOf(), address, this.#setting.network)
+    this.#prepared = await prepareChallenge(this.#setting, did)
   }
 
   /**
    * `fetch` with the session, relative to the service's URL. The token is replaced before it ends. It is sent to the
    * service's origin and `origins` alone, and every answer is returned untouched; without a session none is sent.
    *
-   * @throws SessionEndedError, UnavailableError (nothing was answered), ProtocolError (a redirect that a token must not
-   * follow); or the signal's reason
+   * @throws SessionEndedError, UnavailableError (nothing was answered); or the signal's reason
    */
   async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
     await this.#load()
@@ -127,8 +123,7 @@ export class DidAuthClient {
    * @throws NotSignedInError; SessionEndedError, UnavailableError, RateLimitedError, ProtocolError
    */
   async sessions(): Promise<ListedSession[]> {
-    const response = await this.#ownSessions('GET', '')
-    return parseSessions(parseJson(await response.text()))
+    return parseSessions(await this.#ownSessions('GET', ''))
   }
 
   /** Ends one of the user's sessions; this one as {@link logOut} does. @throws as {@link sessions} does */
@@ -173,13 +168,11 @@ export class DidAuthClient {
     return session
   }
 
-  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<Response> {
+  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
     await this.#load()
     if (!this.session) throw new NotSignedInError()
-    const url = this.url + this.#setting.paths.sessions + path
-    const response = await this.fetch(url, { method })
-    if (!response.ok) throw await failureOf(response, `${method} ${url}`)
-    return response
+    const service: Service = { url: this.url, fetch: (input, init) => this.fetch(input, init) }
+    return (await callService(service, { method, path: this.#setting.paths.sessions + path })).body
   }
 
   #walletOf({ wallet }: LogInOptions = {}): Wallet | undefined {

@@ -2,6 +2,7 @@ import { ContentError, contentProblems } from './content-errors.js'
 import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { joined, textOf, type Bytes } from './seal.js'
+import { withTimeout } from './timing.js'
 
 /** An answer that has arrived whole. */
 export interface Answer {
@@ -29,24 +30,13 @@ export async function exchange(
   maxBytes: number,
   { fetch, timeoutSeconds, signal }: ExchangeOptions
 ): Promise<Answer> {
-  signal?.throwIfAborted()
-  const controller = new AbortController()
-  const abort = (): void => {
-    controller.abort()
-  }
-  signal?.addEventListener('abort', abort, controller)
-  const timer = setTimeout(abort, timeoutSeconds * 1_000)
   try {
-    const { status, headers, body } = await fetch(url, { ...init, signal: controller.signal })
+    const { status, headers, body } = await fetch(url, { ...init, signal: withTimeout(timeoutSeconds, signal) })
     return { status, headers, body: await readBody(body, maxBytes) }
   } catch (cause) {
     signal?.throwIfAborted()
     if (cause instanceof DidAuthClientError) throw cause
     throw new UnavailableError({ message: `No answer of ${url}`, cause })
-  } finally {
-    clearTimeout(timer)
-    // Ends the listening, and what is left of an answer that is not wanted.
-    abort()
   }
 }
 
@@ -57,7 +47,10 @@ async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes
     const { value } = (await reader?.read()) ?? {}
     if (value === undefined) return joined(pieces)
     left -= value.length
-    if (left < 0) throw new ProtocolError({ message: `More than ${maxBytes} bytes` })
+    if (left < 0) {
+      await reader?.cancel()
+      throw new ProtocolError({ message: `More than ${maxBytes} bytes` })
+    }
     pieces.push(value)
   }
 }

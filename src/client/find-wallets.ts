@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
 import { isText, parseFields } from './json.js'
+import { pause } from './timing.js'
 import type { Eip1193Provider } from './wallet.js'
 
 /** A wallet that the browser has. */
@@ -30,7 +31,7 @@ export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): 
   const type = 'eip6963:announceProvider'
   browser.addEventListener(type, hear)
   browser.dispatchEvent(new Event('eip6963:requestProvider'))
-  await new Promise((resolve) => setTimeout(resolve, ms))
+  await pause(ms / 1_000)
   browser.removeEventListener(type, hear)
   const wallets = [...found.values()]
   const provider = browser.ethereum

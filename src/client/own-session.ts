@@ -1,5 +1,5 @@
 import { browser } from './browser.js'
-import { DidAuthClientError, ProtocolError, SessionEndedError } from './errors.js'
+import { DidAuthClientError, ProtocolError } from './errors.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { refresh } from './refresh.js'
@@ -65,7 +65,7 @@ export async function endSession(setting: Setting, keeper: SessionKeeper): Promi
   const { usesCookies, paths } = setting
   const { record } = keeper
   if (!record) return
-  const forget = (): Promise<void> => keeper.end(record, new SessionEndedError('loggedOut'))
+  const forget = (): Promise<unknown> => keeper.end(record, 'loggedOut')
   if (!usesCookies) await forget()
   const tell = (): Promise<unknown> =>
     callService(setting, {

@@ -19,7 +19,7 @@ export interface SessionRecord {
   /** Absent in cookie mode. */
   readonly accessToken?: string
   /** Idempotency key of a refresh that was sent and perhaps not answered. */
-  readonly key?: string
+  readonly key?: string | undefined
 }
 
 /** What `GET /session` tells. */

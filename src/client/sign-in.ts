@@ -3,7 +3,7 @@ import { ChallengeError, ProtocolError } from './errors.js'
 import { callService, type Service } from './service-calls.js'
 import { decodeJwt } from './session-record.js'
 import { isText, parseFields } from './json.js'
-import { connectWallet, didOfWallet, type Wallet } from './wallet.js'
+import { connectWallet, type Wallet } from './wallet.js'
 
 /** A claim of the user, as sign up sends it. */
 export interface ClientClaim {
@@ -106,11 +106,10 @@ async function signIn(
   { wallet, signal }: LogInOptions,
   prepare: (did: string) => Promise<[message: string, more?: object]>
 ): Promise<SignedIn> {
-  const signer = await connectWallet(wallet, signal)
-  const did = didOfWallet(signer, parts.network)
+  const { did, signMessage } = await connectWallet(wallet, parts.network, signal)
   const attempt = async (): Promise<SignedIn> => {
     const [message, more] = await prepare(did)
-    const sig = await signer.signMessage(message, signal)
+    const sig = await signMessage(message)
     const { body } = await callService(parts, { path, body: { did, sig, ...more }, signal })
     return { body, did }
   }

@@ -1,3 +1,4 @@
+import { loginMessage } from '../../protocol/login-message.js'
 import { ContentError } from '../content-errors.js'
 import { ChallengeError } from '../errors.js'
 import { exchange, textIn, refusalOf, type ExchangeOptions } from '../exchange.js'
@@ -15,7 +16,7 @@ import {
   type Bytes
 } from '../seal.js'
 import { unlessAborted } from '../timing.js'
-import { connectWallet, didOfWallet } from '../wallet.js'
+import { connectWallet } from '../wallet.js'
 import { cidOf } from './cid.js'
 import { readFromGateway } from './gateway.js'
 import type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
@@ -139,13 +140,11 @@ export class RelayClient {
   async #logIn(isAgain = false): Promise<string> {
     try {
       const { wallet, network, domain = new URL(this.#url).host, credential } = this.#options
-      const connected = await connectWallet(wallet)
-      const did = didOfWallet(connected, network)
+      const { did, signMessage } = await connectWallet(wallet, network)
       const challenge = await this.#ask('/request-auth', 'challenge', { did })
-      const message = `Login to ${domain}\nVerification code: ${challenge}`
       const proof = credential
         ? { jwt: await credential(challenge, did) }
-        : { did, sig: await connected.signMessage(message), challenge }
+        : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
       return await this.#ask('/auth', 'token', proof)
     } catch (error) {
       if (!isAgain && error instanceof ChallengeError && /_(USED|EXPIRED)$/.test(error.serverCode ?? '')) {
