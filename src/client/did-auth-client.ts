@@ -38,7 +38,6 @@ export class DidAuthClient {
   readonly ready: Promise<void>
   readonly #setting: Setting
   readonly #keeper: SessionKeeper
-  readonly #watched = new WeakSet()
   #loading: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
   #prepared: PreparedChallenge | undefined
@@ -49,11 +48,10 @@ export class DidAuthClient {
     this.#setting = settingOf(options)
     this.#keeper = new SessionKeeper(this.#setting)
     this.url = this.#setting.url
-    this.#wallet = options.wallet
+    this.#use(options.wallet)
     this.ready = this.#load()
     // Pages need not wait for it. What failed is told to the next request.
     this.ready.catch(() => undefined)
-    this.#watch()
   }
 
   /** The session, until it has ended. The object is replaced when something of it changes. */
@@ -163,8 +161,7 @@ export class DidAuthClient {
   async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
     const session = await startSession(this.#setting, this.#keeper, signedIn)
     this.#loading = Promise.resolve()
-    this.#wallet = wallet
-    this.#watch()
+    this.#use(wallet)
     return session
   }
 
@@ -180,10 +177,10 @@ export class DidAuthClient {
   }
 
   /** Signs out when the user changes to another account in the wallet of the session. */
-  #watch(): void {
-    const wallet = this.#wallet
-    if (this.#setting.onAccountChange === 'ignore' || !wallet || this.#watched.has(wallet)) return
-    this.#watched.add(wallet)
+  #use(wallet: Wallet | undefined): void {
+    if (wallet === this.#wallet) return
+    this.#wallet = wallet
+    if (!wallet || this.#setting.onAccountChange === 'ignore') return
     onAccount(wallet, (address) => {
       if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
     })

@@ -1,8 +1,8 @@
 import { ContentError, contentProblems } from './content-errors.js'
-import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, DidAuthClientError } from './errors.js'
+import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, type DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
+import { orUnavailable, withTimeout } from './requests.js'
 import { joined, textOf, type Bytes } from './seal.js'
-import { withTimeout } from './timing.js'
 
 /** An answer that has arrived whole. */
 export interface Answer {
@@ -12,9 +12,10 @@ export interface Answer {
 }
 
 export interface ExchangeOptions {
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
-  /** For the whole answer. */
-  readonly timeoutSeconds: number
+  /** The global one when absent. */
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
+  /** For the whole answer. Default 60. */
+  readonly timeoutSeconds?: number
   readonly signal?: AbortSignal | undefined
 }
 
@@ -28,16 +29,12 @@ export async function exchange(
   url: string,
   init: RequestInit,
   maxBytes: number,
-  { fetch, timeoutSeconds, signal }: ExchangeOptions
+  { fetch = globalThis.fetch, timeoutSeconds = 60, signal }: ExchangeOptions
 ): Promise<Answer> {
-  try {
+  return orUnavailable(url, signal, async () => {
     const { status, headers, body } = await fetch(url, { ...init, signal: withTimeout(timeoutSeconds, signal) })
     return { status, headers, body: await readBody(body, maxBytes) }
-  } catch (cause) {
-    signal?.throwIfAborted()
-    if (cause instanceof DidAuthClientError) throw cause
-    throw new UnavailableError({ message: `No answer of ${url}`, cause })
-  }
+  })
 }
 
 async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes> {

@@ -1,7 +1,8 @@
 import { browser } from './browser.js'
 import { parseFields, parseJson } from './json.js'
+import { withTimeout } from './requests.js'
 import type { ClientStorage } from './storage.js'
-import { pause, unlessAborted, withTimeout } from './timing.js'
+import { pause, unlessAborted } from './timing.js'
 import { hexOf } from './wallet.js'
 
 /** How long a lock is waited for, and how long a lease is good. */

@@ -36,8 +36,7 @@ export function refresh(setting: Setting, keeper: SessionKeeper, stale: SessionR
     }
     const pending = { ...stored, key: stored.key ?? randomText() }
     await keeper.write(pending)
-    // Without a signal, it throws nothing else.
-    const outcome = await ask(setting, pending).catch((error: unknown) => error as DidAuthClientError)
+    const outcome = await ask(setting, pending).catch(parseFailure)
     const now = await keeper.read(stale.did)
     if (!now) throw keeper.drop('loggedOut')
     // Another tab was faster, with the same answer or a later one.
@@ -65,7 +64,7 @@ async function ask(
     const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
     return { ...pending, key: undefined, ...tokens, receivedAt: wallSeconds() }
   } catch (error) {
-    const { retryable, retryAfterSeconds = tries / 2 } = error as DidAuthClientError
+    const { retryable, retryAfterSeconds = tries / 2 } = parseFailure(error)
     if (!retryable || tries === MAX_TRIES || retryAfterSeconds > MAX_PAUSE_SECONDS) throw error
     await pause(retryAfterSeconds)
     return ask(setting, pending, tries + 1)
@@ -85,5 +84,11 @@ async function failureOfRefresh(
   const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
   const reason = serverCode.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
   // What business logic says is written for users.
-  return keeper.end(stored, reason, cause instanceof RefusedError ? { ...details, userMessage: cause.userMessage } : details)
+  const userMessage = cause instanceof RefusedError ? cause.userMessage : undefined
+  return keeper.end(stored, reason, { ...details, userMessage })
+}
+
+/** Without a signal, a call of the service throws nothing else. */
+function parseFailure(error: unknown): DidAuthClientError {
+  return error as DidAuthClientError
 }

@@ -61,9 +61,8 @@ export function encodeBase64url(bytes: Bytes): string {
   return text.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
 }
 
-/** The bytes of base64url; undefined where text is something else. */
-export function decodeBase64url(text: string): Bytes | undefined {
-  if (!/^[\w-]*$/.test(text) || text.length % 4 === 1) return undefined
+/** The bytes of base64url. @throws DOMException for other text */
+export function decodeBase64url(text: string): Bytes {
   const binary = atob(text.replace(/-/g, '+').replace(/_/g, '/'))
   const bytes = new Uint8Array(binary.length)
   for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index)

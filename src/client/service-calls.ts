@@ -1,7 +1,7 @@
+import type { DidAuthClientError } from './errors.js'
 import {
   ChallengeError,
   CrossOriginError,
-  DidAuthClientError,
   NotSignedInError,
   ProtocolError,
   RateLimitedError,
@@ -10,7 +10,7 @@ import {
   type ClientErrorDetails
 } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
-import { withTimeout } from './timing.js'
+import { orUnavailable, withTimeout } from './requests.js'
 
 /** Errors in this form tell their code. It comes after what the caller accepts. */
 export const PROBLEM = 'application/problem+json'
@@ -54,7 +54,7 @@ export async function callService(
   { method = 'POST', path, body, headers, signal }: ServiceCall
 ): Promise<ServiceAnswer> {
   const what = `${method} ${url}${path}`
-  try {
+  return orUnavailable(what, signal, async () => {
     const response = await fetch(url + path, {
       method,
       headers: {
@@ -73,12 +73,7 @@ export async function callService(
     const answer = parseJson(text)
     if (text && !answer) throw new ProtocolError({ message: `${what}: no JSON` })
     return { body: answer, headers: response.headers }
-  } catch (cause) {
-    signal?.throwIfAborted()
-    throw cause instanceof DidAuthClientError
-      ? cause
-      : new UnavailableError({ message: `${what}: ${String(cause)}`, cause })
-  }
+  })
 }
 
 /** What the service's codes mean, by their beginnings. */
@@ -94,7 +89,7 @@ const meanings: readonly [RegExp, new (details: ClientErrorDetails) => DidAuthCl
  *
  * @param what - for the message: what was asked
  */
-async function failureOf(response: Response, what: string): Promise<DidAuthClientError> {
+export async function failureOf(response: Response, what: string): Promise<DidAuthClientError> {
   const { status } = response
   const { code, title } = parseFields(parseJson(await response.text()))
   const text = isText(title) ? title.slice(0, 200) : ''
@@ -105,5 +100,5 @@ async function failureOf(response: Response, what: string): Promise<DidAuthClien
   if (status >= 500 || status === 408) return new UnavailableError(details)
   const [, Failure = ProtocolError] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
   // What business logic says is written for users.
-  return new Failure({ ...details, ...(Failure === RefusedError && text && { userMessage: text }) })
+  return new Failure({ ...details, userMessage: Failure === RefusedError && text ? text : undefined })
 }

@@ -19,9 +19,8 @@ export interface KeeperParts extends LockParts {
   readonly onSignedOut?: ((error: SessionEndedError) => void) | undefined
 }
 
-/** What one tab tells the others: the record of a DID has changed, or with a reason, a session has ended. */
+/** What one tab tells the others: the storage has something new, or with a reason, a session has ended. */
 interface Message {
-  readonly did: string
   readonly sessionId: string
   readonly reason?: SessionEndReason
 }
@@ -129,20 +128,20 @@ export class SessionKeeper {
     return error
   }
 
-  async #hear({ did, sessionId, reason }: Message): Promise<void> {
-    const own = this.record
-    if (reason) {
-      // Said again by its receivers, one message would never end.
-      if (own?.sessionId === sessionId) this.drop(reason)
-    } else if (!own || own.did === did || this.#parts.usesCookies) {
-      const record = await this.read(did)
-      if (record) this.hold(record)
+  async #hear({ sessionId, reason }: Message): Promise<void> {
+    const { record } = this
+    // Said again by its receivers, one message would never end.
+    if (reason && record?.sessionId === sessionId) {
+      this.drop(reason)
+      return
     }
+    const stored = await this.read(record?.did)
+    if (stored) this.hold(stored)
   }
 
   /** Without tokens: these are in the storage. */
-  #announce({ did, sessionId }: SessionRecord, reason?: SessionEndReason): void {
-    this.#channel?.postMessage({ did, sessionId, reason })
+  #announce({ sessionId }: SessionRecord, reason?: SessionEndReason): void {
+    this.#channel?.postMessage({ sessionId, reason })
   }
 
   #keyOf(did: string): string {

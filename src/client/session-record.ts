@@ -1,5 +1,6 @@
 import { ProtocolError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
+import { decodeBase64url, textOf } from './seal.js'
 
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -53,11 +54,8 @@ export function parseRecord(text: string | null | undefined): SessionRecord | un
 
 /** The payload of a JWT, unverified: the service is the one that verifies. */
 export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
-  const payload = jwt.split('.')[1] ?? ''
   try {
-    const binary = atob(payload.replaceAll('-', '+').replaceAll('_', '/'))
-    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))
-    return parseFields(parseJson(new TextDecoder().decode(bytes)))
+    return parseFields(JSON.parse(textOf(decodeBase64url(jwt.split('.')[1] ?? ''))))
   } catch {
     return {}
   }

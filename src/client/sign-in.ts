@@ -1,5 +1,6 @@
 import { loginMessage, signUpMessage } from '../protocol/login-message.js'
-import { ChallengeError, ProtocolError } from './errors.js'
+import { ProtocolError } from './errors.js'
+import { isOutdated } from './requests.js'
 import { callService, type Service } from './service-calls.js'
 import { decodeJwt } from './session-record.js'
 import { isText, parseFields } from './json.js'
@@ -114,7 +115,7 @@ async function signIn(
     return { body, did }
   }
   return attempt().catch((error: unknown) => {
-    if (error instanceof ChallengeError && /_(EXPIRED|USED)$/.test(error.serverCode ?? '')) return attempt()
+    if (isOutdated(error)) return attempt()
     throw error
   })
 }

@@ -8,12 +8,6 @@ export function pause(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }
 
-/** A signal that is aborted after some seconds, or with the caller's own. */
-export function withTimeout(seconds: number, signal?: AbortSignal): AbortSignal {
-  const timeout = AbortSignal.timeout(seconds * 1000)
-  return signal ? AbortSignal.any([signal, timeout]) : timeout
-}
-
 /**
  * What a promise comes to, unless a signal is aborted before.
  *

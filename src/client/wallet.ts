@@ -42,7 +42,7 @@ export interface ConnectedWallet {
    * @returns `0x` and 65 bytes in hex
    * @throws UserRejectedError, WalletBusyError, WalletError, or the signal's reason
    */
-  signMessage(text: string): Promise<string>
+  readonly signMessage: (text: string) => Promise<string>
 }
 
 const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:testnet' }
@@ -62,14 +62,9 @@ export async function connectWallet(
   if (!wallet) throw new NoWalletError()
   const { address, sign } = await ask(() => openWallet(wallet), signal)
   if (!address) throw new NoWalletError({ message: 'No account' })
-  if (!isHex(address, 40)) throw unusable('address')
   return {
-    did: await didOfAccount(wallet, address, network, signal),
-    async signMessage(text) {
-      const signature = await ask(() => sign(text), signal)
-      if (!isHex(signature, 130)) throw unusable('signature of 65 bytes')
-      return signature
-    }
+    did: await didOfAccount(wallet, parseHex(address, 40, 'address'), network, signal),
+    signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130, 'signature of 65 bytes')
   }
 }
 
@@ -146,8 +141,10 @@ async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<A
   }
 }
 
-function isHex(value: unknown, digits: number): value is string {
-  return isText(value) && value.length === digits + 2 && /^0x[0-9a-f]+$/i.test(value)
+/** @throws WalletError for what is not `0x` and so many digits */
+function parseHex(value: unknown, digits: number, what: string): string {
+  if (isText(value) && value.length === digits + 2 && /^0x[0-9a-f]+$/i.test(value)) return value
+  throw unusable(what)
 }
 
 function unusable(expected: string): WalletError {
