@@ -28,11 +28,11 @@ export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expires
 
 /** @throws ProtocolError when the body is not `{ accessToken, refreshToken }` of this protocol */
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
-  const { accessToken, refreshToken } = parseFields(body)
-  if (isToken(accessToken) && isToken(refreshToken)) {
-    const { sub, sid, exp, iat } = decodeJwt(accessToken)
-    const session = { did: sub, sessionId: sid, expiresAt: exp, lifeSeconds: Number(exp) - Number(iat) }
-    if (isSession(session)) return { ...session, accessToken, pair: refreshToken }
+  const { accessToken, refreshToken: pair } = parseFields(body)
+  if (isToken(accessToken) && isToken(pair)) {
+    const { sub: did, sid: sessionId, exp: expiresAt, iat } = decodeJwt(accessToken)
+    const record = { did, sessionId, expiresAt, lifeSeconds: Number(expiresAt) - Number(iat), accessToken, pair }
+    if (isSession(record)) return record
   }
   throw new ProtocolError({ message: "No tokens. Does the service use cookies? Then mode: 'cookie'" })
 }
@@ -61,7 +61,7 @@ export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
   }
 }
 
-function isSession(value: Partial<Record<keyof ReceivedSession, unknown>>): value is ReceivedSession {
+function isSession<T extends Partial<Record<keyof ReceivedSession, unknown>>>(value: T): value is T & ReceivedSession {
   const { did, sessionId, expiresAt, lifeSeconds } = value
   return isText(did) && isText(sessionId) && Number(expiresAt) >= 0 && Number(lifeSeconds) >= 0
 }
