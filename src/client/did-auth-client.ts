@@ -7,20 +7,12 @@ import { endSession, loadSession, renewSession, startSession } from './own-sessi
 import { callService, type Service } from './service-calls.js'
 import { SessionKeeper, type ClientSession } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
-import {
-  logIn,
-  prepareChallenge,
-  signUp,
-  type LogInOptions,
-  type PreparedChallenge,
-  type SignedIn,
-  type SignUpOptions
-} from './sign-in.js'
+import { logIn, prepareChallenge, signUp } from './sign-in.js'
+import type { LogInOptions, PreparedChallenge, SignedIn, SignUpOptions } from './sign-in.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
 /**
- * The client of one service: it logs in with a wallet, keeps the session over lost answers, reloads and other tabs, and
- * sends requests with it.
+ * The client of one service: it logs in, keeps the session over lost answers, reloads and other tabs, and sends requests.
  *
  * @example
  * const auth = new DidAuthClient({ url: 'https://api.example.com', mode: 'cookie' })
@@ -33,13 +25,15 @@ export class DidAuthClient {
   readonly url: string
   /**
    * Resolves when what the storage, or in cookie mode the service, knows of a session has been read. It rejects with
-   * UnavailableError where the service was not reached, and the next request reads it again.
+   * UnavailableError where the service was not reached; the next request reads it again.
    */
   readonly ready: Promise<void>
   readonly #setting: Setting
   readonly #keeper: SessionKeeper
   #loading: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
+  /** With cookies, a log out under way would end the session of a login that is faster. */
+  #leaving: Promise<void> | undefined
   #prepared: PreparedChallenge | undefined
   #wallet: Wallet | undefined
 
@@ -65,7 +59,8 @@ export class DidAuthClient {
   }
 
   /**
-   * Asks for a challenge, has the wallet sign it, and opens a session.
+   * Asks for a challenge, has the wallet sign it, and opens a session. One that this client had before stays open at the
+   * service: {@link logOut} ends it.
    *
    * @throws UserRejectedError, WalletBusyError, NoWalletError, WalletError, ChallengeError, RefusedError, RateLimitedError,
    * UnavailableError, CrossOriginError, ProtocolError; or the signal's reason
@@ -74,6 +69,7 @@ export class DidAuthClient {
    */
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
     const wallet = this.#walletOf(options)
+    await this.#leaving
     const prepared = this.#prepared
     this.#prepared = undefined
     return this.#start(await logIn(this.#setting, { ...options, wallet }, prepared), wallet)
@@ -89,6 +85,7 @@ export class DidAuthClient {
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
     const all = { ...this.#setting.signUp, ...options }
     const wallet = this.#walletOf(all)
+    await this.#leaving
     return this.#start(await signUp(this.#setting, { ...all, wallet }), wallet)
   }
 
@@ -105,8 +102,8 @@ export class DidAuthClient {
   }
 
   /**
-   * `fetch` with the session, relative to the service's URL. The token is replaced before it ends. It is sent to the
-   * service's origin and `origins` alone, and every answer is returned untouched; without a session none is sent.
+   * `fetch` with the session, relative to the service's URL. The token is replaced before it ends, and sent to the service's
+   * origin and `origins` alone. Every answer is returned untouched.
    *
    * @throws SessionEndedError, UnavailableError (nothing was answered); or the signal's reason
    */
@@ -136,11 +133,22 @@ export class DidAuthClient {
    * @throws UnavailableError, CrossOriginError, ProtocolError: the service was not told. Tokens of a header are forgotten
    * nevertheless; cookies stay, and so does the session
    */
-  async logOut(): Promise<void> {
-    await this.#load()
-    // Its answer would come too late, and would be dropped.
-    await this.#refreshing?.catch(() => undefined)
-    await endSession(this.#setting, this.#keeper)
+  logOut(): Promise<void> {
+    const { session } = this
+    const leaving = this.#load()
+      .then(() => this.#settled())
+      // A login that came in between is not meant.
+      .then(() => {
+        const isOther = session && session.sessionId !== this.session?.sessionId
+        return isOther ? undefined : endSession(this.#setting, this.#keeper)
+      })
+    this.#leaving = leaving.catch(() => undefined)
+    return leaving
+  }
+
+  /** Waits for a load and a refresh under way: each would bring the session back that it is of. */
+  #settled(): Promise<unknown> {
+    return Promise.allSettled([this.#load(), this.#refreshing])
   }
 
   /** Once; again only after it has failed. */
@@ -159,6 +167,7 @@ export class DidAuthClient {
   }
 
   async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
+    await this.#settled()
     const session = await startSession(this.#setting, this.#keeper, signedIn)
     this.#loading = Promise.resolve()
     this.#use(wallet)

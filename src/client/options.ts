@@ -56,7 +56,7 @@ export interface Setting extends SignInParts, KeeperParts, Pick<DidAuthClientOpt
   readonly paths: ClientPaths
 }
 
-/** @throws TypeError when `url` is no URL */
+/** @throws TypeError when `url` or one of `origins` is no URL */
 export function settingOf(options: DidAuthClientOptions): Setting {
   const { href, origin, host } = new URL(options.url, browser.location?.href)
   const url = href.replace(/\/+$/, '')
@@ -73,7 +73,7 @@ export function settingOf(options: DidAuthClientOptions): Setting {
     wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
     usesCookies,
     storage: options.storage ?? (usesCookies ? local() : memory()),
-    origins: new Set([origin, ...(options.origins ?? [])]),
+    origins: new Set([origin, ...(options.origins ?? []).map((one) => new URL(one).origin)]),
     paths: { ...defaultPaths, ...options.paths },
     domain: options.domain ?? host
   }

@@ -21,9 +21,9 @@ async function readOwnSession(setting: Setting): Promise<ReceivedSession | undef
 export async function loadSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   if (isServer(setting)) return
   const stored = await keeper.read()
-  // With a key, a refresh was not answered: the cookie may be one that only its repeat can replace.
-  const pending = stored?.key || !setting.usesCookies ? stored : undefined
-  const found = (setting.usesCookies && (await readOwnSession(setting))) || pending
+  // Where a refresh was not answered, the cookie may be one that only its repeat can replace.
+  const isKept = stored && (!setting.usesCookies || (await keeper.pendingKey(stored)))
+  const found = (setting.usesCookies && (await readOwnSession(setting))) || (isKept ? stored : undefined)
   if (!found) return
   // The record stays as it is where it is of this session: another tab may be refreshing it.
   const isStored = stored?.sessionId === found.sessionId

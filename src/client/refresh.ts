@@ -14,6 +14,10 @@ const SESSION_SECONDS = 7 * 24 * 3600
 /** For how long a cookie is taken for good until `GET /session` has told. */
 const UNKNOWN_LIFE_SECONDS = 60
 
+/** How often, and after how many seconds, the storage is read again before a refusal ends the session. */
+const MAX_LOOKS = 10
+const LATE_SECONDS = 0.2
+
 /** The only answers that end a session. */
 const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
 
@@ -26,48 +30,54 @@ const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
  * @throws SessionEndedError; UnavailableError for everything else, and then the tokens are kept
  */
 export function refresh(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
-  return withLock(setting, async () => {
-    // Cookies outlive a storage that was cleared. Else, without a record, the user has signed out in another tab.
-    const stored = (await keeper.read(stale.did)) ?? (setting.usesCookies ? stale : undefined)
-    if (!stored) throw keeper.drop('loggedOut')
-    if (stored.pair !== stale.pair) {
-      keeper.hold(stored)
-      if (!keeper.isNearEnd()) return
-    }
-    const pending = { ...stored, key: stored.key ?? randomText() }
-    await keeper.write(pending)
-    const outcome = await ask(setting, pending).catch(parseFailure)
-    const now = await keeper.read(stale.did)
-    if (!now) throw keeper.drop('loggedOut')
-    // Another tab was faster, with the same answer or a later one.
-    if (now.pair !== stored.pair) keeper.hold(now)
-    else if (outcome instanceof Error) throw await failureOfRefresh(setting, keeper, stored, outcome)
-    else await keeper.save(outcome)
-  })
+  return withLock(setting, () => replaceTokens(setting, keeper, stale))
+}
+
+async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
+  const { did } = stale
+  // Cookies outlive a storage that was cleared. Else, without a record, the user has signed out in another tab.
+  if (setting.usesCookies && !(await keeper.read())) await keeper.write(stale)
+  const stored = await keeper.read(did)
+  if (!stored) throw keeper.drop(stale, 'loggedOut')
+  if (stored.pair !== stale.pair) {
+    keeper.hold(stored)
+    if (!keeper.isNearEnd()) return
+  }
+  const key = (await keeper.pendingKey(stored)) ?? (await keeper.newKey(stored))
+  // A tab that was frozen until now has missed what others did. Nothing lies between this look and the request.
+  if ((await keeper.read(did))?.pair !== stored.pair) return replaceTokens(setting, keeper, stale)
+  const outcome = await ask(setting, stored, key).catch(parseFailure)
+  let now = await keeper.read(did)
+  // Tabs in processes of their own see each other's `localStorage` late, whatever the lock.
+  for (let looks = 0; isRefusal(outcome) && now?.pair === stored.pair && looks < MAX_LOOKS; looks += 1) {
+    await pause(LATE_SECONDS)
+    now = await keeper.read(did)
+  }
+  if (!now) throw keeper.drop(stale, 'loggedOut')
+  // Another tab was faster, with the same answer or a later one.
+  if (now.pair !== stored.pair) keeper.hold(now)
+  else if (outcome instanceof Error) throw await failureOfRefresh(setting, keeper, stored, outcome)
+  else await keeper.save(outcome)
 }
 
 /** Sends the refresh, and sends it again with the same key where no answer of the service has come. */
-async function ask(
-  setting: Setting,
-  pending: SessionRecord & { readonly key: string },
-  tries = 1
-): Promise<SessionRecord> {
+async function ask(setting: Setting, stored: SessionRecord, key: string, tries = 1): Promise<SessionRecord> {
   const { usesCookies, paths, wallSeconds } = setting
   try {
     const { body } = await callService(setting, {
       path: paths.refreshToken,
-      body: usesCookies ? undefined : { refreshToken: pending.pair },
-      headers: { 'Idempotency-Key': pending.key }
+      body: usesCookies ? undefined : { refreshToken: stored.pair },
+      headers: { 'Idempotency-Key': key }
     })
     // What else answers 200 is the login page of a network, or another service.
     if (usesCookies && body) throw new ProtocolError({ message: 'No cookies, but a body' })
     const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
-    return { ...pending, key: undefined, ...tokens, receivedAt: wallSeconds() }
+    return { ...stored, ...tokens, receivedAt: wallSeconds() }
   } catch (error) {
     const { retryable, retryAfterSeconds = tries / 2 } = parseFailure(error)
     if (!retryable || tries === MAX_TRIES || retryAfterSeconds > MAX_PAUSE_SECONDS) throw error
     await pause(retryAfterSeconds)
-    return ask(setting, pending, tries + 1)
+    return ask(setting, stored, key, tries + 1)
   }
 }
 
@@ -80,12 +90,17 @@ async function failureOfRefresh(
 ): Promise<DidAuthClientError> {
   const { message, status, serverCode = '', retryAfterSeconds } = cause
   const details = { message, status, serverCode, retryAfterSeconds, cause }
-  if (status !== 401 || !ENDING.test(serverCode)) return new UnavailableError(details)
+  if (!isRefusal(cause)) return new UnavailableError(details)
   const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
   const reason = serverCode.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
   // What business logic says is written for users.
   const userMessage = cause instanceof RefusedError ? cause.userMessage : undefined
   return keeper.end(stored, reason, { ...details, userMessage })
+}
+
+/** Whether the service has refused the refresh token. */
+function isRefusal(outcome: SessionRecord | DidAuthClientError): boolean {
+  return outcome instanceof Error && outcome.status === 401 && ENDING.test(outcome.serverCode ?? '')
 }
 
 /** Without a signal, a call of the service throws nothing else. */

@@ -1,6 +1,6 @@
 import { browser, type Channel } from './browser.js'
 import { SessionEndedError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
-import type { LockParts } from './lock.js'
+import { randomText, type LockParts } from './lock.js'
 import { parseRecord, type SessionRecord } from './session-record.js'
 
 /** Whose session the client has. */
@@ -74,6 +74,19 @@ export class SessionKeeper {
     await this.#parts.storage.set(this.#keyOf(record.did), JSON.stringify(record))
   }
 
+  /** The idempotency key of a refresh of these tokens that was sent and perhaps not answered. */
+  async pendingKey({ did, pair }: SessionRecord): Promise<string | undefined> {
+    const kept = await this.#parts.storage.get(this.#pendingOf(did))
+    return kept?.endsWith(` ${pair}`) ? kept.split(' ')[0] : undefined
+  }
+
+  /** Stores a new one. Apart, because a tab that sees the storage late would write over the newer tokens of another. */
+  async newKey({ did, pair }: SessionRecord): Promise<string> {
+    const key = randomText()
+    await this.#parts.storage.set(this.#pendingOf(did), `${key} ${pair}`)
+    return key
+  }
+
   /** Uses a record from now on. */
   hold(record: SessionRecord): ClientSession {
     const { did, sessionId, expiresAt, lifeSeconds, receivedAt } = record
@@ -89,6 +102,7 @@ export class SessionKeeper {
   async save(record: SessionRecord): Promise<ClientSession> {
     const session = this.hold(record)
     await this.write(record)
+    await this.#parts.storage.delete(this.#pendingOf(record.did))
     this.#announce(record)
     return session
   }
@@ -97,8 +111,8 @@ export class SessionKeeper {
   async start(record: SessionRecord): Promise<ClientSession> {
     const { name, storage, usesCookies } = this.#parts
     const before = this.record
-    if (!usesCookies) await storage.set(name, record.did)
     const session = await this.save(record)
+    if (!usesCookies) await storage.set(name, record.did)
     if (!usesCookies && before && before.did !== record.did) {
       await storage.delete(this.#keyOf(before.did))
       // Last: a tab without a session takes the next one that it hears of.
@@ -110,17 +124,22 @@ export class SessionKeeper {
   /** Forgets the session, here and in the storage, and tells the other tabs. @returns what to throw */
   async end(record: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): Promise<SessionEndedError> {
     const { name, storage } = this.#parts
-    const error = this.drop(reason, details)
+    const error = this.drop(record, reason, details)
     await storage.delete(this.#keyOf(record.did))
+    await storage.delete(this.#pendingOf(record.did))
     if ((await storage.get(name)) === record.did) await storage.delete(name)
     this.#announce(record, reason)
     return error
   }
 
-  /** Forgets the session of this client alone: it has been ended elsewhere. @returns what to throw */
-  drop(reason: SessionEndReason, details?: ClientErrorDetails): SessionEndedError {
+  /** Forgets a session in this client alone, unless it has another by now. @returns what to throw */
+  drop(
+    { sessionId }: Pick<SessionRecord, 'sessionId'>,
+    reason: SessionEndReason,
+    details?: ClientErrorDetails
+  ): SessionEndedError {
     const error = new SessionEndedError(reason, details)
-    if (this.record) {
+    if (this.record?.sessionId === sessionId) {
       this.record = undefined
       this.#tell(undefined)
       queueMicrotask(() => this.#parts.onSignedOut?.(error))
@@ -132,7 +151,7 @@ export class SessionKeeper {
     const { record } = this
     // Said again by its receivers, one message would never end.
     if (reason && record?.sessionId === sessionId) {
-      this.drop(reason)
+      this.drop(record, reason)
       return
     }
     const stored = await this.read(record?.did)
@@ -147,6 +166,10 @@ export class SessionKeeper {
   #keyOf(did: string): string {
     const { name, usesCookies } = this.#parts
     return usesCookies ? name : `${name} ${did}`
+  }
+
+  #pendingOf(did: string): string {
+    return `${this.#keyOf(did)} key`
   }
 
   #secondsLeft(): number {

@@ -19,8 +19,6 @@ export interface SessionRecord {
   readonly pair: string
   /** Absent in cookie mode. */
   readonly accessToken?: string
-  /** Idempotency key of a refresh that was sent and perhaps not answered. */
-  readonly key?: string | undefined
 }
 
 /** What `GET /session` tells. */

@@ -1,5 +1,6 @@
 import { loginMessage, signUpMessage } from '../protocol/login-message.js'
 import { ProtocolError } from './errors.js'
+import { withLock, type LockParts } from './lock.js'
 import { isOutdated } from './requests.js'
 import { callService, type Service } from './service-calls.js'
 import { decodeJwt } from './session-record.js'
@@ -41,7 +42,8 @@ export interface SignUpOptions extends LogInOptions, Disclosure {
   readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
 
-export interface SignInParts extends Service {
+export interface SignInParts extends Service, LockParts {
+  readonly usesCookies: boolean
   readonly nowSeconds: () => number
   readonly domain: string
   readonly network?: string | undefined
@@ -111,7 +113,9 @@ async function signIn(
   const attempt = async (): Promise<SignedIn> => {
     const [message, more] = await prepare(did)
     const sig = await signMessage(message)
-    const { body } = await callService(parts, { path, body: { did, sig, ...more }, signal })
+    const send = () => callService(parts, { path, body: { did, sig, ...more }, signal })
+    // The late answer to a refresh would put the cookies of the session before over the new ones.
+    const { body } = await (parts.usesCookies ? withLock(parts, send) : send())
     return { body, did }
   }
   return attempt().catch((error: unknown) => {
