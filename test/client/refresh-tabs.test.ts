@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { type DidAuthClient } from 'express-did-auth/client'
 import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
-import { sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
+import { sharedStorage, startClientService, type ClientService, openTabs } from '../support/client-service.js'
 import { until } from '../support/until.js'
 
 let service: ClientService
@@ -22,15 +22,6 @@ const never = (): Promise<Response> => new Promise(() => undefined)
 const refreshes = (): number => service.paths().filter((path) => path === '/refresh-token').length
 const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
 
-/** Tabs of one browser, which share a storage; the first of them logged in. */
-async function openTabs(count: number, storage = sharedStorage()): Promise<DidAuthClient[]> {
-  const first = service.client({ storage })
-  await first.logIn()
-  const others = Array.from({ length: count - 1 }, () => service.client({ storage }))
-  await Promise.all(others.map(({ ready }) => ready))
-  return [first, ...others]
-}
-
 describe('a refresh by ten tabs at once', () => {
   it.each([
     ['navigator.locks', () => sharedStorage()],
@@ -45,7 +36,7 @@ describe('a refresh by ten tabs at once', () => {
     ["the storage's own lock", () => ({ ...sharedStorage(), lock: fakeLocks().request })]
   ])('is one request, with %s, and signs no tab out', async (_name, makeStorage) => {
     fakeClientTime(50)
-    const tabs = await openTabs(10, makeStorage())
+    const tabs = await openTabs(service, 10, makeStorage())
     service.clock.seconds += 700
     const statuses = await Promise.all(tabs.map(answerOf))
     expect(statuses).toEqual(Array(10).fill(200))
@@ -55,7 +46,7 @@ describe('a refresh by ten tabs at once', () => {
 
   it('goes on after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
     const time = fakeClientTime()
-    const [frozen, ...others] = await openTabs(10)
+    const [frozen, ...others] = await openTabs(service, 10)
     let thaw = (): void => undefined
     service.interceptAnswer(
       (_, response) =>
@@ -103,7 +94,7 @@ describe('a refresh whose answer is lost', () => {
 
   it('is finished by the next page, long after the grace, when the page was closed before the answer', async () => {
     const storage = sharedStorage()
-    const [auth] = await openTabs(1, storage)
+    const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700
     service.interceptAnswer(never)
     void answerOf(auth!)

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { SessionEndedError, UnavailableError, type DidAuthClient } from 'express-did-auth/client'
 import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
-import { alice, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
+import { alice, sharedStorage, startClientService, type ClientService, openTabs } from '../support/client-service.js'
 import { until } from '../support/until.js'
 
 let service: ClientService
@@ -20,15 +20,6 @@ afterEach(async () => {
 
 const refreshes = (): number => service.paths().filter((path) => path === '/refresh-token').length
 const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
-
-/** Tabs of one browser, which share a storage; the first of them logged in. */
-async function openTabs(count: number, storage = sharedStorage()): Promise<DidAuthClient[]> {
-  const first = service.client({ storage })
-  await first.logIn()
-  const others = Array.from({ length: count - 1 }, () => service.client({ storage }))
-  await Promise.all(others.map(({ ready }) => ready))
-  return [first, ...others]
-}
 
 describe('the answers to a refresh that keep the session', () => {
   const page = new Response('<html>Sign in to the network</html>', { headers: { 'Content-Type': 'text/html' } })
@@ -153,7 +144,7 @@ describe('the answers to a refresh that end the session', () => {
 
   it('do not where another tab has newer tokens by then', async () => {
     const storage = sharedStorage()
-    const [slow, fast] = await openTabs(2, storage)
+    const [slow, fast] = await openTabs(service, 2, storage)
     service.clock.seconds += 700
     service.interceptAnswer(async ({ path, headers }, response) => {
       if (path !== '/refresh-token' || headers.get('x-fast') !== null) return response

@@ -2,7 +2,7 @@ import { walletScript, type PageWallet } from 'express-did-auth/testing'
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { scaled } from './time-factor.js'
 
-/** Debian's Chromium runs as root in a container, and calls nobody by itself. */
+/** Debian's Chromium runs as root in a container, and makes no calls by itself. */
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run']
 /** A page that a test waits for longer is broken. */
 const WAIT_MILLISECONDS = 30_000

@@ -124,3 +124,16 @@ export function sharedStorage(): ClientStorage & { values: Map<string, string> }
     delete: (key) => later(undefined).then(() => values.delete(key))
   }
 }
+
+/** Tabs of one browser, which share a storage; the first of them logged in. */
+export async function openTabs(
+  service: ClientService,
+  count: number,
+  storage: ClientStorage = sharedStorage()
+): Promise<DidAuthClient[]> {
+  const first = service.client({ storage })
+  await first.logIn()
+  const others = Array.from({ length: count - 1 }, () => service.client({ storage }))
+  await Promise.all(others.map(({ ready }) => ready))
+  return [first, ...others]
+}
