@@ -1,14 +1,15 @@
-import { ProtocolError, UnavailableError } from './errors.js'
-import { parseFields, parseJson } from './json.js'
+import { UnavailableError } from './errors.js'
 import type { Setting } from './options.js'
-import { PROBLEM } from './service-calls.js'
+import { orUnavailable } from './requests.js'
+import { failureOf, PROBLEM } from './service-calls.js'
 import type { SessionKeeper } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
 import { unlessAborted } from './timing.js'
 
 /**
  * `fetch` with the session's token for our origins, which is replaced before it ends, and once when the service says that
- * it has ended. Every other answer is the caller's, untouched.
+ * it has ended. Every other answer is the caller's, untouched. A redirect to another origin is followed without the token:
+ * `fetch` removes it (Node 20, Chrome 119, Firefox 111, Safari 17).
  *
  * @param refresh - one refresh for all who ask at a time
  */
@@ -21,9 +22,9 @@ export async function authorizedFetch(
 ): Promise<Response> {
   const { url, origins, fetch, usesCookies } = setting
   const request = typeof input === 'object' && 'url' in input ? input : undefined
-  const target = new URL(typeof input === 'string' ? input : 'url' in input ? input.url : input.href, `${url}/`)
-  const resource = request ?? target
-  if (!origins.has(target.origin)) return fetch(resource, init)
+  const { href, origin } = new URL(typeof input === 'object' && 'url' in input ? input.url : input, `${url}/`)
+  const resource = request ?? href
+  if (!origins.has(origin)) return fetch(resource, init)
 
   const signal = init.signal ?? request?.signal
   const send = async (record: SessionRecord | undefined): Promise<Response> => {
@@ -31,25 +32,15 @@ export async function authorizedFetch(
     headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, ${PROBLEM}`)
     const token = headers.has('Authorization') ? undefined : record?.accessToken
     if (token) headers.set('Authorization', `DIDAuth ${token}`)
-    // A browser does not tell where a redirect leads, so a token follows none.
-    const isGuarded = token && (init.redirect ?? request?.redirect ?? 'follow') === 'follow'
-    const guard: RequestInit = isGuarded ? { redirect: 'manual' } : {}
     const credentials: RequestInit = usesCookies ? { credentials: 'include' } : {}
-    const response = await fetch(resource, { ...credentials, ...init, ...guard, headers }).catch((cause: unknown) => {
-      signal?.throwIfAborted()
-      throw new UnavailableError({ message: `${target.href}: ${String(cause)}`, cause })
-    })
-    if (isGuarded && (response.type === 'opaqueredirect' || /30[1-378]/.test(String(response.status)))) {
-      throw new ProtocolError({ message: `${target.href} redirects` })
-    }
-    return response
+    return orUnavailable(href, signal, () => fetch(resource, { ...credentials, ...init, headers }))
   }
 
   const { record } = keeper
-  if (record && keeper.isNearEnd(record, keeper.secondsLeft())) {
+  if (record && keeper.isNearEnd()) {
     await unlessAborted(refresh(record), signal).catch((error: unknown) => {
       // A token that is still good serves while the service cannot refresh it.
-      if (!(error instanceof UnavailableError) || keeper.secondsLeft() <= 0) throw error
+      if (!(error instanceof UnavailableError) || keeper.hasEnded()) throw error
     })
   }
   const used = keeper.record
@@ -61,8 +52,7 @@ export async function authorizedFetch(
 }
 
 async function isExpired(response: Response): Promise<boolean> {
-  if (response.status !== 401 || !response.headers.get('Content-Type')?.startsWith(PROBLEM)) return false
-  return parseFields(parseJson(await response.clone().text())).code === 'ERR_ACCESS_TOKEN_EXPIRED'
+  return response.status === 401 && (await failureOf(response.clone(), '')).serverCode === 'ERR_ACCESS_TOKEN_EXPIRED'
 }
 
 /** What is read while it is sent cannot be sent again. */

@@ -48,8 +48,9 @@ export interface Browser {
   readonly window?: unknown
   readonly location?: { readonly href: string; readonly origin: string }
   readonly ethereum?: Eip1193Provider
-  readonly localStorage?: WebStorage
-  readonly sessionStorage?: WebStorage
+  /** Absent outside of browsers, which its user takes for a failure as the others. */
+  readonly localStorage: WebStorage
+  readonly sessionStorage: WebStorage
   readonly indexedDB?: { open(name: string, version: number): DatabaseRequest<Database> }
   readonly navigator?: { readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> } }
   readonly BroadcastChannel?: new (name: string) => Channel

@@ -6,14 +6,14 @@ export type ContentProblem =
 
 /** What a user is told: each text ends with what to do. */
 const problems: Readonly<Partial<Record<ContentProblem, string>>> = {
-  link: 'The link is not whole. Copy all of it, or scan the code again.',
+  link: 'The link is not whole. Copy all of it again.',
   key: 'The content was changed, or the key is wrong. Ask for it again.',
-  mismatch: 'The content is not what was asked for. Try again.',
-  notFound: 'The content is not there any more. Ask for it again.',
-  takenDown: 'The content was taken down. Ask those who run the service.',
+  mismatch: 'The content was changed. Ask for it again.',
+  notFound: 'The content is not there. Ask for it again.',
+  takenDown: 'The content was taken down. Ask for another.',
   missing: 'The content was lost. Ask for it again.',
-  tooLarge: 'The content is too large. Make it smaller, and try again.',
-  full: 'The service is full. Delete what is not needed, and try again.'
+  tooLarge: 'The content is too large. Make it smaller.',
+  full: 'The service is full. Delete some content.'
 }
 
 /** The service works, and the content is the problem: see `reason`. */

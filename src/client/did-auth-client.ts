@@ -1,11 +1,10 @@
 import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
 import { NotSignedInError } from './errors.js'
-import { parseJson } from './json.js'
 import { parseSessions, type ListedSession } from './listed-sessions.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { failureOf } from './service-calls.js'
+import { callService, type Service } from './service-calls.js'
 import { SessionKeeper, type ClientSession } from './session-keeper.js'
 import type { SessionRecord } from './session-record.js'
 import {
@@ -17,7 +16,7 @@ import {
   type SignedIn,
   type SignUpOptions
 } from './sign-in.js'
-import { chainIdOf, didOfWallet, onAccount, type Wallet } from './wallet.js'
+import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
 /**
  * The client of one service: it logs in with a wallet, keeps the session over lost answers, reloads and other tabs, and
@@ -39,7 +38,6 @@ export class DidAuthClient {
   readonly ready: Promise<void>
   readonly #setting: Setting
   readonly #keeper: SessionKeeper
-  readonly #watched = new WeakSet()
   #loading: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
   #prepared: PreparedChallenge | undefined
@@ -50,11 +48,10 @@ export class DidAuthClient {
     this.#setting = settingOf(options)
     this.#keeper = new SessionKeeper(this.#setting)
     this.url = this.#setting.url
-    this.#wallet = options.wallet
+    this.#use(options.wallet)
     this.ready = this.#load()
     // Pages need not wait for it. What failed is told to the next request.
     this.ready.catch(() => undefined)
-    this.#watch()
   }
 
   /** The session, until it has ended. The object is replaced when something of it changes. */
@@ -103,18 +100,15 @@ export class DidAuthClient {
    * @throws UnavailableError, RateLimitedError, ProtocolError
    */
   async prepare(address: string): Promise<void> {
-    const { network } = this.#setting
-    const wallet = this.#walletOf()
-    const chainId = network === undefined && wallet ? await chainIdOf(wallet) : undefined
-    this.#prepared = await prepareChallenge(this.#setting, didOfWallet({ address, chainId }, network))
+    const did = await didOfAccount(this.#walletOf(), address, this.#setting.network)
+    this.#prepared = await prepareChallenge(this.#setting, did)
   }
 
   /**
    * `fetch` with the session, relative to the service's URL. The token is replaced before it ends. It is sent to the
    * service's origin and `origins` alone, and every answer is returned untouched; without a session none is sent.
    *
-   * @throws SessionEndedError, UnavailableError (nothing was answered), ProtocolError (a redirect that a token must not
-   * follow); or the signal's reason
+   * @throws SessionEndedError, UnavailableError (nothing was answered); or the signal's reason
    */
   async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
     await this.#load()
@@ -127,8 +121,7 @@ export class DidAuthClient {
    * @throws NotSignedInError; SessionEndedError, UnavailableError, RateLimitedError, ProtocolError
    */
   async sessions(): Promise<ListedSession[]> {
-    const response = await this.#ownSessions('GET', '')
-    return parseSessions(parseJson(await response.text()))
+    return parseSessions(await this.#ownSessions('GET', ''))
   }
 
   /** Ends one of the user's sessions; this one as {@link logOut} does. @throws as {@link sessions} does */
@@ -168,18 +161,15 @@ export class DidAuthClient {
   async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
     const session = await startSession(this.#setting, this.#keeper, signedIn)
     this.#loading = Promise.resolve()
-    this.#wallet = wallet
-    this.#watch()
+    this.#use(wallet)
     return session
   }
 
-  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<Response> {
+  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
     await this.#load()
     if (!this.session) throw new NotSignedInError()
-    const url = this.url + this.#setting.paths.sessions + path
-    const response = await this.fetch(url, { method })
-    if (!response.ok) throw await failureOf(response, `${method} ${url}`)
-    return response
+    const service: Service = { url: this.url, fetch: (input, init) => this.fetch(input, init) }
+    return (await callService(service, { method, path: this.#setting.paths.sessions + path })).body
   }
 
   #walletOf({ wallet }: LogInOptions = {}): Wallet | undefined {
@@ -187,10 +177,10 @@ export class DidAuthClient {
   }
 
   /** Signs out when the user changes to another account in the wallet of the session. */
-  #watch(): void {
-    const wallet = this.#wallet
-    if (this.#setting.onAccountChange === 'ignore' || !wallet || this.#watched.has(wallet)) return
-    this.#watched.add(wallet)
+  #use(wallet: Wallet | undefined): void {
+    if (wallet === this.#wallet) return
+    this.#wallet = wallet
+    if (!wallet || this.#setting.onAccountChange === 'ignore') return
     onAccount(wallet, (address) => {
       if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
     })

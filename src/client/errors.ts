@@ -66,25 +66,26 @@ export class DidAuthClientError extends Error {
   constructor(
     code: ClientErrorCode,
     userMessage: string,
-    { message, cause, ...details }: ClientErrorDetails = {},
+    { cause, message = userMessage, ...details }: ClientErrorDetails = {},
     retryable = false
   ) {
-    super(message ?? userMessage, { cause })
-    Object.assign(this, { name: 'DidAuthClientError', code, retryable, userMessage }, details)
+    super(message, { cause })
+    Object.assign(this, { name: 'DidAuthClientError', code, retryable, ...details })
+    this.userMessage = details.userMessage ?? userMessage
   }
 }
 
 /** The user declined in the wallet (EIP-1193, code 4001). */
 export class UserRejectedError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_USER_REJECTED', 'You declined in your wallet. Confirm there, and try again.', details)
+    super('ERR_USER_REJECTED', 'You declined. Confirm in your wallet, and try again.', details)
   }
 }
 
 /** The wallet has a request open already (code -32002). */
 export class WalletBusyError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_WALLET_BUSY', 'Your wallet is busy. Finish what it asks, and try again.', details)
+    super('ERR_WALLET_BUSY', 'Your wallet is busy. Finish there, and try again.', details)
   }
 }
 
@@ -98,14 +99,14 @@ export class NoWalletError extends DidAuthClientError {
 /** The wallet failed, or answered what is no address, chain id or signature. */
 export class WalletError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_WALLET', 'Your wallet failed. Unlock it, check the account, and try again.', details)
+    super('ERR_WALLET', 'Your wallet failed. Unlock it, and try again.', details)
   }
 }
 
 /** The call needs a session, and there is none. */
 export class NotSignedInError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_NOT_SIGNED_IN', 'You are not signed in. Sign in first.', details)
+    super('ERR_NOT_SIGNED_IN', 'You are not signed in. Sign in again.', details)
   }
 }
 
@@ -130,14 +131,14 @@ export class SessionEndedError extends DidAuthClientError {
 /** The service did not accept the signature: of another account, for another domain, too late, or used. */
 export class ChallengeError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_CHALLENGE', 'Your signature was refused. Check the account, and try again.', details)
+    super('ERR_CHALLENGE', 'Your signature was refused. Check your account, and try again.', details)
   }
 }
 
 /** The service's business logic, or its rules of credentials, refused. `userMessage` is the service's own text. */
 export class RefusedError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_REFUSED', 'The service refused. Check what you sent.', details)
+    super('ERR_REFUSED', 'The service refused. Check your data, and try again.', details)
   }
 }
 
@@ -162,7 +163,7 @@ export class CrossOriginError extends DidAuthClientError {
   }
 }
 
-/** An answer that is not of this protocol: HTML, other JSON, a redirect, a path that is not there. */
+/** An answer of a route of ours that is not of this protocol: HTML, other JSON, a redirect, a path that is not there. */
 export class ProtocolError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
     super('ERR_PROTOCOL', 'The service failed. Tell those who run it.', details)

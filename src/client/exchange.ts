@@ -1,6 +1,7 @@
 import { ContentError, contentProblems } from './content-errors.js'
-import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, DidAuthClientError } from './errors.js'
+import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, type DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
+import { orUnavailable, withTimeout } from './requests.js'
 import { joined, textOf, type Bytes } from './seal.js'
 
 /** An answer that has arrived whole. */
@@ -11,9 +12,10 @@ export interface Answer {
 }
 
 export interface ExchangeOptions {
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
-  /** For the whole answer. */
-  readonly timeoutSeconds: number
+  /** The global one when absent. */
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
+  /** For the whole answer. Default 60. */
+  readonly timeoutSeconds?: number
   readonly signal?: AbortSignal | undefined
 }
 
@@ -27,27 +29,12 @@ export async function exchange(
   url: string,
   init: RequestInit,
   maxBytes: number,
-  { fetch, timeoutSeconds, signal }: ExchangeOptions
+  { fetch = globalThis.fetch, timeoutSeconds = 60, signal }: ExchangeOptions
 ): Promise<Answer> {
-  signal?.throwIfAborted()
-  const controller = new AbortController()
-  const abort = (): void => {
-    controller.abort()
-  }
-  signal?.addEventListener('abort', abort, controller)
-  const timer = setTimeout(abort, timeoutSeconds * 1_000)
-  try {
-    const { status, headers, body } = await fetch(url, { ...init, signal: controller.signal })
+  return orUnavailable(url, signal, async () => {
+    const { status, headers, body } = await fetch(url, { ...init, signal: withTimeout(timeoutSeconds, signal) })
     return { status, headers, body: await readBody(body, maxBytes) }
-  } catch (cause) {
-    signal?.throwIfAborted()
-    if (cause instanceof DidAuthClientError) throw cause
-    throw new UnavailableError({ message: `No answer of ${url}`, cause })
-  } finally {
-    clearTimeout(timer)
-    // Ends the listening, and what is left of an answer that is not wanted.
-    abort()
-  }
+  })
 }
 
 async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes> {
@@ -57,7 +44,10 @@ async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes
     const { value } = (await reader?.read()) ?? {}
     if (value === undefined) return joined(pieces)
     left -= value.length
-    if (left < 0) throw new ProtocolError({ message: `More than ${maxBytes} bytes` })
+    if (left < 0) {
+      await reader?.cancel()
+      throw new ProtocolError({ message: `More than ${maxBytes} bytes` })
+    }
     pieces.push(value)
   }
 }

@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
 import { isText, parseFields } from './json.js'
+import { pause } from './timing.js'
 import type { Eip1193Provider } from './wallet.js'
 
 /** A wallet that the browser has. */
@@ -17,34 +18,35 @@ export interface FoundWallet {
  * Without a browser there are none.
  *
  * @param ms - milliseconds to wait for announcements, 300 when absent
+ * @see EIP-6963, "Announce and Request Events"
  * @example
  * for (const { name, icon, provider } of await findWallets()) addButton(name, icon, () => auth.logIn({ wallet: provider }))
  */
 export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): Promise<FoundWallet[]> {
   if (!browser.dispatchEvent) return []
-  const found = new Map<string, FoundWallet>()
+  const found = new Map<Eip1193Provider, FoundWallet>()
   const hear = (event: object): void => {
-    const wallet = parseAnnouncement(event)
-    if (wallet && !found.has(wallet.id)) found.set(wallet.id, wallet)
+    const { info, provider: given } = parseFields(parseFields(event).detail)
+    const provider = parseProvider(given)
+    const { rdns: id, name, icon } = parseFields(info)
+    if (!isText(id) || !isText(name) || !provider) return
+    // An image of another kind could tell its host who looks at it.
+    const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
+    found.set(provider, { id, name, icon: image, provider })
   }
   const type = 'eip6963:announceProvider'
   browser.addEventListener(type, hear)
   browser.dispatchEvent(new Event('eip6963:requestProvider'))
-  await new Promise((resolve) => setTimeout(resolve, ms))
+  await pause(ms / 1_000)
   browser.removeEventListener(type, hear)
-  const wallets = [...found.values()]
   const provider = browser.ethereum
-  if (provider && !wallets.some((wallet) => wallet.provider === provider)) {
-    wallets.push({ id: 'injected', name: 'Browser wallet', icon: undefined, provider })
+  if (provider && !found.has(provider)) {
+    found.set(provider, { id: 'injected', name: 'Browser wallet', icon: undefined, provider })
   }
-  return wallets
+  return [...found.values()]
 }
 
-/** @see EIP-6963, "Announce and Request Events" */
-function parseAnnouncement(event: object): FoundWallet | undefined {
-  const { info, provider } = parseFields(parseFields(event).detail)
-  const { rdns, name, icon } = parseFields(info)
-  if (!isText(rdns) || !isText(name) || !provider) return undefined
-  const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
-  return { id: rdns, name, icon: image, provider: provider as Eip1193Provider }
+/** What it can do, its first request tells. */
+function parseProvider(value: unknown): Eip1193Provider | undefined {
+  return value as Eip1193Provider | undefined
 }

@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
 import { parseFields, parseJson } from './json.js'
+import { withTimeout } from './requests.js'
 import type { ClientStorage } from './storage.js'
 import { pause, unlessAborted } from './timing.js'
 import { hexOf } from './wallet.js'
@@ -33,7 +34,7 @@ export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T>
     return locks ? locks.request(name, once) : withLease(parts, () => !started, once)
   }
   // What has started goes on. A lock that fails, as it does in a frame without an origin, is as good as none.
-  return unlessAborted(locked(), AbortSignal.timeout(LOCK_SECONDS * 1000)).catch(once)
+  return unlessAborted(locked(), withTimeout(LOCK_SECONDS)).catch(once)
 }
 
 /** A lock made of a value in the storage: a tab that reads its own value back has it, until that is deleted or too old. */

@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
-import { DidAuthClientError, ProtocolError, SessionEndedError } from './errors.js'
+import { ProtocolError } from './errors.js'
+import { parseFields } from './json.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { refresh } from './refresh.js'
@@ -59,23 +60,22 @@ export async function renewSession(setting: Setting, keeper: SessionKeeper, stal
 /**
  * Ends the session at the service and here.
  *
- * With cookies it waits for a refresh of another tab, whose answer would bring the cookies back.
+ * It waits for a refresh of another tab, whose answer would bring the cookies back.
  */
 export async function endSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   const { usesCookies, paths } = setting
   const { record } = keeper
   if (!record) return
-  const forget = (): Promise<void> => keeper.end(record, new SessionEndedError('loggedOut'))
-  if (!usesCookies) await forget()
-  const tell = (): Promise<unknown> =>
+  if (!usesCookies) await keeper.end(record, 'loggedOut')
+  await withLock(setting, () =>
     callService(setting, {
       path: paths.logout,
       body: usesCookies ? undefined : { refreshToken: record.pair },
       headers: record.accessToken ? { Authorization: `DIDAuth ${record.accessToken}` } : {}
     })
-  await (usesCookies ? withLock(setting, tell) : tell()).catch((error: unknown) => {
+  ).catch((error: unknown) => {
     // It has ended already.
-    if (!(error instanceof DidAuthClientError && error.status === 401)) throw error
+    if (parseFields(error).status !== 401) throw error
   })
-  if (usesCookies) await forget()
+  if (usesCookies) await keeper.end(record, 'loggedOut')
 }

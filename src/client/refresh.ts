@@ -1,4 +1,4 @@
-import { DidAuthClientError, ProtocolError, RateLimitedError, SessionEndedError, UnavailableError } from './errors.js'
+import { ProtocolError, RefusedError, UnavailableError, type DidAuthClientError } from './errors.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { callService } from './service-calls.js'
@@ -27,52 +27,47 @@ const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
  */
 export function refresh(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   return withLock(setting, async () => {
-    // Without a record the user has signed out elsewhere. Cookies outlive a storage that was cleared.
+    // Cookies outlive a storage that was cleared. Else, without a record, the user has signed out in another tab.
     const stored = (await keeper.read(stale.did)) ?? (setting.usesCookies ? stale : undefined)
-    if (stored && stored.pair !== stale.pair && !keeper.isNearEnd(stored)) {
+    if (!stored) throw keeper.drop('loggedOut')
+    if (stored.pair !== stale.pair) {
       keeper.hold(stored)
-      return
+      if (!keeper.isNearEnd()) return
     }
-    let outcome: unknown
-    if (stored) {
-      const { key = randomText() } = stored
-      await keeper.write({ ...stored, key })
-      outcome = await ask(setting, stored, key).catch((error: unknown) => error)
-    }
-    const now = stored && (await keeper.read(stale.did))
-    if (!now) {
-      const ended = new SessionEndedError('loggedOut')
-      keeper.drop(ended)
-      throw ended
-    }
+    const pending = { ...stored, key: stored.key ?? randomText() }
+    await keeper.write(pending)
+    const outcome = await ask(setting, pending).catch(parseFailure)
+    const now = await keeper.read(stale.did)
+    if (!now) throw keeper.drop('loggedOut')
     // Another tab was faster, with the same answer or a later one.
     if (now.pair !== stored.pair) keeper.hold(now)
-    else if (isRecord(outcome)) await keeper.save(outcome)
-    else throw await failureOfRefresh(setting, keeper, stored, outcome)
+    else if (outcome instanceof Error) throw await failureOfRefresh(setting, keeper, stored, outcome)
+    else await keeper.save(outcome)
   })
 }
 
 /** Sends the refresh, and sends it again with the same key where no answer of the service has come. */
-async function ask(setting: Setting, stored: SessionRecord, key: string): Promise<SessionRecord> {
-  const { usesCookies, paths } = setting
-  for (let tries = 1; ; tries += 1) {
-    try {
-      const { body } = await callService(setting, {
-        path: paths.refreshToken,
-        body: usesCookies ? undefined : { refreshToken: stored.pair },
-        headers: { 'Idempotency-Key': key }
-      })
-      // What else answers 200 is the login page of a network, or another service.
-      if (usesCookies && body) throw new ProtocolError({ message: 'No cookies, but a body' })
-      const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
-      const { key: _used, ...before } = stored
-      return { ...before, ...tokens, receivedAt: setting.wallSeconds() }
-    } catch (error) {
-      if (!(error instanceof UnavailableError || error instanceof RateLimitedError) || tries === MAX_TRIES) throw error
-      const pauseSeconds = error.retryAfterSeconds ?? tries / 2
-      if (pauseSeconds > MAX_PAUSE_SECONDS) throw error
-      await pause(pauseSeconds)
-    }
+async function ask(
+  setting: Setting,
+  pending: SessionRecord & { readonly key: string },
+  tries = 1
+): Promise<SessionRecord> {
+  const { usesCookies, paths, wallSeconds } = setting
+  try {
+    const { body } = await callService(setting, {
+      path: paths.refreshToken,
+      body: usesCookies ? undefined : { refreshToken: pending.pair },
+      headers: { 'Idempotency-Key': pending.key }
+    })
+    // What else answers 200 is the login page of a network, or another service.
+    if (usesCookies && body) throw new ProtocolError({ message: 'No cookies, but a body' })
+    const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
+    return { ...pending, key: undefined, ...tokens, receivedAt: wallSeconds() }
+  } catch (error) {
+    const { retryable, retryAfterSeconds = tries / 2 } = parseFailure(error)
+    if (!retryable || tries === MAX_TRIES || retryAfterSeconds > MAX_PAUSE_SECONDS) throw error
+    await pause(retryAfterSeconds)
+    return ask(setting, pending, tries + 1)
   }
 }
 
@@ -81,20 +76,19 @@ async function failureOfRefresh(
   { wallSeconds }: Setting,
   keeper: SessionKeeper,
   stored: SessionRecord,
-  cause: unknown
+  cause: DidAuthClientError
 ): Promise<DidAuthClientError> {
-  if (!(cause instanceof DidAuthClientError)) return new UnavailableError({ cause })
   const { message, status, serverCode = '', retryAfterSeconds } = cause
   const details = { message, status, serverCode, retryAfterSeconds, cause }
   if (status !== 401 || !ENDING.test(serverCode)) return new UnavailableError(details)
   const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
   const reason = serverCode.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
-  const { userMessage } = cause
-  const ended = new SessionEndedError(reason, { ...details, ...(/_B/.test(serverCode) && { userMessage }) })
-  await keeper.end(stored, ended)
-  return ended
+  // What business logic says is written for users.
+  const userMessage = cause instanceof RefusedError ? cause.userMessage : undefined
+  return keeper.end(stored, reason, { ...details, userMessage })
 }
 
-function isRecord(outcome: unknown): outcome is SessionRecord {
-  return !(outcome instanceof Error)
+/** Without a signal, a call of the service throws nothing else. */
+function parseFailure(error: unknown): DidAuthClientError {
+  return error as DidAuthClientError
 }

@@ -1,16 +1,16 @@
+import type { DidAuthClientError } from './errors.js'
 import {
   ChallengeError,
   CrossOriginError,
-  DidAuthClientError,
   NotSignedInError,
   ProtocolError,
   RateLimitedError,
   RefusedError,
-  SessionEndedError,
   UnavailableError,
   type ClientErrorDetails
 } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
+import { orUnavailable, withTimeout } from './requests.js'
 
 /** Errors in this form tell their code. It comes after what the caller accepts. */
 export const PROBLEM = 'application/problem+json'
@@ -54,8 +54,7 @@ export async function callService(
   { method = 'POST', path, body, headers, signal }: ServiceCall
 ): Promise<ServiceAnswer> {
   const what = `${method} ${url}${path}`
-  const timeout = AbortSignal.timeout(TIMEOUT_SECONDS * 1000)
-  try {
+  return orUnavailable(what, signal, async () => {
     const response = await fetch(url + path, {
       method,
       headers: {
@@ -66,7 +65,7 @@ export async function callService(
       body: body ? JSON.stringify(body) : null,
       // Tokens and signatures go nowhere else.
       redirect: 'manual',
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      signal: withTimeout(TIMEOUT_SECONDS, signal),
       ...(usesCookies && { credentials: 'include' })
     })
     if (!response.ok) throw await failureOf(response, what)
@@ -74,19 +73,14 @@ export async function callService(
     const answer = parseJson(text)
     if (text && !answer) throw new ProtocolError({ message: `${what}: no JSON` })
     return { body: answer, headers: response.headers }
-  } catch (cause) {
-    signal?.throwIfAborted()
-    throw cause instanceof DidAuthClientError
-      ? cause
-      : new UnavailableError({ message: `${what}: ${String(cause)}`, cause })
-  }
+  })
 }
 
 /** What the service's codes mean, by their beginnings. */
 const meanings: readonly [RegExp, new (details: ClientErrorDetails) => DidAuthClientError][] = [
   [/^ERR_(CHALLENGE|SIGNATURE)/, ChallengeError],
   [/^ERR_CROSS/, CrossOriginError],
-  [/^ERR_ACCESS/, NotSignedInError],
+  [/^ERR_(ACCESS|SESSION_E)/, NotSignedInError],
   [/^ERR_(BUSINESS|CREDENTIAL|DISCLOSURE|DID)/, RefusedError]
 ]
 
@@ -100,15 +94,11 @@ export async function failureOf(response: Response, what: string): Promise<DidAu
   const { code, title } = parseFields(parseJson(await response.text()))
   const text = isText(title) ? title.slice(0, 200) : ''
   const serverCode = isText(code) ? code : ''
-  const after = Number(response.headers.get('Retry-After') ?? NaN)
-  const retryAfterSeconds = after >= 0 ? after : undefined
+  const retryAfterSeconds = Number(response.headers.get('Retry-After')) || undefined
   const details = { message: `${what}: ${status} ${text}`, status, serverCode, retryAfterSeconds }
   if (status === 429) return new RateLimitedError(details)
   if (status >= 500 || status === 408) return new UnavailableError(details)
-  if (/^ERR_(REFRESH|SESSION_E)/.test(serverCode)) {
-    return new SessionEndedError(serverCode.endsWith('REUSED') ? 'reused' : 'revoked', details)
-  }
   const [, Failure = ProtocolError] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
   // What business logic says is written for users.
-  return new Failure({ ...details, ...(Failure === RefusedError && text && { userMessage: text }) })
+  return new Failure({ ...details, userMessage: Failure === RefusedError && text ? text : undefined })
 }

@@ -1,5 +1,5 @@
 import { browser, type Channel } from './browser.js'
-import { SessionEndedError, type SessionEndReason } from './errors.js'
+import { SessionEndedError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
 import type { LockParts } from './lock.js'
 import { parseRecord, type SessionRecord } from './session-record.js'
 
@@ -19,9 +19,8 @@ export interface KeeperParts extends LockParts {
   readonly onSignedOut?: ((error: SessionEndedError) => void) | undefined
 }
 
-/** What one tab tells the others: the record of a DID has changed, or with a reason, a session has ended. */
+/** What one tab tells the others: the storage has something new, or with a reason, a session has ended. */
 interface Message {
-  readonly did: string
   readonly sessionId: string
   readonly reason?: SessionEndReason
 }
@@ -47,9 +46,16 @@ export class SessionKeeper {
     this.#channel.unref?.()
   }
 
-  /** Seconds that the access token is still good for. */
-  secondsLeft(): number {
-    return this.#endsAt - this.#parts.nowSeconds()
+  /**
+   * Whether the token should be replaced before it is used: it has less than 30 s, or than a fifth of its life where that
+   * is shorter.
+   */
+  isNearEnd(): boolean {
+    return this.#secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
+  }
+
+  hasEnded(): boolean {
+    return this.#secondsLeft() <= 0
   }
 
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
@@ -68,24 +74,15 @@ export class SessionKeeper {
     await this.#parts.storage.set(this.#keyOf(record.did), JSON.stringify(record))
   }
 
-  /**
-   * Whether a token should be replaced before it is used: it has less than 30 s, or than a fifth of its life where that is
-   * shorter.
-   */
-  isNearEnd(record: SessionRecord, secondsLeft = this.#secondsLeftOf(record)): boolean {
-    return secondsLeft < Math.min(30, record.lifeSeconds / 5)
-  }
-
   /** Uses a record from now on. */
   hold(record: SessionRecord): ClientSession {
-    this.#endsAt = this.#parts.nowSeconds() + this.#secondsLeftOf(record)
+    const { did, sessionId, expiresAt, lifeSeconds, receivedAt } = record
+    const { nowSeconds, wallSeconds } = this.#parts
+    this.#endsAt = nowSeconds() + lifeSeconds - Math.max(0, wallSeconds() - receivedAt)
     this.record = record
-    const { did, sessionId, expiresAt } = record
     const { session } = this
     if (session?.sessionId === sessionId && session.expiresAt === expiresAt) return session
-    const changed = { did, sessionId, expiresAt }
-    this.#tell(changed)
-    return changed
+    return this.#tell({ did, sessionId, expiresAt })
   }
 
   /** Uses, stores and announces a record that has just been received. */
@@ -110,37 +107,41 @@ export class SessionKeeper {
     return session
   }
 
-  /** Forgets the session, here and in the storage, and tells the other tabs. */
-  async end(record: SessionRecord, error: SessionEndedError): Promise<void> {
+  /** Forgets the session, here and in the storage, and tells the other tabs. @returns what to throw */
+  async end(record: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): Promise<SessionEndedError> {
     const { name, storage } = this.#parts
-    this.drop(error)
+    const error = this.drop(reason, details)
     await storage.delete(this.#keyOf(record.did))
     if ((await storage.get(name)) === record.did) await storage.delete(name)
-    this.#announce(record, error.reason)
+    this.#announce(record, reason)
+    return error
   }
 
-  /** Forgets the session of this client alone: it has been ended elsewhere. */
-  drop(error: SessionEndedError): void {
-    if (!this.record) return
-    this.record = undefined
-    this.#tell(undefined)
-    queueMicrotask(() => this.#parts.onSignedOut?.(error))
-  }
-
-  async #hear({ did, sessionId, reason }: Message): Promise<void> {
-    const own = this.record
-    if (reason) {
-      // Said again by its receivers, one message would never end.
-      if (own?.sessionId === sessionId) this.drop(new SessionEndedError(reason))
-    } else if (!own || own.did === did || this.#parts.usesCookies) {
-      const record = await this.read(did)
-      if (record) this.hold(record)
+  /** Forgets the session of this client alone: it has been ended elsewhere. @returns what to throw */
+  drop(reason: SessionEndReason, details?: ClientErrorDetails): SessionEndedError {
+    const error = new SessionEndedError(reason, details)
+    if (this.record) {
+      this.record = undefined
+      this.#tell(undefined)
+      queueMicrotask(() => this.#parts.onSignedOut?.(error))
     }
+    return error
+  }
+
+  async #hear({ sessionId, reason }: Message): Promise<void> {
+    const { record } = this
+    // Said again by its receivers, one message would never end.
+    if (reason && record?.sessionId === sessionId) {
+      this.drop(reason)
+      return
+    }
+    const stored = await this.read(record?.did)
+    if (stored) this.hold(stored)
   }
 
   /** Without tokens: these are in the storage. */
-  #announce({ did, sessionId }: SessionRecord, reason?: SessionEndReason): void {
-    this.#channel?.postMessage({ did, sessionId, reason })
+  #announce({ sessionId }: SessionRecord, reason?: SessionEndReason): void {
+    this.#channel?.postMessage({ sessionId, reason })
   }
 
   #keyOf(did: string): string {
@@ -148,11 +149,11 @@ export class SessionKeeper {
     return usesCookies ? name : `${name} ${did}`
   }
 
-  #secondsLeftOf({ lifeSeconds, receivedAt }: SessionRecord): number {
-    return lifeSeconds - Math.max(0, this.#parts.wallSeconds() - receivedAt)
+  #secondsLeft(): number {
+    return this.#endsAt - this.#parts.nowSeconds()
   }
 
-  #tell(session: ClientSession | undefined): void {
+  #tell<T extends ClientSession | undefined>(session: T): T {
     this.session = session
     for (const listener of this.#listeners) {
       // A listener that throws must not end a refresh half way.
@@ -160,6 +161,7 @@ export class SessionKeeper {
         listener(session)
       })
     }
+    return session
   }
 }
 

@@ -1,5 +1,6 @@
 import { ProtocolError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
+import { decodeBase64url, textOf } from './seal.js'
 
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -19,7 +20,7 @@ export interface SessionRecord {
   /** Absent in cookie mode. */
   readonly accessToken?: string
   /** Idempotency key of a refresh that was sent and perhaps not answered. */
-  readonly key?: string
+  readonly key?: string | undefined
 }
 
 /** What `GET /session` tells. */
@@ -27,11 +28,11 @@ export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expires
 
 /** @throws ProtocolError when the body is not `{ accessToken, refreshToken }` of this protocol */
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
-  const { accessToken, refreshToken } = parseFields(body)
-  if (isToken(accessToken) && isToken(refreshToken)) {
-    const { sub, sid, exp, iat } = decodeJwt(accessToken)
-    const session = { did: sub, sessionId: sid, expiresAt: exp, lifeSeconds: Number(exp) - Number(iat) }
-    if (isSession(session)) return { ...session, accessToken, pair: refreshToken }
+  const { accessToken, refreshToken: pair } = parseFields(body)
+  if (isToken(accessToken) && isToken(pair)) {
+    const { sub: did, sid: sessionId, exp: expiresAt, iat } = decodeJwt(accessToken)
+    const record = { did, sessionId, expiresAt, lifeSeconds: Number(expiresAt) - Number(iat), accessToken, pair }
+    if (isSession(record)) return record
   }
   throw new ProtocolError({ message: "No tokens. Does the service use cookies? Then mode: 'cookie'" })
 }
@@ -53,17 +54,14 @@ export function parseRecord(text: string | null | undefined): SessionRecord | un
 
 /** The payload of a JWT, unverified: the service is the one that verifies. */
 export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
-  const payload = jwt.split('.')[1] ?? ''
   try {
-    const binary = atob(payload.replaceAll('-', '+').replaceAll('_', '/'))
-    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0))
-    return parseFields(parseJson(new TextDecoder().decode(bytes)))
+    return parseFields(JSON.parse(textOf(decodeBase64url(jwt.split('.')[1] ?? ''))))
   } catch {
     return {}
   }
 }
 
-function isSession(value: Partial<Record<keyof ReceivedSession, unknown>>): value is ReceivedSession {
+function isSession<T extends Partial<Record<keyof ReceivedSession, unknown>>>(value: T): value is T & ReceivedSession {
   const { did, sessionId, expiresAt, lifeSeconds } = value
   return isText(did) && isText(sessionId) && Number(expiresAt) >= 0 && Number(lifeSeconds) >= 0
 }

@@ -1,9 +1,10 @@
 import { loginMessage, signUpMessage } from '../protocol/login-message.js'
-import { ChallengeError, ProtocolError } from './errors.js'
+import { ProtocolError } from './errors.js'
+import { isOutdated } from './requests.js'
 import { callService, type Service } from './service-calls.js'
 import { decodeJwt } from './session-record.js'
 import { isText, parseFields } from './json.js'
-import { connectWallet, didOfWallet, type Wallet } from './wallet.js'
+import { connectWallet, type Wallet } from './wallet.js'
 
 /** A claim of the user, as sign up sends it. */
 export interface ClientClaim {
@@ -106,16 +107,15 @@ async function signIn(
   { wallet, signal }: LogInOptions,
   prepare: (did: string) => Promise<[message: string, more?: object]>
 ): Promise<SignedIn> {
-  const signer = await connectWallet(wallet, signal)
-  const did = didOfWallet(signer, parts.network)
+  const { did, signMessage } = await connectWallet(wallet, parts.network, signal)
   const attempt = async (): Promise<SignedIn> => {
     const [message, more] = await prepare(did)
-    const sig = await signer.signMessage(message, signal)
+    const sig = await signMessage(message)
     const { body } = await callService(parts, { path, body: { did, sig, ...more }, signal })
     return { body, did }
   }
   return attempt().catch((error: unknown) => {
-    if (error instanceof ChallengeError && /_(EXPIRED|USED)$/.test(error.serverCode ?? '')) return attempt()
+    if (isOutdated(error)) return attempt()
     throw error
   })
 }

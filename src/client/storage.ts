@@ -36,9 +36,9 @@ export function session(): ClientStorage {
 }
 
 /** Where the browser has no such storage, forbids it, or it is full, values are kept in memory. */
-function webStorage(open: () => WebStorage | undefined): ClientStorage {
+function webStorage(open: () => WebStorage): ClientStorage {
   const kept = new Map<string, string>()
-  const attempt = <T>(use: (area: WebStorage | undefined) => T): T | undefined => {
+  const attempt = <T>(use: (area: WebStorage) => T): T | undefined => {
     try {
       return use(open())
     } catch {
@@ -46,18 +46,18 @@ function webStorage(open: () => WebStorage | undefined): ClientStorage {
     }
   }
   return {
-    get: (key) => kept.get(key) ?? attempt((area) => area?.getItem(key)),
+    get: (key) => kept.get(key) ?? attempt((area) => area.getItem(key)),
     set(key, value) {
       kept.set(key, value)
       attempt((area) => {
-        area?.setItem(key, value)
-        if (area) kept.delete(key)
+        area.setItem(key, value)
+        kept.delete(key)
       })
     },
     delete(key) {
       kept.delete(key)
       attempt((area) => {
-        area?.removeItem(key)
+        area.removeItem(key)
       })
     }
   }

@@ -34,53 +34,55 @@ export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | PlainWallet
 
 /** A wallet with the account that it signs with. */
 export interface ConnectedWallet {
-  /** `0x` and 40 hex digits, lower case. */
-  readonly address: string
-  readonly chainId: number | undefined
+  /** Of the account. */
+  readonly did: string
   /**
    * Signs by `personal_sign` (EIP-191).
    *
    * @returns `0x` and 65 bytes in hex
    * @throws UserRejectedError, WalletBusyError, WalletError, or the signal's reason
    */
-  signMessage(text: string, signal?: AbortSignal): Promise<string>
+  readonly signMessage: (text: string) => Promise<string>
 }
 
 const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:testnet' }
 
 /**
- * Asks a wallet for its account, which makes a browser wallet ask the user, and for its chain.
+ * Asks a wallet for its account, which makes a browser wallet ask the user.
  *
- * @param signal - ends the wait; the wallet's own window stays open
+ * @param network - as in {@link didOfAccount}
+ * @param signal - ends every wait; the wallet's own window stays open
  * @throws NoWalletError without wallet or account; UserRejectedError, WalletBusyError, WalletError, or the signal's reason
  */
-export async function connectWallet(wallet: Wallet | undefined, signal?: AbortSignal): Promise<ConnectedWallet> {
+export async function connectWallet(
+  wallet: Wallet | undefined,
+  network?: string,
+  signal?: AbortSignal
+): Promise<ConnectedWallet> {
   if (!wallet) throw new NoWalletError()
-  const { address, chainId, sign } = await ask(() => openWallet(wallet), signal)
+  const { address, sign } = await ask(() => openWallet(wallet), signal)
   if (!address) throw new NoWalletError({ message: 'No account' })
-  if (!isHex(address, 40)) throw unusable('address')
   return {
-    address: address.toLowerCase(),
-    chainId: parseChainId(chainId),
-    async signMessage(text, signal) {
-      const signature = await ask(() => sign(text), signal)
-      if (!isHex(signature, 130)) throw unusable('signature of 65 bytes')
-      return signature
-    }
+    did: await didOfAccount(wallet, parseHex(address, 40, 'address'), network, signal),
+    signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130, 'signature of 65 bytes')
   }
 }
 
 /**
  * The DID of an account.
  *
+ * @param wallet - asked for its chain where no network is given; it asks the user for nothing
  * @param network - `rsk`, `rsk:testnet`, a hex chain id, or empty for Ethereum. When absent, the wallet's chain decides: 30
  * is `rsk`, 31 `rsk:testnet`, 1 none, another its hex number; where no chain is known it is `rsk`
+ * @throws WalletError, or the signal's reason
  */
-export function didOfWallet(
-  { address, chainId }: Pick<ConnectedWallet, 'address'> & { readonly chainId?: number | undefined },
-  network?: string
-): string {
-  const known = network ?? (chainId === undefined ? 'rsk' : (networks[chainId] ?? `0x${chainId.toString(16)}`))
+export async function didOfAccount(
+  wallet: Wallet | undefined,
+  address: string,
+  network?: string,
+  signal?: AbortSignal
+): Promise<string> {
+  const known = network ?? (wallet ? await networkOf(wallet, signal) : 'rsk')
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
 }
 
@@ -94,35 +96,33 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
   })
 }
 
-/** The chain that a wallet is on, where it knows one. It asks the user for nothing. */
-export async function chainIdOf(wallet: Wallet): Promise<number | undefined> {
+/** From `eth_chainId` comes a hex text, from other wallets a number. */
+async function networkOf(wallet: Wallet, signal: AbortSignal | undefined): Promise<string> {
   const isProvider = 'request' in wallet
   const known = isProvider ? () => wallet.request({ method: 'eth_chainId' }) : () => parseFields(wallet).chainId
-  return parseChainId(await ask(known, undefined))
+  const chainId = await ask(known, signal)
+  if (chainId === undefined) return 'rsk'
+  const number = Number(chainId)
+  if (!(number > 0)) throw unusable('chain id')
+  return networks[number] ?? `0x${number.toString(16)}`
 }
 
 interface OpenWallet {
   address: unknown
-  chainId?: unknown
   sign: (text: string) => unknown
 }
 
 async function openWallet(wallet: Wallet): Promise<OpenWallet> {
   if ('request' in wallet) {
-    const accounts = await wallet.request({ method: 'eth_requestAccounts' })
-    const { 0: address } = parseFields(accounts)
-    return {
-      address,
-      chainId: await wallet.request({ method: 'eth_chainId' }),
-      sign: (text) =>
-        wallet.request({ method: 'personal_sign', params: [`0x${hexOf(new TextEncoder().encode(text))}`, address] })
-    }
+    const { 0: address } = parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
+    const hex = (text: string): string => `0x${hexOf(new TextEncoder().encode(text))}`
+    return { address, sign: (text) => wallet.request({ method: 'personal_sign', params: [hex(text), address] }) }
   }
-  if ('getAddress' in wallet) {
-    return { address: await wallet.getAddress(), sign: (text) => wallet.signMessage(text) }
+  if (!('getAddress' in wallet) && wallet.type === 'local') {
+    return { address: wallet.address, sign: (message) => wallet.signMessage({ message }) }
   }
-  if (wallet.type === 'local') return { address: wallet.address, sign: (message) => wallet.signMessage({ message }) }
-  return { address: wallet.address, chainId: wallet.chainId, sign: (text) => wallet.signMessage(text) }
+  const address = 'getAddress' in wallet ? await wallet.getAddress() : wallet.address
+  return { address, sign: (text) => wallet.signMessage(text) }
 }
 
 /** Calls the wallet, and tells what its failures mean. */
@@ -141,14 +141,10 @@ async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<A
   }
 }
 
-/** From `eth_chainId` a hex text, from other wallets a number. */
-function parseChainId(chainId: unknown): number | undefined {
-  if (chainId === undefined || Number(chainId) > 0) return chainId === undefined ? chainId : Number(chainId)
-  throw unusable('chain id')
-}
-
-function isHex(value: unknown, digits: number): value is string {
-  return isText(value) && value.length === digits + 2 && /^0x[0-9a-f]+$/i.test(value)
+/** @throws WalletError for what is not `0x` and so many digits */
+function parseHex(value: unknown, digits: number, what: string): string {
+  if (isText(value) && value.length === digits + 2 && /^0x[0-9a-f]+$/i.test(value)) return value
+  throw unusable(what)
 }
 
 function unusable(expected: string): WalletError {

@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { ProtocolError, UnavailableError } from 'express-did-auth/client'
+import { UnavailableError } from 'express-did-auth/client'
 import { listen, startClientService, type ClientService } from '../support/client-service.js'
 
 let service: ClientService
 let undo: (() => unknown)[]
+/** Another origin. */
+let elsewhere: string
 
 beforeEach(async () => {
   service = await startClientService(
@@ -16,6 +18,9 @@ beforeEach(async () => {
         app.get('/forbidden', (_req, res) => void res.status(403).send('Not yours'))
         app.get('/moved', (_req, res) => {
           res.redirect('/me')
+        })
+        app.get('/left', requireDid, (_req, res) => {
+          res.redirect(elsewhere)
         })
       }
     }
@@ -137,21 +142,23 @@ describe('DidAuthClient.fetch', () => {
     expect(service.paths().slice(2)).toEqual(['/me', '/refresh-token', '/me'])
   })
 
-  it('follows no redirect with a token, wherever it leads', async () => {
+  it('follows redirects as fetch does: with the token on the own origin, without it to another', async () => {
     const seen: (string | undefined)[] = []
     const foreign = express().use((req, res) => {
       seen.push(req.headers.authorization)
-      res.end()
+      res.send('elsewhere')
     })
     const { server, url } = await listen(foreign)
     undo.push(() => void server.close())
+    elsewhere = url
     const auth = service.client()
     await auth.logIn()
-    await expect(auth.fetch('/moved')).rejects.toThrow(ProtocolError)
-    service.intercept(() => new Response(null, { status: 302, headers: { Location: url } }))
-    await expect(auth.fetch('/me')).rejects.toMatchObject({ message: expect.stringContaining('/me redirects') })
-    expect(seen).toEqual([])
-    expect((await auth.fetch('/me', { redirect: 'manual' })).status).toBe(302)
+    const own = await auth.fetch('/moved')
+    expect(await own.json()).toMatchObject({ user: { did: auth.session!.did } })
+    const other = await auth.fetch('/left')
+    expect([other.status, await other.text(), seen]).toEqual([200, 'elsewhere', [undefined]])
+    expect(tokenOf()).toMatch(/^DIDAuth ey/)
+    expect((await auth.fetch('/left', { redirect: 'manual' })).status).toBe(302)
   })
 
   it('throws UnavailableError where nothing answers, and the reason of an aborted signal', async () => {

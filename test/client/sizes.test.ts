@@ -5,22 +5,24 @@ import { build } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Each entry for pages: what is imported of it, and the bytes that this may have, minified and compressed by gzip. */
-const entries: [entry: string, names: string, source: string, bytes: number][] = [
-  ['express-did-auth/client', '{ DidAuthClient }', 'src/client/index.ts', 6_700],
-  ['express-did-auth/client', '*', 'src/client/index.ts', 7_350],
-  ['express-did-auth/client/relay', '*', 'src/client/relay/index.ts', 4_300],
-  ['express-did-auth/client/vault', '*', 'src/client/vault/index.ts', 4_000],
-  ['express-did-auth/client/qr', '*', 'src/client/qr/index.ts', 5_000]
+/**
+ * Each entry for pages, and the bytes that all of it may have, minified and compressed by gzip. The aim is 6,500 for the
+ * client and 4,000 for the relay, which neither has reached.
+ */
+const entries: [entry: string, source: string, bytes: number][] = [
+  ['express-did-auth/client', 'src/client/index.ts', 7_040],
+  ['express-did-auth/client/relay', 'src/client/relay/index.ts', 4_210],
+  ['express-did-auth/client/vault', 'src/client/vault/index.ts', 4_000],
+  ['express-did-auth/client/qr', 'src/client/qr/index.ts', 5_000]
 ]
 
 /** The package that one entry brings: optional, and counted with it. */
 const optional = /node_modules\/uqr\//
 
-describe.each(entries)('%s %s', (entry, names, source, bytes) => {
+describe.each(entries)('%s', (entry, source, bytes) => {
   it(`is no larger than ${bytes} bytes, and needs neither Node nor another package`, async () => {
     const { outputFiles, metafile } = await build({
-      stdin: { contents: `export ${names} from './${source}'`, resolveDir: root },
+      stdin: { contents: `export * from './${source}'`, resolveDir: root },
       bundle: true,
       minify: true,
       format: 'esm',
@@ -30,7 +32,7 @@ describe.each(entries)('%s %s', (entry, names, source, bytes) => {
       legalComments: 'none'
     })
     const size = gzipSync(outputFiles[0]!.contents, { level: 9 }).length
-    process.stdout.write(`${entry} ${names}: ${size} bytes, minified and gzip\n`)
+    process.stdout.write(`${entry}: ${size} bytes, minified and gzip\n`)
     expect(size).toBeLessThanOrEqual(bytes)
     const inputs = Object.keys(metafile.inputs).filter(
       (path) =>

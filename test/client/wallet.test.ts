@@ -9,7 +9,7 @@ import {
   type Wallet
 } from 'express-did-auth/client'
 import { privateKeyToAccount } from 'viem/accounts'
-import { connectWallet, didOfWallet } from '../../src/client/wallet.js'
+import { connectWallet, didOfAccount } from '../../src/client/wallet.js'
 import { setGlobals } from '../support/client-time.js'
 import { alice, plainWallet, startClientService, type ClientService } from '../support/client-service.js'
 import { walletOf } from '../support/wallet.js'
@@ -129,9 +129,9 @@ describe('an account that changes in the wallet', () => {
 })
 
 describe('connectWallet', () => {
-  it('answers an address in lower case, the chain, and signatures by personal_sign', async () => {
+  it('answers the DID, and signatures by personal_sign', async () => {
     const signer = await connectWallet(provider())
-    expect(signer).toMatchObject({ address: alice.address.toLowerCase(), chainId: 30 })
+    expect(signer.did).toBe(alice.did)
     expect(verifyMessage('äöü\nb', await signer.signMessage('äöü\nb'))).toBe(alice.address)
   })
 
@@ -169,13 +169,13 @@ describe('connectWallet', () => {
   it('throws the reason of the signal while a wallet is silent', async () => {
     const silent: Eip1193Provider = { request: () => new Promise(() => undefined) }
     const controller = new AbortController()
-    const connecting = connectWallet(silent, controller.signal)
+    const connecting = connectWallet(silent, 'rsk', controller.signal)
     controller.abort(new Error('closed'))
     await expect(connecting).rejects.toEqual(new Error('closed'))
   })
 })
 
-describe('didOfWallet', () => {
+describe('didOfAccount', () => {
   const address = '0xAbCdef0000000000000000000000000000000001'
   it.each([
     [undefined, undefined, 'did:ethr:rsk:'],
@@ -186,7 +186,8 @@ describe('didOfWallet', () => {
     [1, 'rsk', 'did:ethr:rsk:'],
     [30, '', 'did:ethr:'],
     [undefined, '0x5', 'did:ethr:0x5:']
-  ])('of chain %p and network %p starts with %p %s', (chainId, network, start) => {
-    expect(didOfWallet({ address, chainId }, network)).toBe(start + address.toLowerCase())
+  ])('of chain %p and network %p starts with %p %s', async (chainId, network, start) => {
+    const did = await didOfAccount(plainWallet(alice, chainId), address, network)
+    expect(did).toBe(start + address.toLowerCase())
   })
 })

@@ -1,6 +1,8 @@
+import { loginMessage } from '../../protocol/login-message.js'
 import { ContentError } from '../content-errors.js'
 import { ChallengeError } from '../errors.js'
-import { exchange, textIn, refusalOf, type ExchangeOptions } from '../exchange.js'
+import { exchange, refusalOf, textIn } from '../exchange.js'
+import { isOutdated } from '../requests.js'
 import {
   crypt,
   decodeBase64url,
@@ -15,7 +17,7 @@ import {
   type Bytes
 } from '../seal.js'
 import { unlessAborted } from '../timing.js'
-import { connectWallet, didOfWallet } from '../wallet.js'
+import { connectWallet } from '../wallet.js'
 import { cidOf } from './cid.js'
 import { readFromGateway } from './gateway.js'
 import type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
@@ -75,8 +77,9 @@ export class RelayClient {
    */
   async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
     const { cid, keyBytes } = parseRelayUri(uri)
-    const sealed = decodeBase64url(textOf(await this.#readAnywhere(cid, gateways, signal))) ?? new Uint8Array()
+    const file = await this.#readAnywhere(cid, gateways, signal)
     try {
+      const sealed = decodeBase64url(textOf(file))
       const iv = sealed.slice(0, IV_BYTES)
       const typed = await crypt('decrypt', keyBytes, iv, CONTEXT, sealed.slice(IV_BYTES))
       const content = typed.slice(1)
@@ -104,7 +107,7 @@ export class RelayClient {
   async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
     signal?.throwIfAborted()
     const race = new AbortController()
-    const sources = gateways.map((gateway) => readFromGateway(gateway, cid, this.#exchange(race.signal)))
+    const sources = gateways.map((gateway) => readFromGateway(gateway, cid, { ...this.#options, signal: race.signal }))
     if (this.#options.wallet || !sources.length) sources.unshift(this.#read(cid, race.signal))
     try {
       return await unlessAborted(Promise.any(sources), signal)
@@ -122,35 +125,31 @@ export class RelayClient {
     return file
   }
 
-  /** Asks with a token. Where one of before has expired, logs in again, once. */
-  async #withToken(path: string, field: string, body: object | undefined, signal?: AbortSignal): Promise<string> {
+  /** Asks with a token. Logs in again, once, where one of before is refused, or a challenge came too late. */
+  async #withToken(path: string, field: string, body?: object, signal?: AbortSignal, isAgain = false): Promise<string> {
     const before = this.#token
     const token = (this.#token ??= this.#logIn())
     try {
       return await this.#ask(path, field, body, signal, await unlessAborted(token, signal))
     } catch (error) {
-      if (!before || !(error instanceof ChallengeError)) throw error
-      if (this.#token === token) this.#token = undefined
-      return this.#withToken(path, field, body, signal)
+      const isRefused = error instanceof ChallengeError
+      if (isRefused && this.#token === token) this.#token = undefined
+      if (isAgain || !isRefused || !(before ?? isOutdated(error))) throw error
+      return this.#withToken(path, field, body, signal, true)
     }
   }
 
   /** Without a signal, because several calls wait for one login. */
-  async #logIn(isAgain = false): Promise<string> {
+  async #logIn(): Promise<string> {
+    const { wallet, network, domain = new URL(this.#url).host, credential } = this.#options
     try {
-      const { wallet, network, domain = new URL(this.#url).host, credential } = this.#options
-      const connected = await connectWallet(wallet)
-      const did = didOfWallet(connected, network)
+      const { did, signMessage } = await connectWallet(wallet, network)
       const challenge = await this.#ask('/request-auth', 'challenge', { did })
-      const message = `Login to ${domain}\nVerification code: ${challenge}`
       const proof = credential
         ? { jwt: await credential(challenge, did) }
-        : { did, sig: await connected.signMessage(message), challenge }
+        : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
       return await this.#ask('/auth', 'token', proof)
     } catch (error) {
-      if (!isAgain && error instanceof ChallengeError && /_(USED|EXPIRED)$/.test(error.serverCode ?? '')) {
-        return this.#logIn(true)
-      }
       // Not for ever: the next call logs in again.
       this.#token = undefined
       throw error
@@ -159,21 +158,15 @@ export class RelayClient {
 
   /** @returns the text in a field of the answer */
   async #ask(path: string, field: string, body?: object, signal?: AbortSignal, Authorization = ''): Promise<string> {
-    const headers = { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization }
     const init = {
-      headers,
+      headers: { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization },
       redirect: 'manual',
       credentials: 'omit',
       ...(body && { method: 'POST', body: JSON.stringify(body) })
     } as const
-    const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, this.#exchange(signal))
+    const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, { ...this.#options, signal })
     const text = answer.status === 200 && textIn(answer, field)
     if (text) return text
     throw refusalOf(answer)
-  }
-
-  #exchange(signal: AbortSignal | undefined): ExchangeOptions {
-    const { fetch = globalThis.fetch, timeoutSeconds = 60 } = this.#options
-    return { fetch, timeoutSeconds, signal }
   }
 }

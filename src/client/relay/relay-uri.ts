@@ -17,8 +17,7 @@ const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([
  * @throws ContentError `link`; its message does not have the text, which may hold a key
  */
 export function parseRelayUri(text: unknown): RelayUri {
-  const [, cid = '', key = ''] = URI.exec(String(text).trim()) ?? []
-  const keyBytes = decodeBase64url(key)
-  if (!keyBytes?.length) throw new ContentError('link')
-  return { cid, key, keyBytes }
+  const [, cid, key] = URI.exec(String(text).trim()) ?? []
+  if (!cid || !key) throw new ContentError('link')
+  return { cid, key, keyBytes: decodeBase64url(key) }
 }

@@ -20,11 +20,11 @@ export async function encryptEntry(content: string, place: EntryPlace, secret: U
 /** @throws ContentError `plain` for another form; `key` where secret, place or a byte is another */
 export async function decryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
   const [version, iv = '', sealed = '', ...rest] = content.split('.')
-  const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
-  if (version !== VERSION || rest.length > 0 || !ivBytes || !bytes) {
+  if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(iv + sealed)) {
     throw new ContentError('plain', { userMessage: PLAIN })
   }
   try {
+    const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
     return textOf(await crypt('decrypt', joined([secret]), ivBytes, contextOf(place), bytes))
   } catch (cause) {
     throw new ContentError('key', { cause })
