@@ -44,8 +44,9 @@ export function addPage(app: Express, page: Page, { env, serviceUrl, serviceUrls
   const sendPage: RequestHandler = (req, res) => {
     const neighbours = { relay: serviceUrls?.get('relay'), vault: serviceUrls?.get('vault') }
     const html = Buffer.from(fillIn(page.html, env, { auth: serviceUrl, ...neighbours }))
-    // Instead of the policy that all answers have.
+    // Instead of the policies that all answers have. Wallets in a popup talk to the page that opened them.
     res.set('Content-Security-Policy', policyFor(Object.values(neighbours)))
+    res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
     send(res, html, 'text/html; charset=utf-8', req.headers['if-none-match'])
   }
   app.get('/', sendPage)

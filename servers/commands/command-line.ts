@@ -64,3 +64,8 @@ export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTermin
   const isColoured = isTerminal && (env.NO_COLOR ?? '') === ''
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
 }
+
+/** A text that may be a stranger's, without characters that command a terminal. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
+}

@@ -11,6 +11,7 @@ import {
 import { CONTENT, FROM_NODE, refusals } from './refusals.js'
 
 const text: Part = { type: 'string' }
+const challenge: Part = { type: 'string', pattern: '^[0-9a-f]{128}$' }
 const relayGuard: readonly Part[] = [{ relayToken: [] }]
 const RELAY_GUARDED = [
   'ERR_ACCESS_TOKEN_MISSING',
@@ -31,13 +32,9 @@ export const relayDocument = openApiDocument(
         summary: 'Asks for a challenge',
         requestBody: jsonBody(object({ did: schemaRef('Did') })),
         responses: {
-          '200': jsonAnswer(
-            'A challenge of 64 bytes',
-            object({ challenge: { type: 'string', pattern: '^[0-9a-f]{128}$' } }),
-            {
-              'Challenge-Expires-In': headerRef('ChallengeExpiresIn')
-            }
-          ),
+          '200': jsonAnswer('A challenge of 64 bytes', object({ challenge }), {
+            'Challenge-Expires-In': headerRef('ChallengeExpiresIn')
+          }),
           ...refusals('ERR_INVALID_REQUEST', ...BODY)
         }
       }
@@ -47,7 +44,10 @@ export const relayDocument = openApiDocument(
         operationId: 'logIn',
         summary: 'Exchanges a credential that holds the challenge, or a signature of the login message, for a token',
         requestBody: jsonBody({
-          oneOf: [object({ jwt: schemaRef('Jwt') }), object({ did: schemaRef('Did'), sig: schemaRef('Signature') })]
+          oneOf: [
+            object({ jwt: schemaRef('Jwt') }),
+            object({ did: schemaRef('Did'), sig: schemaRef('Signature'), challenge }, ['challenge'])
+          ]
         }),
         responses: {
           '200': jsonAnswer('A token', object({ token: schemaRef('Jwt') })),

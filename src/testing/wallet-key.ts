@@ -43,11 +43,11 @@ export function walletKey(seed: string): WalletKey {
   return { seed, privateKey, address: addressOfPublicKey(pureCurve, publicKey), sign }
 }
 
-/** How the wallet of a seed introduces itself: the same in every run. */
+/** How the wallet of a seed introduces itself: the same in every run. Pages tell wallets apart by `rdns`. */
 export function walletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
-  return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: 'example.wallet' }
+  return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
 }
 
 /** The DID of an address on a chain, whose network is told by its id where it has no name here. */

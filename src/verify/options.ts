@@ -49,6 +49,8 @@ export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => 
   const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock } = options
   if (!isDid(issuer)) throw wrong('issuer: give the DID of the service that issues the tokens')
   if (typeof audience !== 'string' || audience === '') throw wrong('audience: give the serviceUrl of that service')
+  if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
+    throw wrong('audience: it stands in a header, so give no quote, \\ or space')
   if (!PREFIXES.includes(cookiePrefix)) throw wrong("cookiePrefix: give '', '__Host-' or '__Secure-'")
   const url = parseHttpUrl(audience)
   return {
@@ -65,12 +67,18 @@ export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => 
 
 function keysOf({ issuer, publicKeys, resolver }: VerifierOptions, onNewKeys: () => void): VerifierSettings['keysAt'] {
   if (publicKeys !== undefined && resolver !== undefined) throw wrong('give publicKeys or resolver, not both')
-  if (resolver !== undefined) return resolvedKeys(issuer, resolver, onNewKeys)
+  if (resolver !== undefined) return resolvedKeys(issuer, parseResolver(resolver), onNewKeys)
   const keys = publicKeys === undefined ? undefined : knownKeys(parsePublicKeys(publicKeys))
   if (keys === undefined && !isEthrDid(issuer))
     throw wrong('issuer: one that is no did:ethr needs publicKeys or resolver')
   const inForce = keys ?? parseEthrKeys(issuer)
   return () => inForce
+}
+
+function parseResolver(resolver: IssuerResolver): IssuerResolver {
+  const { resolve }: { resolve?: unknown } = Object(resolver) as object
+  if (typeof resolve !== 'function') throw wrong('resolver: give an object with a method resolve')
+  return resolver
 }
 
 function parseEthrKeys(issuer: string): IssuerKeys {

@@ -24,12 +24,14 @@ const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
  * Makes a middleware of Express that lets a request pass with a good access token only. It sets `req.user` and `req.auth` as
  * `requireDid` does, and answers refusals like it: 401, 403 for a cookie that another site made the browser send, 503.
  *
+ * @throws DidAuthError ERR_CONFIG, at setup, for what `accessTokenVerifier` did not make
  * @example
  * app.get('/orders', requireToken(verify), (req, res) => res.json(ordersOf(req.auth.canonicalDid)))
  */
 export function requireToken(
   verify: AccessTokenVerifier
 ): (req: GuardedRequest, res: GuardedResponse, next: (error?: unknown) => void) => void {
+  assertVerifier(verify)
   const pass = async (req: GuardedRequest, res: GuardedResponse, next: () => void): Promise<void> => {
     try {
       const { did, ...auth } = await verify.request(req)
@@ -44,6 +46,12 @@ export function requireToken(
   return (req, res, next) => {
     pass(req, res, next).catch(next)
   }
+}
+
+function assertVerifier(verify: { request?: unknown } | undefined): void {
+  if (typeof verify?.request === 'function') return
+  const message = 'express-did-auth/verify: requireToken needs what accessTokenVerifier returned'
+  throw new DidAuthError('ERR_CONFIG', { message })
 }
 
 /** As `sendErrorAnswer` of the package does; that one needs Node. */

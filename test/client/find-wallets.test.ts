@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { findWallets, type Eip1193Provider } from 'express-did-auth/client'
+import { wallet } from 'express-did-auth/testing'
 import { setGlobals } from '../support/client-time.js'
 
 let undo: (() => unknown)[] = []
@@ -64,5 +65,11 @@ describe('findWallets', () => {
       announce(target, { info: info('own'), provider: own })
     })
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'own'])
+  })
+
+  it('finds each wallet of the test kit, by its seed', async () => {
+    const target = inBrowser()
+    for (const seed of ['alice', 'bob']) wallet(seed).announce(target)
+    expect((await findWallets({ ms: 1 })).map(({ name }) => name)).toEqual(['alice', 'bob'])
   })
 })

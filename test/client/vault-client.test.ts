@@ -150,7 +150,9 @@ describe('VaultClient', () => {
 
   it('refuses a key of encryption that has not 32 bytes', async () => {
     const { auth } = await newUser()
-    expect(() => new VaultClient({ auth, encrypt: { key: new Uint8Array(16) } })).toThrow('encrypt.key has 32 bytes')
+    expect(() => new VaultClient({ auth, encrypt: { key: new Uint8Array(16) } })).toThrow(
+      'encrypt.key: give a Uint8Array of 32 bytes'
+    )
   })
 })
 

@@ -55,6 +55,15 @@ describe('VaultClient at a vault that fails', () => {
     await waiting
   })
 
+  it.each(['A'.repeat(32), new Uint8Array(31), new Uint16Array(32), new ArrayBuffer(32), Array(32).fill(7), undefined])(
+    'refuses a key that would encrypt with another: %#',
+    (key) => {
+      expect(() => clientAt('http://127.0.0.1:1', { encrypt: { key: key as Uint8Array } })).toThrow(
+        new TypeError('encrypt.key: give a Uint8Array of 32 bytes')
+      )
+    }
+  )
+
   it('is told apart by class, and by code across bundles', () => {
     const error = new ConflictError('"1"')
     expect([error.code, error.retryable, error.etag]).toEqual(['ERR_CONFLICT', false, '"1"'])

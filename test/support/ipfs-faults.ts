@@ -158,7 +158,7 @@ function otherOf(verb: IpfsVerb, body: Buffer): Buffer {
 }
 
 /** As fast as it is taken. */
-function sendForever(res: ServerResponse, chunk: Buffer): void {
+export function sendForever(res: ServerResponse, chunk: Buffer): void {
   const more = (): void => {
     while (!res.destroyed && res.write(chunk));
   }

@@ -77,7 +77,11 @@ describe('a wallet in a page', () => {
     page.dispatchEvent(new Event('eip6963:requestProvider'))
     stop()
     page.dispatchEvent(new Event('eip6963:requestProvider'))
-    const info = { name: 'Example Wallet', rdns: 'example.wallet', uuid: expect.stringMatching(/^[0-9a-f-]{36}$/) }
+    const info = {
+      name: 'Example Wallet',
+      rdns: expect.stringMatching(/^example\.wallet-[0-9a-f]{8}$/),
+      uuid: expect.stringMatching(/^[0-9a-f-]{36}$/)
+    }
     expect(seen).toEqual([0, 1].map(() => ({ info: expect.objectContaining(info), provider: alice })))
   })
 

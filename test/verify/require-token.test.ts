@@ -165,4 +165,9 @@ describe('requireToken', () => {
     app.use(((error: Error, _req, res, _next) => res.status(500).end(error.message)) as express.ErrorRequestHandler)
     await request(app).get('/').set('Authorization', `DIDAuth ${token}`).expect(500, 'of the handler')
   })
+
+  it.each([undefined, {}, () => undefined])('refuses at setup what is no verifier: %#', (verifier) => {
+    expect(() => requireToken(verifier as never)).toThrow(refusal('ERR_CONFIG'))
+    expect(() => requireToken(verifier as never)).toThrow('requireToken needs what accessTokenVerifier returned')
+  })
 })

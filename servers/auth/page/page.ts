@@ -96,10 +96,10 @@ async function start(): Promise<void> {
   byId('about-cookies', HTMLElement).hidden = mode !== 'cookie'
   byId('vault-cookies', HTMLElement).hidden = vaultUrl === '' || mode !== 'cookie'
   byId('vault-here', HTMLElement).hidden = vaultStep === undefined
-  if (hostOf(serviceUrl) !== location.host && URL.canParse(serviceUrl)) {
+  if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) {
     const link = make('a', { href: serviceUrl }, serviceUrl)
     const elsewhere = byId('elsewhere', HTMLElement)
-    elsewhere.append('This server says that its address is ', link, '. Relay and vault accept the page from there.')
+    elsewhere.append('Open the page at ', link, ': at this address, relay and vault refuse it.')
     elsewhere.hidden = false
   }
   const isLink = relayStep?.readLink(location.href) === true

@@ -83,7 +83,9 @@ export class VaultStep {
   }
 
   async #read(vault: VaultClient): Promise<void> {
-    const [{ contents, etag }, keys] = await Promise.all([vault.get(LIST), vault.keys()])
+    // In this order: where the ids are of a later list than the ETag, the vault refuses the change of a wrong entry.
+    const { contents, etag } = await vault.get(LIST)
+    const keys = await vault.keys()
     const entries = keys.find(({ key }) => key === LIST)?.entries ?? []
     this.#etag = etag
     const notes = contents.map((text, index) => ({ text, id: entries[index]?.id ?? '' }))

@@ -1,7 +1,7 @@
 import { defaultPaths, loadCurve } from 'express-did-auth'
 import { setTimeout as pause } from 'node:timers/promises'
 import { reasonOf, StartError } from '../../config/startup-error.js'
-import { painter, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
+import { painter, printable, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
 import { answerChecks } from './answer-checks.js'
 import { challengeChecks } from './challenge-checks.js'
 import { NotApplicable, type Check } from './check.js'
@@ -144,8 +144,8 @@ function linesOf({ passed, total, checks }: ConformanceReport, commandLine: Comm
   const paint = painter(commandLine)
   const lines = checks.flatMap(({ id, rule, outcome, detail = '' }) => {
     if (outcome === 'passed') return [`${paint('green', 'pass')}  ${rule}`]
-    if (outcome === 'skipped') return [paint('dim', `skip  ${rule} (${detail})`)]
-    return [`${paint('red', 'FAIL')}  ${rule}`, `      ${id}: ${detail}`]
+    if (outcome === 'skipped') return [paint('dim', `skip  ${rule} (${printable(detail)})`)]
+    return [`${paint('red', 'FAIL')}  ${rule}`, `      ${id}: ${printable(detail)}`]
   })
   const isFull = passed === total
   return [...lines, '', paint(isFull ? 'green' : 'red', `${passed} of ${total} rules hold.`)]

@@ -1,5 +1,6 @@
 import { defaultPaths, type Curve } from 'express-did-auth'
 import { loginMessage } from 'express-did-auth/protocol'
+import { boundedText } from './bounded-text.js'
 import { newUser, type User } from './user.js'
 
 const REQUEST_MILLISECONDS = 15_000
@@ -77,7 +78,7 @@ export class ServiceUnderTest {
       headers: { ...(text !== undefined && { 'Content-Type': 'application/json' }), ...headers },
       ...(text !== undefined && { body: text })
     })
-    const received = await response.text()
+    const received = await boundedText(response, `${method} ${path}`)
     const exchange = {
       method,
       path,

@@ -1,4 +1,4 @@
-import type { Paint } from '../command-line.js'
+import { printable, type Paint } from '../command-line.js'
 
 /** Something that the operator should know. */
 export interface Finding {
@@ -24,7 +24,7 @@ export function linesOf(findings: readonly Finding[], paint: Paint): string[] {
     findings.filter(({ level }) => level === 'note')
   ]
   const lines = [...changes, ...notes].flatMap(({ id, level, what, why, change }) => [
-    `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${what} ${paint('dim', `(${id})`)}`,
+    `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${printable(what)} ${paint('dim', `(${id})`)}`,
     `        ${why}`,
     `        > ${change}`,
     ''

@@ -1,6 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { reasonOf } from '../../config/startup-error.js'
 import { askChainId } from '../../observability/health-checks.js'
+import { boundedText } from '../conformance/bounded-text.js'
 import type { Plan } from './environment.js'
 import { finding, isLoopback, type Finding } from './finding.js'
 
@@ -88,7 +89,7 @@ async function answersAsIpfs(origin: string): Promise<boolean> {
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS)
     const response = await fetch(`${origin}/api/v0/version`, { method: 'POST', redirect: 'manual', signal })
-    return response.status === 200 && (await response.text()).includes('"Version"')
+    return response.status === 200 && (await boundedText(response, origin)).includes('"Version"')
   } catch {
     return false
   }

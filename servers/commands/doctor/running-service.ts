@@ -1,7 +1,7 @@
 import { loadCurve, type Curve } from 'express-did-auth'
 import { challengeWindow, computeChallenge } from 'express-did-auth/protocol'
 import { reasonOf } from '../../config/startup-error.js'
-import { ServiceUnderTest, type Exchange } from '../conformance/service.js'
+import { describe, ServiceUnderTest, type Exchange } from '../conformance/service.js'
 import { insecure } from './environment.js'
 import { finding, isLoopback, type Finding } from './finding.js'
 import { checkIpfsPort } from './network.js'
@@ -46,33 +46,56 @@ export async function checkService({ url, origins, trustProxy }: RunningService)
   try {
     first = await service.post(service.paths.requestAuth, { did: service.newUser().did })
   } catch (error) {
-    const reason = reasonOf(error instanceof Error ? (error.cause ?? error) : error)
     const why = 'Users cannot reach it either, or only from elsewhere.'
-    return [
-      finding(
-        'unavailable',
-        'change',
-        `${url.href} does not answer: ${reason}`,
-        why,
-        'HOST=0.0.0.0, or the configuration of the proxy'
-      )
-    ]
+    const change = 'HOST=0.0.0.0, or the configuration of the proxy'
+    return [finding('unavailable', 'change', `${url.href} does not answer: ${reasonIn(error)}`, why, change)]
   }
-  const refusal = await service.post(service.paths.logout, {})
+  const answeredAt = Date.now()
+  if (typeof first.json.challenge !== 'string') return [noService(first)]
+  const unanswered: Finding[] = []
+  const orUnanswered = <T>(work: Promise<T>, otherwise: T): Promise<T> =>
+    work.catch((error: unknown) => {
+      unanswered.push(noAnswer(error))
+      return otherwise
+    })
+  // The first answer has neither realm nor cookies.
+  const refusal = await orUnanswered(service.post(service.paths.logout, {}), first)
   const usesCookies = refusal.setCookies.length > 0
-  const pages = await Promise.all(origins.map((origin) => checkPage(service, origin, usesCookies)))
+  const pages = origins.map((origin) => orUnanswered(checkPage(service, origin, usesCookies), []))
   return [
-    ...clockFindings(first, (askedAt + Date.now()) / 2),
+    ...clockFindings(first, (askedAt + answeredAt) / 2),
     ...(url.protocol === 'http:' && !isLoopback(url)
       ? [insecure(url, usesCookies, `SERVICE_URL=https://${url.host}`)]
       : []),
     ...realmFindings(refusal, url),
     ...proxyFindings(first, url, trustProxy),
-    ...(await readyFindings(service)),
-    ...(await secretFindings(service, curve)),
-    ...pages.flat(),
-    ...(await checkIpfsPort(url.hostname))
+    ...(await orUnanswered(readyFindings(service), [])),
+    ...(await orUnanswered(secretFindings(service, curve), [])),
+    ...(await Promise.all(pages)).flat(),
+    ...(await checkIpfsPort(url.hostname)),
+    ...unanswered
   ]
+}
+
+function noService(first: Exchange): Finding {
+  const what = `It gives no challenge: ${describe(first)}`
+  return finding(
+    'no-challenge',
+    'change',
+    what,
+    'No user can log in there.',
+    'the URL, with the path below which it is'
+  )
+}
+
+function noAnswer(error: unknown): Finding {
+  const why = 'It answered before. Users meet this as well, and the checks that asked are left out here.'
+  const what = `A request was not answered: ${reasonIn(error)}`
+  return finding('unanswered', 'change', what, why, 'its log, or that of the proxy, says why')
+}
+
+function reasonIn(error: unknown): string {
+  return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
 }
 
 function clockFindings({ headers }: Exchange, nowMilliseconds: number): Finding[] {

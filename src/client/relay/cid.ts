@@ -2,7 +2,7 @@ import { joined, type Bytes } from '../seal.js'
 
 /** How every IPFS node splits content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
 export const LEAF_BYTES = 262_144
-const MAX_LINKS = 174
+export const MAX_LINKS = 174
 
 const RAW = 0x55
 const DAG_PB = 0x70
@@ -37,6 +37,9 @@ export async function cidOf(content: Bytes): Promise<string> {
 function split<T>(length: number, size: number, make: (start: number, end: number) => T): T[] {
   return Array.from({ length: Math.ceil(length / size) || 1 }, (_, index) => make(index * size, (index + 1) * size))
 }
+
+/** Whether a text is a cid of such a block: SHA2-256, raw or dag-pb. */
+export const isCid = (text: string): boolean => /^baf(?:krei|ybei)[a-z2-7]{52}$/.test(text)
 
 /** Whether bytes are the block that a cid names. */
 export async function isBlockOf(cid: string, bytes: Bytes): Promise<boolean> {

@@ -1,10 +1,13 @@
 import { ContentError } from '../content-errors.js'
 import { exchange, refusalOf, type ExchangeOptions } from '../exchange.js'
 import { joined, type Bytes } from '../seal.js'
-import { isBlockOf, isLeaf, LEAF_BYTES, linksOf } from './cid.js'
+import { isBlockOf, isCid, isLeaf, LEAF_BYTES, linksOf, MAX_LINKS } from './cid.js'
+import { withoutSlash } from './relay-options.js'
 
 /** Of one file: 64 MiB are 256 leaves and 3 nodes. */
 const MAX_BLOCKS = 300
+/** Asked for at once, of one node. */
+const AT_ONCE = 8
 
 /**
  * Reads a file from an IPFS gateway, block by block. Each block is compared with its cid, from the root down, so that
@@ -17,12 +20,23 @@ const MAX_BLOCKS = 300
 export async function readFromGateway(gateway: string, cid: string, options: ExchangeOptions): Promise<Bytes> {
   let left = MAX_BLOCKS
   const read = async (block: string): Promise<Bytes> => {
-    left -= 1
-    const answer = await exchange(`${gateway}/ipfs/${block}?format=raw`, { credentials: 'omit' }, LEAF_BYTES, options)
+    const answer = await exchange(
+      `${withoutSlash(gateway)}/ipfs/${block}?format=raw`,
+      { credentials: 'omit' },
+      LEAF_BYTES,
+      options
+    )
     const { status, body } = answer
     if (status !== 200) throw status === 404 ? new ContentError('notFound') : refusalOf(answer)
-    if (left < 0 || !(await isBlockOf(block, body))) throw new ContentError('mismatch')
-    return isLeaf(block) ? body : joined(await Promise.all(linksOf(body).map(read)))
+    if (!(await isBlockOf(block, body))) throw new ContentError('mismatch')
+    if (isLeaf(block)) return body
+    // A node that was made to harm links to more than a file of ours, or to something else.
+    const links = linksOf(body)
+    left -= links.length
+    if (left < 0 || links.length > MAX_LINKS || !links.every(isCid)) throw new ContentError('mismatch')
+    const parts: Bytes[] = []
+    while (links.length) parts.push(...(await Promise.all(links.splice(0, AT_ONCE).map(read))))
+    return joined(parts)
   }
   return read(cid)
 }

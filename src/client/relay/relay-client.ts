@@ -20,7 +20,13 @@ import { unlessAborted } from '../timing.js'
 import { connectWallet } from '../wallet.js'
 import { cidOf } from './cid.js'
 import { readFromGateway } from './gateway.js'
-import type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
+import {
+  parseBytes,
+  parseRelayUrl,
+  type OpenOptions,
+  type RelayClientOptions,
+  type SendOptions
+} from './relay-options.js'
 import { parseRelayUri } from './relay-uri.js'
 
 const CONTEXT = 'relay:1'
@@ -42,9 +48,10 @@ export class RelayClient {
   readonly #url: string
   #token: Promise<string> | undefined
 
+  /** @throws TypeError for a `url` that is none */
   constructor(options: RelayClientOptions) {
     this.#options = options
-    this.#url = options.url.replace(/\/+$/, '')
+    this.#url = parseRelayUrl(options.url)
   }
 
   /**
@@ -52,12 +59,12 @@ export class RelayClient {
    *
    * @param content - a text, or bytes: about 6 MiB at a relay with default bounds
    * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it to the recipient alone
-   * @throws ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
+   * @throws TypeError for other content; ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
    * ProtocolError, errors of the wallet, or the signal's reason
    */
   async send(content: string | Uint8Array, { signal }: SendOptions = {}): Promise<string> {
     const isText = typeof content === 'string'
-    const typed = joined([Uint8Array.of(isText ? TEXT : BYTES), isText ? utf8Of(content) : content])
+    const typed = joined([Uint8Array.of(isText ? TEXT : BYTES), isText ? utf8Of(content) : parseBytes(content)])
     const key = randomBytes(KEY_BYTES)
     const iv = randomBytes(IV_BYTES)
     const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))

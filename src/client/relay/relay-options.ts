@@ -29,3 +29,17 @@ export interface OpenOptions extends SendOptions {
   /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]
 }
+
+export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+
+/** @throws TypeError when it is no URL with http or https */
+export function parseRelayUrl(url: string): string {
+  if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError('The url has to begin with https:// or http://')
+  return withoutSlash(url)
+}
+
+/** @throws TypeError for other content, such as an ArrayBuffer, a Blob or an array */
+export function parseBytes(content: unknown): Uint8Array {
+  if (content instanceof Uint8Array) return content
+  throw new TypeError('The content has to be a text or a Uint8Array')
+}

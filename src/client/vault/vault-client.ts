@@ -54,9 +54,12 @@ const NAME = 'This name cannot be used for a key. Choose one of 1 to 512 bytes w
 export class VaultClient {
   readonly #options: VaultClientOptions
 
-  /** @throws TypeError for a key that has not 32 bytes */
+  /** @throws TypeError for a key that is no Uint8Array of 32 bytes: of a text, the key would be zeros */
   constructor(options: VaultClientOptions) {
-    if (options.encrypt && options.encrypt.key.length !== KEY_BYTES) throw new TypeError('encrypt.key has 32 bytes')
+    const { key }: { key?: unknown } = options.encrypt ?? {}
+    if (options.encrypt && !(key instanceof Uint8Array && key.length === KEY_BYTES)) {
+      throw new TypeError('encrypt.key: give a Uint8Array of 32 bytes')
+    }
     this.#options = options
   }
 

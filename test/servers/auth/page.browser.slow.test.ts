@@ -127,6 +127,32 @@ describe('the page in a browser', () => {
     expect(stored).toEqual([expect.stringMatching(/^eda1\.[\w-]{16}\.[\w-]+$/)])
   })
 
+  it('deletes no other note than the one that is shown, when the list changes while it is read', async () => {
+    const { open } = await newProfile(browser)
+    const page = await open(all.serviceUrl)
+    await page.click('#throw-away')
+    for (const note of ['first', 'second', 'third']) {
+      await page.fill('#note', note)
+      await page.click('#note-form button')
+      await page.waitForSelector(`#notes p:text-is("${note}")`)
+    }
+    const [other] = await Promise.all([page.waitForEvent('popup'), page.evaluate(`void open(location.href)`)])
+    await other.click('#read-notes')
+    await other.waitForSelector('#notes li:nth-child(3)')
+    const isRead = (url: URL): boolean => /\/did:ethr:[^/]+\/notes$/.test(decodeURIComponent(url.pathname))
+    await page.route(isRead, async (route) => {
+      await other.click('#notes li:first-child button:text-is("Delete")')
+      await says(other, 'vault', 'Deleted.')
+      await route.continue()
+    })
+    await page.click('#read-notes')
+    await says(page, 'vault', 'Read and decrypted.')
+    await page.unroute(isRead)
+    await page.click('#notes li:last-child button:text-is("Delete")')
+    await says(page, 'vault', 'Deleted.')
+    expect(await page.locator('#notes p').allTextContents()).toEqual(['second'])
+  })
+
   it.each([
     ['rejecting', wallet('alice').rejecting(), 'rejected'],
     ['busy', wallet('alice').busy(), 'pending'],
@@ -158,8 +184,7 @@ describe('the page in a browser', () => {
   it('lists two wallets that announce themselves late', async () => {
     const late = (seed: string, afterMs: number) => {
       const one = wallet(seed)
-      const info = { ...one.info, rdns: `test.${seed}` }
-      return { info, afterMs, on: one.on.bind(one), request: one.request.bind(one) }
+      return { info: one.info, afterMs, on: one.on.bind(one), request: one.request.bind(one) }
     }
     const { open } = await newProfile(browser, [late('alice', 900), late('bob', 1_400)])
     const page = await open(all.serviceUrl)

@@ -56,6 +56,17 @@ describe('the page in a browser', () => {
     expect(JSON.parse(last)).toMatchObject({ event: 'page', url: all.serviceUrl, msg: `open ${all.serviceUrl}` })
   })
 
+  it('says where to open it, at another address than its own', async () => {
+    const { open } = await newProfile(browser)
+    const own = await open(all.serviceUrl)
+    const other = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
+    await other.waitForSelector('#elsewhere')
+    expect(await other.textContent('#elsewhere')).toBe(
+      `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
+    )
+    expect(await own.isVisible('#elsewhere')).toBe(false)
+  })
+
   it('goes from connecting a wallet to logging out by the keyboard alone, and to no other host', async () => {
     const alice = wallet('alice')
     const { open, requests, complaints } = await newProfile(browser, [alice])

@@ -45,6 +45,13 @@ describe('the page', () => {
     )
   })
 
+  it('keeps its ties to the popup of a wallet', async () => {
+    const { listener } = await serve(three)
+    const opener = 'cross-origin-opener-policy'
+    expect((await request(listener).get('/')).headers[opener]).toBe('same-origin-allow-popups')
+    expect((await request(listener).get('/me')).headers[opener]).toBe('same-origin')
+  })
+
   it('connects to nothing else where auth runs alone', async () => {
     const { listener } = await serve(new Map([['auth', 'https://auth.example']]))
     const { text, headers } = await request(listener).get('/').expect(200)

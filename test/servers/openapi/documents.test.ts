@@ -97,6 +97,17 @@ describe('the three OpenAPI documents', () => {
   })
 })
 
+describe('the OpenAPI document of the relay', () => {
+  it('names the challenge that our client sends with its signature, as one that may be left out', () => {
+    const content = operationsOf(relayDocument).find(({ path }) => path === '/auth')?.operation.requestBody?.content[
+      'application/json'
+    ]
+    const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf
+    expect(bySignature?.required).toEqual(['did', 'sig'])
+    expect(bySignature?.properties).toMatchObject({ challenge: { pattern: '^[0-9a-f]{128}$' } })
+  })
+})
+
 describe('GET /openapi.json', () => {
   const closing: (() => Promise<void>)[] = []
   afterAll(() => Promise.all(closing.map((close) => close())))

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
+import type { ServerResponse } from 'node:http'
 import { runConformance } from '../../../../servers/commands/conformance/command.js'
 import { checkService, closeServices, idsOf, serving } from '../../../support/conformance.js'
+import { sendForever } from '../../../support/ipfs-faults.js'
 import { testApp, testAuthServer } from '../../../support/test-app.js'
 import { toyAuthServer } from '../../../support/toy-auth-server.js'
 import { testVault } from '../../../support/vault-app.js'
@@ -36,6 +38,24 @@ describe('conformance', () => {
     const report = await checkService(vault.listener, { protectedPath: '/storage' })
     expect(idsOf(report, 'failed')).toEqual([])
     await vault.close()
+  })
+
+  it('reads no more than 1 MiB of an answer, and fails the checks that asked for it', async () => {
+    const endless = (res: ServerResponse) => {
+      sendForever(res, Buffer.alloc(65_536, 'x'))
+    }
+    const { app, clock } = await testApp(
+      {},
+      {
+        before: (app) =>
+          app.use('/logout', (_req, res) => {
+            endless(res)
+          })
+      }
+    )
+    const { checks } = await checkService(app, { clock })
+    const details = checks.flatMap(({ outcome, detail }) => (outcome === 'failed' ? [detail] : []))
+    expect(details).toContain('POST /logout answered more than 1 MiB')
   })
 
   it('gives a server that others wrote full marks', async () => {

@@ -1,10 +1,12 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
+import type { ServerResponse } from 'node:http'
 import cors from 'cors'
 import type { Express, Request, Response } from 'express'
 import type { DidAuthConfig } from 'express-did-auth'
 import { runDoctor } from '../../../../servers/commands/doctor/command.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import { closeServices, serving } from '../../../support/conformance.js'
+import { sendForever } from '../../../support/ipfs-faults.js'
 import { deadRpcUrl } from '../../../support/rpc-node.js'
 import { testApp, testAuthServer } from '../../../support/test-app.js'
 
@@ -46,6 +48,43 @@ describe('doctor <url>', () => {
   it('says that nothing answers there', async () => {
     const { code, findings } = await doctor([await deadRpcUrl()])
     expect([code, findings]).toMatchObject([1, [{ id: 'unavailable', level: 'change' }]])
+  })
+
+  it.each([
+    ['HTML', (res: ServerResponse) => res.setHeader('Content-Type', 'text/html').end('<title>Welcome</title>')],
+    ['a redirect', (res: ServerResponse) => res.writeHead(302, { Location: 'https://elsewhere.example/' }).end()],
+    ['broken JSON', (res: ServerResponse) => res.setHeader('Content-Type', 'application/json').end('{"challenge')],
+    ['401 for everything', (res: ServerResponse) => res.writeHead(401).end('Unauthorized')]
+  ])('says that there is no such service where the answer is %s', async (_what, answer) => {
+    const { code, findings } = await doctor([await serving((_req, res) => void answer(res))])
+    expect([code, findings]).toMatchObject([1, [{ id: 'no-challenge', level: 'change' }]])
+    expect(findings[0]?.what).toMatch(/^It gives no challenge: POST \/request-auth answered \d+/)
+  })
+
+  it.each(['/logout', '/ready', '/auth'])('goes on when %s is not answered', async (path) => {
+    const cut = (app: Express) => app.use(path, (req) => void req.socket.destroy())
+    const { code, findings } = await doctor([await service({}, {}, cut), '--origin', PAGE])
+    expect(code).toBe(1)
+    expect(findings).toContainEqual(
+      expect.objectContaining({ id: 'unanswered', what: expect.stringContaining('A request was not answered') })
+    )
+  })
+
+  it('reads no more than 1 MiB of an answer', async () => {
+    const endless = (app: Express) =>
+      app.use('/ready', (_req, res) => {
+        sendForever(res, Buffer.alloc(65_536, 'x'))
+      })
+    const { findings } = await doctor([await service({}, {}, endless)])
+    expect(findings).toMatchObject([{ id: 'unanswered', what: expect.stringContaining('more than 1 MiB') }])
+  })
+
+  it('prints names of the service without what commands a terminal', async () => {
+    const names = { '\u001b[31mnode\u009b2J\u202e\n': 'unavailable' }
+    const url = await service({}, {}, (app) => app.get('/ready', (_req, res) => res.json({ dependencies: names })))
+    const lines: string[] = []
+    await runDoctor({ args: [url], env: {}, out: (line) => lines.push(line), isTerminal: false })
+    expect(lines[0]).toBe('note    [31mnode2J is unavailable to the service (not-ready)')
   })
 
   it('finds a clock that is ten minutes ahead', async () => {
