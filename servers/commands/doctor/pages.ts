@@ -28,9 +28,7 @@ export function pagesInEnvironment(env: ServerEnv, url: URL): Finding[] {
     if (origin === url.origin) continue
     if (USE_COOKIES === true && siteOf(origin) !== siteOf(url.origin)) findings.push(otherSite(origin, url))
     else if (USE_COOKIES === true && !trusted.includes(origin)) {
-      const why = 'Its logins, refreshes and writes are 403, because a foreign page could make them as well.'
-      const change = `TRUSTED_ORIGINS=${[...trusted, origin].join(',')}`
-      findings.push(finding('trusted-origins', 'change', `${origin} is not in TRUSTED_ORIGINS`, why, change))
+      findings.push(untrusted(origin, `TRUSTED_ORIGINS=${[...trusted, origin].join(',')}`))
     }
     if (!readable.includes(origin)) {
       const change = `CORS_ORIGINS=${[...readable, origin].join(',')}`
@@ -48,6 +46,11 @@ function otherSite(origin: string, url: URL): Finding {
   const why = 'The cookies are SameSite=Strict: no browser sends them with requests of its pages.'
   const change = `USE_COOKIES=false, or serve the page below ${siteOf(url.origin)}`
   return finding('same-site', 'change', what, why, change)
+}
+
+function untrusted(origin: string, change: string): Finding {
+  const why = 'Its logins, refreshes and writes are 403, because a foreign page could make them as well.'
+  return finding('trusted-origins', 'change', `${origin} is no trusted origin`, why, change)
 }
 
 function otherDomain(origin: string, change: string): Finding {
@@ -84,6 +87,8 @@ async function corsFindings(service: ServiceUnderTest, origin: string, usesCooki
     headers: { Origin: origin, ...requested }
   })
   const answer = await service.post(service.paths.requestAuth, { did: service.newUser().did }, { Origin: origin })
+  const isRefused = answer.status === 403 && siteOf(origin) === siteOf(service.options.url.origin)
+  const refused = isRefused ? [untrusted(origin, `trustedOrigins: ['${origin}'], or TRUSTED_ORIGINS=${origin}`)] : []
   const listed = ({ headers }: Exchange, name: string): string[] =>
     (headers.get(name) ?? '').toLowerCase().split(/ *, */)
   const problems = [
@@ -101,9 +106,10 @@ async function corsFindings(service: ServiceUnderTest, origin: string, usesCooki
   ]
   const why = 'The browser refuses it to its scripts: logins, or safe repeats of a refresh, fail.'
   const change = `CORS_ORIGINS=${origin}, or in the cors() of your own app: allowedHeaders, exposedHeaders`
-  return [...new Set(problems)].map((problem) =>
+  const others = [...new Set(problems)].map((problem) =>
     finding('cors', 'change', `A page of ${origin} ${problem}`, why, change)
   )
+  return [...refused, ...others]
 }
 
 function sentence(verb: string, names: readonly string[]): string[] {

@@ -134,6 +134,16 @@ describe('doctor <url>', () => {
     expect(ids).toEqual(['note service-url'])
   })
 
+  it('finds a page whose logins are refused as those of a foreign page', async () => {
+    const page = 'http://127.0.0.1:5173'
+    const allow = (app: Express) =>
+      app.use(cors({ origin: page, credentials: true, allowedHeaders: ALLOWED, exposedHeaders: EXPOSED }))
+    const config = { useCookies: true, loginDomains: ['127.0.0.1:5173'] }
+    expect((await doctor([await service(config, {}, allow), '--origin', page])).ids).toEqual(['change trusted-origins'])
+    const trusting = await service({ ...config, trustedOrigins: [page] }, {}, allow)
+    expect((await doctor([trusting, '--origin', page])).ids).toEqual([])
+  })
+
   it('finds pages of another site, to which no browser sends the cookies', async () => {
     const allow = (app: Express) =>
       app.use(
