@@ -131,7 +131,11 @@ export class SessionEndedError extends DidAuthClientError {
 /** The service did not accept the signature: of another account, for another domain, too late, or used. */
 export class ChallengeError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_CHALLENGE', 'Your signature was refused. Check your account, and try again.', details)
+    super(
+      'ERR_CHALLENGE',
+      'Your signature was refused: another account, or another address of the service. Check both, and try again.',
+      details
+    )
   }
 }
 

@@ -27,9 +27,9 @@ describe.each(documentFiles)('%s', (file) => {
   it('names scripts, subpaths and files that exist', () => {
     const scripts = [...document.text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
     expect(scripts.filter((name) => !(name in packageJson.scripts))).toEqual([])
-    const subpaths = [...document.text.matchAll(/(?<!@rsksmart\/|npm\/|package\/)express-did-auth(\/[\w/-]+)/g)].map(
-      ([, path]) => `.${path!}`
-    )
+    const subpaths = [
+      ...document.text.matchAll(/(?<!@rsksmart\/|npm\/|package\/|node_modules\/)express-did-auth(\/[\w/-]+)/g)
+    ].map(([, path]) => `.${path!}`)
     expect(subpaths.filter((path) => !(path in packageJson.exports))).toEqual([])
     const files = [...document.text.matchAll(/(?<![\w./])(?:examples|src|servers|test)\/[\w./-]+\.(?:\w+)/g)]
       .map(([path]) => path)

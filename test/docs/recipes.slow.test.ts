@@ -62,7 +62,8 @@ describe('what the documents tell a newcomer to type', () => {
     'the quick start runs in an empty folder, and the two curls and the client show that it works',
     async () => {
       writeFileSync(join(project, 'server.js'), blockOf('README.md', 'ts', 'setupDidAuth'))
-      writeFileSync(join(project, 'client.js'), blockOf('README.md', 'js', 'signMessage'))
+      writeFileSync(join(project, 'client.js'), blockOf('README.md', 'js', 'DidAuthClient'))
+      await type(project, blockOf('README.md', 'sh', 'ethers').split('\n')[0]!)
       await whileRunning(project, 'server.js', async (url) => {
         const curls = blockOf('README.md', 'sh', 'curl -i').replaceAll('http://localhost:3000', url)
         const shown = await runIn(project, 'bash', '-euc', curls)

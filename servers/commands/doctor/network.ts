@@ -46,7 +46,9 @@ async function checkChain(network: string, url: string, isDefault: boolean): Pro
     return [finding('rpc-chain', expected === undefined ? 'note' : 'change', what, why, change)]
   } catch (error) {
     const reason = reasonOf(error instanceof Error ? (error.cause ?? error) : error)
-    const why = 'Credentials of issuers on its network are answered with 503. Logins do not need it.'
+    const why = isDefault
+      ? 'Only issuers of credentials that no address proves are looked up there. Logins do not need it.'
+      : 'Credentials of issuers on its network are answered with 503. Logins do not need it.'
     const what = `${shown} does not answer: ${reason}`
     return [
       finding(
