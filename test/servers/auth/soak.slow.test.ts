@@ -29,11 +29,11 @@ describe('the three servers under mixed requests of many users', () => {
     expect(wrong).toEqual([])
   })
 
-  it('have nothing to log but that they are ready', () => {
+  it('have nothing to log but that they are ready, and where the page is', () => {
     const events = output()
       .trim()
       .split('\n')
       .map((line) => (JSON.parse(line) as { event: string }).event)
-    expect(events).toEqual(['ready', 'ready', 'ready'])
+    expect(events).toEqual(['ready', 'ready', 'ready', 'page'])
   })
 })
