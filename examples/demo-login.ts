@@ -28,7 +28,7 @@ export async function showLogin(): Promise<void> {
   await step('The phone opens its profile; the e-mail came with the token', () => phone.send('GET', '/profile'))
   await step('The laptop logs in with the same wallet: a session of its own', () => laptop.logIn())
   await step('A thief shows that credential, which names another subject', () => thief.signUp([credential]), 401)
-  await step('The thief makes a credential: its issuer is nobody here', () => thief.signUp([selfMade]), 401)
+  await step('The thief makes a credential: its issuer is no one here', () => thief.signUp([selfMade]), 401)
 
   const stolen = phone.refreshToken
   await step('The phone refreshes: the old refresh token is used up', () => phone.refresh())

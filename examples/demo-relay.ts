@@ -32,5 +32,5 @@ export async function showRelay({ relayUrl, hold }: DemoServers): Promise<void> 
   if (hold(key) || told.includes(key)) throw new Error('the relay should not have the key')
   if (hold(SECRET) || told.includes(SECRET)) throw new Error('the relay should not have the text')
   say('requests, databases and logs were searched: they hold the encrypted file, and neither the key nor the text')
-  await step('A cid that nobody posted', () => bob.get(`bafkrei${'a'.repeat(52)}`), 404)
+  await step('A cid that no one posted', () => bob.get(`bafkrei${'a'.repeat(52)}`), 404)
 }

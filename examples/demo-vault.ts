@@ -14,7 +14,7 @@ export async function showVault({ vaultUrl, switchNodeOff }: DemoServers): Promi
   await step('Ada logs in', () => ada.logIn())
   const kept = await step('She keeps a note', () => ada.send('POST', '/notes', { content: 'Milk' }), 201)
   await step('And another', () => ada.send('POST', '/notes', { content: 'Bread' }), 201)
-  await step('Anybody may read: she would encrypt what nobody should', () => anybody.send('GET', notes))
+  await step('Anybody may read: she would encrypt what no one should', () => anybody.send('GET', notes))
   await step('The same note again adds nothing', () => ada.send('POST', '/notes', { content: 'Milk' }), 201)
   const { id } = JSON.parse(kept.text) as { id: string }
   await step('She replaces the first note', () => ada.send('PUT', `/notes/${id}`, { content: 'Oat milk' }))

@@ -25,7 +25,7 @@ describe('examples/demo.ts', () => {
   it('goes through login, as it says', () => {
     expect(printed).toContain('-> 401: An e-mail credential is needed\n')
     expect(printed).toMatch(/names another subject\n +-> 401: Invalid credential\n/)
-    expect(printed).toMatch(/its issuer is nobody here\n +-> 401: That issuer is not trusted\n/)
+    expect(printed).toMatch(/its issuer is no one here\n +-> 401: That issuer is not trusted\n/)
     expect(printed).toMatch(/that session is revoked\n +-> 401: Refresh token used twice: session revoked\n/)
     expect(printed).toContain('"email":"ada@example.org"')
   })
@@ -37,7 +37,7 @@ describe('examples/demo.ts', () => {
   })
 
   it('goes through the vault, also while the IPFS node is switched off', () => {
-    expect(printed).toMatch(/what nobody should\n +-> 200: \["Milk","Bread"\]\n/)
+    expect(printed).toMatch(/what no one should\n +-> 200: \["Milk","Bread"\]\n/)
     expect(printed).toMatch(/is switched off\)\n.* Reads go on\n +-> 200: \["Bread","Oat milk"\]\n/)
     expect(printed).toMatch(/So do writes.*\n +-> 200: .*, pin pending\n/)
     expect(printed).toMatch(/Nothing is left of them\n +-> 200: \[\]\n/)

@@ -104,7 +104,7 @@ describe('examples/sign-up-with-credentials.ts', () => {
     })
   const claims = [{ claimType: 'name', claimValue: 'Alice' }]
 
-  it('signs up who shows a credential of a trusted issuer and a name, and lets in nobody else', async () => {
+  it('signs up who shows a credential of a trusted issuer and a name, and lets in no one else', async () => {
     // It asks for credentials and names no RPC: setup says what that means.
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const server = await serve(() => import('../examples/sign-up-with-credentials.js'), {

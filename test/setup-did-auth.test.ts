@@ -153,11 +153,11 @@ describe('ready', () => {
   it.each<[string, Partial<DidAuthConfig>, string]>([
     ['the signer fails', { serviceSigner: () => Promise.reject(new Error('away')) }, 'ERR_SIGNER'],
     [
-      'the store is away',
+      'the store is unavailable',
       { store: Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('away')) }) },
       'ERR_STORE'
     ]
-  ])('rejects when %s, with one line in the log, and nothing unhandled when nobody asks', async (_name, more, code) => {
+  ])('rejects when %s, with one line in the log, and nothing unhandled when no one asks', async (_name, more, code) => {
     const error = jest.fn()
     const logger = { info: jest.fn(), warn: jest.fn(), error }
     const { ready } = setupDidAuth(express(), { ...config, logger, ...more })
@@ -184,7 +184,7 @@ describe('close', () => {
   })
 })
 
-describe('sessions, when the store is away', () => {
+describe('sessions, when the store is unavailable', () => {
   it('reject with ERR_STORE', async () => {
     const fail = () => Promise.reject(new Error('away'))
     const store = Object.assign(memoryStore(), { listSessions: fail, endSession: fail, revokeSessions: fail })

@@ -129,7 +129,7 @@ export function receiveBody(
     }
     const refuse = (error: Error): void => {
       stop()
-      // An error that nobody listens for would end the process.
+      // An error that no one listens for would end the process.
       req.on('error', () => undefined).resume()
       const rejectBody = (): void => {
         reject(error)

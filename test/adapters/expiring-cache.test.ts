@@ -14,7 +14,7 @@ describe('ExpiringCache', () => {
     expect(cache.get('b', NOW)).toBeUndefined()
   })
 
-  // Answers that nobody asked for again once stayed until a thousand others had come.
+  // Answers that no one asked for again once stayed until a thousand others had come.
   it('drops what has expired with the next look, whichever key that is for', () => {
     const cache = cacheOf()
     cache.set('a', 'A', NOW)

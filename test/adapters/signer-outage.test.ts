@@ -13,7 +13,7 @@ describe('a service whose signer fails', () => {
   it('answers logins, sign up requests with an sdr, refreshes and foreign tokens 503 with Retry-After', async () => {
     let isAway = false
     const serviceSigner: Signer = (data) =>
-      isAway ? Promise.reject(new Error('the key store at 10.0.0.1 is away')) : good(data)
+      isAway ? Promise.reject(new Error('the key store at 10.0.0.1 is unavailable')) : good(data)
     const requiredCredentials = ['Email']
     const { app, log, requireDid } = await testApp({ serviceSigner, requiredCredentials })
     const { refreshToken, accessToken } = await logIn(app, user)

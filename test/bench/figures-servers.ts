@@ -154,7 +154,7 @@ async function halfOpen(port: number, text: string): Promise<Socket> {
 
 /** F15: what passed through must not be in the log, at its most talkative. */
 export async function secretsFigure(): Promise<void> {
-  const CHALLENGE_SECRET = 'the secret of challenges, which nobody reads'
+  const CHALLENGE_SECRET = 'the secret of challenges, which no one reads'
   await withServers({ CHALLENGE_SECRET, LOG_LEVEL: 'debug' }, async (servers) => {
     const server = await servers.start()
     const secrets = [...(await plantSecrets(server.url, domain)), CHALLENGE_SECRET]

@@ -150,8 +150,8 @@ class SoakUser {
  * 320 users of the three servers, at 16 connections each, who together ask so many requests of every kind.
  *
  * @param servers - auth, relay and vault
- * @param onPart - called, while nobody asks, after each of `parts`
- * @returns answers that nobody should get
+ * @param onPart - called, while no one asks, after each of `parts`
+ * @returns answers that no one should get
  */
 export async function soak(
   servers: readonly SoakServer[],

@@ -73,6 +73,36 @@ describe('a refresh by ten tabs at once', () => {
   })
 })
 
+describe('a tab that is frozen before it sends its refresh', () => {
+  it('takes the tokens that another has got meanwhile, and presents none of before', async () => {
+    const time = fakeClientTime()
+    const storage = sharedStorage()
+    const [other] = await openTabs(service, 1, storage)
+    let thaw = (): void => undefined
+    const frozen = new Promise<void>((resolve) => (thaw = resolve))
+    let isFrozen = false
+    const set = async (key: string, value: string): Promise<void> => {
+      await storage.set(key, value)
+      isFrozen = true
+      await frozen
+    }
+    const late = service.client({ storage: { ...storage, set } })
+    await late.ready
+    service.clock.seconds += 700
+    const lateAnswer = answerOf(late)
+    await until(() => isFrozen)
+    const answer = answerOf(other!)
+    await new Promise((resolve) => setImmediate(resolve))
+    time.endTimeouts(10_000)
+    expect(await answer).toBe(200)
+    // Beyond the grace, a token of before would revoke the session.
+    service.clock.seconds += 60
+    thaw()
+    expect(await lateAnswer).toBe(200)
+    expect(refreshes()).toBe(1)
+  })
+})
+
 describe('a refresh whose answer is lost', () => {
   it('is sent again at once with the same key', async () => {
     fakeClientTime(500)

@@ -18,7 +18,7 @@ describe('POST /signup with one signed body, again and again', () => {
   it.each([
     ['a forged credential', forged, {}, 401, 'Invalid credential'],
     ['an expired credential', expired, {}, 401, 'Expired credential'],
-    ['an issuer that nobody knows', unknown, {}, 401, 'Unproved credential issuer'],
+    ['an issuer that no one knows', unknown, {}, 401, 'Unproved credential issuer'],
     ['a resolver out of reach', good, { resolver: away }, 503, 'DID resolver unavailable, try again']
   ])('with %s is 429 once 200 requests named the DID', async (_name, credential, config, status, text) => {
     const { app, requireDid } = await testApp({ signupBusinessLogic: () => undefined, ...config })

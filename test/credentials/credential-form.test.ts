@@ -339,7 +339,7 @@ describe('the subject of a credential', () => {
     expect(received[0]?.credentials[0]?.subject).toBe(user.did)
   })
 
-  it('may be nobody: business logic gets undefined', async () => {
+  it('may be no one: business logic gets undefined', async () => {
     expect(await answerTo([subjects(undefined, undefined)])).toEqual(accepted)
     expect(received[0]?.credentials[0]).toHaveProperty('subject', undefined)
   })

@@ -120,13 +120,13 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     },
     logger: {
       info() {
-        // Nobody looks at it here.
+        // No one looks at it here.
       },
       warn(fields) {
         parts.warnings.push(fields)
       },
       error() {
-        // Nobody looks at it here.
+        // No one looks at it here.
       }
     }
   }

@@ -73,7 +73,7 @@ describe('an application with our routes', () => {
     ['a form', (app: Express) => app.use(express.urlencoded({ extended: true })), 'application/x-www-form-urlencoded'],
     ['a form of a wrong case', (app: Express) => app.use(formParser), 'Application/X-WWW-Form-Urlencoded; a=b'],
     ['a multipart form', (app: Express) => app.use(formParser), 'multipart/form-data; boundary=a']
-  ])('lets nobody in by %s that the host has read, which any other site could send', async (_name, before, type) => {
+  ])('lets no one in by %s that the host has read, which any other site could send', async (_name, before, type) => {
     const { app } = await testApp({}, { before })
     const login = await signedLogin(app, wallet)
     await request(app).post('/auth').type(type).send(new URLSearchParams(login).toString()).expect(401, 'Invalid DID')

@@ -44,7 +44,7 @@ describe('the quota of a user', () => {
     await me(test, (await logIn(test.app, wallet)).accessToken).expect(429)
   })
 
-  it("is nobody else's", async () => {
+  it("is no one else's", async () => {
     const test = await testApp({ maxRequestsPerTimeSlot: 1 })
     const first = await logIn(test.app, wallet)
     const second = await logIn(test.app, walletOf(2))
@@ -123,7 +123,7 @@ describe('the budget of those who name a DID', () => {
     await ask('/request-auth').expect(200)
   })
 
-  it('locks nobody out at another address, nor another DID at the same', async () => {
+  it('locks no one out at another address, nor another DID at the same', async () => {
     const test = await testApp(config, trusting)
     for (let number = 0; number < 10; number += 1) await name(test, '192.0.2.1').expect(200)
     await name(test, '192.0.2.1').expect(429)

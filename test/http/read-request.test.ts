@@ -157,7 +157,7 @@ describe('a body', () => {
     expect(await post(app, { ...JSON_TYPE, 'Content-Length': '16385' }, body(16385))).toEqual(TOO_LARGE)
   })
 
-  // A chunk after the answer once set a header again, where nobody catches what it threw: the process ended.
+  // A chunk after the answer once set a header again, where no one catches what it threw: the process ended.
   it('is 413 in chunks as well, however many come after the answer', async () => {
     const { app, log } = await testApp()
     const chunks = Array<string>(200).fill('x'.repeat(8192))

@@ -110,7 +110,7 @@ describe('DELETE /sessions/:id', () => {
     await refresh(test, refreshToken).expect(401)
   })
 
-  it("is 404 for another user's session, which goes on, and for one that nobody has", async () => {
+  it("is 404 for another user's session, which goes on, and for one that no one has", async () => {
     const test = await sessionsApp()
     const { accessToken } = await logIn(test.app, wallet)
     const other = await logIn(test.app, walletOf(2))

@@ -116,7 +116,7 @@ describe('POST /refresh-token', () => {
     let isDown = false
     const { app } = await testApp({
       serviceSigner: async (data) => {
-        if (isDown) throw new Error('the key server is away')
+        if (isDown) throw new Error('the key server is unavailable')
         return sign(data)
       }
     })
@@ -233,7 +233,7 @@ describe('the sessions of a user', () => {
     await request(app).get('/me').set('Authorization', `DIDAuth ${laptop.accessToken}`).expect(200)
   })
 
-  it("are revoked all at once, and nobody else's", async () => {
+  it("are revoked all at once, and no one else's", async () => {
     const { app, requireDid } = await testApp()
     const mine = [await logIn(app, wallet), await logIn(app, wallet)]
     const other = await logIn(app, walletOf(2))

@@ -6,7 +6,7 @@ import { testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 describe('300 bad proofs from one client network that name the DIDs of 20 users', () => {
-  // Figure F19, small: nobody is locked out. Cause: what was counted was the DID, which anybody can name.
+  // Figure F19, small: no one is locked out. Cause: what was counted was the DID, which anybody can name.
   it('beside the logins of these users, at once, refuse none of them', async () => {
     const { app } = await testApp({}, { before: (host) => host.set('trust proxy', true) })
     const users = Array.from({ length: 20 }, (_, number) => walletOf(100 + number))

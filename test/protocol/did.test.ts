@@ -79,7 +79,7 @@ describe('addressOfDid', () => {
     ['a chain id', `did:ethr:0x1e:${ADDRESS}`],
     ['a chain id of 16 digits', `did:ethr:0xffffffffffffffff:${ADDRESS}`],
     ['EIP-55 spelling', `did:ethr:rsk:${EIP_55}`],
-    ['a wrong checksum, which nobody asks for', `did:ethr:rsk:${ADDRESS.replace('b8c', 'B8c')}`],
+    ['a wrong checksum, which no one asks for', `did:ethr:rsk:${ADDRESS.replace('b8c', 'B8c')}`],
     ['upper case throughout', `did:ethr:rsk:${ADDRESS.toUpperCase()}`]
   ])('knows the address, in lower case, of a did:ethr with %s', (_name, did) => {
     expect(addressOfDid(did)).toBe(ADDRESS)

@@ -55,7 +55,7 @@ describe('acceptedLoginDomains', () => {
     expect(acceptedLoginDomains(serviceUrl, extra)).toEqual(domains)
   })
 
-  it('leave room for all of a sign up in 24 recoveries', () => {
+  it('leave enough for all of a sign up in 24 recoveries', () => {
     expect(MAX_LOGIN_DOMAINS).toBe(6)
   })
 })

@@ -227,7 +227,7 @@ describe('express-did-auth', () => {
     expect(server.serviceDid).toMatch(/^did:ethr:rsk:0x[0-9a-f]{40}$/)
   })
 
-  it('logs one line about what nobody foresaw, and exits with 1', async () => {
+  it('logs one line about what no one foresaw, and exits with 1', async () => {
     const secret = '0x1234567890abcdef'
     for (const failure of [
       'throw new Error(process.env.TEST_SECRET)',

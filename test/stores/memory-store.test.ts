@@ -44,7 +44,7 @@ describe('memoryStore', () => {
     expect(await namesIn(store, 'a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
   })
 
-  it("evicts nobody where a user's own oldest session makes way, or an expired one does", async () => {
+  it("evicts no one where a user's own oldest session makes way, or an expired one does", async () => {
     const store = memoryStore({ maxSessions: 51 })
     await store.createSession(ofUser('brief', { expiresAtSeconds: START_SECONDS + 1 }))
     for (let index = 0; index < 50; index += 1) await store.createSession(sessionOf(String(index)))

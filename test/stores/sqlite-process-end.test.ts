@@ -21,7 +21,7 @@ function run(file: string, script: string): { status: number | null; stdout: str
   return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: scaled(120_000) })
 }
 
-describe('a process with a SQLite store that nobody closes', () => {
+describe('a process with a SQLite store that no one closes', () => {
   it('ends when it has nothing else to do', () => {
     const { path, remove } = temporaryFolder()
     expect(run(`${path}/a.db`, "await store.ping(); console.log('done')")).toMatchObject({

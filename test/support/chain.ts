@@ -47,7 +47,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
       output += chunk.toString()
       const address = /Listening on (\S+)/.exec(output)?.[1]
       if (address === undefined) return
-      // Its later output is nobody's to read, and must not fill a pipe.
+      // Its later output is no one's to read, and must not fill a pipe.
       anvil.stdout.removeAllListeners('data').resume()
       resolve(`http://${address}`)
     })

@@ -167,7 +167,7 @@ function listen(server: Server | TcpServer, port = 0): Promise<void> {
 }
 
 /**
- * Listens on a port below those that a system gives away, and answers which: while the node refuses, nobody else may be
+ * Listens on a port below those that a system gives away, and answers which: while the node refuses, no one else may be
  * given its port, and answer in its place.
  */
 async function listenApart(server: Server): Promise<number> {

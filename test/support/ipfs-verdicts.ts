@@ -10,7 +10,7 @@ const BAD_RESPONSE = 'ERR_IPFS_BAD_RESPONSE'
 export const tenBytes = Buffer.from('0123456789')
 export const tenCid = 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi'
 
-/** What a verb says of a fault. `ok` where it cannot matter, or nobody could see it. */
+/** What a verb says of a fault. `ok` where it cannot matter, or no one could see it. */
 const verdicts: Readonly<
   Record<IpfsFault, ServerErrorCode | Partial<Record<IpfsVerb | 'else', ServerErrorCode | 'ok'>>>
 > = {

@@ -28,7 +28,7 @@ export async function startRpcNode(listener: RequestListener): Promise<FakeRpcNo
   }
 }
 
-/** The URL of a port where nobody listens. */
+/** The URL of a port where no one listens. */
 export async function deadRpcUrl(): Promise<string> {
   const node = await startRpcNode(() => undefined)
   node.stop()

@@ -120,7 +120,7 @@ describe('the v of a signature', () => {
     ['2 or 3', (recovery: number) => recovery + 2],
     ['29 or 30', (recovery: number) => recovery + 29],
     ['35 or 36, a chain 0', (recovery: number) => recovery + 35],
-    ['of a chain that nobody named', (recovery: number) => recovery + 56 * 2 + 35],
+    ['of a chain that no one named', (recovery: number) => recovery + 56 * 2 + 35],
     ['254 or 255', (recovery: number) => recovery + 254]
   ])('must not be %s', async (_name, vOf) => {
     expect(await outcomes(did, vOf)).toEqual([401])

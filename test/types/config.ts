@@ -1,4 +1,4 @@
-/** What must compile of the configuration, and what must not. Checked by `npm run types`, run by nobody. */
+/** What must compile of the configuration, and what must not. Checked by `npm run types`, run by no one. */
 import {
   es256kSigner,
   memoryStore,

@@ -1,4 +1,4 @@
-/** What must compile of the middleware and of what it adds to a request. Checked by `npm run types`, run by nobody. */
+/** What must compile of the middleware and of what it adds to a request. Checked by `npm run types`, run by no one. */
 import express, { Router, type RequestHandler } from 'express'
 import {
   canonicalDid,

@@ -1,4 +1,4 @@
-/** What must compile of the protocol by itself. Checked by `npm run types`, run by nobody. */
+/** What must compile of the protocol by itself. Checked by `npm run types`, run by no one. */
 import {
   addressOfDid,
   challengeSecondsLeft,

@@ -127,7 +127,7 @@ describe('readEnv', () => {
   })
 
   it.each(['http://127.0.0.1:5001', 'http://localhost:5001', 'http://[::1]:5001', 'https://ipfs.example'])(
-    'takes IPFS_API_URL=%s, which nobody can listen to',
+    'takes IPFS_API_URL=%s, which no one can listen to',
     (IPFS_API_URL) => {
       expect(readEnv({ IPFS_API_URL }, 'vault', false).IPFS_API_URL).toBe(IPFS_API_URL)
     }

@@ -178,7 +178,7 @@ describe('serve, for uploads', () => {
     return text
   }
 
-  it('takes a body that comes slowly and steadily for longer than nobody may be silent', async () => {
+  it('takes a body that comes slowly and steadily for longer than no one may be silent', async () => {
     const { port } = await start(answer, uploads)
     const text = await steadily(200, async () => {
       const socket = await open(port, head)

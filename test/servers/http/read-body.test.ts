@@ -246,7 +246,7 @@ describe('BodyReader', () => {
     expect(await post(`{"file":${JSON.stringify(text)}}`, { pieceBytes: 1 })).toEqual({ text, bytes: 660 })
   })
 
-  it('answers nobody when an upload is broken off, and holds nothing of it', async () => {
+  it('answers no one when an upload is broken off, and holds nothing of it', async () => {
     const socket = open()
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
     await new Promise<void>((resolve) => (arrived = resolve))

@@ -70,7 +70,7 @@ describe('ipfsHttpNode', () => {
     await expect(node.ping(notAborted)).rejects.toMatchObject({ code: 'ERR_IPFS_TIMEOUT' })
   })
 
-  it('is away where the name of the node is unknown', async () => {
+  it('is unavailable where the name of the node is unknown', async () => {
     await expect(ipfsHttpNode('http://node.invalid:5001').add(ten.cid, ten.bytes)).rejects.toMatchObject({
       code: 'ERR_IPFS_UNAVAILABLE'
     })

@@ -22,7 +22,7 @@ describe('the log of a server', () => {
 
   it('holds none of the secrets that pass through it, also when its store breaks', async () => {
     const { privateKey } = walletOf(99)
-    const CHALLENGE_SECRET = 'the secret of challenges, which nobody reads'
+    const CHALLENGE_SECRET = 'the secret of challenges, which no one reads'
     const server = await servers.start({
       SERVICE_URL: 'https://auth.example',
       PRIVATE_KEY: privateKey,

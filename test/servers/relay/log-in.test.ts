@@ -342,7 +342,7 @@ describe('a challenge', () => {
     await expectRefusal(loginCredential(wallet, third), 'Invalid challenge response: expired')
   })
 
-  it('of another DID, of nobody, or misspelled is refused', async () => {
+  it('of another DID, of no one, or misspelled is refused', async () => {
     const challenge = await challengeOf()
     for (const wrong of [
       await challengeOf(stranger.did),
@@ -402,7 +402,7 @@ describe('a challenge', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200))
   })
 
-  it('is answered with 503 when no further use can be remembered, or the store is away', async () => {
+  it('is answered with 503 when no further use can be remembered, or the store is unavailable', async () => {
     const lostStore = Object.assign(memoryStore(), { consumeChallenge: () => Promise.reject(new Error('gone')) })
     for (const [store, text] of [
       [memoryStore({ maxChallengeUses: 0 }), 'Busy, try again'],

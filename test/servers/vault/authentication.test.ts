@@ -145,7 +145,7 @@ describe('a login at the vault', () => {
 })
 
 describe('a guarded request', () => {
-  it('is refused for its token first, then its key, then its body, then for want of room', async () => {
+  it('is refused for its token first, then its key, then its body, then for want of space', async () => {
     const { listener } = await startLimited({ VAULT_MAX_BYTES_PER_DID: '1' })
     user = await VaultUser.logIn(listener, wallet)
     await request(listener).put('/auth').send({}).expect(401)
