@@ -64,7 +64,7 @@ async function runForOperator(name: 'relay' | 'vault', args: readonly string[]):
     name === 'relay'
       ? (await import('./relay/command.js')).runRelayCommand
       : (await import('./vault/admin/command.js')).runVaultCommand
-  const env = readEnv(process.env, name, false)
+  const env = readEnv(process.env, name, false, 'operate')
   try {
     return await runCommand(args, env, (line) => {
       process.stdout.write(`${line}\n`)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { didOfPrivateKey, isPrivateKey } from 'express-did-auth'
-import { forms } from '../config/env-schema.js'
+import { forms } from '../config/variable-forms.js'
 import { startStep } from '../config/startup-error.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 

@@ -1,107 +1,86 @@
-import { isIP } from 'node:net'
-import { isPrivateKey } from 'express-did-auth'
-import { isDid } from 'express-did-auth/protocol'
 import { z } from 'zod'
+import { forms } from './variable-forms.js'
 
-/** The longest times that the library accepts. */
-const MAX_SECONDS = 1e9
-const MAX_HOURS = 1e9
+const MEBIBYTE = 1_048_576
+const DAY_SECONDS = 86_400
+/** A quarter of the budget for uploads, which is what one user may upload at once: a larger body would never fit. */
+const MAX_UPLOAD_BYTES = 64 * MEBIBYTE
 
-const isHttpUrl = (text: string): boolean => URL.canParse(text) && /^https?:\/\//i.test(text)
+const uploadBytes = forms.bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
 
-/** Whether user and password of a URL are percent-encoded correctly. */
-const hasReadableUser = (text: string): boolean => {
-  if (!isHttpUrl(text)) return true
-  const { username, password } = new URL(text)
-  try {
-    decodeURIComponent(username + password)
-    return true
-  } catch {
-    return false
-  }
-}
+/** Every variable of the servers, with how it is parsed. An absent one without default stays undefined. */
+export const variables = z.object({
+  PORT: forms.port.optional(),
+  HOST: forms.text.default('127.0.0.1'),
+  SERVICE_URL: forms.serviceUrl.optional(),
+  PRIVATE_KEY: forms.privateKey.optional(),
+  CHALLENGE_SECRET: forms.secret.optional(),
+  SERVICE_DID: forms.did.optional(),
+  NETWORK_NAME: forms.network.optional(),
+  RPC_URL: forms.httpUrl.optional(),
+  REGISTRY: forms.address.optional(),
+  DATA_DIR: forms.text.default('./data'),
+  DATABASE_URL: forms.databaseUrl.optional(),
+  DATABASE_POOL_SIZE: forms.connections.default(10),
+  DATABASE_PREPARE: forms.truth.default(true),
+  DATABASE_MIGRATE: forms.truth.default(true),
+  DATABASE_SSL_CA: forms.text.optional(),
+  REDIS_URL: forms.redisUrl.optional(),
+  S3_ENDPOINT: forms.httpUrl.optional(),
+  S3_BUCKET: forms.bucket.optional(),
+  S3_REGION: forms.region.default('us-east-1'),
+  S3_ACCESS_KEY_ID: forms.text.optional(),
+  S3_SECRET_ACCESS_KEY: forms.text.optional(),
+  S3_FORCE_PATH_STYLE: forms.truth.default(true),
+  USE_COOKIES: forms.truth.optional(),
+  TRUSTED_ORIGINS: forms.origins.default([]),
+  CORS_ORIGINS: forms.origins.default([]),
+  TRUST_PROXY: forms.trustProxy.default(false),
+  LOG_LEVEL: forms.logLevel.default('info'),
+  LOG_FORMAT: forms.logFormat.optional(),
+  METRICS_PORT: forms.port.optional(),
+  MAX_CONNECTIONS: forms.connections.default(4_096),
+  DRAIN_SECONDS: forms.secondsOrNone.default(0),
+  PAGE: forms.truth.default(true),
+  REPLAY_PROTECTION: forms.replayProtection.optional(),
+  REFRESH_REUSE_GRACE_SECONDS: forms.secondsOrNone.optional(),
+  LOGIN_DOMAINS: forms.loginDomains.optional(),
+  COOKIE_PREFIX: forms.cookiePrefix.optional(),
+  ABSOLUTE_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
+  ERROR_FORMAT: forms.errorFormat.optional(),
+  MAX_REQUESTS_PER_TIME_SLOT: forms.requests.optional(),
+  TIME_SLOT_IN_SECONDS: forms.seconds.optional(),
+  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
+  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
+  USER_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
+  IPFS_API_URL: forms.httpUrl.optional(),
+  IPFS_ALLOW_INSECURE: forms.truth.default(false),
+  RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.default(600),
+  RELAY_MAX_FILE_BYTES: uploadBytes.default(8 * MEBIBYTE),
+  RELAY_MAX_MEMORY_BYTES: forms.bytes.default(64 * MEBIBYTE),
+  RELAY_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
+  RELAY_FILE_TTL_SECONDS: forms.seconds.default(7 * DAY_SECONDS),
+  RELAY_MAX_STORE_BYTES: forms.bytes.default(8_192 * MEBIBYTE),
+  VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
+  VAULT_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
+  VAULT_MAX_ENTRIES_PER_DID: forms.entries.default(10_000),
+  VAULT_MAX_STORE_BYTES: forms.bytes.optional()
+})
 
-/** Whether text is an address, a network, or a name that Express has for some networks. */
-const isProxy = (text: string): boolean => {
-  if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true
-  const [address = '', bits, ...rest] = text.split('/')
-  const version = isIP(address)
-  const isNetwork =
-    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (version === 4 ? 32 : 128))
-  return version !== 0 && isNetwork && rest.length === 0
-}
+/** Names of all variables, for the test that compares the README with them. */
+export const variableNames: readonly string[] = Object.keys(variables.shape)
 
-const entriesOf = (text: string): string[] => text.split(',').flatMap((entry) => entry.trim() || [])
-
-/** How each kind of variable is parsed. The message is the remedy. */
-export const forms = {
-  text: z.string(),
-  port: wholeNumber(0, 'give a port, 0 to 65535').refine((value) => value <= 65_535, 'give a port, 0 to 65535'),
-  seconds: wholeNumber(1, 'give a number of seconds, 1 to 1000000000', MAX_SECONDS),
-  secondsOrNone: wholeNumber(0, 'give a number of seconds, 0 to 1000000000', MAX_SECONDS),
-  bytes: wholeNumber(1, 'give a number of bytes, at least 1'),
-  entries: wholeNumber(1, 'give a number of entries, at least 1'),
-  requests: wholeNumber(1, 'give a number of requests, at least 1'),
-  hours: z
-    .string()
-    .regex(/^\d{1,10}(?:\.\d{1,10})?$/, 'give a number of hours above 0')
-    .transform(Number)
-    .refine((value) => value > 0 && value <= MAX_HOURS, 'give a number of hours above 0'),
-  truth: z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true'),
-  serviceUrl: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'give a URL of printable ASCII without space'),
-  httpUrl: z
-    .string()
-    .refine(isHttpUrl, 'give an http(s) URL')
-    .refine(hasReadableUser, 'write % in the user or password of the URL as %25'),
-  origins: z
-    .string()
-    .transform(entriesOf)
-    .refine(
-      (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
-      'give origins separated by commas, such as https://app.example'
-    ),
-  address: z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits'),
-  did: z.string().refine(isDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)'),
-  network: z
-    .string()
-    .regex(
-      /^[A-Za-z][\w-]{0,31}(?::[A-Za-z][\w-]{0,31})?$|^0x[0-9a-fA-F]{1,16}$/,
-      'give a network, such as rsk or rsk:testnet'
-    ),
-  privateKey: z.string().refine(isPrivateKey, 'give a private key of secp256k1, 64 hex digits'),
-  secret: z.string().refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more'),
-  trustProxy: z
-    .string()
-    .refine(
-      (text) => /^(?:off|false|true|\d{1,3})$/.test(text) || entriesOf(text).every(isProxy),
-      'give off, a number of proxies, or their addresses separated by commas'
-    )
-    .transform((text) => {
-      if (text === 'true') return true
-      if (text === 'off' || text === 'false') return false
-      return /^\d+$/.test(text) ? Number(text) : entriesOf(text)
-    }),
-  logLevel: z.enum(['debug', 'info', 'warn', 'error', 'silent'], {
-    error: 'give debug, info, warn, error or silent'
-  }),
-  logFormat: z.enum(['pretty', 'json'], { error: 'give pretty or json' }),
-  loginDomains: z
-    .string()
-    .transform(entriesOf)
-    .refine(
-      (entries) => entries.every((entry) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(entry)),
-      'give domains of printable ASCII separated by commas, such as app.example'
-    ),
-  cookiePrefix: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }),
-  errorFormat: z.enum(['text', 'problem'], { error: 'give text or problem' }),
-  connections: wholeNumber(1, 'give a number of connections, at least 1'),
-  replayProtection: z.enum(['single-use', 'window'], { error: 'give single-use or window' })
-} as const
-
-function wholeNumber(least: number, remedy: string, most = Infinity): z.ZodType<number, string> {
-  return z
-    .string()
-    .regex(/^\d{1,15}$/, remedy)
-    .transform(Number)
-    .refine((value) => value >= least && value <= most, remedy)
-}
+/**
+ * Secrets: never shown, and also read from the file that `<NAME>_FILE` names. The address of a node or a database often
+ * carries a key.
+ */
+export const secretVariables: readonly string[] = [
+  'PRIVATE_KEY',
+  'CHALLENGE_SECRET',
+  'RPC_URL',
+  'IPFS_API_URL',
+  'DATABASE_URL',
+  'REDIS_URL',
+  'S3_ACCESS_KEY_ID',
+  'S3_SECRET_ACCESS_KEY'
+]

@@ -1,75 +1,13 @@
 import { readFileSync } from 'node:fs'
-import { z } from 'zod'
+import type { z } from 'zod'
+import { secretVariables, variableNames, variables } from './env-schema.js'
 import { StartError } from './startup-error.js'
-import { forms } from './env-schema.js'
 
 /** The three servers, and the default port of each. */
 export const serverPorts = { auth: 3000, relay: 3001, vault: 3002 } as const
 export type ServerName = keyof typeof serverPorts
 
-const MEBIBYTE = 1_048_576
-const DAY_SECONDS = 86_400
-/** A quarter of the budget for uploads, which is what one user may upload at once: a larger body would never fit. */
-const MAX_UPLOAD_BYTES = 64 * MEBIBYTE
-
-const uploadBytes = forms.bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
-
 type Env = Readonly<Record<string, string | undefined>>
-
-/** Every variable of the servers, with how it is parsed. An absent one without default stays undefined. */
-const variables = z.object({
-  PORT: forms.port.optional(),
-  HOST: forms.text.default('127.0.0.1'),
-  SERVICE_URL: forms.serviceUrl.optional(),
-  PRIVATE_KEY: forms.privateKey.optional(),
-  CHALLENGE_SECRET: forms.secret.optional(),
-  SERVICE_DID: forms.did.optional(),
-  NETWORK_NAME: forms.network.optional(),
-  RPC_URL: forms.httpUrl.optional(),
-  REGISTRY: forms.address.optional(),
-  DATA_DIR: forms.text.default('./data'),
-  USE_COOKIES: forms.truth.optional(),
-  TRUSTED_ORIGINS: forms.origins.default([]),
-  CORS_ORIGINS: forms.origins.default([]),
-  TRUST_PROXY: forms.trustProxy.default(false),
-  LOG_LEVEL: forms.logLevel.default('info'),
-  LOG_FORMAT: forms.logFormat.optional(),
-  METRICS_PORT: forms.port.optional(),
-  MAX_CONNECTIONS: forms.connections.default(4_096),
-  DRAIN_SECONDS: forms.secondsOrNone.default(0),
-  PAGE: forms.truth.default(true),
-  REPLAY_PROTECTION: forms.replayProtection.optional(),
-  REFRESH_REUSE_GRACE_SECONDS: forms.secondsOrNone.optional(),
-  LOGIN_DOMAINS: forms.loginDomains.optional(),
-  COOKIE_PREFIX: forms.cookiePrefix.optional(),
-  ABSOLUTE_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
-  ERROR_FORMAT: forms.errorFormat.optional(),
-  MAX_REQUESTS_PER_TIME_SLOT: forms.requests.optional(),
-  TIME_SLOT_IN_SECONDS: forms.seconds.optional(),
-  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
-  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
-  USER_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
-  IPFS_API_URL: forms.httpUrl.optional(),
-  IPFS_ALLOW_INSECURE: forms.truth.default(false),
-  RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.default(600),
-  RELAY_MAX_FILE_BYTES: uploadBytes.default(8 * MEBIBYTE),
-  RELAY_MAX_MEMORY_BYTES: forms.bytes.default(64 * MEBIBYTE),
-  RELAY_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
-  RELAY_FILE_TTL_SECONDS: forms.seconds.default(7 * DAY_SECONDS),
-  RELAY_MAX_STORE_BYTES: forms.bytes.default(8_192 * MEBIBYTE),
-  VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
-  VAULT_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
-  VAULT_MAX_ENTRIES_PER_DID: forms.entries.default(10_000)
-})
-
-/** Compared with each other, also when other variables are wrong. */
-const nodeVariables = variables.pick({ IPFS_API_URL: true, IPFS_ALLOW_INSECURE: true })
-
-/** Names of all variables, for the test that compares the README with them. */
-export const variableNames: readonly string[] = Object.keys(variables.shape)
-
-/** Secrets: never shown, and also read from the file that `<NAME>_FILE` names. The address of a node often carries a key. */
-export const secretVariables: readonly string[] = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'RPC_URL', 'IPFS_API_URL']
 
 /** Variables that each server has for itself under `all`, as `AUTH_PORT`. */
 const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
@@ -123,9 +61,15 @@ export function readForEach<T, R>(items: readonly T[], read: (item: T) => R): R[
  * Reads the environment of one server. An empty variable counts as absent.
  *
  * @param isOneOfAll - under `all` each server has its own port and URL: `AUTH_PORT`, `AUTH_SERVICE_URL`
+ * @param purpose - `operate`: for a command beside the servers, which needs no identity
  * @throws EnvError naming every wrong variable at once; secrets are not shown
  */
-export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): ServerEnv {
+export function readEnv(
+  env: Env,
+  name: ServerName,
+  isOneOfAll: boolean,
+  purpose: 'serve' | 'operate' = 'serve'
+): ServerEnv {
   const spelling = (variable: string): string =>
     isOneOfAll && OWN_VARIABLES.includes(variable) ? ownSpelling(name, variable) : variable
   const problems: string[] = []
@@ -143,10 +87,7 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean): Server
   for (const [variable, remedy] of wrong) {
     problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
-  const node = nodeVariables.safeParse(values).data
-  if (node?.IPFS_ALLOW_INSECURE === false && !isPrivateUrl(node.IPFS_API_URL)) {
-    problems.push('IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true')
-  }
+  problems.push(...findConflicts(values, spelling, purpose === 'serve'))
   if (parsed.data === undefined || problems.length > 0) throw new EnvError(problems)
   const { PORT: port = serverPorts[name], HOST: host } = parsed.data
   return { ...parsed.data, name, address: { port, host, variable: spelling('PORT') } }
@@ -162,13 +103,6 @@ export function readUnusedVariables(env: Env, names: readonly ServerName[], isAl
 
 function ownSpelling(name: ServerName, variable: string): string {
   return `${name.toUpperCase()}_${variable}`
-}
-
-/** Whether the connection to a node is private: anybody who can reach a node's RPC controls it. */
-function isPrivateUrl(text: string | undefined): boolean {
-  if (text === undefined) return true
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' || /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }
 
 function shown(variable: string, value: string): string {
@@ -191,4 +125,54 @@ function readSecret(env: Env, name: string): string | undefined {
   }
   if (content === '') throw new StartError(`${name}_FILE: names an empty file`)
   return content
+}
+
+/** Values of variables as they were given; an empty one is absent. */
+type RawValues = Readonly<Record<string, string | undefined>>
+
+/** What several instances share, and none can make for itself. */
+const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL'] as const
+
+/** What an object store needs beside its address. */
+const OF_BUCKET = ['S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
+
+/**
+ * What is wrong between variables, each of which may be right by itself.
+ *
+ * @param spelling - how the user spells a variable: `AUTH_SERVICE_URL` under `all`
+ * @param needsIdentity - whether a server is to start, and not only an operator's command
+ */
+function findConflicts(values: RawValues, spelling: (variable: string) => string, needsIdentity: boolean): string[] {
+  return [
+    ...insecureNode(values),
+    ...(needsIdentity ? missingIdentity(values, spelling) : []),
+    ...incompleteBucket(values)
+  ]
+}
+
+function insecureNode({ IPFS_API_URL: url, IPFS_ALLOW_INSECURE: allowed = 'false' }: RawValues): string[] {
+  if (url === undefined || allowed !== 'false' || !URL.canParse(url) || isPrivateUrl(url)) return []
+  return ['IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true']
+}
+
+/** Each instance would make an identity of its own, and refuse the tokens of the others. */
+function missingIdentity(values: RawValues, spelling: (variable: string) => string): string[] {
+  if (values.DATABASE_URL === undefined) return []
+  return SHARED_IDENTITY.filter((variable) => values[variable] === undefined).map(
+    (variable) => `${spelling(variable)}: missing; with DATABASE_URL give the same to every instance`
+  )
+}
+
+function incompleteBucket(values: RawValues): string[] {
+  const given = ['S3_ENDPOINT', ...OF_BUCKET].filter((variable) => values[variable] !== undefined)
+  if (given.length === 0) return []
+  return ['S3_ENDPOINT', ...OF_BUCKET]
+    .filter((variable) => values[variable] === undefined)
+    .map((variable) => `${variable}: missing; it is needed with ${given.join(', ')}`)
+}
+
+/** Whether the connection to a node is private: anybody who can reach a node's RPC controls it. */
+function isPrivateUrl(text: string): boolean {
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' || /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }

@@ -1,4 +1,5 @@
-import { serverPorts, variableNames, type ServerName } from '../../config/read-env.js'
+import { variableNames } from '../../config/env-schema.js'
+import { serverPorts, type ServerName } from '../../config/read-env.js'
 import { painter, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
 import { checkPlan, readPlans } from './environment.js'
 import { linesOf, unique, type Finding } from './finding.js'

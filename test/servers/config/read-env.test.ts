@@ -28,6 +28,11 @@ describe('readEnv', () => {
       MAX_CONNECTIONS: 4_096,
       DRAIN_SECONDS: 0,
       PAGE: true,
+      DATABASE_POOL_SIZE: 10,
+      DATABASE_PREPARE: true,
+      DATABASE_MIGRATE: true,
+      S3_REGION: 'us-east-1',
+      S3_FORCE_PATH_STYLE: true,
       IPFS_ALLOW_INSECURE: false,
       RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: 600,
       RELAY_MAX_FILE_BYTES: 8_388_608,
@@ -59,6 +64,18 @@ describe('readEnv', () => {
       RPC_URL: 'http://localhost:4444',
       REGISTRY: `0x${'a'.repeat(40)}`,
       DATA_DIR: '/data',
+      DATABASE_URL: 'postgres://did_auth:secret@db.example:5432/did_auth',
+      DATABASE_POOL_SIZE: '20',
+      DATABASE_PREPARE: 'false',
+      DATABASE_MIGRATE: 'false',
+      DATABASE_SSL_CA: '/etc/ssl/db.pem',
+      REDIS_URL: 'rediss://a.example:6379,rediss://b.example:6379',
+      S3_ENDPOINT: 'https://s3.example',
+      S3_BUCKET: 'did-auth',
+      S3_REGION: 'eu-central-1',
+      S3_ACCESS_KEY_ID: 'key',
+      S3_SECRET_ACCESS_KEY: 'secret',
+      S3_FORCE_PATH_STYLE: 'false',
       USE_COOKIES: 'true',
       TRUSTED_ORIGINS: 'https://a.example, https://b.example:8443',
       CORS_ORIGINS: 'https://a.example',
@@ -90,13 +107,18 @@ describe('readEnv', () => {
       RELAY_MAX_STORE_BYTES: '7',
       VAULT_MAX_CONTENT_BYTES: '8',
       VAULT_MAX_BYTES_PER_DID: '9',
-      VAULT_MAX_ENTRIES_PER_DID: '10'
+      VAULT_MAX_ENTRIES_PER_DID: '10',
+      VAULT_MAX_STORE_BYTES: '11'
     }
     expect(readEnv(env, 'auth', false)).toEqual({
       ...env,
       name: 'auth',
       address: { port: 0, host: '::1', variable: 'PORT' },
       PORT: 0,
+      DATABASE_POOL_SIZE: 20,
+      DATABASE_PREPARE: false,
+      DATABASE_MIGRATE: false,
+      S3_FORCE_PATH_STYLE: false,
       USE_COOKIES: true,
       TRUSTED_ORIGINS: ['https://a.example', 'https://b.example:8443'],
       CORS_ORIGINS: ['https://a.example'],
@@ -122,8 +144,25 @@ describe('readEnv', () => {
       RELAY_MAX_STORE_BYTES: 7,
       VAULT_MAX_CONTENT_BYTES: 8,
       VAULT_MAX_BYTES_PER_DID: 9,
-      VAULT_MAX_ENTRIES_PER_DID: 10
+      VAULT_MAX_ENTRIES_PER_DID: 10,
+      VAULT_MAX_STORE_BYTES: 11
     })
+  })
+
+  it('demands of instances that share a database the identity that they share', () => {
+    const env = { DATABASE_URL: 'postgres://db.example/did_auth', CHALLENGE_SECRET: 'a'.repeat(32) }
+    expect(refusal(env, true).split('\n').slice(1)).toEqual([
+      '  - PRIVATE_KEY: missing; with DATABASE_URL give the same to every instance',
+      '  - AUTH_SERVICE_URL: missing; with DATABASE_URL give the same to every instance'
+    ])
+    expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
+  })
+
+  it('names what a bucket lacks', () => {
+    expect(refusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
+      '  - S3_ACCESS_KEY_ID: missing; it is needed with S3_ENDPOINT, S3_BUCKET',
+      '  - S3_SECRET_ACCESS_KEY: missing; it is needed with S3_ENDPOINT, S3_BUCKET'
+    ])
   })
 
   it.each(['http://127.0.0.1:5001', 'http://localhost:5001', 'http://[::1]:5001', 'https://ipfs.example'])(
@@ -236,7 +275,9 @@ describe('readEnv', () => {
     ['PRIVATE_KEY', '0'.repeat(64)],
     ['PRIVATE_KEY', 'f'.repeat(64)],
     ['CHALLENGE_SECRET', 'thirty-one bytes are not enough'],
-    ['RPC_URL', 'node.example/key-of-a-customer']
+    ['RPC_URL', 'node.example/key-of-a-customer'],
+    ['DATABASE_URL', 'mysql://user:password@db.example/x'],
+    ['REDIS_URL', 'redis://user:password@a.example, b.example']
   ])('does not show a %s that is wrong', (name, value) => {
     const message = refusal({ [name]: value })
     expect(message).toContain(`${name}: received (not shown); `)
