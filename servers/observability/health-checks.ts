@@ -10,12 +10,14 @@ export interface Dependency {
   name: string
   isNeeded: boolean
   check: (signal: AbortSignal) => Promise<unknown>
+  /** What its failure is called. `wrong` comes with its reason also where it is not needed. Default `unavailable`. */
+  failure?: 'unavailable' | 'wrong'
 }
 
 interface Readiness {
   isReady: boolean
-  dependencies: Record<string, 'ok' | 'unavailable'>
-  /** Why those that are needed are unavailable. */
+  dependencies: Record<string, 'ok' | 'unavailable' | 'wrong'>
+  /** Why those that are needed are unavailable, and what is wrong with others. */
   reasons: Record<string, string>
 }
 
@@ -59,7 +61,11 @@ export function readiness(
       res
         .status(isReady && !isDraining ? 200 : 503)
         .set('Cache-Control', 'no-store')
-        .json({ status: isDraining ? 'draining' : status, dependencies, ...(!isReady && { reasons }) })
+        .json({
+          status: isDraining ? 'draining' : status,
+          dependencies,
+          ...(Object.keys(reasons).length > 0 && { reasons })
+        })
     })
   }
 }
@@ -68,15 +74,15 @@ async function stateOfAll(dependencies: readonly Dependency[]): Promise<Readines
   const states = await Promise.all(
     dependencies.map(async (dependency) => ({ ...dependency, reason: await reasonAgainst(dependency) }))
   )
-  const missing = states.flatMap(({ name, isNeeded, reason }) =>
-    isNeeded && reason !== undefined ? [[name, reason]] : []
+  const told = states.flatMap(({ name, isNeeded, failure, reason }) =>
+    reason !== undefined && (isNeeded || failure === 'wrong') ? [[name, reason]] : []
   )
   return {
-    isReady: missing.length === 0,
+    isReady: states.every(({ isNeeded, reason }) => !isNeeded || reason === undefined),
     dependencies: Object.fromEntries(
-      states.map(({ name, reason }) => [name, reason === undefined ? 'ok' : 'unavailable'])
+      states.map(({ name, failure = 'unavailable', reason }) => [name, reason === undefined ? 'ok' : failure])
     ),
-    reasons: Object.fromEntries(missing) as Record<string, string>
+    reasons: Object.fromEntries(told) as Record<string, string>
   }
 }
 

@@ -125,7 +125,7 @@ const healthOperation = {
 const readiness = object(
   {
     status: { enum: ['ready', 'not ready', 'draining'] },
-    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable'] } },
+    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong'] } },
     reasons: { type: 'object', additionalProperties: { type: 'string' } }
   },
   ['reasons']

@@ -34,4 +34,14 @@ describe('GET /ready', () => {
     }
     expect(told).toEqual([{ store: 'the disk is full' }])
   })
+
+  it('is 200 where the clock is wrong, and says by how much', async () => {
+    const check = async (): Promise<void> => Promise.reject(new Error('62 s ahead of the database'))
+    const app = express().get('/ready', readiness([{ name: 'clock', isNeeded: false, failure: 'wrong', check }]))
+    expect((await request(app).get('/ready').expect(200)).body).toEqual({
+      status: 'ready',
+      dependencies: { clock: 'wrong' },
+      reasons: { clock: '62 s ahead of the database' }
+    })
+  })
 })
