@@ -3,7 +3,6 @@ import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
 import type { Starter } from './process/run-servers.js'
 import { UsageError, type CommandLine } from './commands/command-line.js'
 import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
-import { silenceSqliteWarning } from './observability/node-warnings.js'
 
 const USAGE = `usage: express-did-auth-servers <command>
 
@@ -117,6 +116,18 @@ async function runCommand(name: string, args: readonly string[]): Promise<number
 function hasIpfsNode(): boolean {
   const { IPFS_API_URL: url = '', IPFS_API_URL_FILE: file = '' } = process.env
   return url !== '' || file !== ''
+}
+
+/**
+ * Keeps one warning off standard error: that `node:sqlite` is experimental. The servers are tested with it on each Node that
+ * has it, and an operator can do nothing about it. All other warnings are printed.
+ */
+function silenceSqliteWarning(): void {
+  const emit = process.emitWarning.bind(process) as (warning: string | Error, ...rest: unknown[]) => void
+  process.emitWarning = (warning: string | Error, ...rest: unknown[]): void => {
+    const message = typeof warning === 'string' ? warning : warning.message
+    if (!message.startsWith('SQLite is an experimental feature')) emit(warning, ...rest)
+  }
 }
 
 silenceSqliteWarning()

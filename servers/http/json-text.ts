@@ -1,22 +1,18 @@
+import { isUtf8 } from 'node:buffer'
 import { DidAuthError } from 'express-did-auth'
 import { JsonStringDecoder, QUOTE, type StringSink } from './json-string.js'
 import { ServerError } from './server-error.js'
-import { Utf8Check } from './utf8-check.js'
 
 /** What a body may have beside its text: its structure is parsed in memory. */
 const MAX_BYTES_AROUND = 1_024
 const MAX_STRINGS = 64
 
 const COLON = 0x3a
-/** How each bracket changes the depth. */
-const DEPTHS = new Map([
-  [0x7b, 1],
-  [0x5b, 1],
-  [0x7d, -1],
-  [0x5d, -1]
-])
+const OPENING: readonly number[] = [0x7b, 0x5b]
+const CLOSING: readonly number[] = [0x7d, 0x5d]
 const SPACE: readonly number[] = [0x20, 0x09, 0x0a, 0x0d]
 const BYTE_ORDER_MARK: readonly number[] = [0xef, 0xbb, 0xbf]
+const NO_BYTES = Buffer.alloc(0)
 
 /** Where the text goes, part by part. */
 export interface TextSink {
@@ -123,7 +119,7 @@ export class JsonTextDecoder implements StringSink {
     this.#bytesAround += 1
     if (this.#bytesAround > MAX_BYTES_AROUND) throw new ServerError('ERR_CONTENT')
     this.#outline += String.fromCharCode(byte)
-    this.#depth += DEPTHS.get(byte) ?? 0
+    this.#depth += Number(OPENING.includes(byte)) - Number(CLOSING.includes(byte))
     if (!SPACE.includes(byte)) this.#last = byte
   }
 
@@ -160,4 +156,45 @@ function parseOutline(outline: string): Record<string, unknown> {
   }
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
   return isObject ? (value as Record<string, unknown>) : {}
+}
+
+/** Tells whether bytes that arrive in chunks are UTF-8: a character may be cut anywhere. */
+class Utf8Check {
+  /** The beginning of a character that the next chunk continues. */
+  #begun: Buffer = NO_BYTES
+
+  /** Whether the last chunk ended with a whole character. */
+  get isComplete(): boolean {
+    return this.#begun.length === 0
+  }
+
+  /** False when the bytes so far cannot be the beginning of UTF-8. */
+  accepts(chunk: Buffer): boolean {
+    const missing = this.isComplete ? 0 : sequenceLength(this.#begun[0]) - this.#begun.length
+    if (missing > 0) {
+      this.#begun = Buffer.concat([this.#begun, chunk.subarray(0, missing)])
+      if (chunk.length < missing) return true
+      if (!isUtf8(this.#begun)) return false
+    }
+    const end = endOfCharacters(chunk, missing)
+    this.#begun = end === chunk.length ? NO_BYTES : Buffer.from(chunk.subarray(end))
+    return isUtf8(chunk.subarray(missing, end))
+  }
+}
+
+/** Where the last whole character ends. A character has at most four bytes. */
+function endOfCharacters(bytes: Buffer, start: number): number {
+  for (let index = bytes.length - 1; index >= Math.max(start, bytes.length - 3); index -= 1) {
+    const byte = bytes[index] ?? 0
+    const isContinuation = byte >= 0x80 && byte < 0xc0
+    if (!isContinuation) return index + sequenceLength(byte) > bytes.length ? index : bytes.length
+  }
+  return bytes.length
+}
+
+/** Bytes of the character that begins with this one. */
+function sequenceLength(first = 0): number {
+  if (first < 0xc0) return 1
+  if (first < 0xe0) return 2
+  return first < 0xf0 ? 3 : 4
 }

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { type ContentHasher, ContentSink, type HashedContent } from './content-sink.js'
 import { JsonTextDecoder } from './json-text.js'
-import { ByteBudget } from './limits.js'
-import { MinimumRate } from './minimum-rate.js'
+import { ByteBudget, MinimumRate } from './limits.js'
 import { ServerError } from './server-error.js'
 
 /** A JSON string may spell each byte of its text as an escape of six characters. */

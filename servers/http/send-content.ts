@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { escapeJson } from './json-string.js'
-import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './minimum-rate.js'
+import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './limits.js'
 
 /** JSON text as it is, or content in pieces of UTF-8 that is sent as one JSON string; a piece may end within a character. */
 export type JsonPart = string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>

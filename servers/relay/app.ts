@@ -20,7 +20,7 @@ import { FileCache } from './file-cache.js'
 import { FileRelay } from './file-relay.js'
 import { RelayAuth } from './relay-auth.js'
 import { addRelayRoutes, relayRouteNames } from './routes.js'
-import { loadServiceKey } from './relay-token.js'
+import { loadServiceKey } from './relay-credentials.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ShellParts {

@@ -17,9 +17,14 @@ import {
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
-import { parseLoginCredential } from './relay-credential.js'
+import {
+  parseLoginCredential,
+  type RelayTokenClaims,
+  relayTokenPayload,
+  type ServiceKey,
+  verifyRelayToken
+} from './relay-credentials.js'
 import { RequestQuota } from './request-quota.js'
-import { type RelayTokenClaims, relayTokenPayload, type ServiceKey, verifyRelayToken } from './relay-token.js'
 
 /** About 1 KB each. */
 const MAX_VERIFIED_TOKENS = 10_000

@@ -1,11 +1,15 @@
 import type { Express, Request, Response } from 'express'
+import { DidAuthError } from 'express-did-auth'
+import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
+import { type BodyReader, JSON_TYPE, readBytes } from '../http/read-body.js'
 import { ServerError, type SendError } from '../http/server-error.js'
-import type { BodyReader } from '../http/read-body.js'
 import { type FileCache, sendFile } from './file-cache.js'
 import type { FileRelay } from './file-relay.js'
-import { readFields, textIn, type Fields } from './read-fields.js'
 import type { LoginRequest, RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
+
+const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
+const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 /** First segments of the routes, by which log and metrics name requests. */
 export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']
@@ -18,6 +22,9 @@ export interface RouteParts {
   maxFileBytes: number
   sendError: SendError
 }
+
+/** The fields of a small JSON body. */
+type Fields = ReadonlyMap<string, unknown>
 
 type Answer = (req: Request, res: Response) => Promise<void>
 
@@ -94,4 +101,32 @@ function sendJson(res: Response, body: object, headers: Record<string, string> =
     ...headers
   })
   res.end(json)
+}
+
+/**
+ * Reads the fields of a small JSON body. An absent body, and one that is no JSON object, count as `{}`.
+ *
+ * @throws DidAuthError ERR_JSON, ERR_TOO_LARGE
+ */
+async function readFields(req: Request): Promise<Fields> {
+  const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
+  const bytes = isJson ? await readBytes(req, MAX_BODY_BYTES, () => new DidAuthError('ERR_TOO_LARGE')) : Buffer.alloc(0)
+  const body: unknown = bytes.length === 0 ? {} : parseJson(bytes)
+  return new Map(typeof body === 'object' && body !== null ? Object.entries(body) : [])
+}
+
+/** The text in a field. @throws ServerError ERR_INVALID_REQUEST when there is none */
+function textIn(fields: Fields, name: string): string {
+  const value = fields.get(name)
+  if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')
+  return value
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(UTF_8.decode(bytes))
+  } catch {
+    // Without the cause: a parser's message quotes the body.
+    throw new DidAuthError('ERR_JSON')
+  }
 }

@@ -16,7 +16,6 @@ import type { ContentMaintenance, ContentReads, EntryStore } from '../storage/co
 import { DiskSpace, type UsedPercent } from '../storage/disk-space.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
-import { storeCheck } from '../storage/store-check.js'
 import { vaultRoutes } from './vault-routes.js'
 import { Vault } from './vault.js'
 
@@ -36,6 +35,7 @@ export interface VaultServerParts extends ShellParts {
 const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Lists and pages of answers that are being sent. */
 const MAX_SENT_BYTES = 134_217_728
+const CHECK_FRESH_MILLISECONDS = 5_000
 const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 
 /** Builds the vault server without listening. Its caller closes stores and node. */
@@ -86,4 +86,21 @@ function dependenciesOf(
   const check = storeCheck(store, contents)
   const own = didAuthDependencies(env, store, signer).map((one) => (one.name === 'store' ? { ...one, check } : one))
   return node === undefined ? own : [...own, { name: 'ipfs', isNeeded: false, check: (signal) => node.ping(signal) }]
+}
+
+/**
+ * Makes the check of a server's own storage for `/ready`: both databases in one. It writes, at most once in 5 s, and gives
+ * the same answer in between.
+ */
+function storeCheck(store: Pick<Store, 'ping'>, contents: Pick<ContentMaintenance, 'probe'>): () => Promise<void> {
+  let checked: { answer: Promise<void>; freshUntil: number } | undefined
+  const check = async (): Promise<void> => {
+    await Promise.all([store.ping(), contents.probe()])
+  }
+  return () => {
+    if (checked === undefined || performance.now() >= checked.freshUntil) {
+      checked = { answer: check(), freshUntil: performance.now() + CHECK_FRESH_MILLISECONDS }
+    }
+    return checked.answer
+  }
 }

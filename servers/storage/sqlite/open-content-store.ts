@@ -9,6 +9,7 @@ import {
   SqliteWorkerClient
 } from 'express-did-auth/stores/sqlite'
 import { startStep } from '../../config/startup-error.js'
+import { escapeJson } from '../../http/json-string.js'
 import type { ContentInspection } from '../content-inspection.js'
 import type { ContentStore } from '../content-store.js'
 import { FileObjectStore } from '../files/file-object-store.js'
@@ -16,12 +17,12 @@ import { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
 import { ObjectWriter } from '../object-writer.js'
 import type { PinLedger } from '../pin-ledger.js'
-import type { ThreadSettings } from './content-thread.js'
+import { newContentOf } from '../unixfs-blocks.js'
+import type { ThreadSettings } from './content-worker.js'
 import { prepareTables } from './schema.js'
 import { makeReserve } from '../disk-space.js'
 import { SqliteContentInspection } from './sqlite-content-inspection.js'
 import { SqliteContentStore } from './sqlite-content-store.js'
-import { takeOverContents, type TakenOver } from './take-over.js'
 import { VerbCaller } from './verb-caller.js'
 
 export interface ContentStoreOptions {
@@ -40,6 +41,13 @@ export interface ContentStoreOptions {
   readonly objects?: ObjectStore
   /** How long the relay's files of before the content store are kept after they were posted. Default 7 days. */
   readonly oldFileTtlSeconds?: number
+}
+
+/** What came of content of before. */
+export interface TakenOver {
+  readonly movedCount: number
+  /** Content with a block that is lost or damaged: its entries stay, and so do its other blocks. */
+  readonly damagedCids: readonly string[]
 }
 
 export interface OpenContentStore {
@@ -99,4 +107,35 @@ function openFolder(
   }
   makeReserve(file)
   return { engine, spool: new Spool(join(folder, 'spool')) }
+}
+
+/** Moves what lies in blocks to where content lies now. Nothing is lost, whenever the process ends meanwhile. */
+async function takeOverContents(parts: {
+  readonly verbs: VerbCaller
+  readonly writer: ObjectWriter
+  readonly clock: Clock
+}): Promise<TakenOver> {
+  const { verbs, writer, clock } = parts
+  const damagedCids: string[] = []
+  let movedCount = 0
+  let batch = await verbs.call('takeOver', 'nextContents', '')
+  while (batch.length > 0) {
+    // Together, so that small ones share a commit.
+    const moves = batch.map(async ({ cid, bytes }) => {
+      if (bytes === undefined) {
+        damagedCids.push(cid)
+        return
+      }
+      const content = newContentOf(bytes, escapeJson(bytes).length + 2)
+      await writer.store(content, (row) => verbs.call('takeOver', 'moveContent', row, clock.nowSeconds()))
+      movedCount += 1
+    })
+    await Promise.all(moves)
+    batch = await verbs.call('takeOver', 'nextContents', batch.at(-1)?.cid ?? '')
+  }
+  for (let place: [number, string] | undefined = [0, '']; place !== undefined;) {
+    place = await verbs.call('takeOver', 'buildLists', place)
+  }
+  if (damagedCids.length === 0) await verbs.call('takeOver', 'dropBlocks')
+  return { movedCount, damagedCids }
 }

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { EventEmitter } from 'node:events'
-import { ByteBudget, ConcurrencyLimiter } from '../../../servers/http/limits.js'
-import { MinimumRate } from '../../../servers/http/minimum-rate.js'
+import { ByteBudget, ConcurrencyLimiter, MinimumRate } from '../../../servers/http/limits.js'
 
 const busy = expect.objectContaining({ code: 'ERR_BUSY' })
 
