@@ -1,4 +1,4 @@
-import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
+import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
 import { authDocument } from '../openapi/auth.js'
 import { serveDocument } from '../openapi/document.js'
@@ -8,17 +8,16 @@ import { addPage, type Page } from './page.js'
 
 /** What the auth server is built of. */
 export interface AuthServerParts extends ShellParts {
-  store: Store
   /** For people, at the root. */
   page?: Page | undefined
 }
 
 /** Builds the reference auth server. The store is its giver's to close. */
 export function authApp(parts: AuthServerParts): ServerApp {
-  const { env, store, page } = parts
+  const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = appShell(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, store, signer))
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, store, signer), sessionPath, sessionsPath })
+  const app = appShell(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, signer))
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, sessionsPath })
   app.get('/openapi.json', serveDocument(authDocument, parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })

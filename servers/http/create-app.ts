@@ -7,6 +7,7 @@ import express, {
   type RequestHandler,
   type Response
 } from 'express'
+import type { Store } from 'express-did-auth'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
@@ -33,6 +34,10 @@ export interface ShellParts {
   identity: Identity
   serviceUrl: string
   log: Logger
+  /** Sessions, used challenges and quotas. */
+  store: Store
+  /** What `/ready` asks of the server's own storage, and of its clock. */
+  dependencies: readonly Dependency[]
   metrics?: Metrics | undefined
   /** Aborts when the process is about to stop: `/ready` answers 503 from then on. */
   draining?: AbortSignal | undefined
@@ -53,12 +58,13 @@ export interface ServerApp {
  * An application with what comes before the routes of every server: security headers, CORS, log and metrics, `/health` and
  * `/ready`.
  *
+ * @param others - dependencies beside those of the server's own storage
  * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
  */
 export function appShell(
-  { env, log, metrics, draining, serviceUrls }: Omit<ShellParts, 'identity' | 'serviceUrl'>,
+  { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ShellParts, 'identity' | 'serviceUrl' | 'store'>,
   routes: readonly string[],
-  dependencies: readonly Dependency[]
+  others: readonly Dependency[]
 ): Express {
   const app = serverApp(env, pageOrigins(env, serviceUrls?.get('auth')))
   // Only where it is reported: it costs as much as all security headers.
@@ -74,7 +80,7 @@ export function appShell(
   const onNotReady = (reasons: Readonly<Record<string, string>>): void => {
     log.warn({ event: 'not-ready', reasons }, 'not ready')
   }
-  app.get('/ready', readiness(dependencies, { draining, onNotReady }))
+  app.get('/ready', readiness([...dependencies, ...others], { draining, onNotReady }))
   return app
 }
 

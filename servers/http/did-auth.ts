@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { defaultPaths, type DidAuthConfig, type Store } from 'express-did-auth'
+import { defaultPaths, type DidAuthConfig } from 'express-did-auth'
 import type { ShellParts } from './create-app.js'
 import { checkRpc, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
@@ -13,8 +13,7 @@ export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** The options of the library for an environment. Absent variables are undefined, so that the library's defaults apply. */
 export function didAuthConfig(
-  { env, identity, serviceUrl, log }: Omit<ShellParts, 'metrics'>,
-  store: Store,
+  { env, identity, serviceUrl, log, store }: Pick<ShellParts, 'env' | 'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
@@ -55,16 +54,12 @@ export function maxRequestsOf(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TI
   return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
 }
 
-/** The dependencies of DID login. */
+/** The dependencies of DID login, beside its store. */
 export function didAuthDependencies(
   { RPC_URL: rpcUrl }: Pick<ServerEnv, 'RPC_URL'>,
-  store: Store,
   signer: DidAuthConfig['serviceSigner']
 ): Dependency[] {
-  const own = [
-    { name: 'store', isNeeded: true, check: () => store.ping() },
-    { name: 'signer', isNeeded: true, check: () => signer('ready?') }
-  ]
-  if (rpcUrl === undefined) return own
-  return [...own, { name: 'rpc', isNeeded: false, check: (signal) => checkRpc(rpcUrl, signal) }]
+  const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
+  if (rpcUrl === undefined) return [own]
+  return [own, { name: 'rpc', isNeeded: false, check: (signal) => checkRpc(rpcUrl, signal) }]
 }

@@ -1,4 +1,5 @@
 import { codeOf } from '../config/startup-error.js'
+import type { Dependency } from '../observability/health-checks.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
 
 /**
@@ -24,6 +25,11 @@ export interface IpfsNode {
   listPins(): Promise<ReadonlySet<string>>
   /** Resolves when the node answers. @throws ServerError as `add` */
   ping(signal: AbortSignal): Promise<void>
+}
+
+/** What `/ready` asks of a node. The servers work without it. */
+export function ipfsDependency(node: Pick<IpfsNode, 'ping'>): Dependency {
+  return { name: 'ipfs', isNeeded: false, check: (signal) => node.ping(signal) }
 }
 
 /**

@@ -6,10 +6,13 @@ import { type Build, type Running, serve, serveMetrics } from '../http/listen.js
 import { crashLog } from '../observability/error-fields.js'
 import { logPage, logReady, serverLog } from '../observability/logger.js'
 import { type Metrics, prometheusMetrics } from '../observability/metrics.js'
+import type { ContentMaintenance } from '../storage/content-store.js'
+import { Engines } from '../storage/engines.js'
 import { stopAtSignal } from './shutdown.js'
 
 /** What a server receives at its start. */
 export interface Surroundings {
+  engines: Engines
   log: Logger
   metrics: Metrics | undefined
   /** Aborts when the process is about to stop. */
@@ -48,9 +51,10 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
   }
 
   const running: Running[] = []
+  const closing: { close: () => Promise<void> }[] = []
   const drain = new AbortController()
   const { METRICS_PORT: port, HOST: host, DRAIN_SECONDS: drainSeconds } = env
-  stopAtSignal(running, log, { drain, drainSeconds })
+  stopAtSignal(running, log, { drain, drainSeconds, closing })
   const metrics = port === undefined ? undefined : prometheusMetrics()
   try {
     if (metrics !== undefined && port !== undefined) {
@@ -58,16 +62,19 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
       running.push(served)
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
+    const engines = await Engines.open(env)
+    closing.push(engines)
     const serviceUrls: Surroundings['serviceUrls'] = new Map()
     let page: string | undefined
     const onPage = (url: string): void => {
       page = url
     }
-    const shared = { metrics, draining: drain.signal, serviceUrls, onPage }
+    const shared = { engines, metrics, draining: drain.signal, serviceUrls, onPage }
     for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, ...shared }))
     if (page !== undefined) logPage(log, page)
   } catch (error) {
     await Promise.allSettled(running.map((server) => server.stop()))
+    await Promise.allSettled(closing.map((one) => one.close()))
     throw error
   }
 }
@@ -75,16 +82,23 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
 /** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
 const UPLOAD_MILLISECONDS = 3_600_000
 
+/** What makes one server of several: its application, and what it stores besides sessions. */
+export interface ServerPlan {
+  /** Called once the port is known, which the server's URL may depend on. */
+  build: (parts: ShellParts) => ServerApp
+  /** Asked by `/ready`. */
+  contents?: Pick<ContentMaintenance, 'probe'>
+}
+
 /**
  * Starts a server, and logs one line when it can be used.
  *
- * @param build - called once the port is known, which the server's URL may depend on
  * @throws StartError
  */
 export async function startServer(
   env: ServerEnv,
-  { log, metrics, draining, serviceUrls }: Surroundings,
-  build: (parts: ShellParts) => ServerApp
+  { engines, log, metrics, draining, serviceUrls }: Surroundings,
+  { build, contents }: ServerPlan
 ): Promise<Running> {
   const identity = await loadIdentity(env)
   let serviceUrl = ''
@@ -92,9 +106,16 @@ export async function startServer(
   const buildHere: Build = (port) => {
     serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
     serviceUrls.set(env.name, serviceUrl)
-    const app = build({ env, identity, serviceUrl, log, metrics, draining, serviceUrls })
+    const opened = engines.openStore(env, log)
+    const { store } = opened
+    const dependencies = engines.dependenciesOf(opened, contents)
+    const app = build({ env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls })
     ready = app.ready
-    return { listener: app.listener, release: () => app.close() }
+    const release = async (): Promise<void> => {
+      await app.close()
+      await store.close()
+    }
+    return { listener: app.listener, release }
   }
   const running = await serve(env.address, buildHere, {
     maxConnections: env.MAX_CONNECTIONS,

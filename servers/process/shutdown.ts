@@ -7,17 +7,25 @@ import type { Running } from '../http/listen.js'
 const STOP_MILLISECONDS = 9_500
 const CHECK_MILLISECONDS = 250
 
+export interface Stopping {
+  /** Aborted at the signal, so that `/ready` answers 503. */
+  drain: AbortController
+  /** So much later the servers stop listening. */
+  drainSeconds: number
+  /** What is closed once they have stopped. */
+  closing: readonly { close: () => Promise<void> }[]
+}
+
 /**
  * Stops all running servers at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code
  * 0. Further signals change nothing: at Ctrl-C the terminal sends one and npm passes on another.
  *
  * @param running - may still grow: a signal may come while servers start
- * @param draining - `drain` is aborted at the signal, so that `/ready` answers 503; the servers stop `drainSeconds` later
  */
 export function stopAtSignal(
   running: readonly Running[],
   log: Logger,
-  { drain, drainSeconds }: { drain: AbortController; drainSeconds: number }
+  { drain, drainSeconds, closing }: Stopping
 ): void {
   let isStopping = false
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
@@ -31,6 +39,7 @@ export function stopAtSignal(
       process.exit(1)
     }, STOP_MILLISECONDS)
     const results = await Promise.allSettled(running.map((server) => server.stop()))
+    results.push(...(await Promise.allSettled(closing.map((one) => one.close()))))
     const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
     for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
     log.info({ event: 'stopped' }, 'stopped')

@@ -1,4 +1,4 @@
-import { es256kSigner, type Clock, type Store } from 'express-did-auth'
+import { es256kSigner, type Clock } from 'express-did-auth'
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
@@ -6,7 +6,7 @@ import { BodyReader } from '../http/read-body.js'
 import { errorSender } from '../http/server-error.js'
 import { StartError } from '../config/startup-error.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
-import type { IpfsNode } from '../ipfs/ipfs-node.js'
+import { ipfsDependency, type IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
 import { serveDocument } from '../openapi/document.js'
@@ -24,8 +24,6 @@ import { loadServiceKey } from './relay-credentials.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ShellParts {
-  /** For used challenges and quotas. */
-  store: Store
   contents: FileStore & ContentReads & ContentMaintenance
   ledger: PinLedger
   /** Undefined: none is configured. */
@@ -46,11 +44,8 @@ export function relayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, log, store, contents, ledger, node, spool, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   const app = appShell(parts, relayRouteNames, [
-    { name: 'store', isNeeded: true, check: () => Promise.all([store.ping(), contents.probe()]) },
     { name: 'signer', isNeeded: true, check: () => signer('ready?') },
-    ...(node === undefined
-      ? []
-      : [{ name: 'ipfs', isNeeded: false, check: (signal: AbortSignal) => node.ping(signal) }])
+    ...(node === undefined ? [] : [ipfsDependency(node)])
   ])
 
   const key = loadServiceKey(identity.privateKey)

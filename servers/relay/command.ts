@@ -1,11 +1,7 @@
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { ServerEnv } from '../config/read-env.js'
-import { StartError } from '../config/startup-error.js'
 import { runTakedown } from '../process/takedown-command.js'
-import { dataFolder } from '../storage/auth-store.js'
+import { Engines } from '../storage/engines.js'
 import { isCid } from '../storage/unixfs-blocks.js'
-import { openRelayContents } from './main.js'
 
 const USAGE = 'usage: express-did-auth relay takedown <cid> [--allow] [--dry-run]'
 
@@ -28,13 +24,14 @@ export async function runRelayCommand(
     out(USAGE)
     return 2
   }
-  const file = join(dataFolder(env), 'relay.db')
-  if (!existsSync(file)) throw new StartError(`There is no relay in ${file} (DATA_DIR)`)
-  const { store } = await openRelayContents(env)
+  const engines = await Engines.open(env)
+  engines.assertContents(env)
+  const { store } = await engines.openContents(env)
   try {
     const nowSeconds = Math.floor(Date.now() / 1_000)
     return await runTakedown({ store, nouns: ['file', 'files'], nowSeconds }, { cid, isAllow, isDryRun }, out)
   } finally {
     await store.close()
+    await engines.close()
   }
 }

@@ -1,14 +1,13 @@
-import { es256kSigner, setupDidAuth, type Store } from 'express-did-auth'
+import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
 import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath } from '../http/did-auth.js'
 import { ByteBudget, ConcurrencyLimiter } from '../http/limits.js'
 import { BodyReader } from '../http/read-body.js'
 import { errorSender } from '../http/server-error.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
-import type { IpfsNode } from '../ipfs/ipfs-node.js'
+import { ipfsDependency, type IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
-import type { Dependency } from '../observability/health-checks.js'
 import { serveDocument } from '../openapi/document.js'
 import { vaultDocument } from '../openapi/vault.js'
 import { repeatWork } from '../process/repeat-work.js'
@@ -21,8 +20,6 @@ import { Vault } from './vault.js'
 
 /** What the vault server is built of. */
 export interface VaultServerParts extends ShellParts {
-  /** Sessions, used challenges and quotas. */
-  store: Store
   contents: EntryStore & ContentReads & ContentMaintenance & PinLedger
   /** Undefined: none is configured. */
   node: IpfsNode | undefined
@@ -35,15 +32,18 @@ export interface VaultServerParts extends ShellParts {
 const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Lists and pages of answers that are being sent. */
 const MAX_SENT_BYTES = 134_217_728
-const CHECK_FRESH_MILLISECONDS = 5_000
 const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 
 /** Builds the vault server without listening. Its caller closes stores and node. */
 export function vaultApp(parts: VaultServerParts): ServerApp {
-  const { env, store, contents, node, spool, log } = parts
+  const { env, contents, node, spool, log } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = appShell(parts, [...authRoutes, sessionPath], dependenciesOf(parts, signer))
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, store, signer), sessionPath })
+  const app = appShell(
+    parts,
+    [...authRoutes, sessionPath],
+    [...didAuthDependencies(env, signer), ...(node === undefined ? [] : [ipfsDependency(node)])]
+  )
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath })
 
   const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log })
@@ -76,31 +76,4 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     await requireDid.close()
   }
   return { listener: sealed(app, sendError), ready: requireDid.ready, close }
-}
-
-/** The store is one name for two databases: a vault without either is of no use. */
-function dependenciesOf(
-  { env, store, contents, node }: VaultServerParts,
-  signer: Parameters<typeof didAuthDependencies>[2]
-): Dependency[] {
-  const check = storeCheck(store, contents)
-  const own = didAuthDependencies(env, store, signer).map((one) => (one.name === 'store' ? { ...one, check } : one))
-  return node === undefined ? own : [...own, { name: 'ipfs', isNeeded: false, check: (signal) => node.ping(signal) }]
-}
-
-/**
- * Makes the check of a server's own storage for `/ready`: both databases in one. It writes, at most once in 5 s, and gives
- * the same answer in between.
- */
-function storeCheck(store: Pick<Store, 'ping'>, contents: Pick<ContentMaintenance, 'probe'>): () => Promise<void> {
-  let checked: { answer: Promise<void>; freshUntil: number } | undefined
-  const check = async (): Promise<void> => {
-    await Promise.all([store.ping(), contents.probe()])
-  }
-  return () => {
-    if (checked === undefined || performance.now() >= checked.freshUntil) {
-      checked = { answer: check(), freshUntil: performance.now() + CHECK_FRESH_MILLISECONDS }
-    }
-    return checked.answer
-  }
 }

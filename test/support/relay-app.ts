@@ -10,7 +10,7 @@ import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
 import { relayApp } from '../../servers/relay/app.js'
-import { dataFolder } from '../../servers/storage/auth-store.js'
+import { dataFolder, Engines } from '../../servers/storage/engines.js'
 import { openContentStore, type OpenContentStore } from '../../servers/storage/sqlite/open-content-store.js'
 import { loginCredential } from './relay-login.js'
 import { walletOf, type TestWallet } from './wallet.js'
@@ -88,7 +88,9 @@ export async function startTestRelay(
       challengeSecret: options.challengeSecret ?? challengeSecret
     }
     const log = jsonLog(env, destination)
-    const app = relayApp({ env, identity, serviceUrl, log, store, contents, ledger: contents, spool, node, clock })
+    const dependencies = (await Engines.open(env)).dependenciesOf({ store, durable: store }, contents)
+    const shell = { env, identity, serviceUrl, log, store, dependencies }
+    const app = relayApp({ ...shell, contents, ledger: contents, spool, node, clock })
     await app.ready
     const close = async (): Promise<void> => {
       await app.close()

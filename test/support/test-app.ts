@@ -93,14 +93,16 @@ export interface TestServer extends ServerApp {
  * Builds one of the servers from an environment. A server whose signer or store fails is built as well. What only servers
  * need is loaded here: most tests are about the library, and each file of tests loads everything again.
  *
- * @param build - given what all servers have in common, it adds the store, and whatever else its own needs
+ * @param build - given what all servers have in common, it adds whatever else its own needs
  */
 export async function testServer(
   name: ServerEnv['name'],
   variables: Record<string, string>,
+  store: Store,
   build: (shell: ShellParts) => ServerApp
 ): Promise<TestServer> {
   const { readEnv } = await import('../../servers/config/read-env.js')
+  const { Engines } = await import('../../servers/storage/engines.js')
   const { jsonLog } = await import('../../servers/observability/logger.js')
   const env = readEnv(variables, name, false)
   let text = ''
@@ -115,7 +117,9 @@ export async function testServer(
     privateKey: serviceWallet.privateKey,
     challengeSecret
   }
-  const server = build({ env, identity, serviceUrl: `https://${name}.example`, log: jsonLog(env, destination) })
+  const dependencies = (await Engines.open(env)).dependenciesOf({ store, durable: store })
+  const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }
+  const server = build({ ...shell, log: jsonLog(env, destination) })
   await server.ready.catch(() => undefined)
   const log = (): Record<string, unknown>[] =>
     text
@@ -131,5 +135,5 @@ export async function testAuthServer(
   { store = memoryStore(), metrics }: { store?: Store; metrics?: Metrics } = {}
 ): Promise<TestServer> {
   const { authApp } = await import('../../servers/auth/app.js')
-  return testServer('auth', variables, (shell) => authApp({ ...shell, store, metrics }))
+  return testServer('auth', variables, store, (shell) => authApp({ ...shell, metrics }))
 }

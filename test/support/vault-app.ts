@@ -7,6 +7,7 @@ import { readEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
+import { Engines } from '../../servers/storage/engines.js'
 import { openContentStore, type OpenContentStore } from '../../servers/storage/sqlite/open-content-store.js'
 import { vaultApp } from '../../servers/vault/app.js'
 import { temporaryFolder } from './store-folder.js'
@@ -55,6 +56,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     },
     serviceUrl,
     store,
+    dependencies: (await Engines.open(serverEnv)).dependenciesOf({ store, durable: store }, opened.store),
     contents: opened.store,
     spool: opened.spool,
     node,

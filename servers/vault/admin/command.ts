@@ -1,12 +1,8 @@
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { ServerEnv } from '../../config/read-env.js'
-import { StartError } from '../../config/startup-error.js'
 import { ipfsHttpNode } from '../../ipfs/ipfs-rpc-client.js'
 import { runTakedown } from '../../process/takedown-command.js'
-import { dataFolder } from '../../storage/auth-store.js'
+import { Engines } from '../../storage/engines.js'
 import { isCid } from '../../storage/unixfs-blocks.js'
-import { openVaultContents } from '../main.js'
 import { reconcile } from './reconcile.js'
 
 const USAGE = `usage: express-did-auth vault reconcile [--accept-damage] [--dry-run]
@@ -37,9 +33,9 @@ export async function runVaultCommand(
     out(USAGE)
     return 2
   }
-  const file = join(dataFolder(env), 'vault.db')
-  if (!existsSync(file)) throw new StartError(`There is no vault in ${file} (DATA_DIR)`)
-  const { store, inspection } = await openVaultContents(env)
+  const engines = await Engines.open(env)
+  engines.assertContents(env)
+  const { store, inspection } = await engines.openContents(env)
   const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
   try {
     if (isTakedown) {
@@ -50,5 +46,6 @@ export async function runVaultCommand(
   } finally {
     node?.close()
     await store.close()
+    await engines.close()
   }
 }

@@ -133,21 +133,24 @@ describe('GET /ready', () => {
   it('lists store and signer', async () => {
     const { listener } = await testAuthServer()
     const response = await request(listener).get('/ready').expect(200)
-    expect(response.body).toEqual({ status: 'ready', dependencies: { store: 'ok', signer: 'ok' } })
+    expect(response.body).toEqual({ status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok' } })
     expect(response.headers['cache-control']).toBe('no-store')
   })
 
   it('answers 503 while the store is unavailable', async () => {
     const { listener } = await testAuthServer({}, { store: lostStore() })
     const response = await request(listener).get('/ready').expect(503)
-    expect(response.body).toMatchObject({ status: 'not ready', dependencies: { store: 'unavailable', signer: 'ok' } })
+    expect(response.body).toMatchObject({
+      status: 'not ready',
+      dependencies: { store: 'unavailable', clock: 'ok', signer: 'ok' }
+    })
   })
 
   it('lists an RPC node that answers', async () => {
     const node = await startRpcNode(answeringResults(() => ({ result: '0x1e' })))
     const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl.replace('//', '//user:p%40ss@') })
     const response = await request(listener).get('/ready').expect(200)
-    expect(response.body.dependencies).toEqual({ store: 'ok', signer: 'ok', rpc: 'ok' })
+    expect(response.body.dependencies).toEqual({ store: 'ok', clock: 'ok', signer: 'ok', rpc: 'ok' })
     node.stop()
   })
 
@@ -170,7 +173,7 @@ describe('GET /ready', () => {
       const response = await request(listener).get('/ready').expect(200)
       expect(response.body).toEqual({
         status: 'ready',
-        dependencies: { store: 'ok', signer: 'ok', rpc: 'unavailable' }
+        dependencies: { store: 'ok', clock: 'ok', signer: 'ok', rpc: 'unavailable' }
       })
     }
     node.stop()

@@ -25,7 +25,7 @@ describe('the page', () => {
 
   /** The auth server with the page, beside others. */
   const serve = (serviceUrls: ReadonlyMap<ServerName, string>, variables: Record<string, string> = {}) =>
-    testServer('auth', variables, (shell) => authApp({ ...shell, store: memoryStore(), page, serviceUrls }))
+    testServer('auth', variables, memoryStore(), (shell) => authApp({ ...shell, page, serviceUrls }))
 
   it.each(['/', '/open'])('is at %s, and says where relay and vault are', async (path) => {
     const { listener } = await serve(three)
@@ -93,7 +93,7 @@ describe('the page', () => {
     const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line)) })
     expect(loadPage(`${folder}/none`, log)).toBeUndefined()
     expect(warnings).toMatchObject([{ event: 'page-missing', reason: 'it does not exist' }])
-    const { listener } = await testServer('auth', {}, (shell) => authApp({ ...shell, store: memoryStore() }))
+    const { listener } = await testServer('auth', {}, memoryStore(), authApp)
     await request(listener).get('/').expect(404)
   })
 })
@@ -101,7 +101,7 @@ describe('the page', () => {
 describe('CORS for the page', () => {
   const origin = 'https://auth.example'
   const ask = async (name: ServerName, variables: Record<string, string>, from: string) => {
-    const { listener } = await testServer(name, variables, (shell) => ({
+    const { listener } = await testServer(name, variables, memoryStore(), (shell) => ({
       listener: appShell({ ...shell, serviceUrls: three }, [], []),
       ready: Promise.resolve(),
       close: () => Promise.resolve()

@@ -127,7 +127,7 @@ describe('the auth server as a process', () => {
     const { status, text } = await ask(`${url}/ready`)
     expect([status, JSON.parse(text)]).toEqual([
       200,
-      { status: 'ready', dependencies: { store: 'ok', signer: 'ok', rpc: 'unavailable' } }
+      { status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok', rpc: 'unavailable' } }
     ])
     const { accessToken } = await logIn(url, wallet, domain)
     expect((await me(url, accessToken)).status).toBe(200)

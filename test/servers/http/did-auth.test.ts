@@ -10,8 +10,8 @@ const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), c
 function optionsOf(variables: Record<string, string>) {
   const env = readEnv(variables, 'auth', false)
   const log = jsonLog(env, { write: () => undefined })
-  const parts = { env, identity, serviceUrl: 'https://auth.example', log }
-  return didAuthConfig(parts, memoryStore(), () => Promise.resolve(''))
+  const parts = { env, identity, serviceUrl: 'https://auth.example', log, store: memoryStore() }
+  return didAuthConfig(parts, () => Promise.resolve(''))
 }
 
 describe('didAuthConfig', () => {

@@ -39,7 +39,7 @@ describe('the three servers in one process', () => {
       expect(serviceUrl).toBe(url.replace('127.0.0.1', 'localhost'))
       expect(await ask(`${url}/health`)).toMatchObject({ status: 200, text: '{"status":"ok"}' })
       const { status, text } = await ask(`${url}/ready`)
-      const ready = { status: 'ready', dependencies: { store: 'ok', signer: 'ok' } }
+      const ready = { status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok' } }
       expect([status, JSON.parse(text)]).toEqual([200, ready])
     }
     expect(readdirSync(folder.path).sort()).toEqual(['auth', 'challenge-secret', 'private-key', 'relay', 'vault'])

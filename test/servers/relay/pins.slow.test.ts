@@ -58,7 +58,7 @@ describe('the relay beside a real IPFS node', () => {
   it('lists the node on /ready', async () => {
     await start(node.url)
     const { body } = await request(relay.listener).get('/ready').expect(200)
-    expect(body.dependencies).toEqual({ store: 'ok', signer: 'ok', ipfs: 'ok' })
+    expect(body.dependencies).toEqual({ store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'ok' })
   })
 })
 
@@ -97,6 +97,9 @@ describe('the relay beside an IPFS node that fails', () => {
   it('is on /ready, and changes no status', async () => {
     await node.fail('refuses')
     const { body } = await request(relay.listener).get('/ready').expect(200)
-    expect(body).toEqual({ status: 'ready', dependencies: { store: 'ok', signer: 'ok', ipfs: 'unavailable' } })
+    expect(body).toEqual({
+      status: 'ready',
+      dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'unavailable' }
+    })
   })
 })

@@ -78,7 +78,7 @@ describe('the vault as a process', () => {
     const { url, output } = await start({ IPFS_API_URL: await deadRpcUrl() })
     expect(JSON.parse((await ask(`${url}/ready`)).text)).toEqual({
       status: 'ready',
-      dependencies: { store: 'ok', signer: 'ok', ipfs: 'unavailable' }
+      dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'unavailable' }
     })
     const { accessToken } = await logIn(url, wallet, domain)
     const answer = await post(`${url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
