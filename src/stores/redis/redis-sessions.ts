@@ -1,7 +1,7 @@
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import { judgeRefresh, type RefreshVerdict, type Session, type StoredSession } from '../../protocol/session.js'
-import { SweepClock } from '../sweep-clock.js'
+import type { SweepClock } from '../sweep-clock.js'
 import type { RedisConnection } from './redis-connection.js'
 import { USER_TAG_CHARACTERS, userOf, type RedisKeys } from './redis-keys.js'
 import { RedisPart } from './redis-part.js'
@@ -26,6 +26,8 @@ export interface RedisSessionParts {
   keys: RedisKeys
   /** {@link userTagOf}; tests whose session ids are made up have another. */
   tagOf: (canonicalDid: string) => string
+  /** Says which sessions have expired for good. */
+  clock: SweepClock
 }
 
 /**
@@ -34,7 +36,6 @@ export interface RedisSessionParts {
  */
 export class RedisSessions extends RedisPart implements SessionStore {
   readonly #parts: RedisSessionParts
-  readonly #clock = new SweepClock()
 
   constructor(parts: RedisSessionParts) {
     super(parts.connection)
@@ -49,7 +50,7 @@ export class RedisSessions extends RedisPart implements SessionStore {
       throw new TypeError('express-did-auth: the id of a session has to begin with the tag of its user')
     }
     const [before, after] = writeSession(session, userOf(did))
-    const sweepSeconds = Math.max(0, this.#clock.sweepSeconds(nowSeconds))
+    const sweepSeconds = Math.max(0, this.#parts.clock.sweepSeconds(nowSeconds))
     const milliseconds = millisecondsLeft(nowSeconds, session.expiresAtSeconds)
     const args = [sessionId, before, after, userOf(did), nowSeconds, sweepSeconds, milliseconds]
     await this.#parts.writes.run(CREATE, this.#keyOf(service, sessionId), args)

@@ -1,5 +1,6 @@
 import type { Logger, Store } from '../../ports.js'
 import { combineStores } from '../combine.js'
+import { SweepClock } from '../sweep-clock.js'
 import { findDurabilityWarning } from './durability.js'
 import { RedisChallengeUses } from './redis-challenge-uses.js'
 import { RedisConnection, type Send } from './redis-connection.js'
@@ -26,8 +27,14 @@ export interface RedisStoreOptions {
  * Sessions, uses of challenges and quotas in one Redis.
  *
  * @param tagOf - the tag that the session ids of a user begin with; for tests, whose ids are made up
+ * @param clock - for tests, whose clocks jump
  */
-export function openRedisStore(source: RedisSource, options: RedisStoreOptions = {}, tagOf = userTagOf): Store {
+export function openRedisStore(
+  source: RedisSource,
+  options: RedisStoreOptions = {},
+  tagOf = userTagOf,
+  clock = new SweepClock()
+): Store {
   const { keyPrefix, waitReplicas = 0, logger } = options
   if (waitReplicas > 0 && (typeof source !== 'string' || parseRedisUrl(source).hosts.length > 1)) {
     throw new TypeError('express-did-auth: waitReplicas needs the URL of one Redis, because WAIT is of one connection')
@@ -42,7 +49,7 @@ export function openRedisStore(source: RedisSource, options: RedisStoreOptions =
   // WAIT stops its connection, and no request has to wait for the replicas because of another user's login.
   const quotaConnection = waitReplicas > 0 ? new RedisConnection(source) : connection
   return combineStores({
-    sessions: new RedisSessions({ connection, writes, keys, tagOf }),
+    sessions: new RedisSessions({ connection, writes, keys, tagOf, clock }),
     challengeUses: new RedisChallengeUses(connection, writes, keys),
     quotas: new RedisQuotas(quotaConnection, keys)
   })
