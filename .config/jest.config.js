@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { findChromium } from './find-chromium.js'
+import { findRedis, testsWithoutRedis } from './find-redis.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
@@ -26,6 +27,16 @@ else if (process.env.NO_SKIPS === '1') {
   process.exit(1)
 }
 const withoutBrowser = chromium === undefined ? [BROWSER] : []
+
+/** Tests on a real Redis, which npm does not have: left out in the same way. */
+const redis = findRedis()
+if (redis !== undefined) process.env.REDIS_SERVER = redis
+const withoutRedis = testsWithoutRedis()
+if (withoutRedis.length > 0 && process.env.NO_SKIPS === '1') {
+  console.error('NO_SKIPS=1, and there is no redis-server or valkey-server: install one.')
+  process.exit(1)
+}
+const leftOut = [...withoutBrowser, ...withoutRedis]
 
 const moduleNameMapper = {
   '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
@@ -62,7 +73,7 @@ const express4 = {
 
 /** The slow files. Malformed requests are parsed by Express, so they are sent to both versions of it. */
 export const slowSuite = suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: withoutBrowser },
+  { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: leftOut },
   {
     ...express4,
     testMatch: [
@@ -73,7 +84,7 @@ export const slowSuite = suite([
 ])
 
 export default suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...withoutBrowser] },
+  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...leftOut] },
   {
     ...express4,
     // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one file

@@ -1,0 +1,46 @@
+import type { Send } from './redis-connection.js'
+
+const SETTINGS = ['maxmemory-policy', 'appendonly', 'appendfsync', 'min-replicas-to-write'] as const
+type Setting = (typeof SETTINGS)[number]
+
+/**
+ * Looks at how a Redis is set up that is to hold sessions.
+ *
+ * @param waitReplicas - how many replicas each write waits for
+ * @returns a warning, where acknowledged writes can be lost or nobody can tell
+ * @throws Error when Redis may evict sessions
+ */
+export async function findDurabilityWarning(send: Send, waitReplicas: number): Promise<string | undefined> {
+  const settings = await readSettings(send)
+  if (settings === undefined) {
+    return 'Redis refuses CONFIG GET, so its durability is unknown: sessions need maxmemory-policy noeviction'
+  }
+  const policy = settings['maxmemory-policy']
+  if (policy !== 'noeviction') {
+    throw new Error(`sessions need a Redis with maxmemory-policy noeviction: ${policy} may evict them`)
+  }
+  const isSynced = settings.appendonly === 'yes' && settings.appendfsync === 'always'
+  const isReplicated = waitReplicas >= 1 && Number(settings['min-replicas-to-write']) >= 1
+  return isSynced || isReplicated
+    ? undefined
+    : 'Redis may lose logouts, refreshes and used challenges that were acknowledged, so that they are undone: ' +
+        'set appendonly yes and appendfsync always, or waitReplicas and min-replicas-to-write'
+}
+
+/** The settings; undefined where the user of the connection may not read them, as with many hosted services. */
+async function readSettings(send: Send): Promise<Record<Setting, string> | undefined> {
+  try {
+    const values = await Promise.all(SETTINGS.map(async (name) => [name, await readSetting(send, name)] as const))
+    return Object.fromEntries(values) as Record<Setting, string>
+  } catch (error) {
+    if (error instanceof Error && /^(?:NOPERM|ERR) /.test(error.message)) return undefined
+    throw error
+  }
+}
+
+async function readSetting(send: Send, name: Setting): Promise<string> {
+  const answer = await send(undefined, ['CONFIG', 'GET', name])
+  // Name and value in turn, or an object: RESP 2 and 3.
+  const values: unknown[] = Array.isArray(answer) ? answer : Object.values(answer as object)
+  return String(values.at(-1))
+}

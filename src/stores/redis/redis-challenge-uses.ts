@@ -1,0 +1,70 @@
+import type { ChallengeFlow, ChallengeUse, ChallengeUseKey, ChallengeUseStore } from '../../ports.js'
+import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
+import type { RedisConnection } from './redis-connection.js'
+import { userOf, type RedisKeys } from './redis-keys.js'
+import { RedisPart } from './redis-part.js'
+import { RedisScript } from './redis-script.js'
+import type { ReplicatedWrites } from './replicated-writes.js'
+
+/**
+ * Milliseconds that a user's windows stay closed after the user's last login: against a clock that is set back. It is far
+ * less than a session, which each of these logins opens as well, needs.
+ */
+const CLOSED_MILLISECONDS = 86_400_000
+
+/**
+ * Value: `<closed until> <window>:<logIn>:<signUp>:<end> …`. ARGV: window, flow (1 or 2), use count, 1 to consume both, now,
+ * end, milliseconds to keep it.
+ *
+ * A use is forgotten a minute after its window, by the caller's clock, and closes all windows of its user up to that one:
+ * a clock that is set back, or ran ahead before, makes no use good again.
+ */
+const CONSUME = new RedisScript(`
+local now, ends = tonumber(ARGV[5]), tonumber(ARGV[6])
+local stored = redis.call('GET', KEYS[1]) or '0'
+local closed = tonumber(string.match(stored, '^%d+'))
+if now >= ends or ends <= closed then return 0 end
+local counts, kept = { 0, 0 }, {}
+for window, logIn, signUp, last in string.gmatch(stored, ' (%-?%d+):(%d+):(%d+):(%d+)') do
+  if window == ARGV[1] then counts = { tonumber(logIn), tonumber(signUp) }
+  elseif tonumber(last) + ${String(USES_OUTLIVE_WINDOW_SECONDS)} <= now then closed = math.max(closed, tonumber(last))
+  else kept[#kept + 1] = table.concat({ window, logIn, signUp, last }, ':') end
+end
+local flow, count = tonumber(ARGV[2]), tonumber(ARGV[3])
+if counts[flow] ~= count then return 0 end
+counts[flow] = count + 1
+if ARGV[4] == '1' then counts[3 - flow] = math.max(counts[3 - flow], count + 1) end
+kept[#kept + 1] = string.format('%s:%.0f:%.0f:%s', ARGV[1], counts[1], counts[2], ARGV[6])
+redis.call('SET', KEYS[1], string.format('%.0f ', closed) .. table.concat(kept, ' '), 'PX', ARGV[7])
+return 1
+`)
+
+/** Uses of challenges in Redis: one script a use, one key a user. */
+export class RedisChallengeUses extends RedisPart implements ChallengeUseStore {
+  readonly #writes: ReplicatedWrites
+  readonly #keys: RedisKeys
+
+  constructor(connection: RedisConnection, writes: ReplicatedWrites, keys: RedisKeys) {
+    super(connection)
+    this.#writes = writes
+    this.#keys = keys
+  }
+
+  async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
+    const key = this.#keys.uses(service, userOf(did))
+    const stored = await this.connection.verb((send) => send(key, ['GET', key]))
+    const uses = typeof stored === 'string' ? stored.split(' ').slice(1) : []
+    const [, logIn, signUp] = uses.map((one) => one.split(':')).find(([first]) => first === String(window)) ?? []
+    return { logIn: Number(logIn ?? 0), signUp: Number(signUp ?? 0) }
+  }
+
+  async consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken'> {
+    const { service, did, window, flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
+    const secondsLeft = Math.ceil(expiresAtSeconds - nowSeconds) + USES_OUTLIVE_WINDOW_SECONDS
+    const milliseconds = Math.max(secondsLeft * 1000, CLOSED_MILLISECONDS)
+    const counted = [window, flow === 'logIn' ? 1 : 2, useCount, consumesBoth ? 1 : 0]
+    const args = [...counted, nowSeconds, expiresAtSeconds, milliseconds]
+    const key = this.#keys.uses(service, userOf(did))
+    return (await this.#writes.run(CONSUME, key, args)) === 1 ? 'consumed' : 'taken'
+  }
+}

@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import express from 'express'
+import { randomUUID } from 'node:crypto'
+import { createClient } from 'redis'
+import { setupDidAuth, type Store } from '../../src/index.js'
+import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
+import { userTagOf } from '../../src/stores/redis/redis-sessions.js'
+import { openRedisStore } from '../../src/stores/redis/redis-store.js'
+import { SweepClock } from '../../src/stores/sweep-clock.js'
+import { signedIn, testConfig, wallet } from '../../src/testing/index.js'
+import {
+  chargeOf,
+  did,
+  hashOf,
+  rotationOf,
+  service,
+  sessionOf,
+  START_SECONDS,
+  useOf
+} from '../../src/testing/store-case.js'
+import { testRedis, type TestRedis } from '../support/redis-server.js'
+import { suiteStore } from '../support/redis-stores.js'
+import { assertLikeModel } from '../support/store-comparison.js'
+
+let redis: Pick<TestRedis, 'url' | 'command' | 'stop'>
+beforeAll(async () => {
+  redis = await testRedis()
+})
+afterAll(() => redis.stop())
+
+const logger = { warn: () => undefined }
+const newPrefix = (): string => `test ${randomUUID()} `
+const keysOf = async (keyPrefix: string): Promise<string[]> =>
+  ((await redis.command('KEYS', `${keyPrefix}*`)) as string[]).map((key) => key.slice(keyPrefix.length)).sort()
+
+/** Takes a store for one test. */
+async function using(store: Store, test: (store: Store) => Promise<void>): Promise<void> {
+  await test(store).finally(() => store.close())
+}
+
+describe('redisStore', () => {
+  it('does what a model without any cleverness does, whatever the sequence', async () => {
+    await assertLikeModel(() => suiteStore(redis.url, { keyPrefix: newPrefix() }, 'session '), 30)
+  })
+
+  it('serves an application: login, list, refresh tokens and logout under the ids that it issues', async () => {
+    await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
+      const app = express()
+      const requireDid = setupDidAuth(app, { ...testConfig(), store, sessionsPath: '/sessions', useCookies: true })
+      app.get('/me', requireDid.with({ checkSession: true }), (_req, res) => void res.send('in'))
+      const [phone, laptop] = [await signedIn(app, wallet('alice')), await signedIn(app, wallet('alice'))]
+      const bob = await signedIn(app, wallet('bob'))
+      const statuses = async (): Promise<number[]> =>
+        Promise.all([phone, laptop, bob].map(async (fetch) => (await fetch('/me')).status))
+      expect(await statuses()).toEqual([200, 200, 200])
+      expect(await (await phone('/sessions')).json()).toHaveLength(2)
+      await requireDid.sessions.revokeAll(wallet('alice').did)
+      expect(await statuses()).toEqual([401, 401, 200])
+      requireDid.close()
+    })
+  })
+
+  it('lays all of a user of a service into one slot, under names that tell no DID, each with an end', async () => {
+    const keyPrefix = newPrefix()
+    await using(redisStore(redis.url, { keyPrefix, logger }), async (store) => {
+      const sessionId = `${userTagOf(did)}session`
+      await store.createSession(sessionOf('a', { sessionId }))
+      await store.rotateRefreshToken(rotationOf('a', 0, 1, { sessionId }))
+      await store.consumeChallenge(useOf())
+      await store.chargeQuota(chargeOf())
+      const keys = await keysOf(keyPrefix)
+      const tag = `{IkIwMSMvXIk97FEW:${userTagOf(did)}}`
+      expect(keys).toEqual([expect.stringMatching(/^q:[\w-]{22}$/), expect.stringContaining(`${tag}:c:`), `${tag}:s`])
+      for (const key of keys) {
+        expect(key).not.toContain(did.slice(-8))
+        expect(Number(await redis.command('PTTL', keyPrefix + key))).toBeGreaterThan(0)
+      }
+    })
+  })
+
+  it('refuses a session whose id does not begin with the tag of its user', async () => {
+    await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
+      await expect(store.createSession(sessionOf('a'))).rejects.toThrow('has to begin with the tag of its user')
+    })
+  })
+
+  it('deletes the expired sessions of a user at the next login, and keeps the others of the same tag', async () => {
+    const clock = new SweepClock(() => 0, 0)
+    const store = openRedisStore(redis.url, { keyPrefix: newPrefix(), logger }, () => 'session-', clock)
+    await using(store, async () => {
+      await store.createSession(sessionOf('brief', { expiresAtSeconds: START_SECONDS + 5 }))
+      await store.createSession(sessionOf('lasting', { did: 'did:example:other' }))
+      await store.createSession(sessionOf('next', { nowSeconds: START_SECONDS + 5 }))
+      const found = await Promise.all(
+        ['brief', 'lasting', 'next'].map((name) => store.findSession(service, `session-${name}`))
+      )
+      expect(found.map((session) => session?.did)).toEqual([undefined, 'did:example:other', did])
+    })
+  })
+
+  it('keeps windows closed whose uses it forgot, of each user apart', async () => {
+    await using(redisStore(redis.url, { keyPrefix: newPrefix(), logger }), async (store) => {
+      const later = { window: 6_000_002, nowSeconds: START_SECONDS + 600, expiresAtSeconds: START_SECONDS + 900 }
+      expect(await store.consumeChallenge(useOf())).toBe('consumed')
+      expect(await store.consumeChallenge(useOf(later))).toBe('consumed')
+      expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 0, signUp: 0 })
+      expect(await store.consumeChallenge(useOf())).toBe('taken')
+      expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('taken')
+      expect(await store.consumeChallenge(useOf({ did: 'did:example:other' }))).toBe('consumed')
+    })
+  })
+
+  it('goes on after Redis has forgotten its scripts', async () => {
+    await using(suiteStore(redis.url, { keyPrefix: newPrefix() }), async (store) => {
+      await store.createSession(sessionOf('a'))
+      await redis.command('SCRIPT', 'FLUSH')
+      expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+      expect((await store.findSession(service, 'session-a'))?.refreshTokenHash).toBe(hashOf('a', 1))
+    })
+  })
+})
+
+describe('a client that was passed in', () => {
+  it('is used with either protocol of Redis, and left open', async () => {
+    for (const RESP of [2, 3] as const) {
+      const client = await createClient({ url: redis.url, RESP }).connect()
+      await using(suiteStore(client, { keyPrefix: newPrefix() }), async (store) => {
+        await store.createSession(sessionOf('a'))
+        await store.consumeChallenge(useOf())
+        expect(await store.listSessions(service, did, START_SECONDS)).toHaveLength(1)
+        expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
+        expect(await store.chargeQuota(chargeOf())).toMatchObject({ count: 1, isCharged: true })
+      })
+      expect(await client.ping()).toBe('PONG')
+      client.destroy()
+    }
+  })
+
+  it('may be any object that sends commands', async () => {
+    const client = await createClient({ url: redis.url }).connect()
+    const quotas = redisQuotas({ sendCommand: (args: string[]) => client.sendCommand(args) }, { keyPrefix: newPrefix() })
+    expect(await quotas.chargeQuota(chargeOf({ limit: 1 }))).toMatchObject({ isCharged: true })
+    expect(await quotas.chargeQuota(chargeOf({ limit: 1 }))).toMatchObject({ isCharged: false, count: 1 })
+    client.destroy()
+  })
+})
