@@ -17,7 +17,9 @@ export function clockCheck(
 ): () => Promise<void> {
   return async () => {
     const before = nowSeconds()
-    const reference = await read()
+    const reference = await read().catch(() => undefined)
+    // Whoever keeps that clock is listed by itself.
+    if (reference === undefined) return
     // The reference was read at some moment of the question.
     const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)
     if (Math.abs(difference) <= MAX_SKEW_SECONDS) return

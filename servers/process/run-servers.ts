@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { codeOf } from '../config/startup-error.js'
 import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import type { ServerApp, ShellParts } from '../http/create-app.js'
@@ -64,6 +65,7 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
     }
     const engines = await Engines.open(env)
     closing.push(engines)
+    if (metrics !== undefined) engines.watch(metrics)
     const serviceUrls: Surroundings['serviceUrls'] = new Map()
     let page: string | undefined
     const onPage = (url: string): void => {
@@ -101,13 +103,13 @@ export async function startServer(
   { build, contents }: ServerPlan
 ): Promise<Running> {
   const identity = await loadIdentity(env)
+  const opened = await engines.openStore(env, log)
+  const { store } = opened
   let serviceUrl = ''
   let ready: Promise<void> | undefined
   const buildHere: Build = (port) => {
     serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
     serviceUrls.set(env.name, serviceUrl)
-    const opened = engines.openStore(env, log)
-    const { store } = opened
     const dependencies = engines.dependenciesOf(opened, contents)
     const app = build({ env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls })
     ready = app.ready
@@ -117,11 +119,15 @@ export async function startServer(
     }
     return { listener: app.listener, release }
   }
-  const running = await serve(env.address, buildHere, {
-    maxConnections: env.MAX_CONNECTIONS,
-    ...(env.name !== 'auth' && { request: UPLOAD_MILLISECONDS })
+  const limits = { maxConnections: env.MAX_CONNECTIONS, ...(env.name !== 'auth' && { request: UPLOAD_MILLISECONDS }) }
+  const running = await serve(env.address, buildHere, limits).catch(async (error: unknown) => {
+    await store.close()
+    throw error
   })
-  await ready
+  await ready?.catch((error: unknown) => {
+    // A database or a Redis elsewhere may come later: the server runs, and `/ready` says what it lacks.
+    if (!engines.areElsewhere || codeOf(error) !== 'ERR_STORE') throw error
+  })
   logReady(log, { url: running.url, serviceUrl, serviceDid: identity.serviceDid })
   return running
 }

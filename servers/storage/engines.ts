@@ -1,14 +1,17 @@
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Store } from 'express-did-auth'
-import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
+import { combineStores, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
+import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
+import type { SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
-import { reasonOf, StartError, startStep } from '../config/startup-error.js'
+import { reasonOf, StartError } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import { clockCheck, steadyClock, type ReferenceClock } from '../observability/clock-check.js'
 import type { Dependency } from '../observability/health-checks.js'
+import type { Metrics } from '../observability/metrics.js'
 import type { ContentMaintenance } from './content-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
+import { dataFolder, openDatabase, openPostgresStore, openQuotas, openSqliteStore, timeOf } from './open-engines.js'
 import { openContentStore, type OpenContentStore } from './sqlite/open-content-store.js'
 
 /** How long an answer of the own storage is reused by `/ready`: each is a real write. */
@@ -21,27 +24,54 @@ export interface OpenedStore {
   readonly durable: Pick<Store, 'ping'>
 }
 
+/** What the environment names beside `DATA_DIR`; absent parts are SQLite's and files'. */
+interface NamedEngines {
+  readonly database?: PostgresDatabase
+  readonly quotas?: QuotaStore & StoreLifecycle
+}
+
 /**
  * The engines that keep the state of the servers of a process: SQLite and files in `DATA_DIR`, or what the environment
  * names.
  */
 export class Engines {
-  readonly #clock: { name: string; read: ReferenceClock } = { name: 'the time that has passed', read: steadyClock() }
+  readonly #named: NamedEngines
+  readonly #clock: { name: string; read: ReferenceClock }
+
+  private constructor(named: NamedEngines) {
+    const { database } = named
+    this.#named = named
+    this.#clock =
+      database === undefined
+        ? { name: 'the time that has passed', read: steadyClock() }
+        : { name: 'the database', read: () => timeOf(database) }
+  }
 
   /** @throws StartError when an engine cannot be used as it is set up; one that is unavailable is waited for */
-  static async open(_env: ServerEnv): Promise<Engines> {
-    return Promise.resolve(new Engines())
+  static async open(env: ServerEnv): Promise<Engines> {
+    const database = env.DATABASE_URL === undefined ? undefined : await openDatabase(env, env.DATABASE_URL)
+    const quotas = env.REDIS_URL === undefined ? undefined : await openQuotas(env.REDIS_URL)
+    return new Engines({ ...(database && { database }), ...(quotas && { quotas }) })
+  }
+
+  /** Whether the own storage is reached over the network, and may come back while a server runs. */
+  get areElsewhere(): boolean {
+    return this.#named.database !== undefined || this.#named.quotas !== undefined
   }
 
   /** @throws StartError */
-  openStore(env: Pick<ServerEnv, 'DATA_DIR' | 'name'>, logger: SqliteStoreOptions['logger']): OpenedStore {
-    const folder = dataFolder(env)
-    const file = join(folder, 'auth.db')
-    return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
-      mkdirSync(folder, { recursive: true, mode: 0o700 })
-      const store = sqliteStore(file, logger === undefined ? {} : { logger })
-      return { store, durable: store }
-    })
+  async openStore(env: ServerEnv, logger: SqliteStoreOptions['logger']): Promise<OpenedStore> {
+    const { database, quotas } = this.#named
+    const durable =
+      database === undefined ? openSqliteStore(env, logger) : await openPostgresStore(database, env.DATABASE_MIGRATE)
+    if (quotas === undefined) return { store: durable, durable }
+    // The servers of a process share the connection to Redis.
+    const shared = {
+      chargeQuota: quotas.chargeQuota.bind(quotas),
+      ping: () => quotas.ping(),
+      close: async () => undefined
+    }
+    return { store: combineStores({ sessions: durable, challengeUses: durable, quotas: shared }), durable }
   }
 
   /**
@@ -77,25 +107,35 @@ export class Engines {
   /** What `/ready` asks of a server's own storage, and of its clock. */
   dependenciesOf({ durable }: OpenedStore, contents?: Pick<ContentMaintenance, 'probe'>): Dependency[] {
     const check = remembered(() => Promise.all([durable.ping(), contents?.probe()]))
+    const { database, quotas } = this.#named
     return [
-      { name: 'store', isNeeded: true, check },
+      { name: database === undefined ? 'store' : 'database', isNeeded: true, check },
+      ...(quotas === undefined ? [] : [{ name: 'redis', isNeeded: true, check: () => quotas.ping() }]),
       { name: 'clock', isNeeded: false, failure: 'wrong', check: clockCheck(this.#clock) }
     ]
   }
 
-  /** How much of the disk is used that content lies on. */
+  /** How much of the disk is used that content lies on; 0 where it lies elsewhere. */
   usedPercent(env: ServerEnv): UsedPercent {
-    return usedPercentOf(dataFolder(env))
+    return this.#named.database === undefined ? usedPercentOf(dataFolder(env)) : () => Promise.resolve(0)
+  }
+
+  /** Shows the connections of the database among the metrics. */
+  watch(metrics: Metrics): void {
+    const { database } = this.#named
+    if (database === undefined) return
+    metrics.watch('did_auth_database_connections', () => {
+      const { total, idle, waiting } = database.stats
+      return Object.entries({ total, idle, waiting }).map(([state, value]) => ({ labels: { state }, value }))
+    })
+    metrics.watch('did_auth_database_retries_total', () =>
+      Object.entries(database.stats.retriesByCode).map(([code, value]) => ({ labels: { code }, value }))
+    )
   }
 
   async close(): Promise<void> {
-    return Promise.resolve()
+    await Promise.all([this.#named.database?.close(), this.#named.quotas?.close()])
   }
-}
-
-/** Where a server's own data lies. */
-export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
-  return join(DATA_DIR, name)
 }
 
 /** Asks at most once in 5 s, and gives the same answer in between. */

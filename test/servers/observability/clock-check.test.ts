@@ -15,6 +15,10 @@ describe('clockCheck', () => {
     await expect(check(1_006)).rejects.toThrow('6 s behind the database')
   })
 
+  it('says nothing where the other clock cannot be read', async () => {
+    await clockCheck({ name: 'the database', read: () => Promise.reject(new Error('away')) })()
+  })
+
   it('does not take a slow answer for a difference', async () => {
     await check(1_000, [1_000, 1_060])
     await check(1_060, [1_000, 1_060])
