@@ -56,7 +56,7 @@ describe('redisStore', () => {
       expect(await (await phone('/sessions')).json()).toHaveLength(2)
       await requireDid.sessions.revokeAll(wallet('alice').did)
       expect(await statuses()).toEqual([401, 401, 200])
-      requireDid.close()
+      await requireDid.close()
     })
   })
 
@@ -138,7 +138,10 @@ describe('a client that was passed in', () => {
 
   it('may be any object that sends commands', async () => {
     const client = await createClient({ url: redis.url }).connect()
-    const quotas = redisQuotas({ sendCommand: (args: string[]) => client.sendCommand(args) }, { keyPrefix: newPrefix() })
+    const quotas = redisQuotas(
+      { sendCommand: (args: string[]) => client.sendCommand(args) },
+      { keyPrefix: newPrefix() }
+    )
     expect(await quotas.chargeQuota(chargeOf({ limit: 1 }))).toMatchObject({ isCharged: true })
     expect(await quotas.chargeQuota(chargeOf({ limit: 1 }))).toMatchObject({ isCharged: false, count: 1 })
     client.destroy()

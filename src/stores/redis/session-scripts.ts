@@ -11,6 +11,7 @@ const DAY_MILLISECONDS = 86_400_000
 const TOKENS_KEPT = MAX_REPLACED_TOKENS - 1
 
 /**
+ * `rewrite` deletes first: a script that has written is let through by a full Redis, so that users refresh and log out there.
  * `keep` prolongs the key, by a day more than is needed, so that few refreshes have to. `again` writes a session as it is:
  * a caller whose first answer was lost may rely on what it did, and WAIT waits only for writes of its own connection.
  */
@@ -23,6 +24,10 @@ local function parse(record)
 end
 local function isActive(lines, now) return lines[1] == 'a' and now < tonumber(lines[4]) end
 local function write(id, lines) redis.call('HSET', key, id, table.concat(lines, '\\n')) end
+local function rewrite(id, lines)
+  redis.call('HDEL', key, id)
+  write(id, lines)
+end
 local function again(id, record) redis.call('HSET', key, id, record) end
 local function keep(milliseconds)
   if redis.call('PTTL', key) < tonumber(milliseconds) then
@@ -81,7 +86,7 @@ if lines[7] ~= ARGV[2] or not isActive(lines, tonumber(ARGV[6])) then
 end
 lines[3], lines[4], lines[7], lines[10] = ARGV[6], ARGV[7], ARGV[3], ARGV[5]
 lines[8] = ARGV[4] .. string.sub(lines[8], 1, ${String(TOKENS_KEPT * REPLACED_CHARACTERS)})
-write(ARGV[1], lines)
+rewrite(ARGV[1], lines)
 keep(ARGV[8])
 return 1
 `)
@@ -96,7 +101,7 @@ if not isActive(lines, tonumber(ARGV[3])) then
   return 0
 end
 lines[1] = ARGV[2]
-write(ARGV[1], lines)
+rewrite(ARGV[1], lines)
 return 1
 `)
 
@@ -108,7 +113,7 @@ each(function (id, record)
   if lines[6] ~= ARGV[1] then return end
   if not isActive(lines, tonumber(ARGV[2])) then again(id, record) return end
   lines[1] = 'r'
-  write(id, lines)
+  rewrite(id, lines)
   revoked = revoked + 1
 end)
 return revoked

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { createCluster } from 'redis'
+import type { Store } from '../../src/ports.js'
+import { chargeOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
+import { storeContract } from '../../src/testing/index.js'
+import { startRedis, type TestRedis } from '../support/redis-server.js'
+import { suiteStore } from '../support/redis-stores.js'
+import { until } from '../support/until.js'
+
+const SLOTS = 16_384
+
+let nodes: TestRedis[]
+let url: string
+
+/** A cluster of three primaries, each with a third of the slots. */
+beforeAll(async () => {
+  nodes = await Promise.all([0, 1, 2].map(() => startRedis(['--cluster-enabled', 'yes'])))
+  url = `redis://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`
+  for (const [index, node] of nodes.entries()) {
+    const [first, last] = [index, index + 1].map((third) => Math.floor((third * SLOTS) / 3))
+    await node.command('CLUSTER', 'ADDSLOTSRANGE', String(first), String(last! - 1))
+    await node.command('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1))
+    if (index > 0) await node.command('CLUSTER', 'MEET', '127.0.0.1', String(nodes[0]!.port))
+  }
+  for (const node of nodes) {
+    await until(async () => {
+      const info = String(await node.command('CLUSTER', 'INFO'))
+      return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')
+    })
+  }
+})
+afterAll(async () => {
+  for (const node of nodes) await node.stop()
+})
+
+/** Moves a slot with all that is in it to another node, key by key. */
+async function moveSlot(slot: number, from: TestRedis, to: TestRedis): Promise<void> {
+  const [source, target] = await Promise.all(
+    [from, to].map(async (node) => String(await node.command('CLUSTER', 'MYID')))
+  )
+  await to.command('CLUSTER', 'SETSLOT', String(slot), 'IMPORTING', source!)
+  await from.command('CLUSTER', 'SETSLOT', String(slot), 'MIGRATING', target!)
+  for (;;) {
+    const keys = (await from.command('CLUSTER', 'GETKEYSINSLOT', String(slot), '1')) as string[]
+    if (keys.length === 0) break
+    await from.command('MIGRATE', '127.0.0.1', String(to.port), keys[0]!, '0', '5000')
+  }
+  for (const node of [to, from]) await node.command('CLUSTER', 'SETSLOT', String(slot), 'NODE', target!)
+}
+
+/** Two nodes: the one that has the slot of a key, and another. */
+async function ownerOf(slot: number): Promise<[owner: TestRedis, other: TestRedis]> {
+  const third = nodes.findIndex((_node, index) => slot < Math.floor(((index + 1) * SLOTS) / 3))
+  return Promise.resolve([nodes[third]!, nodes[(third + 1) % 3]!])
+}
+
+describe('the Store contract on two Redis stores on a cluster of three', () => {
+  const prefixes = Array.from({ length: 200 }, (_, index) => `case ${index} `)
+  const contract = storeContract(() => {
+    const keyPrefix = prefixes.pop()!
+    return { store: suiteStore(url, { keyPrefix }), another: suiteStore(url, { keyPrefix }) }
+  })
+  for (const { name, run } of contract) it(name, run)
+
+  it('passes with a cluster client that was passed in as well', async () => {
+    const client = createCluster({ rootNodes: [{ url: nodes[1]!.url }] }).on('error', () => undefined)
+    await client.connect()
+    for (const { run } of storeContract(() => suiteStore(client, { keyPrefix: prefixes.pop()! }))) await run()
+    await client.close()
+  })
+})
+
+describe('a Redis Cluster', () => {
+  it('loses and doubles nothing while the slot of a user, and that of a quota, move between nodes ten times', async () => {
+    const keyPrefix = 'moved '
+    const store: Store = suiteStore(url, { keyPrefix })
+    await store.createSession(sessionOf('a'))
+    await store.consumeChallenge(useOf())
+    await store.chargeQuota(chargeOf())
+    const keys = (await Promise.all(nodes.map((node) => node.command('KEYS', `${keyPrefix}*`)))).flat() as string[]
+    const slots = await Promise.all(keys.map(async (key) => Number(await nodes[0]!.command('CLUSTER', 'KEYSLOT', key))))
+    expect(keys).toHaveLength(3)
+    let isMoving = true
+    const [verdicts, uses, counts]: [string[], string[], number[]] = [[], [], []]
+    const work = async (): Promise<void> => {
+      for (let round = 0; isMoving; round += 1) {
+        verdicts.push(await store.rotateRefreshToken(rotationOf('a', round, round + 1)))
+        uses.push(await store.consumeChallenge(useOf({ useCount: round + 1 })))
+        counts.push((await store.chargeQuota(chargeOf())).count)
+      }
+    }
+    const working = work()
+    for (let round = 0; round < 5; round += 1) {
+      for (const slot of new Set(slots)) {
+        const [owner, other] = await ownerOf(slot)
+        await moveSlot(slot, owner, other)
+        await moveSlot(slot, other, owner)
+      }
+    }
+    isMoving = false
+    await working
+    expect(verdicts.length).toBeGreaterThan(10)
+    expect(new Set(verdicts)).toEqual(new Set(['rotate']))
+    expect(new Set(uses)).toEqual(new Set(['consumed']))
+    expect(counts).toEqual(counts.map((_, index) => index + 2))
+    await store.close()
+  })
+
+  it('serves the users of the other nodes while one is away, and its own once it is back', async () => {
+    const store = suiteStore(url, { keyPrefix: 'away ' })
+    await nodes[0]!.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
+    for (const node of nodes) await node.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
+    const keys = Array.from({ length: 30 }, (_, index) => `user ${index}`)
+    const charge = (key: string): Promise<number> =>
+      store.chargeQuota(chargeOf({ key })).then(
+        ({ count }) => count,
+        () => 0
+      )
+    expect(new Set(await Promise.all(keys.map(charge)))).toEqual(new Set([1]))
+    await nodes[2]!.kill()
+    const during = await Promise.all(keys.map(charge))
+    expect(new Set(during)).toEqual(new Set([0, 2]))
+    await nodes[2]!.start()
+    await until(async () => (await Promise.all(keys.map(charge))).every((count) => count > 0))
+    await store.close()
+  })
+})

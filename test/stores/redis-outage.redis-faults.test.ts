@@ -1,0 +1,184 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import type { Store } from '../../src/ports.js'
+import { redisQuotas } from '../../src/stores/redis/index.js'
+import type { RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
+import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { startRedis, type TestRedis } from '../support/redis-server.js'
+import { suiteStore } from '../support/redis-stores.js'
+import { until } from '../support/until.js'
+
+const opened: { close(): Promise<void> }[] = []
+const servers: TestRedis[] = []
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close()
+  for (const one of servers.splice(0)) await one.stop()
+})
+
+async function server(...settings: string[]): Promise<TestRedis> {
+  const redis = await startRedis(settings)
+  servers.push(redis)
+  return redis
+}
+
+function opening<T extends { close(): Promise<void> }>(one: T): T {
+  opened.push(one)
+  return one
+}
+
+/** A store, and the warnings that it gave. */
+function storeOn(url: string, options: RedisStoreOptions = {}): { store: Store; warnings: string[] } {
+  const warnings: string[] = []
+  const logger = { warn: (_fields: object, message: string) => void warnings.push(message) }
+  return { store: opening(suiteStore(url, { logger, ...options })), warnings }
+}
+
+const ready = (one: { ping(): Promise<void> }): Promise<boolean> => one.ping().then(
+  () => true,
+  () => false
+) // prettier-ignore
+
+describe('quotas on a Redis that fails', () => {
+  it('are rejected while it is away, and count again from 0 when it is back and empty', async () => {
+    const redis = await server()
+    const quotas = opening(redisQuotas(redis.url))
+    for (const count of [1, 2]) expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count })
+    await redis.kill()
+    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow()
+    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('ECONNREFUSED')
+    await redis.start()
+    await until(() => ready(quotas))
+    // The scripts are gone as well.
+    expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count: 1, isCharged: true })
+  })
+
+  it('are rejected by a Redis that does not run yet, and counted once it does', async () => {
+    const redis = await server()
+    await redis.kill()
+    const quotas = opening(redisQuotas(redis.url))
+    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('ECONNREFUSED')
+    await redis.start()
+    await until(() => ready(quotas))
+    expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count: 1 })
+  })
+
+  it('are rejected by a Redis that is silent, both on a connection and when connecting, and counted when it goes on', async () => {
+    const redis = await server()
+    const [connected, connecting] = [opening(redisQuotas(redis.url)), opening(redisQuotas(redis.url))]
+    await connected.ping()
+    redis.pause()
+    const charges = [connected, connected, connecting].map((quotas) => quotas.chargeQuota(chargeOf()))
+    for (const charge of charges) await expect(charge).rejects.toThrow('Redis did not answer within 3500 ms')
+    redis.resume()
+    await until(() => ready(connected))
+    await until(() => ready(connecting))
+    const { count } = await connected.chargeQuota(chargeOf())
+    // What was sent before may have been counted when Redis went on, at most once each.
+    expect([1, 2, 3]).toContain(count)
+    expect(await connecting.chargeQuota(chargeOf())).toMatchObject({ count: count + 1 })
+  })
+
+  it('are rejected at once when 10,000 wait for it', async () => {
+    const redis = await server()
+    const quotas = opening(redisQuotas(redis.url))
+    await quotas.ping()
+    redis.pause()
+    const waiting = Array.from({ length: 10_000 }, () => quotas.chargeQuota(chargeOf()))
+    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('10000 calls wait for Redis')
+    redis.resume()
+    // Those that Redis answers in time, which is not a matter of this test, are each told another count.
+    const outcomes = await Promise.allSettled(waiting)
+    const counts = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value.count] : []))
+    expect(new Set(counts).size).toBe(counts.length)
+    await until(() => ready(quotas))
+  })
+
+  it('are rejected with a wrong password, and counted with the right one', async () => {
+    const redis = await server('--requirepass', 'right')
+    const address = redis.url.slice('redis://'.length)
+    await expect(opening(redisQuotas(`redis://:wrong@${address}`)).chargeQuota(chargeOf())).rejects.toThrow('WRONGPASS')
+    await expect(opening(redisQuotas(redis.url)).chargeQuota(chargeOf())).rejects.toThrow('NOAUTH')
+    expect(await opening(redisQuotas(`redis://:right@${address}`)).chargeQuota(chargeOf())).toMatchObject({ count: 1 })
+  })
+
+  it('are rejected by a store that was closed', async () => {
+    const redis = await server()
+    const quotas = redisQuotas(redis.url)
+    await quotas.ping()
+    await quotas.close()
+    await quotas.close()
+    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('the Redis store is closed')
+  })
+})
+
+describe('a Redis that is full', () => {
+  it('refuses new sessions, uses and quotas, and lets users who are logged in refresh and log out', async () => {
+    const redis = await server()
+    const { store } = storeOn(redis.url)
+    for (const name of ['a', 'b', 'c']) await store.createSession(sessionOf(name))
+    await store.consumeChallenge(useOf())
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1')
+    await expect(store.createSession(sessionOf('d'))).rejects.toThrow('OOM')
+    await expect(store.consumeChallenge(useOf({ useCount: 1 }))).rejects.toThrow('OOM')
+    await expect(store.chargeQuota(chargeOf())).rejects.toThrow('OOM')
+    expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+    expect(await store.endSession(service, 'session-b', 'loggedOut', START_SECONDS)).toBe(true)
+    expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
+    expect(await store.listSessions(service, did, START_SECONDS)).toHaveLength(2)
+    expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(2)
+    await redis.command('CONFIG', 'SET', 'maxmemory', '0')
+    expect(await store.createSession(sessionOf('d'))).toBe(0)
+    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
+  })
+})
+
+describe('the set-up of a Redis for sessions', () => {
+  const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
+  const losses = expect.stringContaining('Redis may lose logouts, refreshes and used challenges that were acknowledged')
+
+  it.each([
+    ['nothing is synced', [], [losses]],
+    ['each second is synced', ['--appendonly', 'yes'], [losses]],
+    ['each write is synced', durable, []],
+    ['nobody may read the settings', [...durable, '--rename-command', 'CONFIG', ''], [expect.stringContaining('refuses CONFIG GET')]] // prettier-ignore
+  ])('is warned of once: %s', async (_what, settings, expected) => {
+    const redis = await server(...settings)
+    const { store, warnings } = storeOn(redis.url)
+    await store.ping()
+    await redis.kill()
+    await redis.start()
+    await until(() => ready(store))
+    expect(warnings).toEqual(expected)
+  })
+
+  it('is warned of where a user of Redis may not read the settings', async () => {
+    const redis = await server(...durable)
+    await redis.command('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '+@all', '-config')
+    const { store, warnings } = storeOn(redis.url.replace('//', '//app:secret@'))
+    await store.createSession(sessionOf('a'))
+    expect(warnings).toEqual([expect.stringContaining('refuses CONFIG GET')])
+  })
+
+  it('is an error where Redis may evict sessions, until it is set right', async () => {
+    const redis = await server(...durable, '--maxmemory-policy', 'allkeys-lru')
+    const { store } = storeOn(redis.url)
+    const reason = 'sessions need a Redis with maxmemory-policy noeviction: allkeys-lru may evict them'
+    await expect(store.ping()).rejects.toThrow(reason)
+    await expect(store.createSession(sessionOf('a'))).rejects.toThrow(reason)
+    await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+    await until(() => ready(store))
+    expect(await store.createSession(sessionOf('a'))).toBe(0)
+  })
+
+  it('rejects writes that too few replicas have, and repeats what was done all the same', async () => {
+    const primary = await server('--repl-diskless-sync-delay', '0', '--min-replicas-to-write', '0')
+    const { store } = storeOn(primary.url, { waitReplicas: 1 })
+    const shortfall = 'NOREPLICAS 0 of 1 replicas have the write'
+    await expect(store.createSession(sessionOf('a'))).rejects.toThrow(shortfall)
+    await expect(store.rotateRefreshToken(rotationOf('a', 0, 1))).rejects.toThrow(shortfall)
+    await expect(store.endSession(service, 'session-b', 'revoked', START_SECONDS)).rejects.toThrow(shortfall)
+    expect(await store.chargeQuota(chargeOf())).toMatchObject({ count: 1 })
+    await server('--replicaof', '127.0.0.1', String(primary.port))
+    await until(async () => (await primary.command('WAIT', '1', '100')) === 1)
+    expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('repeated')
+  })
+})
