@@ -9,19 +9,17 @@ import {
   SqliteWorkerClient
 } from 'express-did-auth/stores/sqlite'
 import { startStep } from '../../config/startup-error.js'
-import type { ContentInspection } from '../content-inspection.js'
-import type { ContentStore } from '../content-store.js'
 import { FileObjectStore } from '../files/file-object-store.js'
 import { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
 import { ObjectWriter } from '../object-writer.js'
-import type { PinLedger } from '../pin-ledger.js'
+import type { OpenContentStore } from '../opened-content-store.js'
 import type { ThreadSettings } from './content-thread.js'
 import { prepareTables } from './schema.js'
 import { makeReserve } from '../disk-space.js'
 import { SqliteContentInspection } from './sqlite-content-inspection.js'
 import { SqliteContentStore } from './sqlite-content-store.js'
-import { takeOverContents, type TakenOver } from './take-over.js'
+import { takeOverContents } from './take-over.js'
 import { VerbCaller } from './verb-caller.js'
 
 export interface ContentStoreOptions {
@@ -42,15 +40,7 @@ export interface ContentStoreOptions {
   readonly oldFileTtlSeconds?: number
 }
 
-export interface OpenContentStore {
-  readonly store: ContentStore & PinLedger
-  /** For an operator's commands. */
-  readonly inspection: ContentInspection
-  /** For bodies that are arriving. */
-  readonly spool: Spool
-  /** What was found of before the content store. */
-  readonly takenOver: TakenOver
-}
+export type { OpenContentStore }
 
 const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 const OPENING_MILLISECONDS = 5_000

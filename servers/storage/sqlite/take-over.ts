@@ -2,14 +2,8 @@ import type { Clock } from 'express-did-auth'
 import { escapeJson } from '../../http/json-string.js'
 import { newContentOf } from '../unixfs-blocks.js'
 import type { ObjectWriter } from '../object-writer.js'
+import type { TakenOver } from '../opened-content-store.js'
 import type { VerbCaller } from './verb-caller.js'
-
-/** What came of content of before. */
-export interface TakenOver {
-  readonly movedCount: number
-  /** Content with a block that is lost or damaged: its entries stay, and so do its other blocks. */
-  readonly damagedCids: readonly string[]
-}
 
 /** Moves what lies in blocks to where content lies now. Nothing is lost, whenever the process ends meanwhile. */
 export async function takeOverContents(parts: {
