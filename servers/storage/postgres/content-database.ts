@@ -57,5 +57,10 @@ export class ContentDatabase {
 
 /** What a failure of the database means. What is no failure of it, such as a refusal, stays as it is. */
 function failureOf(error: unknown): unknown {
-  return storageFailure(error instanceof DidAuthError && error.code === 'ERR_STORE' ? (error.cause ?? error) : error)
+  if (!(error instanceof DidAuthError) || error.code !== 'ERR_STORE') return error
+  const failure = storageFailure(error.cause)
+  const { retryAfterSeconds } = error
+  return failure instanceof ServerError
+    ? failure
+    : new ServerError('ERR_STORAGE', { cause: error.cause, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })
 }

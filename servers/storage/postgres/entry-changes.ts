@@ -61,7 +61,6 @@ export class EntryChanges {
     return after
   }
 }
-}
 
 function sum(entries: readonly Entry[]): number {
   return entries.reduce((bytes, { byteCount }) => bytes + byteCount, 0)

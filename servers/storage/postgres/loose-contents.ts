@@ -1,5 +1,6 @@
 import type { ContentDatabase, Query } from './content-database.js'
 import { UNWANT } from './pin-changes.js'
+import type { Statement } from './statements.js'
 
 const AT_ONCE = 100
 
@@ -13,7 +14,9 @@ const AT_ONCE = 100
 export class LooseContents {
   readonly #database: ContentDatabase
   readonly #find
-  readonly #claim
+  readonly #claimOwn
+  readonly #claimFree
+  readonly #unpinned
   readonly #lock
   readonly #known
   readonly #drop
@@ -22,10 +25,10 @@ export class LooseContents {
     this.#database = database
     const { statement } = database
     this.#find = statement('find_loose', `SELECT cid FROM ~loose ORDER BY since LIMIT ${AT_ONCE}`)
-    this.#claim = statement(
-      'claim_loose',
-      'SELECT cid FROM ~loose WHERE cid = ANY($1) ORDER BY cid FOR UPDATE SKIP LOCKED'
-    )
+    const claim = 'SELECT cid FROM ~loose WHERE cid = ANY($1) ORDER BY cid FOR UPDATE'
+    this.#claimOwn = statement('claim_own_loose', claim)
+    this.#claimFree = statement('claim_loose', `${claim} SKIP LOCKED`)
+    this.#unpinned = statement('unpinned', `SELECT cid FROM ~pins WHERE cid = ANY($1) AND state = 'unpin'`)
     this.#lock = statement(
       'lock_loose',
       'SELECT cid FROM ~contents WHERE cid = ANY($1) ORDER BY cid FOR UPDATE SKIP LOCKED'
@@ -44,36 +47,46 @@ export class LooseContents {
   }
 
   /** Looks after content that its caller has just let go. @returns cids whose pins are to change because of it */
-  async collect(cids: readonly string[], nowSeconds: number): Promise<string[]> {
+  async collect(cids: readonly string[], nowSeconds: number): Promise<readonly string[]> {
     if (cids.length === 0) return []
-    return (await this.#collect(cids, nowSeconds)).unpinned
+    const { settled, unpinned } = await this.#collect(this.#claimOwn, cids, nowSeconds)
+    const others = cids.filter((cid) => !settled.includes(cid))
+    if (others.length === 0) return unpinned
+    // Another collector was faster, or another writer uses it.
+    const { rows } = await this.#database.query(this.#unpinned, [others], { isRepeatable: true })
+    return [...unpinned, ...rows.map(({ cid }) => String(cid))]
   }
 
   /** Looks after all that is left of others. */
   async collectAll(nowSeconds: number): Promise<void> {
-    for (;;) {
+    for (let isMore = true; isMore;) {
       const { rows } = await this.#database.query(this.#find, [], { isRepeatable: true })
       const cids = rows.map(({ cid }) => String(cid))
       if (cids.length === 0) return
-      const { settled } = await this.#collect(cids, nowSeconds)
-      if (settled < AT_ONCE) return
+      isMore = (await this.#collect(this.#claimFree, cids, nowSeconds)).settled.length === AT_ONCE
     }
   }
 
-  #collect(cids: readonly string[], nowSeconds: number): Promise<{ settled: number; unpinned: string[] }> {
-    const work = async (query: Query): Promise<{ settled: number; unpinned: string[] }> => {
+  #collect(claim: Statement, cids: readonly string[], nowSeconds: number): Promise<Collected> {
+    const work = async (query: Query): Promise<Collected> => {
       const [claimed, locked, known] = await Promise.all(
-        [this.#claim, this.#lock, this.#known].map(async (statement) => {
+        [claim, this.#lock, this.#known].map(async (statement) => {
           const { rows } = await query(statement, [cids])
           return new Set(rows.map(({ cid }) => String(cid)))
         })
       )
       const settled = [...(claimed ?? [])].filter((cid) => locked?.has(cid) === true || known?.has(cid) === false)
-      if (settled.length === 0) return { settled: 0, unpinned: [] }
+      if (settled.length === 0) return { settled, unpinned: [] }
       const { rows } = await query(this.#drop, [settled, nowSeconds])
-      return { settled: settled.length, unpinned: rows.map(({ cid }) => String(cid)) }
+      return { settled, unpinned: rows.map(({ cid }) => String(cid)) }
     }
-    // Between the look and the deletion, nothing of it can change; a pin may be under way.
     return this.#database.transaction(work, { repeatOn: ['23503'], isRepeatable: true })
   }
+}
+
+interface Collected {
+  /** What was looked after. */
+  readonly settled: readonly string[]
+  /** Of these, what is gone and was pinned, or was to be. */
+  readonly unpinned: readonly string[]
 }
