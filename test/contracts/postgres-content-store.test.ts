@@ -1,12 +1,12 @@
 import { describe } from '@jest/globals'
-import { postgresContents } from '../support/postgres-contents.js'
+import { usePostgresContents } from '../support/postgres-contents.js'
 import { contentStoreContract } from './content-store.js'
 import { pinLedgerContract } from './pin-ledger.js'
 
 describe('the ContentStore contract on PostgreSQL', () => {
-  contentStoreContract(postgresContents)
+  contentStoreContract(usePostgresContents())
 })
 
 describe('the PinLedger contract on PostgreSQL', () => {
-  pinLedgerContract(postgresContents)
+  pinLedgerContract(usePostgresContents())
 })

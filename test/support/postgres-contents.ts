@@ -1,4 +1,4 @@
-import { expect } from '@jest/globals'
+import { afterAll, beforeAll } from '@jest/globals'
 import { join } from 'node:path'
 import { PostgresDatabase, type PostgresDatabaseOptions } from 'express-did-auth/stores/postgres'
 import { ContentDatabase } from '../../servers/storage/postgres/content-database.js'
@@ -9,8 +9,8 @@ import {
 } from '../../servers/storage/postgres/open-postgres-content-store.js'
 import { PostgresObjectStore } from '../../servers/storage/postgres/postgres-object-store.js'
 import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
-import { fakeClocks, type ContentFolder, type TestStore } from './content-stores.js'
-import { runOn, testDatabase } from './postgres-server.js'
+import { fakeClocks, objectNames, type ContentFolder, type TestStore } from './content-stores.js'
+import { runOn, testDatabase, type TestDatabase } from './postgres-server.js'
 import { temporaryFolder } from './store-folder.js'
 
 export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreOptions, 'database'>> {
@@ -26,12 +26,45 @@ export interface PostgresContents extends ContentFolder {
   query(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
   openAll(options?: PostgresStoreOptions): OpenContentStore & { readonly database: PostgresDatabase }
   open(options?: PostgresStoreOptions): Promise<TestStore>
+  /** What is there that nothing uses, and what is used and not there, once all garbage is collected. */
+  leaks(store: TestStore): Promise<string[]>
+  /** A folder that is removed at the end. */
+  readonly folder: string
 }
 
-/** Makes an empty database with the tables of a vault. */
-export async function postgresContents(): Promise<PostgresContents> {
+/** Content that nothing uses, entries whose content is not there, and what a collector has left. */
+const LEAKS = `SELECT 'unused content ' || cid AS name FROM vault_contents c
+    WHERE NOT EXISTS (SELECT 1 FROM vault_entries e WHERE e.cid = c.cid)
+      AND NOT EXISTS (SELECT 1 FROM vault_files f WHERE f.cid = c.cid)
+  UNION ALL SELECT 'missing content ' || cid FROM vault_entries e
+    WHERE NOT EXISTS (SELECT 1 FROM vault_contents c WHERE c.cid = e.cid)
+  UNION ALL SELECT 'loose ' || cid FROM vault_loose
+  UNION ALL SELECT 'garbage ' || object FROM vault_garbage
+  UNION ALL SELECT 'pin ' || cid || ' is ' || state FROM vault_pins p
+    WHERE (state <> 'unpin') <> EXISTS (SELECT 1 FROM vault_contents c WHERE c.cid = p.cid)`
+
+/** Prepares a database for the tests of a file, with the tables of a vault; each test gets it empty. */
+export function usePostgresContents(): () => Promise<PostgresContents> {
+  let database: TestDatabase | undefined
+  beforeAll(async () => {
+    database = await testDatabase()
+    const migrating = new PostgresDatabase(database.url)
+    await migrateContent(migrating, 'vault')
+    await migrating.close()
+  })
+  afterAll(() => database?.drop())
+  return async () => {
+    const { url } = database!
+    const tables = `SELECT string_agg(tablename, ', ') AS names FROM pg_tables
+      WHERE tablename LIKE 'vault_%' AND tablename NOT IN ('vault_schema', 'vault_probes')`
+    const [row] = await runOn(url, tables)
+    await runOn(url, `TRUNCATE ${String(row?.names)}`)
+    return postgresContents(url)
+  }
+}
+
+function postgresContents(url: string): PostgresContents {
   const { path, remove } = temporaryFolder()
-  const { url, drop } = await testDatabase()
   const clocks = fakeClocks()
   const pools: PostgresDatabase[] = []
   const connect = (target = url, options: PostgresDatabaseOptions = {}): PostgresDatabase => {
@@ -39,8 +72,8 @@ export async function postgresContents(): Promise<PostgresContents> {
     pools.push(pool)
     return pool
   }
-  const own = connect()
-  await migrateContent(own, 'vault')
+  const objects = new PostgresObjectStore(new ContentDatabase(connect(), 'vault'))
+  const query: PostgresContents['query'] = (text, values) => runOn(url, text, values)
   const openAll: PostgresContents['openAll'] = ({ url: target, pool, ...options } = {}) => {
     const database = connect(target, pool)
     const monotonicSeconds = (): number => clocks.monotonicSeconds
@@ -58,14 +91,25 @@ export async function postgresContents(): Promise<PostgresContents> {
   return {
     url,
     clocks,
-    objects: new PostgresObjectStore(new ContentDatabase(own, 'vault')),
-    remains: [expect.stringContaining('write-ahead log') as string],
-    query: (text, values) => runOn(url, text, values),
+    objects,
+    remains: [
+      'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
+    ],
+    folder: path,
+    query,
+    leaks: async (store) => {
+      // Long enough for each unfinished upload.
+      clocks.advance(10_000)
+      await store.collectGarbage(clocks.seconds)
+      const names = (await query(LEAKS)).map(({ name }) => String(name))
+      const used = (await query('SELECT object FROM vault_contents WHERE object IS NOT NULL')).map(({ object }) => object)
+      const there = await objectNames(objects)
+      return [...names, ...(used.sort().join() === there.join() ? [] : [`objects ${there.join()} for ${used.join()}`])]
+    },
     openAll,
     open: (options) => Promise.resolve(openAll(options).store),
     remove: async () => {
       await Promise.all(pools.map((pool) => pool.close()))
-      await drop()
       remove()
     }
   }

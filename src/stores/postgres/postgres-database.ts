@@ -96,10 +96,10 @@ export class PostgresDatabase {
    */
   transaction<T>(work: (query: PostgresQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
     return this.#attempt(async (client, isRepeat) => {
-      const failures = new WeakSet()
+      const failures: unknown[] = []
       const query = inOrder(client, (statement: PostgresStatement, values: readonly unknown[] = []) =>
         this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
-          if (typeof error === 'object' && error !== null) failures.add(error)
+          failures.push(error)
           throw error
         })
       )
@@ -109,9 +109,11 @@ export class PostgresDatabase {
         await query({ text: 'COMMIT' })
         return result
       } catch (error) {
-        const isOfWork = typeof error !== 'object' || error === null || !failures.has(error)
-        if (isOfWork || !isConnectionLost(error)) await query({ text: 'ROLLBACK' })
-        throw isOfWork ? new WorkError(error) : error
+        const isOfWork = !failures.includes(error)
+        // Statements that were sent together fail together; only the first of them says why.
+        const failure = isOfWork ? new WorkError(error) : failures[0]
+        if (isOfWork || !isConnectionLost(failure)) await query({ text: 'ROLLBACK' })
+        throw failure
       }
     }, options)
   }
