@@ -62,6 +62,7 @@ export class PostgresDatabase {
   readonly #timeoutSeconds: number
   readonly #prepare: boolean
   readonly #retries = new Map<string, number>()
+  #closing: Promise<void> | undefined
 
   /**
    * @param source - a URL such as `postgres://user:password@host/database`, or a pool of the package pg, which stays open
@@ -128,7 +129,7 @@ export class PostgresDatabase {
 
   /** Closes the pool, unless it was given as one. */
   async close(): Promise<void> {
-    if (this.#isOwnPool) await this.#pool.end()
+    if (this.#isOwnPool) await (this.#closing ??= this.#pool.end())
   }
 
   /** Connections, verbs that wait for one, and how often what was repeated, by its SQLSTATE. */
