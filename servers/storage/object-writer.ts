@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
-import type { ContentInfo, NewContent } from './content-store.js'
+import type { ContentInfo, EntryWrite, FileWrite, NewContent } from './content-store.js'
 import type { Spool } from './files/spool.js'
 import type { ObjectStore } from './object-store.js'
 import { ServerError } from '../http/server-error.js'
@@ -15,6 +15,15 @@ export interface ContentRow extends ContentInfo {
   readonly bytes?: Uint8Array
   readonly object?: { readonly name: string; readonly isUploaded: boolean }
 }
+
+/** A write of an entry as a database gets it. */
+export type EntryRequest = Omit<EntryWrite, 'content'> & { readonly content: ContentRow }
+
+/** A post of a file as a database gets it. */
+export type FileRequest = Omit<FileWrite, 'content'> & { readonly content: ContentRow }
+
+/** An unfinished upload is garbage after so long. */
+export const UPLOAD_SECONDS = 3_600
 
 /**
  * What a database answers to a write that needs an object: nothing of it was done, but the object's name is garbage now. The

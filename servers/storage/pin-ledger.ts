@@ -15,6 +15,17 @@ export interface PinTask {
   readonly isInDoubt: boolean
 }
 
+/** After so long a node has carried out what it was asked before, or never will. */
+export const DOUBT_SECONDS = 60
+
+export interface ClaimRequest {
+  /** Only these, when given; else what is due, the oldest first. */
+  readonly cids?: readonly string[]
+  readonly limit: number
+  readonly nowSeconds: number
+  readonly leaseSeconds: number
+}
+
 /**
  * The desired state of the pins on the IPFS node, changed in the transaction that changes content. Pins of others are not
  * in here and are never touched.
@@ -24,13 +35,7 @@ export interface PinTask {
  * for one cid never overtake each other.
  */
 export interface PinLedger {
-  /** @param cids - only these, when given; else what is due, the oldest first */
-  claim(request: {
-    readonly cids?: readonly string[]
-    readonly limit: number
-    readonly nowSeconds: number
-    readonly leaseSeconds: number
-  }): Promise<readonly PinTask[]>
+  claim(request: ClaimRequest): Promise<readonly PinTask[]>
   /** Notes that a task was carried out. False: the desired state has changed meanwhile, and the task is open again. */
   finish(task: PinTask, nowSeconds: number): Promise<boolean>
   /**

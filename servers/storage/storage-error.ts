@@ -13,8 +13,8 @@ export interface Refusal extends Pick<ServerErrorOptions, 'detail' | 'retryAfter
   readonly refused: StorageErrorCode | 'ERR_TOO_MANY_REQUESTS'
 }
 
-/** There is no space: SQLite says so, or only that it cannot make its index file longer, or the system does. */
-const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
+/** There is no space: SQLite says so, or only that it cannot make its index file longer, or PostgreSQL, or the system. */
+const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|53100|ENOSPC|EDQUOT)$/
 
 /** Of SQLite, or of the system below it. */
 const OF_STORAGE = /^(SQLITE_|E[A-Z]+$)/

@@ -4,6 +4,7 @@ import type { ContentInfo, StoredContent } from './content-store.js'
 import type { ObjectStore } from './object-store.js'
 import { ServerError } from '../http/server-error.js'
 import { storageFailure } from './storage-error.js'
+import { cidOfLeaves } from './unixfs-blocks.js'
 
 /** What is stored of content; without bytes and object it is damaged. */
 export interface FoundContent extends ContentInfo {
@@ -62,4 +63,24 @@ async function* verifiedPieces(
     throw codeOf(error) === 'ENOENT' ? new ServerError('ERR_CONTENT_MISSING', { cause: error }) : storageFailure(error)
   }
   if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
+}
+
+/** What a row of a table of content has, without the bytes where they are not those that the cid names. */
+export function foundContent(row: Readonly<Record<string, unknown>>): FoundContent {
+  const { cid, byte_count, json_byte_count, leaf_hashes, object, bytes } = row
+  const info = { cid: String(cid), byteCount: Number(byte_count), jsonByteCount: Number(json_byte_count) }
+  const leafHashes = bytesOf(leaf_hashes) ?? new Uint8Array()
+  const inRow = bytesOf(bytes)
+  const hashes = inRow === undefined ? leafHashes : createHash('sha256').update(inRow).digest()
+  if (cidOfLeaves(hashes, inRow?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
+  return {
+    ...info,
+    leafHashes,
+    ...(inRow !== undefined && { bytes: inRow }),
+    ...(typeof object === 'string' && { object })
+  }
+}
+
+function bytesOf(value: unknown): Uint8Array | undefined {
+  return value instanceof Uint8Array ? value : undefined
 }

@@ -18,12 +18,12 @@ import {
 } from '../support/content-stores.js'
 
 /** What every ContentStore does. Two stores share everything, as two instances of a server do. */
-export function contentStoreContract(makeFolder: () => ContentFolder): void {
+export function contentStoreContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {
   let files: ContentFolder
   let store: TestStore
   let another: TestStore
   beforeEach(async () => {
-    files = makeFolder()
+    files = await makeFolder()
     store = await files.open()
     another = await files.open()
   })
@@ -357,7 +357,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder): void {
       await store.writeEntry(entryOf('k', 'stays'))
       await store.writeEntry(entryOf('k', bytes, { did: 'did:ethr:rsk:0xb' }))
       await store.writeFile(fileOf(bytes))
-      expect(await another.takeDown(cidOf(bytes), 'order 1', NOW)).toMatchObject({ removed: 3, remains: [] })
+      expect(await another.takeDown(cidOf(bytes), 'order 1', NOW)).toEqual({ removed: 3, remains: files.remains })
       expect(await textsOf(store, 'k')).toEqual(['stays'])
       expect(await store.usageOf('did:ethr:rsk:0xb')).toEqual({ byteCount: 0, entryCount: 0 })
       expect(await store.isTakenDown(cidOf(bytes))).toBe(true)
@@ -373,7 +373,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder): void {
     })
 
     it('refuses content that nothing has', async () => {
-      expect(await store.takeDown(cidOf('a'), 'order 2', NOW)).toMatchObject({ removed: 0, remains: [] })
+      expect(await store.takeDown(cidOf('a'), 'order 2', NOW)).toEqual({ removed: 0, remains: files.remains })
       await expect(store.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ code: 'ERR_TAKEN_DOWN' })
     })
   })

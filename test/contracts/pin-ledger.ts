@@ -5,12 +5,12 @@ import { cidOf, did, entryOf, fileOf, NOW, type ContentFolder, type TestStore } 
 const LEASE_SECONDS = 30
 
 /** What every PinLedger does. Two stores share everything, as two instances of a server do. */
-export function pinLedgerContract(makeFolder: () => ContentFolder): void {
+export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {
   let files: ContentFolder
   let store: TestStore
   let another: TestStore
   beforeEach(async () => {
-    files = makeFolder()
+    files = await makeFolder()
     store = await files.open({ tracksPins: true })
     another = await files.open({ tracksPins: true })
   })

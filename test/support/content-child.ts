@@ -1,5 +1,6 @@
 /**
- * A process that writes to a content store and is meant to be killed: `content-child.ts <folder> <name> <point> <when> <from>`.
+ * A process that writes to a content store and is meant to be killed: `content-child.ts <place> <name> <point> <when> <from>`,
+ * where the place is a folder, for SQLite, or a URL of PostgreSQL and a folder for its spool, with a space between.
  *
  * It writes large and small content, replaces and removes it, and collects garbage, without end; it prints a line before
  * and after each write. At a call of an object verb named by `point`, once it was called `from` times, it kills itself:
@@ -7,8 +8,10 @@
  */
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { writeSync } from 'node:fs'
+import type { ObjectStore } from '../../servers/storage/object-store.js'
+import type { TestStore } from './content-stores.js'
 
-const [, , folder = '', name = '', point = '', when = '', from = ''] = process.argv
+const [, , place = '', name = '', point = '', when = '', from = ''] = process.argv
 let calls = 0
 
 type Verb = (...args: unknown[]) => Promise<unknown>
@@ -36,17 +39,14 @@ if (point === 'link') {
   syncBuiltinESMExports()
 }
 
-const { FileObjectStore } = await import('../../servers/storage/files/file-object-store.js')
-const { openContentStore } = await import('../../servers/storage/sqlite/open-content-store.js')
 const { did, entryOf, largeBytes } = await import('./content-stores.js')
-
-const objects = new FileObjectStore(`${folder}/objects`)
+const { objects, open } = place.startsWith('postgres:') ? await onPostgres(place) : await onSqlite(place)
 for (const verb of ['put', 'delete'] as const) {
   if (point !== verb) continue
   const target = objects as unknown as Record<string, Verb>
   target[verb] = killing((objects[verb] as Verb).bind(objects))
 }
-const { store } = await openContentStore({ folder, database: 'vault.db', objects })
+const { store } = await open()
 
 const collect = async (): Promise<never> => {
   for (;;) await store.collectGarbage(Math.floor(Date.now() / 1_000))
@@ -68,4 +68,27 @@ for (let writes = 0; ; writes += 1) {
   writeSync(1, `remove ${JSON.stringify([key])}\n`)
   await store.removeEntries({ did, key })
   writeSync(1, `removed ${JSON.stringify([key])}\n`)
+}
+
+interface Place {
+  readonly objects: ObjectStore
+  open(): Promise<{ store: TestStore }>
+}
+
+async function onSqlite(folder: string): Promise<Place> {
+  const { FileObjectStore } = await import('../../servers/storage/files/file-object-store.js')
+  const { openContentStore } = await import('../../servers/storage/sqlite/open-content-store.js')
+  const objects = new FileObjectStore(`${folder}/objects`)
+  return { objects, open: () => openContentStore({ folder, database: 'vault.db', objects }) }
+}
+
+async function onPostgres(both: string): Promise<Place> {
+  const [url = '', folder = ''] = both.split(' ')
+  const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
+  const { ContentDatabase } = await import('../../servers/storage/postgres/content-database.js')
+  const { openPostgresContentStore } = await import('../../servers/storage/postgres/open-postgres-content-store.js')
+  const { PostgresObjectStore } = await import('../../servers/storage/postgres/postgres-object-store.js')
+  const database = new PostgresDatabase(url)
+  const objects = new PostgresObjectStore(new ContentDatabase(database, 'vault'))
+  return { objects, open: () => Promise.resolve(openPostgresContentStore({ database, tables: 'vault', folder, objects })) }
 }

@@ -57,8 +57,12 @@ interface Step {
   text: string
 }
 
-/** What is wrong with a store after a writer was killed, by what that said. */
-export async function faultsAfter(files: SqliteFolder, store: TestStore, lines: readonly string[]): Promise<string[]> {
+/** What is wrong with a store after a writer was killed, by what that said, and what it leaked. */
+export async function faultsAfter(
+  store: TestStore,
+  lines: readonly string[],
+  leaks: () => Promise<string[]>
+): Promise<string[]> {
   const faults: string[] = []
   const steps = lines.map(parseLine)
   for (const key of new Set(steps.map((step) => step.key))) {
@@ -71,7 +75,7 @@ export async function faultsAfter(files: SqliteFolder, store: TestStore, lines: 
   const entries = await store.listOwnEntries(did)
   const byteCount = entries.reduce((sum, entry) => sum + entry.byteCount, 0)
   if (usage.entryCount !== entries.length || usage.byteCount !== byteCount) faults.push('the owner is counted wrong')
-  return [...faults, ...(await leaksOf(files, store))]
+  return [...faults, ...(await leaks())]
 }
 
 /** Objects that nothing uses, or that are not there, once all garbage is collected; and what lies in the spool. */

@@ -30,6 +30,8 @@ export interface ContentFolder {
   readonly clocks: FakeClocks
   /** Where the large content of all stores lies. */
   readonly objects: ObjectStore
+  /** What a takedown says of bytes that are not in reach of the store. */
+  readonly remains: readonly string[]
   open(options?: { readonly tracksPins?: boolean }): Promise<TestStore>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
@@ -67,6 +69,7 @@ export function sqliteFolder(): SqliteFolder {
     file: join(folder, 'vault.db'),
     clocks,
     objects: new FileObjectStore(join(folder, 'objects')),
+    remains: [],
     open: async (options) => {
       const monotonicSeconds = (): number => clocks.monotonicSeconds
       const { store } = await openContentStore({

@@ -1,8 +1,6 @@
-import type { SqlConnection, SqlRow, SqlStatement } from 'express-did-auth/stores/sqlite'
-import { createHash } from 'node:crypto'
+import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
 import type { ContentRow } from '../object-writer.js'
-import type { FoundContent } from '../stored-content.js'
-import { cidOfLeaves } from '../unixfs-blocks.js'
+import { foundContent, type FoundContent } from '../stored-content.js'
 
 /** The verbs of content, garbage and what is denied. They expect the caller's transaction. */
 export class ContentTable {
@@ -85,24 +83,4 @@ export class ContentTable {
     this.#addGarbage.run(name, isUploaded ? 'removed' : 'upload', nowSeconds)
     return false
   }
-}
-
-/** What a row has, without the bytes where they are not those that the cid names. */
-function foundContent(row: SqlRow): FoundContent {
-  const { cid, byte_count, json_byte_count, leaf_hashes, object, bytes } = row
-  const info = { cid: String(cid), byteCount: Number(byte_count), jsonByteCount: Number(json_byte_count) }
-  const leafHashes = bytesOf(leaf_hashes) ?? new Uint8Array()
-  const inRow = bytesOf(bytes)
-  const hashes = inRow === undefined ? leafHashes : createHash('sha256').update(inRow).digest()
-  if (cidOfLeaves(hashes, inRow?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
-  return {
-    ...info,
-    leafHashes,
-    ...(inRow !== undefined && { bytes: inRow }),
-    ...(typeof object === 'string' && { object })
-  }
-}
-
-function bytesOf(value: unknown): Uint8Array | undefined {
-  return value instanceof Uint8Array ? value : undefined
 }

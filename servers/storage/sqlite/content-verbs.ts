@@ -4,22 +4,22 @@ import type {
   EntryList,
   EntryPlace,
   EntryRemoval,
-  EntryWrite,
   KeyedEntry,
   ListDescription,
   Usage
 } from '../content-store.js'
-import type { ContentRow, UploadNeeded } from '../object-writer.js'
+import { etagOf, isMet, type Entry } from '../list-state.js'
+import type { ContentRow, EntryRequest, FileRequest, UploadNeeded } from '../object-writer.js'
+import { overQuota } from '../over-quota.js'
 import type { Refusal } from '../storage-error.js'
 import type { FoundContent } from '../stored-content.js'
 import type { ContentTable } from './content-table.js'
 import type { EntryTable, Owner } from './entry-table.js'
-import type { FileRow, FileTable, Post } from './file-table.js'
-import { etagOf, isMet, type Entry } from './list-state.js'
+import type { FileRow } from '../file-post.js'
+import type { FileTable } from './file-table.js'
 import type { PinTable } from './pin-table.js'
 
-export type EntryRequest = Omit<EntryWrite, 'content'> & { readonly content: ContentRow }
-export type FileRequest = Post & { readonly content: ContentRow }
+const NO_USAGE: Usage = { byteCount: 0, entryCount: 0 }
 
 const DAMAGED: Refusal = { refused: 'ERR_STORAGE', detail: 'a list is damaged' }
 
@@ -59,7 +59,7 @@ export class ContentVerbs {
     const before = this.#entries.listState({ did, key })
     if (!isMet(write, before)) return { refused: 'ERR_PRECONDITION', etag: etagOf(before) }
     const replaced = owner === undefined ? [] : this.#replacedBy(write, owner)
-    const refusal = replaced && overQuota(owner, replaced, content, quota)
+    const refusal = replaced && overQuota(owner ?? NO_USAGE, replaced, content, quota)
     if (refusal !== undefined) return refusal
     if (this.#contents.store(content, nowSeconds) === 'upload') return { upload: true }
     const list =
@@ -164,21 +164,4 @@ export class ContentVerbs {
     if (isDropped) this.#pins.unwant(cid)
     return isDropped
   }
-}
-
-/** One that takes nothing more passes also when the quota was lowered below what is there. */
-function overQuota(
-  owner: Usage | undefined,
-  replaced: readonly ContentInfo[],
-  { byteCount }: ContentInfo,
-  { maxBytes, maxEntries }: EntryWrite['quota']
-): Refusal | undefined {
-  const before = owner ?? { byteCount: 0, entryCount: 0 }
-  const bytes = replaced.reduce((sum, entry) => sum - entry.byteCount, before.byteCount + byteCount)
-  const entries = before.entryCount + 1 - replaced.length
-  if (bytes > Math.max(maxBytes, before.byteCount)) {
-    return { refused: 'ERR_STORAGE_FULL', detail: `${bytes} bytes with this, at most ${maxBytes}` }
-  }
-  if (entries <= Math.max(maxEntries, before.entryCount)) return undefined
-  return { refused: 'ERR_STORAGE_FULL', detail: `${entries} entries with this, at most ${maxEntries}` }
 }

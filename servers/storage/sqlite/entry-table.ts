@@ -1,6 +1,6 @@
 import type { SqlConnection, SqlRow, SqlStatement } from 'express-did-auth/stores/sqlite'
 import type { ContentInfo, EntryList, EntryPlace, KeyedEntry, Usage } from '../content-store.js'
-import { addToHash, etagOf, hashOf, isListOf, NO_LIST, stateOf, type Entry, type ListState } from './list-state.js'
+import { addToHash, etagOf, hashOf, isListOf, NO_LIST, stateOf, type Entry, type ListState } from '../list-state.js'
 
 export interface Owner extends Usage {
   readonly id: number

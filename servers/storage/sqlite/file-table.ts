@@ -1,17 +1,9 @@
 import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
-import { createHash } from 'node:crypto'
-import type { ContentInfo, FileWrite } from '../content-store.js'
+import type { ContentInfo } from '../content-store.js'
+import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow, type Post } from '../file-post.js'
 import type { Refusal } from '../storage-error.js'
 
-/** What a file counts beside its bytes: its rows and their indexes. */
-const FILE_OVERHEAD_BYTES = 512
-
 const DELETED_AT_ONCE = 100
-
-export type FileRow = ContentInfo & { readonly expiresAtSeconds: number }
-
-/** What a post says of itself. */
-export type Post = Pick<FileWrite, 'did' | 'nowSeconds' | 'ttlSeconds' | 'bounds'>
 
 /** The verbs of the relay's files. They expect the caller's transaction. */
 export class FileTable {
@@ -77,7 +69,7 @@ export class FileTable {
     if (found === undefined) this.#count.run(byteCount + FILE_OVERHEAD_BYTES)
     if (found !== undefined && found.expiresAtSeconds > nowSeconds) return
     const posted = this.#postedBytes(did, nowSeconds, bounds.slotSeconds) + byteCount
-    this.#setPosted.run(hashOf(did), posted, slotEnd(nowSeconds, bounds.slotSeconds))
+    this.#setPosted.run(hashOfDid(did), posted, slotEnd(nowSeconds, bounds.slotSeconds))
   }
 
   /** Deletes some of what ended. @returns their cids, and whether there may be more */
@@ -101,16 +93,7 @@ export class FileTable {
   }
 
   #postedBytes(did: string, nowSeconds: number, slotSeconds: number): number {
-    const row = this.#posted.get(hashOf(did))
+    const row = this.#posted.get(hashOfDid(did))
     return row?.ends_at === slotEnd(nowSeconds, slotSeconds) ? Number(row.byte_count) : 0
   }
-}
-
-function slotEnd(nowSeconds: number, slotSeconds: number): number {
-  return (Math.floor(nowSeconds / slotSeconds) + 1) * slotSeconds
-}
-
-/** The table tells no reader who posted how much. */
-function hashOf(did: string): string {
-  return createHash('sha256').update(did).digest('base64url')
 }

@@ -10,13 +10,11 @@ import {
 } from 'express-did-auth/stores/sqlite'
 import { startStep } from '../../config/startup-error.js'
 import { escapeJson } from '../../http/json-string.js'
-import type { ContentInspection } from '../content-inspection.js'
-import type { ContentStore } from '../content-store.js'
 import { FileObjectStore } from '../files/file-object-store.js'
 import { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
 import { ObjectWriter } from '../object-writer.js'
-import type { PinLedger } from '../pin-ledger.js'
+import type { OpenContentStore, TakenOver } from '../opened-content-store.js'
 import { newContentOf } from '../unixfs-blocks.js'
 import type { ThreadSettings } from './content-worker.js'
 import { prepareTables } from './schema.js'
@@ -43,22 +41,7 @@ export interface ContentStoreOptions {
   readonly oldFileTtlSeconds?: number
 }
 
-/** What came of content of before. */
-export interface TakenOver {
-  readonly movedCount: number
-  /** Content with a block that is lost or damaged: its entries stay, and so do its other blocks. */
-  readonly damagedCids: readonly string[]
-}
-
-export interface OpenContentStore {
-  readonly store: ContentStore & PinLedger
-  /** For an operator's commands. */
-  readonly inspection: ContentInspection
-  /** For bodies that are arriving. */
-  readonly spool: Spool
-  /** What was found of before the content store. */
-  readonly takenOver: TakenOver
-}
+export type { OpenContentStore }
 
 const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 const OPENING_MILLISECONDS = 5_000

@@ -1,17 +1,7 @@
 import type { SqlConnection, SqlRow, SqlStatement } from 'express-did-auth/stores/sqlite'
-import type { PinTask } from '../pin-ledger.js'
-
-/** After so long a node has carried out what it was asked before, or never will. */
-const DOUBT_SECONDS = 60
+import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../pin-ledger.js'
 
 const PAGE = 1_000
-
-export interface ClaimRequest {
-  readonly cids?: readonly string[]
-  readonly limit: number
-  readonly nowSeconds: number
-  readonly leaseSeconds: number
-}
 
 /**
  * The desired state of each pin: `pin` and `unpin` are open, `pinned` is done. Each change of it, and each claim after a

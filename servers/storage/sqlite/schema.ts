@@ -1,5 +1,6 @@
 import { rollBack, type SqlConnection } from 'express-did-auth/stores/sqlite'
 import { StartError } from '../../config/startup-error.js'
+import { FILE_OVERHEAD_BYTES } from '../file-post.js'
 
 /** Version of the tables; those of before the content store have none. */
 export const SCHEMA_VERSION = 2
@@ -91,9 +92,6 @@ export const TABLES = `
 
   INSERT OR IGNORE INTO numbers VALUES
     ('version', ${SCHEMA_VERSION}), ('fileBytes', 0), ('probes', 0);`
-
-/** What a file counts beside its bytes. */
-const FILE_OVERHEAD_BYTES = 512
 
 /**
  * Creates the tables where there are none, and brings those of before the content store up to date: all but the content

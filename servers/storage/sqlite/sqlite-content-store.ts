@@ -15,10 +15,10 @@ import type {
   Usage
 } from '../content-store.js'
 import type { ObjectStore } from '../object-store.js'
-import { MAX_ROW_BYTES, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
-import { isMissing } from '../storage-error.js'
-import { storedContent } from '../stored-content.js'
-import type { FileRow } from './file-table.js'
+import type { ContentRow, ObjectWriter, UploadNeeded } from '../object-writer.js'
+import { storeContent } from '../store-content.js'
+import { storedContent, type FoundContent } from '../stored-content.js'
+import type { FileRow } from '../file-post.js'
 import { SqlitePinLedger } from './sqlite-pin-ledger.js'
 import { makeReserve } from '../disk-space.js'
 import { rewriteFile } from './rewrite-file.js'
@@ -131,30 +131,11 @@ export class SqliteContentStore extends SqlitePinLedger implements ContentStore 
     await this.verbs.close()
   }
 
-  /**
-   * Stores content. Large content that was there before is read, and repaired where it is damaged, since its writer is told
-   * that it is stored; small content was compared in the write's transaction.
-   */
-  async #store<T extends object>(
-    content: NewContent,
-    write: (row: ContentRow) => Promise<T | UploadNeeded>
-  ): Promise<T> {
-    const { outcome, isUploaded } = await this.#parts.writer.store(content, write)
-    const mayBeDamaged = !isUploaded && content.byteCount > MAX_ROW_BYTES
-    if (mayBeDamaged && !(await this.#isSound(content.cid))) await this.repairContent(content)
-    return outcome
-  }
-
-  async #isSound(cid: string): Promise<boolean> {
-    const [found] = await this.verbs.call('content', 'findContents', [cid])
-    if (found?.object === undefined) return found?.bytes !== undefined
-    try {
-      for await (const _ of await storedContent(found, this.#parts.objects).pieces());
-      return true
-    } catch (error) {
-      if (isMissing(error)) return false
-      throw error
-    }
+  #store<T extends object>(content: NewContent, write: (row: ContentRow) => Promise<T | UploadNeeded>): Promise<T> {
+    const find = async (cid: string): Promise<FoundContent | undefined> =>
+      (await this.verbs.call('content', 'findContents', [cid]))[0]
+    const repair = (damaged: NewContent): Promise<void> => this.repairContent(damaged)
+    return storeContent({ ...this.#parts, find, repair }, content, write)
   }
 
   #now(): number {

@@ -1,10 +1,7 @@
 import type { CheckMode } from '../content-inspection.js'
-import type { PinLedger, PinTask } from '../pin-ledger.js'
-import type { ClaimRequest } from './pin-table.js'
+import { comparePins, type TrackedPin } from '../compare-pins.js'
+import type { ClaimRequest, PinLedger, PinTask } from '../pin-ledger.js'
 import type { VerbCaller } from './verb-caller.js'
-
-/** Pins that are changed in one transaction. */
-const PAGE = 1_000
 
 /** The ledger of pins, by a thread. */
 export class SqlitePinLedger implements PinLedger {
@@ -40,24 +37,10 @@ export class SqlitePinLedger implements PinLedger {
 
   async comparePins(
     listOnNode: () => Promise<ReadonlySet<string>>,
-    { isDryRun }: CheckMode = { isDryRun: false }
+    mode: CheckMode = { isDryRun: false }
   ): Promise<{ missing: number; others: number }> {
-    const onNode = await listOnNode()
-    let others = onNode.size
-    const absent: string[] = []
-    let page = await this.verbs.call('pins', 'listPins', '')
-    while (page.length > 0) {
-      others -= page.filter(({ cid }) => onNode.has(cid)).length
-      for (const { cid, isPinned } of page) if (isPinned && !onNode.has(cid)) absent.push(cid)
-      page = await this.verbs.call('pins', 'listPins', page.at(-1)?.cid ?? '')
-    }
-    if (absent.length === 0) return { missing: 0, others }
-    const onNodeNow = await listOnNode()
-    const lost = absent.filter((cid) => !onNodeNow.has(cid))
-    let missing = isDryRun ? lost.length : 0
-    for (let start = 0; !isDryRun && start < lost.length; start += PAGE) {
-      missing += await this.verbs.call('pins', 'pinAgain', lost.slice(start, start + PAGE))
-    }
-    return { missing, others }
+    const list = (afterCid: string): Promise<TrackedPin[]> => this.verbs.call('pins', 'listPins', afterCid)
+    const pinAgain = (cids: readonly string[]): Promise<number> => this.verbs.call('pins', 'pinAgain', cids)
+    return comparePins({ list, pinAgain }, listOnNode, mode)
   }
 }

@@ -1,4 +1,5 @@
 import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
+import { UPLOAD_SECONDS } from '../object-writer.js'
 import type { Tables } from './content-verbs.js'
 
 /** An object to be deleted. */
@@ -15,8 +16,6 @@ export interface TakenDown {
   readonly wasInRow: boolean
 }
 
-/** An unfinished upload is garbage after so long. */
-const UPLOAD_SECONDS = 3_600
 const GARBAGE_AT_ONCE = 100
 
 /** What keeps the store in order, and what an operator does, as the thread runs it. */

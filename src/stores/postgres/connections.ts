@@ -45,7 +45,7 @@ export class Connections {
       return result
     } catch (error) {
       if (postgresCode(error) === READ_ONLY) this.#generation += 1
-      isBroken = isConnectionLost(error)
+      isBroken = !(error instanceof WorkError) && isConnectionLost(error)
       throw error
     } finally {
       client.release(isBroken)
@@ -89,6 +89,13 @@ export class Connections {
 export class ConnectError extends Error {
   constructor(cause: unknown) {
     super('there is no connection to PostgreSQL', { cause })
+  }
+}
+
+/** The work of a transaction threw, and the transaction was taken back: neither database nor connection failed. */
+export class WorkError extends Error {
+  constructor(cause: unknown) {
+    super('the work of a transaction failed', { cause })
   }
 }
 

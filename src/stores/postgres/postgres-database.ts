@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { Connections, ConnectError, ExpiredError } from './connections.js'
+import { Connections, ConnectError, ExpiredError, WorkError } from './connections.js'
 import { isConflict, isConnectionLost, postgresCode, READ_ONLY, readOnlyError, storeError } from './postgres-error.js'
 import {
   openPool,
@@ -92,12 +92,17 @@ export class PostgresDatabase {
    * Runs statements in one transaction of READ COMMITTED, which is repeated from its start on a conflict. Statements that
    * need no answer of the one before may be sent without waiting for it.
    *
-   * @param work - is called again at each repetition, so it changes nothing but the database
+   * @param work - is called again at each repetition, so it changes nothing but the database. What it throws of its own
+   *   takes the transaction back, and is thrown as it is
    */
   transaction<T>(work: (query: PostgresQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
     return this.#attempt(async (client, isRepeat) => {
+      const failures: unknown[] = []
       const query = inOrder(client, (statement: PostgresStatement, values: readonly unknown[] = []) =>
-        this.#run(client, statement, values, isRepeat)
+        this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
+          failures.push(error)
+          throw error
+        })
       )
       try {
         const begun = query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
@@ -105,8 +110,11 @@ export class PostgresDatabase {
         await query({ text: 'COMMIT' })
         return result
       } catch (error) {
-        if (!isConnectionLost(error)) await query({ text: 'ROLLBACK' })
-        throw error
+        const isOfWork = !failures.includes(error)
+        // Statements that were sent together fail together; only the first of them says why.
+        const failure = isOfWork ? new WorkError(error) : failures[0]
+        if (isOfWork || !isConnectionLost(failure)) await query({ text: 'ROLLBACK' })
+        throw failure
       }
     }, options)
   }
@@ -141,6 +149,7 @@ export class PostgresDatabase {
       try {
         return await this.#connections.use(endOfTime, (client) => work(client, isRepeat))
       } catch (error) {
+        if (error instanceof WorkError) throw error.cause
         if (error instanceof ConnectError) throw storeError(error.cause)
         if (error instanceof ExpiredError) throw storeError(error)
         const isLost: boolean =

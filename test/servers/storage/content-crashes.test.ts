@@ -31,7 +31,7 @@ describe('a process that is killed while it stores large content, its collector 
       const writer = startWriter(files.folder, 'a', verb, when, '7')
       expect(await writer.ended).toBe('SIGKILL')
       const store = await files.open()
-      expect(await faultsAfter(files, store, writer.lines)).toEqual([])
+      expect(await faultsAfter(store, writer.lines, () => leaksOf(files, store))).toEqual([])
     }
   )
 
@@ -46,7 +46,7 @@ describe('a process that is killed while it stores large content, its collector 
       another.child.kill('SIGKILL')
       await another.ended
       const store = await files.open()
-      expect(await faultsAfter(files, store, [...writer.lines, ...another.lines])).toEqual([])
+      expect(await faultsAfter(store, [...writer.lines, ...another.lines], () => leaksOf(files, store))).toEqual([])
     }
   )
 
@@ -68,7 +68,7 @@ describe('a process that is killed while it stores large content, its collector 
     await collecting
     // The spool of the killed process is cleared at the next start.
     const next = await files.open()
-    expect(await faultsAfter(files, next, writer.lines)).toEqual([])
+    expect(await faultsAfter(next, writer.lines, () => leaksOf(files, next))).toEqual([])
   })
 })
 

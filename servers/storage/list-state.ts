@@ -1,6 +1,5 @@
-import type { SqlRow } from 'express-did-auth/stores/sqlite'
 import { hash } from 'node:crypto'
-import type { ContentInfo, Precondition } from '../content-store.js'
+import type { ContentInfo, Precondition } from './content-store.js'
 
 /** An entry with its number, which is its place in the order of all. */
 export interface Entry extends ContentInfo {
@@ -29,8 +28,8 @@ export function isMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): 
   return ifMatch === '*' ? list.entryCount > 0 : ifMatch.includes(etagOf(list))
 }
 
-/** Reads a row of `lists`. */
-export function stateOf(row: SqlRow): ListState {
+/** Reads a row of a table of lists. */
+export function stateOf(row: Readonly<Record<string, unknown>>): ListState {
   return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
 }
 

@@ -1,0 +1,180 @@
+import type { Clock } from 'express-did-auth'
+import type { SweepClock } from 'express-did-auth/stores/sqlite'
+import type {
+  ContentStore,
+  EntryChange,
+  EntryList,
+  EntryPlace,
+  EntryRemoval,
+  EntryWrite,
+  FileWrite,
+  KeyedEntry,
+  ListDescription,
+  NewContent,
+  StoredContent,
+  Usage
+} from '../content-store.js'
+import type { FileRow } from '../file-post.js'
+import type { ObjectStore } from '../object-store.js'
+import type { ContentRow, ObjectWriter, UploadNeeded } from '../object-writer.js'
+import { storeContent } from '../store-content.js'
+import { storedContent } from '../stored-content.js'
+import type { ContentDatabase } from './content-database.js'
+import { ContentPlacing } from './content-placing.js'
+import { ContentRows } from './content-rows.js'
+import { EntryReads } from './entry-reads.js'
+import { EntryWrites, type WrittenEntry } from './entry-writes.js'
+import { FileWrites } from './file-writes.js'
+import { GarbageCollector } from './garbage-collector.js'
+import { LooseContents } from './loose-contents.js'
+import { PinChanges } from './pin-changes.js'
+import type { PostgresObjectStore } from './postgres-object-store.js'
+import { PostgresPinLedger } from './postgres-pin-ledger.js'
+import { Takedown } from './takedown.js'
+
+/** What the store is built of. */
+export interface PostgresContentStoreParts {
+  readonly database: ContentDatabase
+  readonly objects: ObjectStore
+  /** The objects, when they lie in the database. */
+  readonly ownObjects: PostgresObjectStore | undefined
+  readonly writer: ObjectWriter
+  readonly clock: Clock
+  readonly sweepClock: SweepClock
+  readonly monotonicSeconds: () => number
+  readonly tracksPins: boolean
+}
+
+const REMAINS = 'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
+
+/** Relay or vault in PostgreSQL, which any number of instances share, and objects. */
+export class PostgresContentStore extends PostgresPinLedger implements ContentStore {
+  readonly #parts: PostgresContentStoreParts
+  readonly #rows: ContentRows
+  readonly #entries: EntryWrites
+  readonly #reads: EntryReads
+  readonly #files: FileWrites
+  readonly #loose: LooseContents
+  readonly #garbage: GarbageCollector
+  readonly #takedown: Takedown
+  readonly #probe
+
+  constructor(parts: PostgresContentStoreParts) {
+    const { database, objects, monotonicSeconds, tracksPins } = parts
+    super(database)
+    this.#parts = parts
+    const placing = new ContentPlacing(database)
+    const pins = new PinChanges(database, tracksPins)
+    this.#rows = new ContentRows(database, placing)
+    this.#loose = new LooseContents(database)
+    this.#entries = new EntryWrites(database, placing, pins)
+    this.#reads = new EntryReads(database)
+    this.#files = new FileWrites({ database, placing, pins, loose: this.#loose, monotonicSeconds })
+    this.#garbage = new GarbageCollector(database, objects)
+    this.#takedown = new Takedown(database)
+    this.#probe = database.statement('probe', 'UPDATE ~probes SET number = number + 1 WHERE id = 1')
+  }
+
+  async writeEntry({ content, ...write }: EntryWrite): Promise<EntryChange> {
+    const written = await this.#store(content, (row) => this.#entries.write({ ...write, content: row }, this.#now()))
+    return this.#changeOf(written, [content.cid])
+  }
+
+  async removeEntries(removal: EntryRemoval): Promise<EntryChange> {
+    return this.#changeOf(await this.#entries.remove(removal, this.#now()), [])
+  }
+
+  async describeList(place: EntryPlace): Promise<ListDescription> {
+    return this.#reads.describe(place)
+  }
+
+  async listEntries(place: EntryPlace): Promise<EntryList> {
+    return this.#reads.list(place)
+  }
+
+  async listOwnEntries(did: string): Promise<readonly KeyedEntry[]> {
+    return this.#reads.listOwn(did)
+  }
+
+  async usageOf(did: string): Promise<Usage> {
+    return this.#reads.usageOf(did)
+  }
+
+  async writeFile({ content, ...post }: FileWrite): Promise<{ readonly changedPins: readonly string[] }> {
+    const { isPinOpen } = await this.#store(content, (row) => this.#files.write({ ...post, content: row }))
+    return { changedPins: isPinOpen ? [content.cid] : [] }
+  }
+
+  async findFile(cid: string, nowSeconds: number): Promise<FileRow | undefined> {
+    return this.#files.find(cid, nowSeconds)
+  }
+
+  async deleteExpiredFiles(beforeSeconds: number): Promise<boolean> {
+    const sweepable = Math.min(beforeSeconds, this.#sweepSeconds())
+    return Number.isFinite(sweepable) && this.#files.deleteExpired(sweepable)
+  }
+
+  async readContents(cids: readonly string[]): Promise<readonly (StoredContent | undefined)[]> {
+    const found = await this.#rows.find(cids)
+    return found.map((one) => one && storedContent(one, this.#parts.objects))
+  }
+
+  async repairContent(content: NewContent): Promise<void> {
+    await this.#parts.writer.store(content, (row) => this.#rows.repair(row, this.#now()))
+  }
+
+  async takeDown(
+    cid: string,
+    reason: string,
+    nowSeconds: number
+  ): Promise<{ removed: number; remains: readonly string[] }> {
+    const removed = await this.#takedown.takeDown(cid, reason, nowSeconds)
+    this.#files.forgetSum()
+    await this.collectGarbage(nowSeconds)
+    await this.#parts.ownObjects?.purgeContent(cid)
+    return { removed, remains: [REMAINS] }
+  }
+
+  async allow(cid: string): Promise<boolean> {
+    return this.#takedown.allow(cid)
+  }
+
+  async isTakenDown(cid: string): Promise<boolean> {
+    return this.#takedown.isTakenDown(cid)
+  }
+
+  async collectGarbage(nowSeconds: number): Promise<void> {
+    await this.#loose.collectAll(nowSeconds)
+    await this.#garbage.collect(Math.min(nowSeconds, this.#sweepSeconds()))
+    await this.#parts.ownObjects?.purge()
+  }
+
+  async probe(): Promise<void> {
+    await this.database.query(this.#probe, [], { isRepeatable: true })
+  }
+
+  async close(): Promise<void> {
+    await this.database.close()
+  }
+
+  #store<T extends object>(content: NewContent, write: (row: ContentRow) => Promise<T | UploadNeeded>): Promise<T> {
+    const { objects, writer } = this.#parts
+    const find = async (cid: string) => (await this.#rows.find([cid]))[0]
+    const repair = (damaged: NewContent): Promise<void> => this.repairContent(damaged)
+    return storeContent({ objects, writer, find, repair }, content, write)
+  }
+
+  /** Deletes what nothing has any more since a write, which is done; the next collector does what fails here. */
+  async #changeOf({ etag, isPinOpen, released }: WrittenEntry, written: readonly string[]): Promise<EntryChange> {
+    const unpinned = await this.#loose.collect(released, this.#now()).catch(() => [])
+    return { etag, changedPins: [...new Set([...(isPinOpen ? written : []), ...unpinned])] }
+  }
+
+  #now(): number {
+    return this.#parts.clock.nowSeconds()
+  }
+
+  #sweepSeconds(): number {
+    return this.#parts.sweepClock.sweepSeconds(this.#now())
+  }
+}
