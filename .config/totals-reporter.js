@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs'
 import { findChromium } from './find-chromium.js'
+import { hasSwift, SWIFT_PACKAGES } from './find-swift.js'
 
 /** Prints `N passed, N failed` as the very last line of a run, so that a person or a script need not parse Jest's summary. */
 export default class TotalsReporter {
@@ -10,6 +11,8 @@ export default class TotalsReporter {
     // Jest prints its summary and the coverage table after the reporters that a configuration names.
     process.once('exit', () => {
       if (findChromium() === undefined) writeSync(1, skipped)
+      if (!hasSwift())
+        writeSync(1, `Skipped: the slow tests on OpenStack Swift (*.swift.*). Install ${SWIFT_PACKAGES}.\n`)
       writeSync(1, `${results.numPassedTests} passed, ${failed} failed\n`)
     })
   }

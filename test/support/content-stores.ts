@@ -57,7 +57,8 @@ export function fakeClocks(): FakeClocks {
   return clocks
 }
 
-export function sqliteFolder(): SqliteFolder {
+/** @param sharedObjects - where large content lies; else in the folder */
+export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   const { path, remove } = temporaryFolder()
   const folder = join(path, 'vault')
   const clocks = fakeClocks()
@@ -66,7 +67,7 @@ export function sqliteFolder(): SqliteFolder {
     folder,
     file: join(folder, 'vault.db'),
     clocks,
-    objects: new FileObjectStore(join(folder, 'objects')),
+    objects: sharedObjects ?? new FileObjectStore(join(folder, 'objects')),
     open: async (options) => {
       const monotonicSeconds = (): number => clocks.monotonicSeconds
       const { store } = await openContentStore({
@@ -74,6 +75,7 @@ export function sqliteFolder(): SqliteFolder {
         database: 'vault.db',
         clock: clocks,
         monotonicSeconds,
+        ...(sharedObjects !== undefined && { objects: sharedObjects }),
         ...options
       })
       open.push(store)
