@@ -7,28 +7,26 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { S3StoreOptions } from '../../servers/storage/s3/s3-object-store.js'
 import { signatureFault } from './verify-signature.js'
 
-/** What object storage does to a request instead of answering it. */
+/**
+ * What object storage does to a request instead of answering it: `cut` closes the connection in the middle of an upload or of
+ * an answer, `stall` keeps it there, `silent` never answers, `slow` makes many short pauses, `done and 500` does what was asked.
+ */
 export type S3Fault =
-  /** Closes the connection before an answer. */
   | 'reset'
-  /** Takes the request, and never answers. */
   | 'silent'
-  /** Sends the answer in small pieces, with pauses. */
   | 'slow'
-  /** Closes the connection in the middle of the body, of an upload or of an answer. */
   | 'cut'
-  /** Stops in the middle of an answer, and keeps the connection. */
   | 'stall'
-  /** Does what was asked, and answers 500. */
   | 'done and 500'
   | 'slow down'
   | 'denied'
   | 'no bucket'
   | 'full'
-  /** Another byte in the middle. */
   | 'wrong bytes'
   /** The page of a proxy. */
   | 'proxy 404'
+  /** Sends all of an object to whoever asks for a part. */
+  | 'no range'
 
 /** Storage of the tests that speaks S3, for what a real one does not do when it is asked to. */
 export interface FakeS3 {
@@ -58,9 +56,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   NoSuchKey: 404,
   NoSuchBucket: 404,
   InternalError: 500,
-  SlowDown: 503,
-  QuotaExceeded: 403,
-  MethodNotAllowed: 405
+  SlowDown: 503
 }
 
 /** Starts it on a free port. */
@@ -121,11 +117,10 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   if (fault === 'silent') return
   if (fault === 'reset' || (fault === 'cut' && method === 'DELETE')) throw new Error(fault)
   const content = refused === undefined ? perform(fake, method, key, url.searchParams, body) : undefined
-  const missing = method === 'GET' ? 'NoSuchKey' : 'MethodNotAllowed'
   if (fault === 'proxy 404') res.writeHead(404, { 'Content-Type': 'text/html' }).end('<html>404</html>')
   else if (refused !== undefined) refuse(fake, res, refused)
   else if (fault === 'done and 500') refuse(fake, res, 'InternalError')
-  else if (content === undefined) refuse(fake, res, missing)
+  else if (content === undefined) refuse(fake, res, 'NoSuchKey')
   else await send(fake, req, res, content, fault)
 }
 
@@ -134,7 +129,6 @@ function perform(fake: FakeS3, method: string, key: string, query: URLSearchPara
   if (method === 'PUT') fake.objects.set(key, body)
   if (method === 'DELETE') fake.objects.delete(key)
   if (method === 'PUT' || method === 'DELETE') return Buffer.alloc(0)
-  if (method !== 'GET') return undefined
   return key === '' ? Buffer.from(listPage(fake, query)) : fake.objects.get(key)
 }
 
@@ -162,10 +156,11 @@ async function send(
   content: Buffer,
   fault: S3Fault | undefined
 ): Promise<void> {
-  const start = Number(/^bytes=(\d+)-$/.exec(req.headers.range ?? '')?.[1] ?? 0)
+  const range = fault === 'no range' ? undefined : req.headers.range
+  const start = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0)
   const bytes = fault === 'wrong bytes' ? withWrongByte(content) : content
   res.writeHead(start > 0 ? 206 : 200, { 'Content-Length': bytes.length - start })
-  const end = fault === 'cut' || fault === 'stall' ? start + Math.floor((bytes.length - start) / 2) : bytes.length
+  const end = fault === 'cut' || fault === 'stall' ? start + Math.ceil((bytes.length - start) / 2) : bytes.length
   const pieceLength = fault === 'slow' ? Math.ceil(bytes.length / 20) : PIECE
   const pieces = async function* (): AsyncGenerator<Buffer> {
     for (let at = start; at < end; at += pieceLength) {

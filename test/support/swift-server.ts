@@ -45,7 +45,9 @@ export async function startSwift(): Promise<SwiftServer> {
       return { ...ACCOUNT, endpoint: `http://127.0.0.1:${proxyPort}`, bucket: 'content', forcePathStyle: true, prefix }
     }
     await makeBucket(options(''), running)
-    const stopStorage = async (): Promise<void> => void (await Promise.all(storage.map((one) => one.stop())))
+    const stopStorage = async (): Promise<void> => {
+      await Promise.all(storage.map((one) => one.stop()))
+    }
     return { options, stopStorage, stop }
   } catch (error) {
     await stop()

@@ -131,8 +131,8 @@ describe('storage that is unavailable', () => {
 
   it.each(['read', 'list'] as const)('is an error when it stops in the middle: %s', async (verb) => {
     s3.objects.set('vault/one', bytes)
-    s3.fault = () => 'stall'
-    expect(await failureOf(verbs[verb](impatient()))).toMatchObject({ code: 'EIO' })
+    play('stall', 'silent')
+    expect(await failureOf(verbs[verb](impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
   })
 
   it('is none when it is slow, and goes on', async () => {
@@ -157,6 +157,15 @@ describe('an object whose connection breaks while it is read', () => {
       return 'cut'
     }
     expect(await failureOf(readAll(objects, 'one'))).toMatchObject({ code: 'ENOENT' })
+  })
+
+  it('is an error where the storage sends no part, but all from the beginning', async () => {
+    s3.objects.set('vault/one', bytes)
+    play('cut', 'no range')
+    expect(await failureOf(readAll(objects, 'one'))).toMatchObject({
+      code: 'EIO',
+      message: 'Object storage answered 200 to GET'
+    })
   })
 
   it('is an error where nothing comes any more', async () => {
