@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { findChromium } from './find-chromium.js'
-import { findRedis, testsWithoutRedis } from './find-redis.js'
+import { findChromium, findRedis, missingEngines } from './find-engines.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
@@ -18,25 +17,14 @@ const shared = {
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
 }
 
-/** Files that drive a real browser. Where there is none they are left out, which the totals reporter says in one line. */
-const BROWSER = '[.]browser[.](?:slow[.])?test[.]ts$'
-const chromium = findChromium()
-if (chromium !== undefined) process.env.CHROMIUM = chromium
-else if (process.env.NO_SKIPS === '1') {
-  console.error('NO_SKIPS=1, and there is no Chromium: install it, or set CHROMIUM to one.')
+/** Tests on engines that npm does not have are left out where there are none, which the totals reporter says. */
+const missing = missingEngines()
+if (missing.length > 0 && process.env.NO_SKIPS === '1') {
+  for (const { what, packages } of missing) console.error(`NO_SKIPS=1, and there is no ${what}: ${packages.join(' ')}`)
   process.exit(1)
 }
-const withoutBrowser = chromium === undefined ? [BROWSER] : []
-
-/** Tests on a real Redis, which npm does not have: left out in the same way. */
-const redis = findRedis()
-if (redis !== undefined) process.env.REDIS_SERVER = redis
-const withoutRedis = testsWithoutRedis()
-if (withoutRedis.length > 0 && process.env.NO_SKIPS === '1') {
-  console.error('NO_SKIPS=1, and there is no redis-server or valkey-server: install one.')
-  process.exit(1)
-}
-const leftOut = [...withoutBrowser, ...withoutRedis]
+const leftOut = missing.map(({ pattern }) => pattern)
+Object.assign(process.env, { CHROMIUM: findChromium() ?? '', REDIS_SERVER: findRedis() ?? '' })
 
 const moduleNameMapper = {
   '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',

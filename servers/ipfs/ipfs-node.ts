@@ -44,9 +44,12 @@ export function ipfsFailure(error: unknown): ServerError {
   return new ServerError(failureCode(error), { cause: reasonOf(error) })
 }
 
-/** Whether a node refused to remove a pin because there is none; js-ipfs and Kubo word it differently. */
+/** Whether a node refused to remove a pin because there is none; js-ipfs, Kubo and the proxy of IPFS Cluster word it differently. */
 export function isNotPinned(error: unknown): boolean {
-  return statusOf(error) === 500 && /not pinned|pinned indirectly/.test(String(fieldOf(error, 'message')))
+  return (
+    statusOf(error) === 500 &&
+    /not pinned|pinned indirectly|not part of the pinset/.test(String(fieldOf(error, 'message')))
+  )
 }
 
 function failureCode(error: unknown): ServerErrorCode {

@@ -7,7 +7,8 @@ export interface ObjectStore {
   /**
    * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it resolves.
    *
-   * @throws Error with the code of the system: EEXIST where the name is used
+   * @throws Error with the code of the system: ENOSPC where there is no space; EEXIST where the name is used, if the medium
+   * can tell
    */
   put(name: string, file: string): Promise<void>
   /**
@@ -17,7 +18,7 @@ export interface ObjectStore {
    * @throws Error with code ENOENT where there is none
    */
   read(name: string): AsyncIterable<Uint8Array>
-  /** Good as well where there is none. @param how.overwrite - its bytes first, as far as the medium lets us */
+  /** Good as well where there is none. @param how.overwrite - its bytes first, where the medium lets us */
   delete(name: string, how?: { readonly overwrite: boolean }): Promise<void>
   /** Names of all objects, for inspection. */
   list(): AsyncIterable<string>

@@ -41,5 +41,11 @@ export function storageFailure(error: unknown): unknown {
   if (error instanceof ServerError || error instanceof DidAuthError) return error
   const code = codeOf(error) ?? ''
   if (FULL.test(code)) return new ServerError('ERR_STORAGE_FULL', { cause: error })
-  return OF_STORAGE.test(code) ? new ServerError('ERR_STORAGE', { cause: error }) : error
+  return OF_STORAGE.test(code) ? new ServerError('ERR_STORAGE', { cause: error, ...waitOf(error) }) : error
+}
+
+/** Storage in the network may say how long it wants to be left alone. */
+function waitOf(error: unknown): { retryAfterSeconds?: number } {
+  if (typeof error !== 'object' || error === null || !('retryAfterSeconds' in error)) return {}
+  return typeof error.retryAfterSeconds === 'number' ? { retryAfterSeconds: error.retryAfterSeconds } : {}
 }

@@ -1,10 +1,22 @@
-import { describe } from '@jest/globals'
+import { afterAll, beforeAll, describe } from '@jest/globals'
+import { S3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
 import { sqliteFolder } from '../support/content-stores.js'
+import { startFakeS3, type FakeS3 } from '../support/fake-s3.js'
 import { contentStoreContract } from './content-store.js'
 import { pinLedgerContract } from './pin-ledger.js'
 
 describe('the ContentStore contract on SQLite', () => {
   contentStoreContract(sqliteFolder)
+})
+
+describe('the ContentStore contract on SQLite, with objects on S3', () => {
+  let s3: FakeS3
+  beforeAll(async () => {
+    s3 = await startFakeS3()
+  })
+  afterAll(() => s3.close())
+  let folders = 0
+  contentStoreContract(() => sqliteFolder(new S3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
 })
 
 describe('the PinLedger contract on SQLite', () => {

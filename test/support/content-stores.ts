@@ -59,7 +59,8 @@ export function fakeClocks(): FakeClocks {
   return clocks
 }
 
-export function sqliteFolder(): SqliteFolder {
+/** @param sharedObjects - where large content lies; else in the folder */
+export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   const { path, remove } = temporaryFolder()
   const folder = join(path, 'vault')
   const clocks = fakeClocks()
@@ -68,7 +69,7 @@ export function sqliteFolder(): SqliteFolder {
     folder,
     file: join(folder, 'vault.db'),
     clocks,
-    objects: new FileObjectStore(join(folder, 'objects')),
+    objects: sharedObjects ?? new FileObjectStore(join(folder, 'objects')),
     remains: [],
     open: async (options) => {
       const monotonicSeconds = (): number => clocks.monotonicSeconds
@@ -77,6 +78,7 @@ export function sqliteFolder(): SqliteFolder {
         database: 'vault.db',
         clock: clocks,
         monotonicSeconds,
+        ...(sharedObjects !== undefined && { objects: sharedObjects }),
         ...options
       })
       open.push(store)

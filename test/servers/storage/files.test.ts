@@ -42,15 +42,6 @@ describe('FileObjectStore', () => {
     expect(readFileSync(join(folder, 'objects', 'ne', 'one'), 'utf8')).toBe('content')
   })
 
-  it('reads in pieces of 256 KiB, and says where there is none', async () => {
-    writeFileSync(file, Buffer.alloc(600_000, 'x'))
-    await objects.put('one', file)
-    const lengths: number[] = []
-    for await (const piece of objects.read('one')) lengths.push(piece.length)
-    expect(lengths).toEqual([262_144, 262_144, 75_712])
-    await expect(objects.read('two')[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: 'ENOENT' })
-  })
-
   it('deletes what is there and what is not, and overwrites it first where it is told to', async () => {
     await objects.put('one', file)
     // The body is the same file, until its caller deletes it.

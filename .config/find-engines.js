@@ -1,0 +1,53 @@
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+const SWIFT = ['swift-proxy', 'swift-object', 'swift-container', 'swift-account']
+
+/**
+ * The Chromium for tests in a browser: the one that `CHROMIUM` names, else one on the `PATH`.
+ *
+ * @returns undefined where there is none
+ */
+export function findChromium({ CHROMIUM: own = '', PATH: path = '' } = process.env) {
+  if (own !== '') return existsSync(own) ? own : undefined
+  return findProgram(['chromium', 'chromium-browser', 'google-chrome'], path)
+}
+
+/** The Redis or Valkey server for tests, on the `PATH`; undefined where there is none. */
+export function findRedis({ PATH: path = '' } = process.env) {
+  return findProgram(['redis-server', 'valkey-server'], path)
+}
+
+/**
+ * What tests run on, and npm does not have. Without it the files that need it are left out, and the totals say so.
+ *
+ * @returns of each that is missing: what it is, the files, as a pattern and for people, and the packages of Debian
+ */
+export function missingEngines(environment = process.env) {
+  const { PATH: path = '', TEST_REDIS_URL: redisUrl } = environment
+  const missing = []
+  if (findChromium(environment) === undefined) {
+    missing.push(engine('a browser', 'browser', ['chromium']))
+  }
+  if (findRedis(environment) === undefined) {
+    // Most of them run on the Redis of `TEST_REDIS_URL` as well; faults need one that can be stopped.
+    if (!redisUrl) missing.push(engine('Redis', 'redis', ['redis-server']))
+    missing.push(engine('faults of Redis', 'redis-faults', ['redis-server']))
+  }
+  const programs = [...SWIFT.map((name) => `${name}-server`), 'swift-ring-builder', 'memcached']
+  if (programs.some((name) => findProgram([name], path) === undefined)) {
+    missing.push(engine('OpenStack Swift', 'swift', [...SWIFT, 'memcached']))
+  }
+  return missing
+}
+
+function engine(what, name, packages) {
+  return { what, pattern: `[.]${name}[.](?:slow[.])?test[.]ts$`, files: `*.${name}.*`, packages }
+}
+
+function findProgram(names, path) {
+  return path
+    .split(delimiter)
+    .flatMap((folder) => names.map((name) => join(folder, name)))
+    .find((file) => existsSync(file))
+}

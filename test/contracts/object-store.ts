@@ -1,0 +1,103 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ObjectStore } from '../../servers/storage/object-store.js'
+import { largeBytes, objectNames } from '../support/content-stores.js'
+import { temporaryFolder } from '../support/store-folder.js'
+
+/** What every ObjectStore does. Each test gets an empty one, whose folder is there for files that are its own. */
+export function objectStoreContract(makeStore: (folder: string) => ObjectStore): void {
+  let folder: string
+  let remove: () => void
+  let objects: ObjectStore
+  beforeEach(() => {
+    ;({ path: folder, remove } = temporaryFolder())
+    objects = makeStore(join(folder, 'objects'))
+  })
+  afterEach(() => {
+    remove()
+  })
+
+  const put = async (name: string, bytes: Uint8Array): Promise<void> => {
+    const file = join(folder, 'body')
+    writeFileSync(file, bytes)
+    await objects.put(name, file)
+  }
+  const piecesOf = async (name: string): Promise<Uint8Array[]> => {
+    const pieces: Uint8Array[] = []
+    for await (const piece of objects.read(name)) pieces.push(piece)
+    return pieces
+  }
+
+  describe('an object', () => {
+    it.each([
+      [0, []],
+      [1, [1]],
+      [262_144, [262_144]],
+      [600_000, [262_144, 262_144, 75_712]],
+      [8_388_608, Array<number>(32).fill(262_144)]
+    ])('of %d bytes is read as it was stored, in pieces of 256 KiB', async (byteCount, lengths) => {
+      const bytes = largeBytes('x', byteCount)
+      await put('cid.12ab', bytes)
+      const pieces = await piecesOf('cid.12ab')
+      expect(pieces.map(({ length }) => length)).toEqual(lengths)
+      expect(Buffer.concat(pieces).equals(bytes)).toBe(true)
+    })
+
+    it('is stored from a file that stays its owner’s', async () => {
+      await put('one', largeBytes('x'))
+      await objects.delete('one')
+      expect(readFileSync(join(folder, 'body')).equals(largeBytes('x'))).toBe(true)
+    })
+
+    it('is none where the file is none', async () => {
+      await expect(objects.put('one', join(folder, 'none'))).rejects.toMatchObject({ code: 'ENOENT' })
+      expect(await objectNames(objects)).toEqual([])
+    })
+
+    it('that is not there is ENOENT, before and after it was', async () => {
+      await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
+      await put('one', largeBytes('x'))
+      await objects.delete('one')
+      await expect(piecesOf('one')).rejects.toMatchObject({ code: 'ENOENT' })
+    })
+
+    it('is read to its end when it is deleted meanwhile', async () => {
+      const bytes = largeBytes('x', 8_000_000)
+      await put('one', bytes)
+      const pieces: Uint8Array[] = []
+      for await (const piece of objects.read('one')) {
+        if (pieces.length === 0) await objects.delete('one')
+        pieces.push(piece)
+      }
+      expect(Buffer.concat(pieces).equals(bytes)).toBe(true)
+    })
+
+    it('may be left before its end, and read by several at once', async () => {
+      const bytes = largeBytes('x', 1_000_000)
+      await put('one', bytes)
+      for await (const piece of objects.read('one')) {
+        expect(piece.length).toBe(262_144)
+        break
+      }
+      const all = await Promise.all([1, 2, 3].map(() => piecesOf('one')))
+      expect(all.map((pieces) => Buffer.concat(pieces).equals(bytes))).toEqual([true, true, true])
+    })
+  })
+
+  it('lists the names of all objects', async () => {
+    expect(await objectNames(objects)).toEqual([])
+    for (const name of ['one', 'two', 'cid.12ab']) await put(name, largeBytes('x', 10))
+    expect(await objectNames(objects)).toEqual(['cid.12ab', 'one', 'two'])
+  })
+
+  it('deletes what is there and what is not, also to be overwritten', async () => {
+    await put('one', largeBytes('x', 10))
+    await put('two', largeBytes('y', 10))
+    await objects.delete('one')
+    await objects.delete('two', { overwrite: true })
+    await objects.delete('three')
+    await objects.delete('three', { overwrite: true })
+    expect(await objectNames(objects)).toEqual([])
+  })
+}
