@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ObjectStore } from '../../servers/storage/object-store.js'
 import {
   cidOf,
   did,
@@ -370,6 +371,26 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.allow(cidOf(bytes))).toBe(false)
       await store.writeEntry(entryOf('k', bytes))
       expect(await textsOf(store, 'k')).toEqual(['stays', bytes.toString()])
+    })
+
+    it('that comes while content is uploaded leaves no object behind', async () => {
+      const bytes = largeBytes('x')
+      let takenDown: unknown
+      const objects: ObjectStore = {
+        put: async (name, file) => {
+          takenDown = await another.takeDown(cidOf(bytes), 'order', NOW)
+          await files.objects.put(name, file)
+        },
+        read: (name) => files.objects.read(name),
+        delete: (name, how) => files.objects.delete(name, how),
+        list: () => files.objects.list()
+      }
+      const uploading = await files.open({ objects })
+      const failure = { code: 'ERR_TAKEN_DOWN' }
+      await expect(uploading.writeEntry(entryOf('k', bytes))).rejects.toMatchObject(failure)
+      expect(takenDown).toMatchObject({ removed: 0 })
+      await store.collectGarbage(NOW)
+      expect(await objectNames(files.objects)).toEqual([])
     })
 
     it('refuses content that nothing has', async () => {

@@ -13,6 +13,8 @@ const COLLECTOR_MILLISECONDS = 5
 
 export interface RaceOptions {
   readonly operations: number
+  /** Ends the race before all operations are done. */
+  readonly maxSeconds?: number
   readonly stores: number
   /** Wraps where objects lie, for faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
@@ -23,6 +25,7 @@ export interface RaceOptions {
 export interface RaceOutcome {
   /** What is not as it has to be; none when all is well. */
   readonly faults: string[]
+  readonly operations: number
   /** How often a statement or transaction was repeated, by SQLSTATE. */
   readonly retries: Record<string, number>
   /** Why verbs failed. */
@@ -42,16 +45,17 @@ interface KeyModel {
  */
 export async function raceOfWriters(
   files: PostgresContents,
-  { operations, stores: count, objects = (same) => same, beside }: RaceOptions
+  { operations, maxSeconds = Infinity, stores: count, objects = (same) => same, beside }: RaceOptions
 ): Promise<RaceOutcome> {
   const opened = Array.from({ length: count }, () =>
     files.openAll({ objects: objects(files.objects), tracksPins: true, pool: { poolSize: WORKERS_OF_STORE + 1, timeoutSeconds: 100 } })
   )
   let [left, isOver] = [operations, false]
+  const end = performance.now() + maxSeconds * 1_000
   const refusals: string[] = []
   const models: KeyModel[] = []
   const worker = async (store: TestStore, model: KeyModel, random: () => number): Promise<void> => {
-    for (; left > 0; ) {
+    while (left > 0 && performance.now() < end) {
       left -= 1
       const refusal = await step(store, model, random)
       if (refusal !== undefined) refusals.push(refusal)
@@ -81,7 +85,7 @@ export async function raceOfWriters(
   const retries: Record<string, number> = {}
   for (const { database } of opened)
     for (const [code, times] of Object.entries(database.stats.retriesByCode)) retries[code] = (retries[code] ?? 0) + times
-  return { faults, retries, refusals }
+  return { faults, operations: operations - left, retries, refusals }
 }
 
 /** One verb. What is not acknowledged may be done. @returns why it failed */

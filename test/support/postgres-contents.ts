@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from '@jest/globals'
 import { join } from 'node:path'
-import { PostgresDatabase, type PostgresDatabaseOptions } from 'express-did-auth/stores/postgres'
+import { PostgresDatabase, type PostgresDatabaseOptions, type PostgresPool } from 'express-did-auth/stores/postgres'
 import { ContentDatabase } from '../../servers/storage/postgres/content-database.js'
 import {
   migrateContent,
@@ -14,8 +14,8 @@ import { runOn, testDatabase, type TestDatabase } from './postgres-server.js'
 import { temporaryFolder } from './store-folder.js'
 
 export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreOptions, 'database'>> {
-  /** Another way to the database, such as a proxy. */
-  readonly url?: string
+  /** Another way to the database. */
+  readonly source?: string | PostgresPool
   readonly pool?: PostgresDatabaseOptions
 }
 
@@ -67,15 +67,15 @@ function postgresContents(url: string): PostgresContents {
   const { path, remove } = temporaryFolder()
   const clocks = fakeClocks()
   const pools: PostgresDatabase[] = []
-  const connect = (target = url, options: PostgresDatabaseOptions = {}): PostgresDatabase => {
+  const connect = (target: string | PostgresPool = url, options: PostgresDatabaseOptions = {}): PostgresDatabase => {
     const pool = new PostgresDatabase(target, options)
     pools.push(pool)
     return pool
   }
   const objects = new PostgresObjectStore(new ContentDatabase(connect(), 'vault'))
   const query: PostgresContents['query'] = (text, values) => runOn(url, text, values)
-  const openAll: PostgresContents['openAll'] = ({ url: target, pool, ...options } = {}) => {
-    const database = connect(target, pool)
+  const openAll: PostgresContents['openAll'] = ({ source, pool, ...options } = {}) => {
+    const database = connect(source, pool)
     const monotonicSeconds = (): number => clocks.monotonicSeconds
     const folder = join(path, `instance-${pools.length}`)
     const opened = openPostgresContentStore({

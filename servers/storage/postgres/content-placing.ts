@@ -1,3 +1,4 @@
+import { codeOf } from '../../config/startup-error.js'
 import type { ContentInfo } from '../content-store.js'
 import type { ContentRow, UploadNeeded } from '../object-writer.js'
 import type { ContentDatabase, Query, Row } from './content-database.js'
@@ -64,9 +65,12 @@ export class ContentPlacing {
     try {
       return await this.#database.transaction(work, { repeatOn: REPEAT_ON, isRepeatable })
     } catch (error) {
-      if (!(error instanceof UploadFirst) || content.object === undefined) throw error
-      const garbage = [content.object.name, content.cid, error.kind, nowSeconds]
+      const isTakenDown = content.object?.isUploaded === true && codeOf(error) === 'ERR_TAKEN_DOWN'
+      const kind = error instanceof UploadFirst ? error.kind : isTakenDown ? 'takedown' : undefined
+      if (kind === undefined || content.object === undefined) throw error
+      const garbage = [content.object.name, content.cid, kind, nowSeconds]
       await this.#database.query(this.#addGarbage, garbage, { isRepeatable: true })
+      if (kind === 'takedown') throw error
       return { upload: true }
     }
   }

@@ -62,7 +62,8 @@ export class Takedown {
        garbage AS (INSERT INTO ~garbage (object, cid, kind, since)
          SELECT object, $1, 'takedown', $2 FROM content WHERE object IS NOT NULL
          ON CONFLICT (object) DO UPDATE SET kind = 'takedown'),
-       condemned AS (UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 || '.' AND object < $1 || '/'),
+       condemned AS (UPDATE ~garbage SET kind = 'takedown' 
+         WHERE object > $1 || '.' AND object < $1 || '/' AND kind <> 'upload'),
        loose AS (DELETE FROM ~loose WHERE cid = $1),
        pin AS (UPDATE ~pins p ${UNWANT} WHERE p.cid = $1 AND p.state <> 'unpin')
        SELECT cid FROM file`

@@ -62,6 +62,11 @@ export class ContentTable {
     return 'stored'
   }
 
+  /** Content is refused for good: an object that was written for it is to be deleted. */
+  discard({ object }: ContentRow, nowSeconds: number): void {
+    if (object?.isUploaded === true) this.#addGarbage.run(object.name, 'takedown', nowSeconds)
+  }
+
   /** Deletes content that nothing uses any more. @returns whether nothing uses it */
   dropUnused(cid: string, nowSeconds: number): boolean {
     if (this.isUsed(cid)) return false

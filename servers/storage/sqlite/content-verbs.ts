@@ -54,7 +54,7 @@ export class ContentVerbs {
   writeEntry(write: EntryRequest, nowSeconds: number): EntryChange | UploadNeeded | Refusal {
     const { did, key, content, quota } = write
     const { cid } = content
-    if (this.#contents.isDenied(cid)) return { refused: 'ERR_TAKEN_DOWN' }
+    if (this.#contents.isDenied(cid)) return this.#takenDown(content, nowSeconds)
     const owner = this.#entries.owner(did)
     const before = this.#entries.listState({ did, key })
     if (!isMet(write, before)) return { refused: 'ERR_PRECONDITION', etag: etagOf(before) }
@@ -100,7 +100,7 @@ export class ContentVerbs {
 
   writeFile({ content, ...post }: FileRequest): { changedPins: string[] } | UploadNeeded | Refusal {
     const { cid } = content
-    if (this.#contents.isDenied(cid)) return { refused: 'ERR_TAKEN_DOWN' }
+    if (this.#contents.isDenied(cid)) return this.#takenDown(content, post.nowSeconds)
     const refusal = this.#files.refusalOf(content, post)
     if (refusal !== undefined) return refusal
     if (this.#contents.store(content, post.nowSeconds) === 'upload') return { upload: true }
@@ -135,6 +135,11 @@ export class ContentVerbs {
 
   isTakenDown(cid: string): boolean {
     return this.#contents.isDenied(cid)
+  }
+
+  #takenDown(content: ContentRow, nowSeconds: number): Refusal {
+    this.#contents.discard(content, nowSeconds)
+    return { refused: 'ERR_TAKEN_DOWN' }
   }
 
   /** Which entries a write takes the place of; undefined when the list stays as it is. */

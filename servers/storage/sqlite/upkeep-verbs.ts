@@ -38,8 +38,10 @@ export class UpkeepVerbs {
     this.#condemn = connection.prepare("UPDATE garbage SET kind = 'removed' WHERE object = ? AND kind = 'upload'")
     this.#forget = connection.prepare('DELETE FROM garbage WHERE object = ?')
     this.#deny = connection.prepare('INSERT OR REPLACE INTO denied VALUES (?, ?, ?)')
-    // The names of objects begin with the cid.
-    this.#condemnAll = connection.prepare("UPDATE garbage SET kind = 'takedown' WHERE object > ? AND object < ?")
+    // The names of objects begin with the cid. One that is being written would come after its deletion.
+    this.#condemnAll = connection.prepare(
+      "UPDATE garbage SET kind = 'takedown' WHERE object > ? AND object < ? AND kind <> 'upload'"
+    )
     this.#allow = connection.prepare('DELETE FROM denied WHERE cid = ?')
     this.#probe = connection.prepare("UPDATE numbers SET number = number + 1 WHERE name = 'probes'")
   }
