@@ -14,6 +14,8 @@ const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
 
 // A private key in the wrong variable.
 const KEY = /[0-9a-f]{64,}/gi
+/** User and password in a URL. */
+const CREDENTIALS = /\/\/[^/]*@/g
 const MAX_SHOWN_LENGTH = 100
 
 /** The parsed environment of a server. */
@@ -107,7 +109,7 @@ function ownSpelling(name: ServerName, variable: string): string {
 
 function shown(variable: string, value: string): string {
   if (secretVariables.includes(variable)) return '(not shown)'
-  const text = value.replace(KEY, '(not shown)')
+  const text = value.replace(KEY, '(not shown)').replace(CREDENTIALS, '//(not shown)@')
   return JSON.stringify(text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)
 }
 

@@ -33,6 +33,12 @@ const isProxy = (text: string): boolean => {
   return version !== 0 && isNetwork && rest.length === 0
 }
 
+const isBucketUrl = (text: string): boolean => {
+  if (!isHttpUrl(text)) return false
+  const { username, password, search, hash } = new URL(text)
+  return username + password + search + hash === ''
+}
+
 const entriesOf = (text: string): string[] => text.split(',').flatMap((entry) => entry.trim() || [])
 
 /** How each kind of variable is parsed. The message is the remedy. */
@@ -67,6 +73,9 @@ export const forms = {
       (text) => entriesOf(text).every((entry) => hasScheme(entry, /^rediss?:$/)) && entriesOf(text).length > 0,
       'give a URL such as redis://host:6379, or several of a cluster separated by commas'
     ),
+  bucketUrl: z.string().refine(isBucketUrl, 'give https://host[:port], without user and query'),
+  // It stands in a header, and ends at a slash there.
+  accessKeyId: z.string().regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces'),
   bucket: z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'give the name of a bucket'),
   region: z.string().regex(/^[\w-]{1,64}$/, 'give a region, such as eu-central-1'),
   origins: z

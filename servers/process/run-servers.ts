@@ -110,7 +110,7 @@ export async function startServer(
   const buildHere: Build = (port) => {
     serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
     serviceUrls.set(env.name, serviceUrl)
-    const dependencies = engines.dependenciesOf(opened, contents)
+    const dependencies = engines.dependenciesOf(opened, { name: env.name, contents })
     const app = build({ env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls })
     ready = app.ready
     const release = async (): Promise<void> => {

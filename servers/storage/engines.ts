@@ -10,8 +10,18 @@ import { clockCheck, steadyClock, type ReferenceClock } from '../observability/c
 import type { Dependency } from '../observability/health-checks.js'
 import type { Metrics } from '../observability/metrics.js'
 import type { ContentMaintenance } from './content-store.js'
+import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
-import { dataFolder, openDatabase, openPostgresStore, openQuotas, openSqliteStore, timeOf } from './open-engines.js'
+import {
+  dataFolder,
+  openDatabase,
+  openObjects,
+  openPostgresContents,
+  openPostgresStore,
+  openQuotas,
+  openSqliteStore,
+  timeOf
+} from './open-engines.js'
 import { openContentStore, type OpenContentStore } from './sqlite/open-content-store.js'
 
 /** How long an answer of the own storage is reused by `/ready`: each is a real write. */
@@ -37,6 +47,8 @@ interface NamedEngines {
 export class Engines {
   readonly #named: NamedEngines
   readonly #clock: { name: string; read: ReferenceClock }
+  /** Where relay and vault have large content. */
+  readonly #objects = new Map<string, S3ObjectStore>()
 
   private constructor(named: NamedEngines) {
     const { database } = named
@@ -81,11 +93,15 @@ export class Engines {
    */
   async openContents(env: ServerEnv): Promise<OpenContentStore> {
     const folder = dataFolder(env)
+    const objects = await openObjects(env)
+    if (objects !== undefined) this.#objects.set(env.name, objects)
+    if (this.#named.database !== undefined) return openPostgresContents(this.#named.database, env, objects)
     const database = `${env.name}.db`
     try {
       return await openContentStore({
         folder,
         database,
+        ...(objects && { objects }),
         // The relay does not wait for the disk: the loss of power may cost its last files.
         isDurable: env.name !== 'relay',
         tracksPins: env.IPFS_API_URL !== undefined,
@@ -101,16 +117,22 @@ export class Engines {
   /** @throws StartError when relay or vault never stored anything here, so that an operator's command is at the wrong place */
   assertContents(env: ServerEnv): void {
     const file = join(dataFolder(env), `${env.name}.db`)
-    if (!existsSync(file)) throw new StartError(`There is no ${env.name} in ${file} (DATA_DIR)`)
+    if (this.#named.database === undefined && !existsSync(file))
+      throw new StartError(`There is no ${env.name} in ${file} (DATA_DIR)`)
   }
 
   /** What `/ready` asks of a server's own storage, and of its clock. */
-  dependenciesOf({ durable }: OpenedStore, contents?: Pick<ContentMaintenance, 'probe'>): Dependency[] {
+  dependenciesOf(
+    { durable }: Pick<OpenedStore, 'durable'>,
+    { name, contents }: { name: string; contents?: Pick<ContentMaintenance, 'probe'> | undefined }
+  ): Dependency[] {
+    const objects = this.#objects.get(name)
     const check = remembered(() => Promise.all([durable.ping(), contents?.probe()]))
     const { database, quotas } = this.#named
     return [
       { name: database === undefined ? 'store' : 'database', isNeeded: true, check },
       ...(quotas === undefined ? [] : [{ name: 'redis', isNeeded: true, check: () => quotas.ping() }]),
+      ...(objects === undefined ? [] : [{ name: 'objects', isNeeded: true, check: remembered(() => objects.ping()) }]),
       { name: 'clock', isNeeded: false, failure: 'wrong', check: clockCheck(this.#clock) }
     ]
   }

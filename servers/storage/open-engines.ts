@@ -5,6 +5,9 @@ import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { StartError, startStep } from '../config/startup-error.js'
+import type { ObjectStore } from './object-store.js'
+import type { OpenContentStore } from './opened-content-store.js'
+import type { S3ObjectStore } from './s3/s3-object-store.js'
 
 /** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
@@ -30,21 +33,65 @@ export async function openDatabase(env: ServerEnv, url: string): Promise<Postgre
   const { DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
   const database = new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }) })
   try {
-    await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'apply' : 'check' })
+    await whenThere(() => migrateStore(database, { mode: modeOf(env) }))
   } catch (error) {
-    // The stores migrate when it is there.
-    if (error instanceof DidAuthError && error.code === 'ERR_STORE') return database
     await database.close()
+    throw error
+  }
+  return database
+}
+
+const modeOf = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' => (DATABASE_MIGRATE ? 'apply' : 'check')
+
+/**
+ * Brings tables up to date at the start. Where the database is unavailable, its stores do it later.
+ *
+ * @throws StartError when it cannot be used as it is set up
+ */
+async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
+  try {
+    await migrate()
+  } catch (error) {
+    if (error instanceof DidAuthError && error.code === 'ERR_STORE') return
     const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
     throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`, { cause: error })
   }
-  return database
 }
 
 /** Opens the store of sessions in a database, which stays its caller's to close. */
 export async function openPostgresStore(database: PostgresDatabase, migrate: boolean): Promise<Store> {
   const { postgresStore } = await loadPostgres()
   return postgresStore(database, { migrate })
+}
+
+/**
+ * Opens what relay or vault store in a database, which stays its caller's to close.
+ *
+ * @throws StartError
+ */
+export async function openPostgresContents(
+  database: PostgresDatabase,
+  env: ServerEnv,
+  objects: ObjectStore | undefined
+): Promise<OpenContentStore> {
+  const { migrateContent, openPostgresContentStore } = await import('./postgres/open-postgres-content-store.js')
+  const tables = env.name === 'relay' ? 'relay' : 'vault'
+  const migrate = (): Promise<unknown> => migrateContent(database, tables, modeOf(env))
+  await whenThere(migrate)
+  const tracksPins = env.IPFS_API_URL !== undefined
+  const folder = dataFolder(env)
+  return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
+}
+
+/** The object storage that the environment names; below the server's own prefix, since servers may share a bucket. */
+export async function openObjects(env: ServerEnv): Promise<S3ObjectStore | undefined> {
+  const { S3_ENDPOINT: endpoint, S3_BUCKET: bucket, S3_REGION: region, S3_FORCE_PATH_STYLE: forcePathStyle } = env
+  const { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey } = env
+  // They are given together, or not at all.
+  if (!endpoint || !bucket || !accessKeyId || !secretAccessKey) return undefined
+  const { S3ObjectStore } = await import('./s3/s3-object-store.js')
+  const prefix = `${env.name}/`
+  return new S3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
 }
 
 /** @throws StartError when the URL is none of Redis */

@@ -89,7 +89,7 @@ export async function startTestRelay(
       challengeSecret: options.challengeSecret ?? challengeSecret
     }
     const log = jsonLog(env, destination)
-    const dependencies = (await Engines.open(env)).dependenciesOf({ store, durable: store }, contents)
+    const dependencies = (await Engines.open(env)).dependenciesOf({ durable: store }, { name: 'relay', contents })
     const shell = { env, identity, serviceUrl, log, store, dependencies }
     const app = relayApp({ ...shell, contents, ledger: contents, spool, node, clock })
     await app.ready

@@ -117,7 +117,7 @@ export async function testServer(
     privateKey: serviceWallet.privateKey,
     challengeSecret
   }
-  const dependencies = (await Engines.open(env)).dependenciesOf({ store, durable: store })
+  const dependencies = (await Engines.open(env)).dependenciesOf({ durable: store }, { name })
   const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }
   const server = build({ ...shell, log: jsonLog(env, destination) })
   await server.ready.catch(() => undefined)

@@ -56,7 +56,10 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     },
     serviceUrl,
     store,
-    dependencies: (await Engines.open(serverEnv)).dependenciesOf({ store, durable: store }, opened.store),
+    dependencies: (await Engines.open(serverEnv)).dependenciesOf(
+      { durable: store },
+      { name: 'vault', contents: opened.store }
+    ),
     contents: opened.store,
     spool: opened.spool,
     node,

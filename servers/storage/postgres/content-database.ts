@@ -20,8 +20,17 @@ export class ContentDatabase {
   readonly #database: PostgresDatabase
   readonly statement: ReturnType<typeof statementsOn>
 
-  constructor(database: PostgresDatabase, prefix: TablePrefix) {
+  readonly #migrate: () => Promise<unknown>
+  #opening: Promise<unknown> | undefined
+
+  /** @param migrate - runs before the first statement, and again where it failed: the database may come later */
+  constructor(
+    database: PostgresDatabase,
+    prefix: TablePrefix,
+    migrate: () => Promise<unknown> = () => Promise.resolve()
+  ) {
     this.#database = database
+    this.#migrate = migrate
     this.statement = statementsOn(prefix)
   }
 
@@ -32,6 +41,7 @@ export class ContentDatabase {
     options: { readonly isRepeatable?: boolean } = {}
   ): Promise<Result> {
     try {
+      await this.#open()
       return await this.#database.query(statement, values, options)
     } catch (error) {
       throw failureOf(error)
@@ -44,14 +54,19 @@ export class ContentDatabase {
     options: { readonly repeatOn?: readonly string[]; readonly isRepeatable?: boolean } = {}
   ): Promise<T> {
     try {
+      await this.#open()
       return await this.#database.transaction(work, options)
     } catch (error) {
       throw failureOf(error)
     }
   }
 
-  async close(): Promise<void> {
-    await this.#database.close()
+  #open(): Promise<unknown> {
+    this.#opening ??= this.#migrate().catch((error: unknown) => {
+      this.#opening = undefined
+      throw error
+    })
+    return this.#opening
   }
 }
 
@@ -62,5 +77,8 @@ function failureOf(error: unknown): unknown {
   const { retryAfterSeconds } = error
   return failure instanceof ServerError
     ? failure
-    : new ServerError('ERR_STORAGE', { cause: error.cause, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })
+    : new ServerError('ERR_STORAGE', {
+        cause: error.cause,
+        ...(retryAfterSeconds !== undefined && { retryAfterSeconds })
+      })
 }

@@ -14,10 +14,12 @@ import { PostgresContentStore } from './postgres-content-store.js'
 import { PostgresObjectStore } from './postgres-object-store.js'
 
 export interface PostgresContentStoreOptions {
-  /** The caller's, who migrates it first; the store closes it. */
+  /** The caller's, who closes it. */
   readonly database: PostgresDatabase
   /** Whose tables. */
   readonly tables: TablePrefix
+  /** Brings the tables up to date before the first statement. Default: they are. */
+  readonly migrate?: () => Promise<unknown>
   /** Of this instance: `spool/` lies there. */
   readonly folder: string
   /** Whether there is an IPFS node, so that new content is to be pinned. Default false. */
@@ -40,7 +42,7 @@ const processSeconds = (): number => performance.now() / 1_000
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, tracksPins = false, clock = systemClock, monotonicSeconds = processSeconds } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => new Spool(join(folder, 'spool')))
-  const database = new ContentDatabase(options.database, options.tables)
+  const database = new ContentDatabase(options.database, options.tables, options.migrate)
   const ownObjects = options.objects === undefined ? new PostgresObjectStore(database) : undefined
   const objects = options.objects ?? new PostgresObjectStore(database)
   const writer = new ObjectWriter(objects, spool)

@@ -45,7 +45,8 @@ export interface PostgresContentStoreParts {
   readonly tracksPins: boolean
 }
 
-const REMAINS = 'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
+const REMAINS =
+  'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
 
 /** Relay or vault in PostgreSQL, which any number of instances share, and objects. */
 export class PostgresContentStore extends PostgresPinLedger implements ContentStore {
@@ -153,8 +154,9 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     await this.database.query(this.#probe, [], { isRepeatable: true })
   }
 
-  async close(): Promise<void> {
-    await this.database.close()
+  /** The database is its caller's to close. */
+  close(): Promise<void> {
+    return Promise.resolve()
   }
 
   #store<T extends object>(content: NewContent, write: (row: ContentRow) => Promise<T | UploadNeeded>): Promise<T> {

@@ -158,6 +158,19 @@ describe('readEnv', () => {
     expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
   })
 
+  it.each([
+    ['S3_ENDPOINT', 'ftp://s3.example'],
+    ['S3_ENDPOINT', 'https://user:password@s3.example'],
+    ['S3_ENDPOINT', 'https://s3.example/?key=1'],
+    ['S3_BUCKET', 'Content'],
+    ['S3_BUCKET', 'a/b'],
+    ['S3_REGION', 'eu central'],
+    ['S3_ACCESS_KEY_ID', 'a key']
+  ])('refuses %s=%s', (name, value) => {
+    expect(refusal({ [name]: value })).toContain(`${name}: received `)
+    expect(refusal({ [name]: value })).not.toContain('password')
+  })
+
   it('names what a bucket lacks', () => {
     expect(refusal({ S3_ENDPOINT: 'https://s3.example', S3_BUCKET: 'b-1' }).split('\n').slice(1)).toEqual([
       '  - S3_ACCESS_KEY_ID: missing; it is needed with S3_ENDPOINT, S3_BUCKET',
