@@ -125,6 +125,7 @@ describe('a Redis that is full', () => {
     expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
     expect(await store.listSessions(service, did, START_SECONDS)).toHaveLength(2)
     expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(2)
+    expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(0)
     await redis.command('CONFIG', 'SET', 'maxmemory', '0')
     expect(await store.createSession(sessionOf('d'))).toBe(0)
     expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
