@@ -43,8 +43,7 @@ describe('quotas on a Redis that fails', () => {
     const quotas = opening(redisQuotas(redis.url))
     for (const count of [1, 2]) expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count })
     await redis.kill()
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow()
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('ECONNREFUSED')
+    for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow()
     await redis.start()
     await until(() => ready(quotas))
     // The scripts are gone as well.
