@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 const scenarios = [
   'protocol',
   'stores',
+  'redis',
   'http',
   'honest-clients',
   'strangers',

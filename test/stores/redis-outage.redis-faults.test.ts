@@ -43,8 +43,7 @@ describe('quotas on a Redis that fails', () => {
     const quotas = opening(redisQuotas(redis.url))
     for (const count of [1, 2]) expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count })
     await redis.kill()
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow()
-    await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow('ECONNREFUSED')
+    for (let charge = 0; charge < 3; charge += 1) await expect(quotas.chargeQuota(chargeOf())).rejects.toThrow()
     await redis.start()
     await until(() => ready(quotas))
     // The scripts are gone as well.
@@ -125,6 +124,7 @@ describe('a Redis that is full', () => {
     expect(await store.countChallengeUses(useOf())).toEqual({ logIn: 1, signUp: 0 })
     expect(await store.listSessions(service, did, START_SECONDS)).toHaveLength(2)
     expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(2)
+    expect(await store.revokeSessions(service, did, START_SECONDS)).toBe(0)
     await redis.command('CONFIG', 'SET', 'maxmemory', '0')
     expect(await store.createSession(sessionOf('d'))).toBe(0)
     expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')

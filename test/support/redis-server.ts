@@ -33,6 +33,7 @@ export async function startRedis(settings: readonly string[] = []): Promise<Test
   let server = await launch(args)
   const kill = async (): Promise<void> => {
     if (server.exitCode !== null || server.signalCode !== null) return
+    server.ref()
     const ended = new Promise((resolve) => server.once('exit', resolve))
     server.kill('SIGKILL')
     await ended
@@ -79,9 +80,6 @@ async function launch(args: readonly string[]): Promise<ChildProcess> {
   const stop = (): void => void server.kill('SIGKILL')
   process.once('exit', stop)
   server.once('exit', () => process.off('exit', stop))
-  // A test that fails before it can stop its server must not keep Jest waiting.
-  server.unref()
-  if (server.stdout instanceof Socket) server.stdout.unref()
   await new Promise<void>((resolve, reject) => {
     let output = ''
     server.stdout.on('data', (chunk: Buffer) => {
@@ -95,6 +93,9 @@ async function launch(args: readonly string[]): Promise<ChildProcess> {
   })
   // Its later output is no one's to read, and must not fill a pipe.
   server.stdout.removeAllListeners('data').resume()
+  // A test that fails before it can stop its server must not keep Jest waiting.
+  server.unref()
+  if (server.stdout instanceof Socket) server.stdout.unref()
   return server
 }
 

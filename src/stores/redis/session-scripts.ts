@@ -11,9 +11,10 @@ const DAY_MILLISECONDS = 86_400_000
 const TOKENS_KEPT = MAX_REPLACED_TOKENS - 1
 
 /**
- * `rewrite` deletes first: a script that has written is let through by a full Redis, so that users refresh and log out there.
- * `keep` prolongs the key, by a day more than is needed, so that few refreshes have to. `again` writes a session as it is:
- * a caller whose first answer was lost may rely on what it did, and WAIT waits only for writes of its own connection.
+ * `rewrite` deletes first: a full Redis lets a script through that has written before, so that users who are logged in
+ * refresh and log out there. It also writes sessions that stay as they are: a caller whose first answer was lost may rely on
+ * what it did, and WAIT waits only for writes of its own connection. `keep` prolongs the key, by a day more than is needed, so
+ * that few refreshes have to.
  */
 const SHARED = `
 local key = KEYS[1]
@@ -23,12 +24,11 @@ local function parse(record)
   return lines
 end
 local function isActive(lines, now) return lines[1] == 'a' and now < tonumber(lines[4]) end
-local function write(id, lines) redis.call('HSET', key, id, table.concat(lines, '\\n')) end
-local function rewrite(id, lines)
+local function join(lines) return table.concat(lines, '\\n') end
+local function rewrite(id, record)
   redis.call('HDEL', key, id)
-  write(id, lines)
+  redis.call('HSET', key, id, record)
 end
-local function again(id, record) redis.call('HSET', key, id, record) end
 local function keep(milliseconds)
   if redis.call('PTTL', key) < tonumber(milliseconds) then
     redis.call('PEXPIRE', key, string.format('%.0f', milliseconds + ${String(DAY_MILLISECONDS)}))
@@ -67,7 +67,7 @@ table.sort(others, function (one, other)
 end)
 for index = 1, #others - ${String(MAX_SESSIONS_PER_DID - 1)} do redis.call('HDEL', key, others[index].id) end
 local number = redis.call('HINCRBY', key, '#', 1)
-write(ARGV[1], { ARGV[2], string.format('%.0f', number), ARGV[3] })
+redis.call('HSET', key, ARGV[1], join({ ARGV[2], string.format('%.0f', number), ARGV[3] }))
 keep(ARGV[7])
 return 1
 `)
@@ -81,12 +81,12 @@ local record = redis.call('HGET', key, ARGV[1])
 if not record then return false end
 local lines = parse(record)
 if lines[7] ~= ARGV[2] or not isActive(lines, tonumber(ARGV[6])) then
-  if lines[7] == ARGV[3] then again(ARGV[1], record) end
+  if lines[7] == ARGV[3] then rewrite(ARGV[1], record) end
   return record
 end
 lines[3], lines[4], lines[7], lines[10] = ARGV[6], ARGV[7], ARGV[3], ARGV[5]
 lines[8] = ARGV[4] .. string.sub(lines[8], 1, ${String(TOKENS_KEPT * REPLACED_CHARACTERS)})
-rewrite(ARGV[1], lines)
+rewrite(ARGV[1], join(lines))
 keep(ARGV[8])
 return 1
 `)
@@ -97,11 +97,11 @@ local record = redis.call('HGET', key, ARGV[1])
 if not record then return 0 end
 local lines = parse(record)
 if not isActive(lines, tonumber(ARGV[3])) then
-  again(ARGV[1], record)
+  rewrite(ARGV[1], record)
   return 0
 end
 lines[1] = ARGV[2]
-rewrite(ARGV[1], lines)
+rewrite(ARGV[1], join(lines))
 return 1
 `)
 
@@ -111,9 +111,9 @@ local revoked = 0
 each(function (id, record)
   local lines = parse(record)
   if lines[6] ~= ARGV[1] then return end
-  if not isActive(lines, tonumber(ARGV[2])) then again(id, record) return end
+  if not isActive(lines, tonumber(ARGV[2])) then rewrite(id, record) return end
   lines[1] = 'r'
-  rewrite(id, lines)
+  rewrite(id, join(lines))
   revoked = revoked + 1
 end)
 return revoked
