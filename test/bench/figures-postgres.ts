@@ -71,6 +71,7 @@ async function costFigures(): Promise<void> {
   const show = (figure: string, verb: string, { cpu, wal }: Cost, goal = '', isGood = true): void => {
     report(figure, `${verb}: ${cpu.toFixed(0)} µs of CPU in PostgreSQL, ${wal.toFixed(0)} B of WAL${goal}`, isGood)
   }
+  show('S2', 'ping, to compare with', await costOf(store, sessions, () => store.ping()))
   show('S2', 'createSession', await costOf(store, sessions, (index) => store.createSession(named(index))))
   const rotate = (rotation: number) => (index: number) =>
     store.rotateRefreshToken(rotationOf(String(index), rotation, rotation + 1))
