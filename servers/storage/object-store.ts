@@ -12,8 +12,8 @@ export interface ObjectStore {
    */
   put(name: string, file: string): Promise<void>
   /**
-   * Reads from the beginning, in pieces of 256 KiB; the last may be shorter. An object that was opened by its first piece
-   * stays readable to its end, also when it is deleted meanwhile.
+   * Reads from the beginning, in pieces of any length, of which none crosses a multiple of 256 KiB. An object that was
+   * opened by its first piece stays readable to its end, also when it is deleted meanwhile.
    *
    * @throws Error with code ENOENT where there is none
    */

@@ -4,7 +4,7 @@ import type { ContentInfo, StoredContent } from './content-store.js'
 import type { ObjectStore } from './object-store.js'
 import { ServerError } from '../http/server-error.js'
 import { storageFailure } from './storage-error.js'
-import { cidOfLeaves } from './unixfs-blocks.js'
+import { cidOfLeaves, LEAF_BYTES } from './unixfs-blocks.js'
 
 /** What is stored of content; without bytes and object it is damaged. */
 export interface FoundContent extends ContentInfo {
@@ -51,13 +51,20 @@ async function* verifiedPieces(
   }
   if (object === undefined) throw new ServerError('ERR_CONTENT_MISSING')
   let [start, left] = [0, byteCount]
+  const leaf: Uint8Array[] = []
+  let hash = createHash('sha256')
   try {
     for await (const piece of objects.read(object)) {
-      const hash = createHash('sha256').update(piece).digest()
-      if (!hash.equals(leafHashes.subarray(start, start + HASH_BYTES))) throw new ServerError('ERR_CONTENT_MISSING')
-      start += HASH_BYTES
+      leaf.push(piece)
+      hash.update(piece)
       left -= piece.length
-      yield piece
+      if (left > 0 && (byteCount - left) % LEAF_BYTES !== 0) continue
+      const isLeaf = hash.digest().equals(leafHashes.subarray(start, start + HASH_BYTES))
+      if (!isLeaf) throw new ServerError('ERR_CONTENT_MISSING')
+      start += HASH_BYTES
+      hash = createHash('sha256')
+      // Each is let go once it was taken.
+      while (leaf.length > 0) yield* leaf.splice(0, 1)
     }
   } catch (error) {
     throw codeOf(error) === 'ENOENT' ? new ServerError('ERR_CONTENT_MISSING', { cause: error }) : storageFailure(error)

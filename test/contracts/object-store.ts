@@ -30,19 +30,20 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
   }
 
   describe('an object', () => {
-    it.each([
-      [0, []],
-      [1, [1]],
-      [262_144, [262_144]],
-      [600_000, [262_144, 262_144, 75_712]],
-      [8_388_608, Array<number>(32).fill(262_144)]
-    ])('of %d bytes is read as it was stored, in pieces of 256 KiB', async (byteCount, lengths) => {
-      const bytes = largeBytes('x', byteCount)
-      await put('cid.12ab', bytes)
-      const pieces = await piecesOf('cid.12ab')
-      expect(pieces.map(({ length }) => length)).toEqual(lengths)
-      expect(Buffer.concat(pieces).equals(bytes)).toBe(true)
-    })
+    it.each([0, 1, 262_144, 600_000, 8_388_608])(
+      'of %d bytes is read as it was stored, in pieces of which none crosses a multiple of 256 KiB',
+      async (byteCount) => {
+        const bytes = largeBytes('x', byteCount)
+        await put('cid.12ab', bytes)
+        const pieces = await piecesOf('cid.12ab')
+        let start = 0
+        for (const { length } of pieces) {
+          expect((start % 262_144) + length).toBeLessThanOrEqual(262_144)
+          start += length
+        }
+        expect(Buffer.concat(pieces).equals(bytes)).toBe(true)
+      }
+    )
 
     it('is stored from a file that stays its owner’s', async () => {
       await put('one', largeBytes('x'))
@@ -77,7 +78,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
       const bytes = largeBytes('x', 1_000_000)
       await put('one', bytes)
       for await (const piece of objects.read('one')) {
-        expect(piece.length).toBe(262_144)
+        expect(piece.length).toBeGreaterThan(0)
         break
       }
       const all = await Promise.all([1, 2, 3].map(() => piecesOf('one')))

@@ -73,15 +73,6 @@ describe('POST /auth', () => {
     const sig = `0x${'11'.repeat(64)}1b`
     await request(app).post('/auth').send({ did: 'did:web:example.com', sig }).expect(401, 'Unsupported DID')
   })
-
-  it('keeps the spelling of the DID in sub, and knows the user under every spelling', async () => {
-    const { app, requireDid } = await testApp()
-    const spelling = `did:ethr:rsk:${wallet.address}`
-    const { accessToken } = await logIn(app, wallet, spelling)
-    const me = await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
-    expect((me.body as { user: unknown }).user).toEqual({ did: spelling })
-    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
-  })
 })
 
 describe('the expiry of a challenge', () => {
@@ -107,21 +98,6 @@ describe('the expiry of a challenge', () => {
 })
 
 describe('the single use of a challenge', () => {
-  it('opens one session for 50 copies of a login that arrive at once', async () => {
-    const { app, requireDid } = await testApp()
-    const login = await signedLogin(app, wallet)
-    const server = app.listen(0)
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, async () => request(server).post('/auth').set('Accept', PROBLEM).send(login))
-    )
-    server.close()
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
-    const losers = answers.filter(({ status }) => status !== 200).map((answer) => answer.body as unknown)
-    expect(losers).toHaveLength(49)
-    for (const loser of losers) expect(loser).toMatchObject({ status: 401, code: 'ERR_CHALLENGE_USED' })
-    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
-  })
-
   it('holds across two applications with one store', async () => {
     const store = memoryStore()
     const [first, second] = [await testApp({ store }), await testApp({ store })]
@@ -131,83 +107,6 @@ describe('the single use of a challenge', () => {
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401])
     await request(second.app).post('/auth').send(login).expect(401, 'Invalid challenge response: used')
-  })
-
-  it('counts apart for two services with one store', async () => {
-    const store = memoryStore()
-    const first = await testApp({ store })
-    const second = await testApp({ store, serviceUrl: 'https://second.example', loginDomains: ['service.example'] })
-    const login = await signedLogin(first.app, wallet)
-    await request(first.app).post('/auth').send(login).expect(200)
-    await request(second.app).post('/auth').send(login).expect(200)
-  })
-
-  it('answers another login with a new challenge in the same second', async () => {
-    const { app, requireDid } = await testApp()
-    await logIn(app, wallet)
-    await logIn(app, wallet)
-    await logIn(app, wallet)
-    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(3)
-  })
-
-  it('is spent even when business logic refuses then', async () => {
-    const { app } = await testApp({
-      authenticationBusinessLogic: () => {
-        throw new Error('not today')
-      }
-    })
-    const login = await signedLogin(app, wallet)
-    await request(app).post('/auth').send(login).expect(401, 'not today')
-    await request(app).post('/auth').send(login).expect(401, 'Invalid challenge response: used')
-  })
-
-  it.each([
-    ['/auth', '/signup'],
-    ['/signup', '/auth']
-  ])('makes a message of two lines that was good at %s worthless at %s', async (used, other) => {
-    const { app } = await testApp()
-    const login = await signedLogin(app, wallet)
-    await request(app).post(used).send(login).expect(200)
-    await request(app).post(other).send(login).expect(401, 'Invalid challenge response: used')
-  })
-
-  it('leaves login alone when a sign up has its third line', async () => {
-    const { app } = await testApp()
-    const login = await signedLogin(app, wallet)
-    const challenge = await signUpChallenge(app, wallet.did)
-    const sig = wallet.personalSign(`${loginText('service.example', challenge)}\nMy credentials are: `)
-    await request(app).post('/signup').send({ did: wallet.did, sig }).expect(200)
-    await request(app).post('/signup').send({ did: wallet.did, sig }).expect(401, 'Invalid challenge response: used')
-    await request(app).post('/auth').send({ did: wallet.did, sig }).expect(401, 'Invalid challenge response')
-    await request(app).post('/auth').send(login).expect(200)
-  })
-
-  it("is given up with replayProtection: 'window', until the window ends", async () => {
-    const { app, clock } = await testApp({ replayProtection: 'window' })
-    const login = await signedLogin(app, wallet)
-    await request(app).post('/auth').send(login).expect(200)
-    await request(app).post('/auth').send(login).expect(200)
-    await request(app).post('/signup').send(login).expect(200)
-    clock.seconds = START_SECONDS + 300
-    await request(app).post('/auth').send(login).expect(401, 'Invalid challenge response: expired')
-  })
-
-  it('answers 503 until a minute after the window when no more uses can be remembered', async () => {
-    const clock = { seconds: START_SECONDS - 600, nowSeconds: () => clock.seconds }
-    const store = memoryStore({ maxChallengeUses: 1, monotonicSeconds: () => clock.seconds })
-    const { app } = await testApp({ clock, store })
-    await logIn(app, walletOf(3))
-    // Two windows after the start, when sweeps trust the clock.
-    clock.seconds = START_SECONDS
-    await logIn(app, wallet)
-    clock.seconds = START_SECONDS + 200
-    const response = await request(app)
-      .post('/auth')
-      .send(await signedLogin(app, walletOf(2)))
-      .expect(503, 'Busy, try again')
-    expect(response.headers['retry-after']).toBe('160')
-    clock.seconds = START_SECONDS + 360
-    await logIn(app, walletOf(2))
   })
 })
 

@@ -105,26 +105,6 @@ describe('the number of a challenge', () => {
     expect(await signUpChallenge(app, wallet.did)).toBe(second)
   })
 
-  it("is raised for all spellings of the user's DID", async () => {
-    const { app } = await testApp()
-    await logIn(app, wallet)
-    const spelling = `did:ethr:rsk:${wallet.address}`
-    expect(await loginChallenge(app, spelling)).toBe(formula(spelling, START_SECONDS / 300, 1))
-  })
-
-  it('begins again with the next window', async () => {
-    const { app, clock } = await testApp()
-    await logIn(app, wallet)
-    clock.seconds = START_SECONDS + 300
-    expect(await loginChallenge(app, wallet.did)).toBe(formula(wallet.did, START_SECONDS / 300 + 1))
-  })
-
-  it("stays 0 with replayProtection: 'window'", async () => {
-    const { app } = await testApp({ replayProtection: 'window' })
-    await logIn(app, wallet)
-    expect(await loginChallenge(app, wallet.did)).toBe(formula(wallet.did, START_SECONDS / 300))
-  })
-
   it('follows challengeExpirationTimeInSeconds', async () => {
     const { app, clock } = await testApp({ challengeExpirationTimeInSeconds: 60 })
     clock.seconds = START_SECONDS + 61
