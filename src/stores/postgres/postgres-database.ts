@@ -1,0 +1,180 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { Connections, ConnectError, ExpiredError } from './connections.js'
+import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import {
+  openPool,
+  type PostgresClient,
+  type PostgresPool,
+  type PostgresRow,
+  type PostgresStatement
+} from './postgres-pool.js'
+
+/** How a database is connected to. */
+export interface PostgresDatabaseOptions {
+  /** Connections at most, where a URL is given. Default 10. All instances together stay below `max_connections` − 10. */
+  poolSize?: number
+  /** Whether statements are prepared. Default true; false behind a PgBouncer before 1.21. */
+  prepare?: boolean
+  /** Verbs that may wait for a connection; more are refused at once. Default 200. */
+  maxWaiting?: number
+  /** Certificates of the authority that signed the server's, as PEM text, where a URL is given. */
+  ca?: string
+  /** Seconds after which a verb is given up. Default 4. */
+  timeoutSeconds?: number
+}
+
+/** What a statement came to. */
+export interface PostgresResult {
+  readonly rows: readonly PostgresRow[]
+  /** Rows that were read, or changed. */
+  readonly rowCount: number
+  /** Whether an earlier attempt may have done it already: its connection was lost before its answer. */
+  readonly isRepeat: boolean
+}
+
+/** Runs a statement within a transaction. */
+export type PostgresQuery = (statement: PostgresStatement, values?: readonly unknown[]) => Promise<PostgresResult>
+
+/** How a failed attempt is repeated. */
+export interface RepeatOptions {
+  /** Whether it does no harm when it is done twice: it is repeated once where the connection was lost. Default false. */
+  isRepeatable?: boolean
+  /** SQLSTATEs on which it is repeated besides 40001, 40P01 and 55P03. */
+  repeatOn?: readonly string[]
+  /** Seconds that it may last, instead of the `timeoutSeconds` of the database. */
+  timeoutSeconds?: number
+}
+
+const MAX_RETRIES = 5
+const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
+
+/**
+ * A database of PostgreSQL. Every statement and every transaction takes one connection, once, and has ended after
+ * `timeoutSeconds` at the latest, waiting included. What was refused for the sake of another transaction is run again.
+ *
+ * @throws DidAuthError from each method: ERR_STORE when the database is unavailable, with the reason as its cause; ERR_BUSY
+ *   when too many wait
+ */
+export class PostgresDatabase {
+  readonly #pool: PostgresPool
+  readonly #isOwnPool: boolean
+  readonly #connections: Connections
+  readonly #timeoutSeconds: number
+  readonly #prepare: boolean
+  readonly #retries = new Map<string, number>()
+  #closing: Promise<void> | undefined
+
+  /**
+   * @param source - a URL such as `postgres://user:password@host/database`, or a pool of the package pg, which stays open
+   *   after `close`
+   * @throws TypeError or Error when the URL is none, or the package pg is not installed
+   */
+  constructor(source: string | PostgresPool, options: PostgresDatabaseOptions = {}) {
+    const { poolSize = 10, prepare = true, maxWaiting = 200, ca, timeoutSeconds = 4 } = options
+    this.#timeoutSeconds = timeoutSeconds
+    this.#prepare = prepare
+    this.#isOwnPool = typeof source === 'string'
+    this.#pool =
+      typeof source === 'string' ? openPool(source, { poolSize, ca, hasSettings: prepare, timeoutSeconds }) : source
+    this.#connections = new Connections(this.#pool, maxWaiting)
+  }
+
+  /** Runs one statement in a transaction of its own. */
+  query(
+    statement: PostgresStatement,
+    values: readonly unknown[] = [],
+    options: RepeatOptions = {}
+  ): Promise<PostgresResult> {
+    return this.#attempt(async (client, isRepeat) => this.#run(client, statement, values, isRepeat), options)
+  }
+
+  /**
+   * Runs statements in one transaction of READ COMMITTED, which is repeated from its start on a conflict. Statements that
+   * need no answer of the one before may be sent without waiting for it.
+   *
+   * @param work - is called again at each repetition, so it changes nothing but the database
+   */
+  transaction<T>(work: (query: PostgresQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
+    return this.#attempt(async (client, isRepeat) => {
+      const query = inOrder(client, (statement: PostgresStatement, values: readonly unknown[] = []) =>
+        this.#run(client, statement, values, isRepeat)
+      )
+      try {
+        const begun = query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
+        const [, result] = await Promise.all([begun, work(query)])
+        await query({ text: 'COMMIT' })
+        return result
+      } catch (error) {
+        if (!isConnectionLost(error)) await query({ text: 'ROLLBACK' })
+        throw error
+      }
+    }, options)
+  }
+
+  /** Resolves when the database can be written to. */
+  async ping(): Promise<void> {
+    const { rows } = await this.query({ text: 'SHOW transaction_read_only' })
+    if (rows[0]?.transaction_read_only !== 'off') {
+      throw storeError(Object.assign(new Error('cannot write'), { code: READ_ONLY }))
+    }
+  }
+
+  /** Closes the pool, unless it was given as one. */
+  async close(): Promise<void> {
+    if (this.#isOwnPool) await (this.#closing ??= this.#pool.end())
+  }
+
+  /** Connections, verbs that wait for one, and how often what was repeated, by its SQLSTATE. */
+  get stats(): { total: number; idle: number; waiting: number; retriesByCode: Record<string, number> } {
+    const { totalCount: total, idleCount: idle } = this.#pool
+    return { total, idle, waiting: this.#connections.waiting, retriesByCode: Object.fromEntries(this.#retries) }
+  }
+
+  async #attempt<T>(
+    work: (client: PostgresClient, isRepeat: boolean) => Promise<T>,
+    { isRepeatable = false, repeatOn = [], timeoutSeconds = this.#timeoutSeconds }: RepeatOptions
+  ): Promise<T> {
+    const endOfTime = performance.now() + timeoutSeconds * 1000
+    let isRepeat = false
+    for (let retries = 0; ; retries += 1) {
+      try {
+        return await this.#connections.use(endOfTime, (client) => work(client, isRepeat))
+      } catch (error) {
+        if (error instanceof ConnectError) throw storeError(error.cause)
+        if (error instanceof ExpiredError) throw storeError(error)
+        const isLost: boolean =
+          isConnectionLost(error) && !isRepeat && (isRepeatable || postgresCode(error) === READ_ONLY)
+        const isRetried = retries < MAX_RETRIES && (isLost || isConflict(error, repeatOn))
+        if (!isRetried || performance.now() >= endOfTime) throw storeError(error)
+        isRepeat = isRepeat || isLost
+        const code = postgresCode(error) || 'connection lost'
+        this.#retries.set(code, (this.#retries.get(code) ?? 0) + 1)
+        if (!isLost) await pause(SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE))
+      }
+    }
+  }
+
+  async #run(
+    client: PostgresClient,
+    { name, text }: PostgresStatement,
+    values: readonly unknown[],
+    isRepeat: boolean
+  ): Promise<PostgresResult> {
+    const isNamed = this.#prepare && name !== undefined
+    const { rows, rowCount, command } = await client.query({ ...(isNamed && { name }), text, values: [...values] })
+    // A transaction in which a statement failed is rolled back by COMMIT.
+    if (text === 'COMMIT' && command !== 'COMMIT') throw new Error('PostgreSQL rolled the transaction back')
+    return { rows: rows as PostgresRow[], rowCount: rowCount ?? 0, isRepeat }
+  }
+}
+
+/** Sends a statement when the one before was answered, unless the connection takes several at once. */
+function inOrder(client: PostgresClient & { pipeline?: unknown }, run: PostgresQuery): PostgresQuery {
+  if (client.pipeline === true) return run
+  let last: Promise<unknown> = Promise.resolve()
+  return (statement, values) => {
+    const answer = last.then(() => run(statement, values))
+    last = answer.catch(() => undefined)
+    return answer
+  }
+}

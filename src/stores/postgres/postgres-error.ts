@@ -1,0 +1,78 @@
+import { DidAuthError } from '../../errors.js'
+import { isObject } from '../../protocol/json.js'
+
+const RETRY_AFTER_SECONDS = 5
+
+/** A deadlock, a serialization failure, a lock that was not free in time: the statement is simply run again. */
+const CONFLICTS: readonly string[] = ['40001', '40P01', '55P03']
+
+/** The server is a standby, or was one when the connection was made: the primary is elsewhere now. */
+export const READ_ONLY = '25006'
+
+/** What an operator has to change before the database can be used, and what to say about it. */
+const SETUP_FAULTS: Readonly<Record<string, string>> = {
+  '28P01': 'PostgreSQL refused the password',
+  '28000': 'PostgreSQL refused the user',
+  '3D000': 'PostgreSQL has no such database',
+  '3F000': 'PostgreSQL has no schema to create tables in',
+  '42501': "PostgreSQL refused the user's access to the tables"
+}
+
+/** What else has a cause that the message of PostgreSQL does not name. */
+const HINTS: Readonly<Record<string, string>> = {
+  [READ_ONLY]: 'this PostgreSQL is read-only, as a standby is',
+  '26000': 'PostgreSQL lost a prepared statement: behind PgBouncer, set `prepare` to false',
+  '42P05': 'PostgreSQL has another prepared statement of this name: behind PgBouncer, set `prepare` to false',
+  '42P01': 'PostgreSQL has no tables of express-did-auth, or another version of them: run `express-did-auth migrate`',
+  '42703': 'PostgreSQL has another version of the tables: run `express-did-auth migrate`',
+  '53300': 'PostgreSQL has no connection left: the pools together are larger than max_connections'
+}
+
+/** The SQLSTATE of an error that PostgreSQL sent; an empty text for another error, such as a lost connection. */
+function sqlState(error: unknown): string {
+  if (!isObject(error) || typeof error.severity !== 'string') return ''
+  return typeof error.code === 'string' ? error.code : ''
+}
+
+/**
+ * The code of a failure of PostgreSQL, of an error of the store as well: a SQLSTATE such as `53100` (disk full), or the
+ * code of a lost connection such as `ECONNREFUSED`.
+ *
+ * @returns an empty text where there is none
+ */
+export function postgresCode(error: unknown): string {
+  if (!isObject(error)) return ''
+  if (error instanceof DidAuthError) return postgresCode(error.cause)
+  return typeof error.code === 'string' ? error.code : ''
+}
+
+/** Whether a statement that failed was not done, and may be done when it is run again. */
+export function isConflict(error: unknown, repeatOn: readonly string[]): boolean {
+  const state = sqlState(error)
+  return CONFLICTS.includes(state) || repeatOn.includes(state)
+}
+
+/** Whether the connection is of no use any more, and what was asked last may have been done, or not. */
+export function isConnectionLost(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === '' || state === READ_ONLY || /^(?:08|57P0[123])/.test(state)
+}
+
+/** Whether nothing but another setup helps. */
+export function isSetupFault(error: unknown): boolean {
+  return postgresCode(error) in SETUP_FAULTS
+}
+
+/**
+ * What a verb rejects with: ERR_STORE, whose cause says in one line what is wrong. Neither has a value of a row or a URL,
+ * and so no secret.
+ */
+export function storeError(error: unknown): DidAuthError {
+  if (error instanceof DidAuthError) return error
+  const code = isObject(error) && typeof error.code === 'string' ? error.code : ''
+  const message = error instanceof Error ? error.message : 'unknown error'
+  const hint = SETUP_FAULTS[code] ?? HINTS[code]
+  const line = [hint ?? message, hint !== undefined ? `: ${message}` : '', code && ` (${code})`].join('')
+  const cause = Object.assign(new Error(line), code !== '' && { code })
+  return new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+}

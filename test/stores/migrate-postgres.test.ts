@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
+import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
+import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
+
+const STEPS: readonly PostgresMigration[] = [
+  { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
+  { statements: ['ALTER TABLE animals ADD COLUMN legs int'], needsCode: 1 }
+]
+const options = { schemaTable: 'animals_schema' }
+
+let server: TestDatabase
+let databases: PostgresDatabase[]
+
+beforeEach(async () => {
+  server = await testDatabase()
+  databases = Array.from({ length: 10 }, () => new PostgresDatabase(server.url, { poolSize: 1, timeoutSeconds: 80 }))
+})
+
+afterEach(async () => {
+  await Promise.all(databases.map((one) => one.close()))
+  await server.drop()
+})
+
+const versions = async (): Promise<unknown[]> =>
+  (await runOn(server.url, 'SELECT version FROM animals_schema ORDER BY version')).map(({ version }) => version)
+
+describe('migratePostgres', () => {
+  it('runs each step once, where ten instances start at once', async () => {
+    const runs = await Promise.all(databases.map((one) => migratePostgres(one, STEPS, options)))
+    expect(await runOn(server.url, 'SELECT * FROM animals')).toEqual([{ name: 'cat', legs: null }])
+    expect(await versions()).toEqual([1, 2])
+    const texts = STEPS.flatMap(({ statements }) => statements)
+    expect(runs.flat().filter((text) => texts.includes(text))).toEqual(texts)
+  })
+
+  it('continues where an older version of the code ended', async () => {
+    await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
+    const [, add] = STEPS
+    expect(await migratePostgres(databases[1]!, STEPS, options)).toEqual(expect.arrayContaining([...add!.statements]))
+    expect(await migratePostgres(databases[1]!, STEPS, options)).toEqual([])
+  })
+
+  it('leaves nothing of a step that fails', async () => {
+    const broken = { statements: ['CREATE TABLE plants (name text)', 'SELECT 1/0'], needsCode: 1 }
+    await expect(migratePostgres(databases[0]!, [...STEPS, broken], options)).rejects.toMatchObject({
+      cause: { code: '22012' }
+    })
+    expect(await versions()).toEqual([1, 2])
+    expect(await runOn(server.url, "SELECT to_regclass('plants') AS plants")).toEqual([{ plants: null }])
+  })
+
+  it('prints what is to be run, and runs nothing', async () => {
+    const printed = await migratePostgres(databases[0]!, STEPS, { ...options, mode: 'print' })
+    expect(await runOn(server.url, "SELECT to_regclass('animals') AS animals")).toEqual([{ animals: null }])
+    await runOn(server.url, printed.join(';\n'))
+    expect(await migratePostgres(databases[0]!, STEPS, { ...options, mode: 'check' })).toEqual([])
+  })
+
+  it('refuses tables that are missing or older, where it only checks', async () => {
+    const check = (): Promise<unknown> => migratePostgres(databases[0]!, STEPS, { ...options, mode: 'check' })
+    await expect(check()).rejects.toMatchObject({
+      code: 'ERR_CONFIG',
+      message:
+        'express-did-auth: the tables of animals_schema are missing, and version 2 is needed: run `express-did-auth migrate`'
+    })
+    await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
+    await expect(check()).rejects.toMatchObject({
+      code: 'ERR_CONFIG',
+      message: expect.stringContaining('of version 1,')
+    })
+  })
+
+  it('works on newer tables, unless those say that they need newer code', async () => {
+    await migratePostgres(databases[0]!, STEPS, options)
+    await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
+    const drop = { statements: ['ALTER TABLE animals DROP COLUMN name'], needsCode: 3 }
+    await migratePostgres(databases[0]!, [...STEPS, drop], options)
+    await expect(migratePostgres(databases[0]!, STEPS, { ...options, mode: 'check' })).rejects.toMatchObject({
+      code: 'ERR_CONFIG',
+      message:
+        'express-did-auth: the tables of animals_schema are of version 3, for code that knows version 3; this one knows 2: update express-did-auth'
+    })
+  })
+})

@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import pg from 'pg'
+import { PostgresDatabase, type PostgresDatabaseOptions } from '../../src/stores/postgres/postgres-database.js'
+import { postgresCode } from '../../src/stores/postgres/postgres-error.js'
+import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
+import { until } from '../support/until.js'
+
+let shared: TestDatabase
+const open: { close(): Promise<void> }[] = []
+
+function database(options: PostgresDatabaseOptions = {}, url = shared.url): PostgresDatabase {
+  const made = new PostgresDatabase(url, { timeoutSeconds: 80, ...options })
+  open.push(made)
+  return made
+}
+
+const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    (value) => value,
+    (error: unknown) => error
+  )
+
+beforeAll(async () => {
+  shared = await testDatabase()
+  await runOn(shared.url, 'CREATE TABLE rows (id int PRIMARY KEY, value int NOT NULL)')
+})
+
+afterAll(async () => {
+  await Promise.all(open.map((one) => one.close()))
+  await shared.drop()
+})
+
+describe('PostgresDatabase', () => {
+  it('runs one statement, and answers its rows and their number', async () => {
+    const result = await database().query({ name: 'sum', text: 'SELECT $1::int + 1 AS sum' }, [1])
+    expect(result).toEqual({ rows: [{ sum: 2 }], rowCount: 1, isRepeat: false })
+  })
+
+  it.each([true, false])(
+    'commits a transaction whose statements are sent at once, on a pool with pipeline %s',
+    async (pipeline) => {
+      const pool = new pg.Pool({ connectionString: shared.url, pipeline })
+      const id = pipeline ? 1 : 2
+      await new PostgresDatabase(pool).transaction(async (query) => {
+        await Promise.all([
+          query({ text: 'INSERT INTO rows VALUES ($1, 1)' }, [id]),
+          query({ text: 'UPDATE rows SET value = 5 WHERE id = $1' }, [id])
+        ])
+      })
+      expect(await runOn(shared.url, 'SELECT value FROM rows WHERE id = $1', [id])).toEqual([{ value: 5 }])
+      await pool.end()
+    }
+  )
+
+  it('rolls a transaction back when its work fails, and keeps the connection', async () => {
+    const own = database({ poolSize: 1 })
+    const failed = own.transaction(async (query) => {
+      await query({ text: 'INSERT INTO rows VALUES (3, 1)' })
+      throw new RangeError('not this one')
+    })
+    expect(await rejectionOf(failed)).toMatchObject({ code: 'ERR_STORE' })
+    expect((await own.query({ text: 'SELECT * FROM rows WHERE id = 3' })).rowCount).toBe(0)
+  })
+
+  it('repeats what a deadlock ended', async () => {
+    await runOn(shared.url, 'INSERT INTO rows VALUES (10, 0), (11, 0)')
+    const own = database()
+    const bothLocked = meeting(2)
+    const raise = (first: number, second: number): Promise<void> =>
+      own.transaction(async (query) => {
+        await query({ text: 'UPDATE rows SET value = value + 1 WHERE id = $1' }, [first])
+        await bothLocked()
+        await query({ text: 'UPDATE rows SET value = value + 1 WHERE id = $1' }, [second])
+      })
+    await Promise.all([raise(10, 11), raise(11, 10)])
+    expect(await runOn(shared.url, 'SELECT value FROM rows WHERE id IN (10, 11)')).toEqual([{ value: 2 }, { value: 2 }])
+    expect(own.stats.retriesByCode).toEqual({ '40P01': 1 })
+  })
+
+  it('repeats a transaction on the codes that it is told, and on no other', async () => {
+    const own = database()
+    let attempts = 0
+    const insert = (repeatOn: string[]): Promise<unknown> =>
+      own.transaction(
+        async (query) => {
+          attempts += 1
+          await query({ text: 'INSERT INTO rows VALUES ($1, 0)' }, [attempts % 2 === 1 ? 10 : 20 + attempts])
+        },
+        { repeatOn }
+      )
+    await insert(['23505'])
+    expect(attempts).toBe(2)
+    expect(postgresCode(await rejectionOf(insert([])))).toBe('23505')
+    expect(attempts).toBe(3)
+  })
+
+  it('refuses at once what would wait beyond the bound, and serves those that wait', async () => {
+    const own = database({ poolSize: 1, maxWaiting: 3 })
+    const calls = Array.from({ length: 6 }, () => rejectionOf(own.query({ text: 'SELECT 1 AS one' })))
+    const codes = (await Promise.all(calls)).map((answer) => (answer as { code?: string }).code ?? 'answered')
+    expect(codes).toEqual(['answered', 'answered', 'answered', 'ERR_BUSY', 'ERR_BUSY', 'ERR_BUSY'])
+    expect(own.stats).toMatchObject({ total: 1, waiting: 0 })
+  })
+
+  it('gives up what lasts too long, closes its connection, and works on', async () => {
+    const own = database({ poolSize: 1, timeoutSeconds: 0.5, prepare: false })
+    const error = await rejectionOf(own.query({ text: 'SELECT pg_sleep(3600)' }, [], { isRepeatable: true }))
+    expect(error).toMatchObject({ code: 'ERR_STORE', cause: { message: 'PostgreSQL did not answer in time' } })
+    const patient = database()
+    expect((await patient.query({ text: 'SELECT 1 AS one' })).rows).toEqual([{ one: 1 }])
+    await until(() => own.stats.total === 0)
+  })
+
+  it('repeats once what was lost with its connection, where that does no harm', async () => {
+    const own = database({ poolSize: 1 })
+    const kill = 'SELECT pg_terminate_backend(pg_backend_pid())'
+    const once = `${kill} WHERE nextval('attempts') = 1`
+    await runOn(shared.url, 'CREATE SEQUENCE attempts')
+    expect(await own.query({ text: once }, [], { isRepeatable: true })).toMatchObject({ rowCount: 0, isRepeat: true })
+    expect(postgresCode(await rejectionOf(own.query({ text: kill }, [], { isRepeatable: true })))).toBe('57P01')
+    expect(own.stats.retriesByCode).toEqual({ '57P01': 2 })
+    expect(postgresCode(await rejectionOf(own.query({ text: kill })))).toBe('57P01')
+    expect(own.stats.retriesByCode).toEqual({ '57P01': 2 })
+  })
+
+  it('drops every connection to a server that turned out to be read-only', async () => {
+    const own = database({ poolSize: 2 })
+    const write = { text: 'INSERT INTO rows VALUES ((random() * 1e9)::int + 100, 0)' }
+    const together = meeting(2)
+    // Both connections are open, and become read-only as those to a server that is no primary any more.
+    const readOnly = (): Promise<unknown> =>
+      own.transaction(async (query) => {
+        await query({ text: 'SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY' })
+        await together()
+      })
+    await Promise.all([readOnly(), readOnly()])
+    await expect(own.ping()).rejects.toMatchObject({ cause: { code: '25006' } })
+    await own.query(write)
+    await Promise.all([own.query(write), own.query(write)])
+    expect(own.stats.retriesByCode).toEqual({ '25006': 1 })
+    await own.ping()
+  })
+})
+
+/** Waits until as many have come, and then no more. */
+function meeting(size: number): () => Promise<void> {
+  let come = 0
+  let open!: () => void
+  const all = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return () => {
+    come += 1
+    if (come === size) open()
+    return all
+  }
+}

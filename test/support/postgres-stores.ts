@@ -1,0 +1,48 @@
+import { PostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
+import { migrateStore } from '../../src/stores/postgres/index.js'
+import { runOn, testDatabase } from './postgres-server.js'
+
+const TABLES = 'did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas'
+
+/** A database with the tables of the store, and what is open on it. */
+export interface PostgresTables {
+  readonly url: string
+  /** A store whose sweeps trust each clock at once, because the clocks of tests jump. */
+  store(options?: PostgresStoreOptions): PostgresStore
+  rows(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
+  /** Closes all stores and empties the tables. */
+  clear(): Promise<void>
+  drop(): Promise<void>
+}
+
+/** How long a verb may last in tests: a machine that stands still for a while fails none. */
+export const TEST_TIMEOUT_SECONDS = 80
+
+/** Makes a database with the tables of the store. */
+export async function postgresTables(): Promise<PostgresTables> {
+  const { url, drop } = await testDatabase()
+  await migrateStore(url)
+  const open: PostgresStore[] = []
+  const rows = (text: string, values?: unknown[]): Promise<Record<string, unknown>[]> => runOn(url, text, values)
+  const close = async (): Promise<void> => {
+    await Promise.all(open.splice(0).map((one) => one.close()))
+  }
+  return {
+    url,
+    store: (options) => {
+      const times = { sustainedSeconds: 0, graceSeconds: 0 }
+      const made = new PostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }, times)
+      open.push(made)
+      return made
+    },
+    rows,
+    async clear() {
+      await close()
+      await rows(`TRUNCATE ${TABLES}; UPDATE did_auth_numbers SET number = 0`)
+    },
+    async drop() {
+      await close()
+      await drop()
+    }
+  }
+}
