@@ -15,6 +15,7 @@ const scenarios = [
   'servers',
   'relay',
   'vault',
+  'instances',
   'soak'
 ]
 

@@ -3,6 +3,9 @@ import { benchWallet, type BenchWallet } from '../bench-wallet.js'
 import { Connection, type Answer } from '../http-client.js'
 import { seededRandom, exponential } from './queueing.js'
 
+/** Requests without an answer. A pool accepts 200 verbs that wait. */
+const MOST_AT_ONCE = 64
+
 interface Session {
   accessToken: string
   refreshToken: string
@@ -37,19 +40,25 @@ export class OfferedLoad {
   /**
    * Requests that come at random times, whether those before were answered or not.
    *
+   * @param accessTokens - for guarded requests, each once, instead of those of the sessions
    * @returns how many of each action were done
    */
-  async offer(perSecond: Partial<Record<Action, number>>, seconds: number): Promise<Record<Action, number>> {
+  async offer(
+    perSecond: Partial<Record<Action, number>>,
+    seconds: number,
+    accessTokens: string[] = []
+  ): Promise<Record<Action, number>> {
     const done = { challenge: 0, logIn: 0, refresh: 0, guarded: 0 }
     const running = new Set<Promise<void>>()
     const begin = performance.now()
     const offerOne = async (action: Action): Promise<void> => {
       const mean = 1000 / (perSecond[action] ?? 0)
-      if (mean === Infinity) return
       for (let at = exponential(mean, this.#random); at < seconds * 1000; at += exponential(mean, this.#random)) {
         const early = at - (performance.now() - begin)
         if (early > 0) await pause(early)
-        const work = this.act(action).then(() => {
+        // On a machine that stood still, a real balancer would not send all that came meanwhile at once either.
+        while (running.size >= MOST_AT_ONCE) await Promise.race(running)
+        const work = this.act(action, accessTokens.pop()).then(() => {
           done[action] += 1
           running.delete(work)
         })

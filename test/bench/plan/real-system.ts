@@ -49,7 +49,10 @@ export async function startDatabase(): Promise<RealDatabase> {
     cpuMicroseconds: () => cpuOfTree(postmaster) - cpuOf(Number(pid)),
     async remove() {
       await admin.end()
+      // The engine is a process that nothing of Node waits for.
+      const wait = setInterval(() => undefined, 1_000)
       await engine.remove()
+      clearInterval(wait)
     }
   }
 }
@@ -91,13 +94,17 @@ export async function startSystem(
   }
 }
 
-async function nextMessage(child: ChildProcess): Promise<unknown> {
-  const ended = once(child, 'exit').then(() => {
-    throw new Error('an instance ended')
+function nextMessage(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      reject(new Error('an instance ended'))
+    }
+    child.once('exit', end)
+    child.once('message', (message) => {
+      child.off('exit', end)
+      resolve(message)
+    })
   })
-  ended.catch(() => undefined)
-  const [message] = (await Promise.race([once(child, 'message'), ended])) as [unknown]
-  return message
 }
 
 /** CPU of a process and all its children, those that have ended included. */

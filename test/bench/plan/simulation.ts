@@ -176,3 +176,8 @@ export function simulate(options: SimulationOptions): SimulationResult {
 function meanOf(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
 }
+
+/** Draws times whose quantiles over their mean are given. */
+export function measuredDraw(shape: readonly number[]): NonNullable<SimulationOptions['draw']> {
+  return (meanSeconds, random) => meanSeconds * shape[Math.floor(random() * shape.length)]!
+}
