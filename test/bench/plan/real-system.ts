@@ -6,7 +6,7 @@ import { arch, cpus, platform } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
-import { delayProxy } from './delay-proxy.js'
+import { tcpProxy } from '../../support/tcp-proxy.js'
 
 /** What was used so far. */
 export interface Usage {
@@ -62,7 +62,8 @@ export async function startSystem(
   database: RealDatabase,
   { instances, poolSize, tripMilliseconds }: { instances: number; poolSize: number; tripMilliseconds: number }
 ): Promise<RealSystem> {
-  const proxy = await delayProxy(database.engine.port, tripMilliseconds)
+  const proxy = await tcpProxy(database.engine.port)
+  proxy.delay(tripMilliseconds / 2)
   const url = new URL(database.engine.url())
   url.port = String(proxy.port)
   const script = fileURLToPath(new URL('plan-server.ts', import.meta.url))
@@ -89,7 +90,7 @@ export async function startSystem(
       const ended = children.map((child) => once(child, 'exit'))
       for (const child of children) child.kill()
       await Promise.all(ended)
-      proxy.close()
+      await proxy.close()
     }
   }
 }
