@@ -21,6 +21,7 @@ const costs: UnitCosts = {
     guarded: cost(190, 98, 0, 1)
   },
   firstSeenMicroseconds: 0,
+  wake: { nodeMicroseconds: 0, postgresMicroseconds: 0 },
   idle: { node: 0, postgres: 0 },
   bytesPerSession: 1_400,
   serviceShape: [1]
@@ -70,7 +71,7 @@ describe('capacityOf, with the costs of the design', () => {
     expect(isAbout(coresInPostgres, 0.051)).toBe(true)
     expect(redisPrimaries).toBe(0)
     expect(capacityFor(1e8).quotas).toMatchObject({ coresInPostgres: 0, redisPrimaries: 1 })
-    expect(capacityFor(1e9).quotas).toMatchObject({ coresInPostgres: 0, redisPrimaries: 9 })
+    expect(capacityFor(1e9).quotas).toMatchObject({ coresInPostgres: 0, redisPrimaries: 10 })
   })
 
   it.each([

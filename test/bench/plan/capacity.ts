@@ -39,7 +39,8 @@ export function capacityOf(workload: Workload, costs: UnitCosts): Capacity {
   const quotaCores = (quotaRate * requests.guarded.postgresMicroseconds) / 1e6
   const isInRedis = quotaCores > workload['quota-cores-in-pg']
   const sessionCores = sum('postgresMicroseconds') - quotaCores
-  const warmWal = sum('walBytes')
+  const quotaWal = (quotaRate * requests.guarded.walBytes) / 1e6
+  const warmWal = sum('walBytes') - (isInRedis ? quotaWal : 0)
   const coldWal = ((rates.refresh + rates.login) * workload['cold-wal']) / 1e6
   const sessionGigabytes = (workload.users * workload['sessions-per-user'] * costs.bytesPerSession) / 1e9
   const primaryCores = workload['primary-cores'] * workload['primary-load']
@@ -72,7 +73,8 @@ export function capacityOf(workload: Workload, costs: UnitCosts): Capacity {
     quotas: {
       perSecond: quotaRate,
       coresInPostgres: isInRedis ? 0 : quotaCores,
-      redisPrimaries: isInRedis ? Math.ceil(quotaRate / workload['redis-rate']) : 0
+      // Each cell has its own.
+      redisPrimaries: isInRedis ? authPrimaries * Math.ceil(quotaRate / authPrimaries / workload['redis-rate']) : 0
     },
     vault: {
       nodeCores: vaultNode,
@@ -92,7 +94,11 @@ export function capacityOf(workload: Workload, costs: UnitCosts): Capacity {
 }
 
 /** How many tokens are new to an instance depends on how many instances there are, and those on the tokens. */
-function authNode(workload: Workload, rates: Rates, costs: UnitCosts, base: number) {
+function authNode(workload: Workload, rates: Rates, costs: UnitCosts, underLoad: number) {
+  // An instance with its room is idle for this share of the time, and each piece of work that finds it so has to wake it.
+  const idleShare = workload['node-room'] / (1 + workload['node-room'])
+  const pieces = requestNames.reduce((sum, name) => sum + rates[name] * (costs.requests[name].trips + 1), 0)
+  const base = underLoad + (pieces * idleShare * costs.wake.nodeMicroseconds) / 1e6
   const coresWith = (share: number): number => base + (rates.guarded * share * costs.firstSeenMicroseconds) / 1e6
   let instances = instancesFor(coresWith(0), workload)
   // Grows to at most what all tokens new would need.

@@ -6,11 +6,16 @@ import { actions, OfferedLoad, type Action } from './offered-load.js'
 import { startDatabase, startSystem, type RealDatabase, type RealSystem, type Usage } from './real-system.js'
 import { writeResult, type RequestCost, type UnitCosts } from './unit-costs.js'
 
-const PER_SECOND = 150
+/** Low enough for most pieces of work to find their process idle. */
+const LOW_PER_SECOND = 70
+const CLIENTS = 16
 const SECONDS = 8
 const TRIP_MILLISECONDS = 5
 /** Sessions of the load: more than requests that are sent at once. */
-export const SESSIONS = 200
+const SESSIONS = 200
+
+/** Costs of what the load does, and of guarded requests whose tokens are new. */
+type Costs = Record<Action | 'firstSeen', RequestCost>
 
 /** Measures everything, prints it, and writes the file. */
 export async function measure(): Promise<void> {
@@ -19,34 +24,79 @@ export async function measure(): Promise<void> {
   const load = new OfferedLoad(system.ports)
   await warmUp(load)
   const idle = await idleOf(system)
-  const offered = (action: Action) => costOf(system, idle, () => load.offer({ [action]: PER_SECOND }, SECONDS))
-  const [challenge, both] = [await offered('challenge'), await offered('logIn')]
-  const [refresh, guarded] = [await offered('refresh'), await offered('guarded')]
-  const tokens = mintTokens(PER_SECOND * SECONDS * 2)
-  const firstSeen = await costOf(system, idle, () => load.offer({ guarded: PER_SECOND }, SECONDS, tokens))
+  const low = await costsOf(system, idle, (action, tokens) =>
+    load.offer({ [action]: LOW_PER_SECOND }, SECONDS, tokens).then((done) => done[action])
+  )
+  system.setTrip(0)
+  const high = await costsOf(system, idle, async (action, tokens) => {
+    const begin = performance.now()
+    const perSecond = await load.saturate(action, CLIENTS, SECONDS, tokens)
+    return (perSecond * (performance.now() - begin)) / 1000
+  })
   load.close()
   await system.stop()
-  const login: RequestCost = {
-    nodeMicroseconds: both.nodeMicroseconds - challenge.nodeMicroseconds,
-    postgresMicroseconds: both.postgresMicroseconds - challenge.postgresMicroseconds,
-    walBytes: both.walBytes - challenge.walBytes,
-    trips: both.trips - challenge.trips
-  }
   const costs: UnitCosts = {
     measuredAt: new Date().toISOString(),
     machine: database.machine,
-    requests: { challenge, login, refresh, guarded },
-    firstSeenMicroseconds: Math.max(0, firstSeen.nodeMicroseconds - guarded.nodeMicroseconds),
+    requests: {
+      challenge: high.challenge,
+      login: minus(high.logIn, high.challenge),
+      refresh: high.refresh,
+      guarded: high.guarded
+    },
+    firstSeenMicroseconds: (firstSeenOf(low) + firstSeenOf(high)) / 2,
+    wake: wakeOf(low, high),
     idle,
     ...(await storeFigures(database))
   }
   writeResult('unit-costs', costs)
   console.table(costs.requests)
-  console.log(
-    `first seen ${costs.firstSeenMicroseconds.toFixed(0)} µs, ${costs.bytesPerSession.toFixed(0)} B a session, idle`,
-    costs.idle
-  )
+  console.log('at a low rate')
+  console.table(low)
+  console.log(costs)
   await database.remove()
+}
+
+/** @param run - does an action, and answers how often it was done */
+async function costsOf(
+  system: RealSystem,
+  idle: UnitCosts['idle'],
+  run: (action: Action, tokens?: string[]) => Promise<number>
+): Promise<Costs> {
+  const cost = (action: Action, tokens?: string[]) => costOf(system, idle, () => run(action, tokens))
+  return {
+    challenge: await cost('challenge'),
+    logIn: await cost('logIn'),
+    refresh: await cost('refresh'),
+    guarded: await cost('guarded'),
+    firstSeen: await cost('guarded', mintTokens(20_000))
+  }
+}
+
+function firstSeenOf({ firstSeen, guarded }: Costs): number {
+  return Math.max(0, firstSeen.nodeMicroseconds - guarded.nodeMicroseconds)
+}
+
+function minus(one: RequestCost, other: RequestCost): RequestCost {
+  return {
+    nodeMicroseconds: one.nodeMicroseconds - other.nodeMicroseconds,
+    postgresMicroseconds: one.postgresMicroseconds - other.postgresMicroseconds,
+    walBytes: one.walBytes - other.walBytes,
+    trips: one.trips - other.trips
+  }
+}
+
+/** What is more at a low rate, for each piece of work: a request has one more at the instance than it has trips. */
+function wakeOf(low: Costs, high: Costs): UnitCosts['wake'] {
+  let [node, postgres, trips] = [0, 0, 0]
+  for (const action of actions) {
+    node += low[action].nodeMicroseconds - high[action].nodeMicroseconds
+    postgres += low[action].postgresMicroseconds - high[action].postgresMicroseconds
+    trips += high[action].trips
+  }
+  // A login is two requests.
+  const pieces = trips + actions.length + 1
+  return { nodeMicroseconds: Math.max(0, node / pieces), postgresMicroseconds: Math.max(0, postgres / trips) }
 }
 
 /** Runs everything until it is compiled and its connections are open. */
@@ -62,14 +112,10 @@ async function idleOf(system: RealSystem): Promise<UnitCosts['idle']> {
   return { node: used.nodeMicroseconds[0]! / seconds, postgres: used.postgresMicroseconds / seconds }
 }
 
-async function costOf(
-  system: RealSystem,
-  idle: UnitCosts['idle'],
-  run: () => Promise<Record<Action, number>>
-): Promise<RequestCost> {
+async function costOf(system: RealSystem, idle: UnitCosts['idle'], run: () => Promise<number>): Promise<RequestCost> {
   let count = 0
   const used = await usageDuring(system, async () => {
-    count = Object.values(await run()).reduce((sum, done) => sum + done, 0)
+    count = await run()
   })
   const microseconds = used.atSeconds * 1e6
   return {

@@ -12,6 +12,8 @@ interface Session {
   isBusy: boolean
 }
 
+class RefusedError extends Error {}
+
 /** What the load does. A login asks for its challenge first, as clients do. */
 export const actions = ['challenge', 'logIn', 'refresh', 'guarded'] as const
 export type Action = (typeof actions)[number]
@@ -22,6 +24,8 @@ export class OfferedLoad {
   readonly #random: () => number
   readonly #idle: Connection[][]
   readonly #sessions: Session[] = []
+  /** Answers 503. */
+  refused = 0
   #requests = 0
   #wallets = 0
 
@@ -34,7 +38,14 @@ export class OfferedLoad {
 
   /** Logs users in, whose sessions the actions use. */
   async prepare(sessions: number): Promise<void> {
-    for (let count = 0; count < sessions; count += 1) this.#sessions.push(await this.#logIn())
+    const run = async (): Promise<void> => {
+      while (this.#sessions.length < sessions) {
+        await this.#attempt(async () => {
+          this.#sessions.push(await this.#logIn())
+        })
+      }
+    }
+    await Promise.all(Array.from({ length: 16 }, run))
   }
 
   /**
@@ -58,8 +69,8 @@ export class OfferedLoad {
         if (early > 0) await pause(early)
         // On a machine that stood still, a real balancer would not send all that came meanwhile at once either.
         while (running.size >= MOST_AT_ONCE) await Promise.race(running)
-        const work = this.act(action, accessTokens.pop()).then(() => {
-          done[action] += 1
+        const work = this.#attempt(() => this.#act(action, accessTokens.pop())).then((isDone) => {
+          if (isDone) done[action] += 1
           running.delete(work)
         })
         running.add(work)
@@ -72,15 +83,14 @@ export class OfferedLoad {
   }
 
   /** As many requests as `clients` can make that wait for each answer. @returns how many a second */
-  async saturate(action: Action, clients: number, seconds: number): Promise<number> {
+  async saturate(action: Action, clients: number, seconds: number, accessTokens: string[] = []): Promise<number> {
     const begin = performance.now()
     const end = begin + seconds * 1000
     let count = 0
     await Promise.all(
       Array.from({ length: clients }, async () => {
         while (performance.now() < end) {
-          await this.act(action)
-          count += 1
+          if (await this.#attempt(() => this.#act(action, accessTokens.pop()))) count += 1
         }
       })
     )
@@ -91,8 +101,20 @@ export class OfferedLoad {
     for (const connection of this.#idle.flat()) connection.close()
   }
 
+  /** @returns false where it was refused because the service is busy, as it is when its machine stands still */
+  async #attempt(run: () => Promise<void>): Promise<boolean> {
+    try {
+      await run()
+      return true
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error
+      this.refused += 1
+      return false
+    }
+  }
+
   /** @param accessToken - for a guarded request, instead of that of a session */
-  async act(action: Action, accessToken?: string): Promise<void> {
+  async #act(action: Action, accessToken?: string): Promise<void> {
     if (action === 'challenge') await this.#askChallenge(this.#nextWallet())
     else if (action === 'logIn') Object.assign(this.#anySession(), await this.#logIn(), { isBusy: false })
     else if (action === 'refresh') await this.#refresh()
@@ -106,6 +128,7 @@ export class OfferedLoad {
 
   async #refresh(): Promise<void> {
     const session = this.#anySession()
+    // It stays so where the refresh is refused: it may have been done. A login takes its place.
     session.isBusy = true
     const { refreshToken } = session
     const { body } = await this.#post('/refresh-token', { refreshToken })
@@ -133,10 +156,12 @@ export class OfferedLoad {
 
   /** A session that no refresh is using: its token works once. */
   #anySession(): Session {
-    for (;;) {
-      const session = this.#sessions[Math.floor(this.#random() * this.#sessions.length)]!
+    const first = Math.floor(this.#random() * this.#sessions.length)
+    for (let index = first; index < first + this.#sessions.length; index += 1) {
+      const session = this.#sessions[index % this.#sessions.length]!
       if (!session.isBusy) return session
     }
+    throw new Error('no session is left')
   }
 
   #post(path: string, body: object): Promise<Answer> {
@@ -150,6 +175,7 @@ export class OfferedLoad {
     const part = (): number => Math.floor(this.#random() * 256)
     const answer = await send(connection, `X-Forwarded-For: 10.${part()}.${part()}.${part()}\r\n`)
     idle.push(connection)
+    if (answer.status === 503) throw new RefusedError()
     if (answer.status !== 200) throw new Error(`expected 200, got ${answer.status}: ${answer.body}`)
     return answer
   }

@@ -64,7 +64,7 @@ function printAssumptions(workload: Workload): void {
   printTable('Assumptions', rows)
 }
 
-function printCosts({ machine, measuredAt, requests, firstSeenMicroseconds, bytesPerSession }: UnitCosts): void {
+function printCosts({ machine, measuredAt, requests, firstSeenMicroseconds, wake, bytesPerSession }: UnitCosts): void {
   const rows = requestNames.map((name) => {
     const { nodeMicroseconds, postgresMicroseconds, walBytes, trips } = requests[name]
     return [name, ...[nodeMicroseconds, postgresMicroseconds, walBytes, trips].map(round)]
@@ -72,7 +72,8 @@ function printCosts({ machine, measuredAt, requests, firstSeenMicroseconds, byte
   const header = ['request', 'Node µs', 'PostgreSQL µs', 'WAL B', 'round trips']
   printTable(`Unit costs, measured on ${measuredAt.slice(0, 10)}: ${machine}`, [header, ...rows])
   const firstSeen = `A token that an instance has not verified yet: ${round(firstSeenMicroseconds)} µs more`
-  console.log(`${firstSeen}. A session on disk: ${round(bytesPerSession)} B.`)
+  const woken = `Work that finds a process idle: ${round(wake.nodeMicroseconds)} µs more of Node, ${round(wake.postgresMicroseconds)} µs of PostgreSQL`
+  console.log(`${firstSeen}. ${woken}. A session on disk: ${round(bytesPerSession)} B.`)
 }
 
 function rowsOf(capacity: Capacity, costs: UnitCosts, workload: Workload): Record<string, string> {

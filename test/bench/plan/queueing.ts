@@ -107,13 +107,16 @@ export class Station {
   waits: number[] = []
   readonly #timeline: Timeline
   readonly #cores: number
+  readonly #wakeSeconds: number
   readonly #queue = new Queue<{ job: Job; seconds: number; done: () => void; since: number }>()
   #busy = 0
   #isPaused = false
 
-  constructor(timeline: Timeline, cores: number) {
+  /** @param wakeSeconds - what work that finds nothing running takes besides: the process is woken, its caches are cold */
+  constructor(timeline: Timeline, cores: number, wakeSeconds = 0) {
     this.#timeline = timeline
     this.#cores = cores
+    this.#wakeSeconds = wakeSeconds
   }
 
   serve(job: Job, seconds: number, done: () => void): void {
@@ -137,11 +140,12 @@ export class Station {
       const next = this.#queue.shift()
       if (next === undefined) return
       if (next.job.isCancelled) continue
+      const seconds = next.seconds + (this.#busy === 0 ? this.#wakeSeconds : 0)
       this.#busy += 1
       this.waits.push(this.#timeline.nowSeconds - next.since)
-      this.#timeline.after(next.seconds, () => {
+      this.#timeline.after(seconds, () => {
         this.#busy -= 1
-        this.busySeconds += next.seconds
+        this.busySeconds += seconds
         next.done()
         this.#begin()
       })

@@ -29,6 +29,8 @@ export interface RealDatabase {
 
 export interface RealSystem {
   readonly ports: readonly number[]
+  /** Adds to each round trip to the database from now on. */
+  setTrip(milliseconds: number): void
   usage(): Promise<Usage>
   stop(): Promise<void>
 }
@@ -63,7 +65,10 @@ export async function startSystem(
   { instances, poolSize, tripMilliseconds }: { instances: number; poolSize: number; tripMilliseconds: number }
 ): Promise<RealSystem> {
   const proxy = await tcpProxy(database.engine.port)
-  proxy.delay(tripMilliseconds / 2)
+  const setTrip = (milliseconds: number): void => {
+    proxy.delay(milliseconds / 2)
+  }
+  setTrip(tripMilliseconds)
   const url = new URL(database.engine.url())
   url.port = String(proxy.port)
   const script = fileURLToPath(new URL('plan-server.ts', import.meta.url))
@@ -73,6 +78,7 @@ export async function startSystem(
   const ports = (await Promise.all(children.map(nextMessage))).map((message) => (message as { port: number }).port)
   return {
     ports,
+    setTrip,
     async usage() {
       const answers = children.map(nextMessage)
       for (const child of children) child.send('usage')

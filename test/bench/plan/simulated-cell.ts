@@ -36,6 +36,11 @@ export function requestKinds(
   })
 }
 
+/** As the simulation takes it. */
+export function wakeSecondsOf({ wake }: UnitCosts): { node: number; database: number } {
+  return { node: wake.nodeMicroseconds / 1e6, database: wake.postgresMicroseconds / 1e6 }
+}
+
 /** Simulates one auth cell of a capacity: its primary, and its share of instances, requests and Redis. */
 export function simulateCell(capacity: Capacity, costs: UnitCosts, workload: Workload): SimulationResult {
   const cells = capacity.authPrimaries
@@ -50,7 +55,7 @@ export function simulateCell(capacity: Capacity, costs: UnitCosts, workload: Wor
       rates,
       costs,
       capacity.firstSeenShare,
-      redisPrimaries > 0 ? 1 / workload['redis-rate'] : undefined
+      redisPrimaries > 0 ? workload['redis-charge'] / 1e6 : undefined
     ),
     seconds,
     warmUpSeconds: seconds / 10,
@@ -58,7 +63,8 @@ export function simulateCell(capacity: Capacity, costs: UnitCosts, workload: Wor
     poolSize: workload['pool-size'],
     tripSeconds: workload['trip-ms'] / 1000,
     databaseCores: workload['primary-cores'],
-    redisCores: Math.ceil(redisPrimaries / cells),
+    wakeSeconds: wakeSecondsOf(costs),
+    redisCores: redisPrimaries / cells,
     draw: measuredDraw(costs.serviceShape),
     ...(failoverSeconds > 0 && { failover: { atSeconds: 10, seconds: failoverSeconds } }),
     ...(workload.retries > 0 && { retry: { times: workload.retries, afterSeconds: 5 } })

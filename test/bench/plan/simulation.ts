@@ -28,6 +28,8 @@ export interface SimulationOptions {
   tripSeconds: number
   databaseCores: number
   redisCores?: number
+  /** What work takes besides where nothing is running: at an instance, and at the primary. Default 0. */
+  wakeSeconds?: { node: number; database: number }
   /** Draws how long a service with this mean takes. Default: exponential. */
   draw?: (meanSeconds: number, random: () => number) => number
   /** The primary answers nothing for this time. */
@@ -60,11 +62,11 @@ export function simulate(options: SimulationOptions): SimulationResult {
   const draw = options.draw ?? exponential
   const timeline = new Timeline()
   const instances = Array.from({ length: options.instances }, () => ({
-    cpu: new Station(timeline, 1),
+    cpu: new Station(timeline, 1, options.wakeSeconds?.node),
     pool: new Pool(options.poolSize, options.maxWaiting ?? 200)
   }))
   const stations = {
-    database: new Station(timeline, options.databaseCores),
+    database: new Station(timeline, options.databaseCores, options.wakeSeconds?.database),
     redis: new Station(timeline, options.redisCores ?? 1)
   }
   const latencies: number[] = []

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { RequestName } from './workload.js'
 
-/** What one request takes. */
+/** What one request takes under load, when its work follows other work at once. */
 export interface RequestCost {
   /** CPU of the instance. */
   nodeMicroseconds: number
@@ -19,6 +19,8 @@ export interface UnitCosts {
   requests: Record<RequestName, RequestCost>
   /** CPU of an instance, besides, for an access token that it has not verified before. */
   firstSeenMicroseconds: number
+  /** CPU, besides, of each piece of work that finds its process idle: the costs at a low rate against those under load. */
+  wake: { nodeMicroseconds: number; postgresMicroseconds: number }
   /** Shares of one core that are busy when nothing is asked: of an instance, and of PostgreSQL. */
   idle: { node: number; postgres: number }
   bytesPerSession: number

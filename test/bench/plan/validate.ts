@@ -1,5 +1,5 @@
 /** `npm run plan -- validate`: the simulation beside the real thing, as validation.json. About four minutes. */
-import { requestKinds } from './simulated-cell.js'
+import { requestKinds, wakeSecondsOf } from './simulated-cell.js'
 import { measuredDraw, simulate } from './simulation.js'
 import { usageDuring, warmUp } from './measure.js'
 import { OfferedLoad, type Action } from './offered-load.js'
@@ -9,9 +9,10 @@ import { firstSeenShare } from './workload.js'
 
 const POOL_SIZE = 4
 const TRIP_MILLISECONDS = 5
-const SECONDS = 12
+const SECONDS = 10
 const INSTANCES = [1, 2, 4]
-const PER_SECOND = [40, 80, 160]
+/** Requests a second of each instance. */
+const PER_INSTANCE = [40, 70, 100]
 /** More logins than users make, so that all kinds of request count. */
 const MIX: Readonly<Record<Action, number>> = { challenge: 0.05, logIn: 0.05, refresh: 0.2, guarded: 0.7 }
 
@@ -40,7 +41,7 @@ async function runsOf(database: RealDatabase, costs: UnitCosts, instances: numbe
   const load = new OfferedLoad(system.ports, instances)
   await warmUp(load, 2 + instances)
   const runs: ValidationRun[] = []
-  for (const asked of PER_SECOND) {
+  for (const asked of PER_INSTANCE.map((rate) => rate * instances)) {
     const rates = { challenge: 0, logIn: 0, refresh: 0, guarded: 0 }
     for (const action of Object.keys(MIX) as Action[]) rates[action] = asked * MIX[action]
     let done = rates
@@ -61,6 +62,7 @@ async function runsOf(database: RealDatabase, costs: UnitCosts, instances: numbe
       poolSize: POOL_SIZE,
       tripSeconds: TRIP_MILLISECONDS / 1000,
       databaseCores: 2,
+      wakeSeconds: wakeSecondsOf(costs),
       draw: measuredDraw(costs.serviceShape)
     })
     const node = used.nodeMicroseconds.reduce((sum, one) => sum + one, 0) / instances
@@ -76,6 +78,7 @@ async function runsOf(database: RealDatabase, costs: UnitCosts, instances: numbe
     print(run)
     runs.push(run)
   }
+  if (load.refused > 0) console.log(`${load.refused} requests refused: this machine is too busy`)
   load.close()
   await system.stop()
   await database.ask('TRUNCATE did_auth_sessions')
