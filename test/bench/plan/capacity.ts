@@ -95,8 +95,8 @@ export function capacityOf(workload: Workload, costs: UnitCosts): Capacity {
 
 /** How many tokens are new to an instance depends on how many instances there are, and those on the tokens. */
 function authNode(workload: Workload, rates: Rates, costs: UnitCosts, underLoad: number) {
-  // An instance with its room is idle for this share of the time, and each piece of work that finds it so has to wake it.
-  const idleShare = workload['node-room'] / (1 + workload['node-room'])
+  // An instance with its reserve is idle for this share of the time, and each piece of work that finds it so has to wake it.
+  const idleShare = workload['node-reserve'] / (1 + workload['node-reserve'])
   const pieces = requestNames.reduce((sum, name) => sum + rates[name] * (costs.requests[name].trips + 1), 0)
   const base = underLoad + (pieces * idleShare * costs.wake.nodeMicroseconds) / 1e6
   const coresWith = (share: number): number => base + (rates.guarded * share * costs.firstSeenMicroseconds) / 1e6
@@ -111,5 +111,5 @@ function authNode(workload: Workload, rates: Rates, costs: UnitCosts, underLoad:
 }
 
 function instancesFor(cores: number, workload: Workload): number {
-  return Math.max(workload['min-instances'], Math.ceil(cores * (1 + workload['node-room'])))
+  return Math.max(workload['min-instances'], Math.ceil(cores * (1 + workload['node-reserve'])))
 }

@@ -9,7 +9,7 @@ import { writeResult, type RequestCost, type UnitCosts } from './unit-costs.js'
 /** Low enough for most pieces of work to find their process idle. */
 const LOW_PER_SECOND = 70
 const CLIENTS = 16
-const SECONDS = 8
+const SECONDS = 7
 const TRIP_MILLISECONDS = 5
 /** Sessions of the load: more than requests that are sent at once. */
 const SESSIONS = 200
@@ -20,9 +20,10 @@ type Costs = Record<Action | 'firstSeen', RequestCost>
 /** Measures everything, prints it, and writes the file. */
 export async function measure(): Promise<void> {
   const database = await startDatabase()
-  const system = await startSystem(database, { instances: 1, poolSize: 4, tripMilliseconds: TRIP_MILLISECONDS })
+  const system = await startSystem(database, { instances: 1, poolSize: 4, tripMilliseconds: 0 })
   const load = new OfferedLoad(system.ports)
-  await warmUp(load)
+  await warmUp(load, 6)
+  system.setTrip(TRIP_MILLISECONDS)
   const idle = await idleOf(system)
   const low = await costsOf(system, idle, (action, tokens) =>
     load.offer({ [action]: LOW_PER_SECOND }, SECONDS, tokens).then((done) => done[action])
@@ -100,7 +101,7 @@ function wakeOf(low: Costs, high: Costs): UnitCosts['wake'] {
 }
 
 /** Runs everything until it is compiled and its connections are open. */
-export async function warmUp(load: OfferedLoad, seconds = 3): Promise<void> {
+export async function warmUp(load: OfferedLoad, seconds: number): Promise<void> {
   await load.prepare(SESSIONS)
   for (const action of actions) await load.saturate(action, 16, seconds)
 }

@@ -61,7 +61,10 @@ export function readValidation(): Validation | undefined {
 }
 
 export function writeResult(name: 'unit-costs' | 'validation', result: UnitCosts | Validation): void {
-  writeFileSync(fileOf(name), `${JSON.stringify(result, undefined, 2)}\n`)
+  // More digits would be noise.
+  const rounded = (_: string, value: unknown): unknown =>
+    typeof value === 'number' ? Number(value.toPrecision(4)) : value
+  writeFileSync(fileOf(name), `${JSON.stringify(result, rounded, 2)}\n`)
 }
 
 /** Why numbers beyond what one machine shows are not to be trusted; undefined where they are. */

@@ -20,7 +20,7 @@ export const assumptions = {
   'vault-read-pg': [150, 'µs', 'judgement', 'CPU of PostgreSQL for a read'],
   'vault-write-pg': [1_000, 'µs', 'judgement', 'CPU of PostgreSQL for a write'],
   'cold-wal': [4_300, 'B', 'measured before', 'WAL of the first write to a page after a checkpoint'],
-  'node-room': [0.5, '× busy', 'judgement', 'cores of instances above those busy at peak'],
+  'node-reserve': [0.5, '× busy', 'judgement', 'cores of instances above those busy at peak'],
   'min-instances': [2, 'processes', 'availability', 'instances at least'],
   'primary-cores': [16, 'cores', 'judgement', 'cores of the largest primary'],
   'primary-load': [0.5, 'of cores', 'judgement', 'load that a primary may have at peak'],
