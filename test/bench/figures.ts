@@ -17,6 +17,7 @@ const scenarios = [
   'servers',
   'relay',
   'vault',
+  'instances',
   'soak'
 ]
 

@@ -14,6 +14,7 @@ export const documentFiles: readonly string[] = [
   'src/README.md',
   'examples/README.md',
   'test/bench/README.md',
+  'test/bench/plan/README.md',
   'servers/README.md',
   'servers/MIGRATION.md',
   'servers/relay/README.md',
