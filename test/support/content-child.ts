@@ -90,5 +90,8 @@ async function onPostgres(both: string): Promise<Place> {
   const { PostgresObjectStore } = await import('../../servers/storage/postgres/postgres-object-store.js')
   const database = new PostgresDatabase(url)
   const objects = new PostgresObjectStore(new ContentDatabase(database, 'vault'))
-  return { objects, open: () => Promise.resolve(openPostgresContentStore({ database, tables: 'vault', folder, objects })) }
+  return {
+    objects,
+    open: () => Promise.resolve(openPostgresContentStore({ database, tables: 'vault', folder, objects }))
+  }
 }

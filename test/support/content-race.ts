@@ -48,7 +48,11 @@ export async function raceOfWriters(
   { operations, maxSeconds = Infinity, stores: count, objects = (same) => same, beside }: RaceOptions
 ): Promise<RaceOutcome> {
   const opened = Array.from({ length: count }, () =>
-    files.openAll({ objects: objects(files.objects), tracksPins: true, pool: { poolSize: WORKERS_OF_STORE + 1, timeoutSeconds: 100 } })
+    files.openAll({
+      objects: objects(files.objects),
+      tracksPins: true,
+      pool: { poolSize: WORKERS_OF_STORE + 1, timeoutSeconds: 100 }
+    })
   )
   let [left, isOver] = [operations, false]
   const end = performance.now() + maxSeconds * 1_000
@@ -84,7 +88,8 @@ export async function raceOfWriters(
   const faults = await faultsOf(files, await files.open({ tracksPins: true }), models)
   const retries: Record<string, number> = {}
   for (const { database } of opened)
-    for (const [code, times] of Object.entries(database.stats.retriesByCode)) retries[code] = (retries[code] ?? 0) + times
+    for (const [code, times] of Object.entries(database.stats.retriesByCode))
+      retries[code] = (retries[code] ?? 0) + times
   return { faults, operations: operations - left, retries, refusals }
 }
 
@@ -128,7 +133,8 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
 
 function matching(possible: string[][], found: string[]): string[][] {
   const same = possible.filter((one) => one.join('\n') === found.join('\n'))
-  if (same.length === 0) throw Object.assign(new Error(`found ${found.map(brief).join()}`), { code: 'ERR_CONTENT_MISSING' })
+  if (same.length === 0)
+    throw Object.assign(new Error(`found ${found.map(brief).join()}`), { code: 'ERR_CONTENT_MISSING' })
   return [found]
 }
 
@@ -137,7 +143,9 @@ async function faultsOf(files: PostgresContents, store: TestStore, models: reado
   for (const { did, key, possible } of models) {
     const found = await textsOf(store, key, did)
     if (!possible.some((one) => one.join('\n') === found.join('\n'))) {
-      faults.push(`${did} ${key} has ${found.map(brief).join()}, not ${possible.map((one) => one.map(brief).join()).join(' or ')}`)
+      faults.push(
+        `${did} ${key} has ${found.map(brief).join()}, not ${possible.map((one) => one.map(brief).join()).join(' or ')}`
+      )
     }
   }
   for (const did of new Set(models.map((model) => model.did))) {

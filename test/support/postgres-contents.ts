@@ -102,7 +102,9 @@ function postgresContents(url: string): PostgresContents {
       clocks.advance(10_000)
       await store.collectGarbage(clocks.seconds)
       const names = (await query(LEAKS)).map(({ name }) => String(name))
-      const used = (await query('SELECT object FROM vault_contents WHERE object IS NOT NULL')).map(({ object }) => object)
+      const used = (await query('SELECT object FROM vault_contents WHERE object IS NOT NULL')).map(
+        ({ object }) => object
+      )
       const there = await objectNames(objects)
       return [...names, ...(used.sort().join() === there.join() ? [] : [`objects ${there.join()} for ${used.join()}`])]
     },

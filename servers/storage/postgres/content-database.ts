@@ -62,5 +62,8 @@ function failureOf(error: unknown): unknown {
   const { retryAfterSeconds } = error
   return failure instanceof ServerError
     ? failure
-    : new ServerError('ERR_STORAGE', { cause: error.cause, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })
+    : new ServerError('ERR_STORAGE', {
+        cause: error.cause,
+        ...(retryAfterSeconds !== undefined && { retryAfterSeconds })
+      })
 }

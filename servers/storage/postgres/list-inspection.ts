@@ -38,10 +38,7 @@ export class ListInspection {
       `SELECT id FROM ~owners o WHERE id = ANY($1) AND (byte_count, entry_count) <> ${sums}`
     )
     this.#lock = statement('lock_owner_by_id', 'SELECT id FROM ~owners WHERE id = $1 FOR NO KEY UPDATE')
-    this.#correct = statement(
-      'correct_owner',
-      `UPDATE ~owners o SET (byte_count, entry_count) = ${sums} WHERE id = $1`
-    )
+    this.#correct = statement('correct_owner', `UPDATE ~owners o SET (byte_count, entry_count) = ${sums} WHERE id = $1`)
     this.#entries = statement('entries_of_list', 'SELECT * FROM ~entries WHERE owner = $1 AND key = $2')
     this.#setList = statement(
       'set_list',
@@ -95,13 +92,10 @@ export class ListInspection {
 
   /** The owner's entries do not change meanwhile. */
   async #locked(owner: number, work: (query: Query) => Promise<unknown>): Promise<void> {
-    await this.#database.transaction(
-      async (query) => {
-        await query(this.#lock, [owner])
-        await work(query)
-      },
-      REPEATABLE
-    )
+    await this.#database.transaction(async (query) => {
+      await query(this.#lock, [owner])
+      await work(query)
+    }, REPEATABLE)
   }
 
   async *#pages(): AsyncGenerator<ReadonlyMap<number, string>, void, undefined> {

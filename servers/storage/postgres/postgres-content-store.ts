@@ -45,7 +45,8 @@ export interface PostgresContentStoreParts {
   readonly tracksPins: boolean
 }
 
-const REMAINS = 'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
+const REMAINS =
+  'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
 
 /** Relay or vault in PostgreSQL, which any number of instances share, and objects. */
 export class PostgresContentStore extends PostgresPinLedger implements ContentStore {

@@ -28,7 +28,9 @@ export class PostgresPinLedger implements PinLedger {
     this.database = database
     const { statement } = database
     // A lease that ended is a claimant that has ended half way, or is so late that another one has to be made.
-    const claim = (condition: string): string => `WITH due AS (SELECT cid, retry_at, revision, claimed_until > 0 AS is_late,
+    const claim = (
+      condition: string
+    ): string => `WITH due AS (SELECT cid, retry_at, revision, claimed_until > 0 AS is_late,
         CASE WHEN claimed_until > 0 THEN nextval('~revisions') ELSE revision END AS claimed FROM ~pins
         WHERE state <> 'pinned' AND retry_at <= $1 AND claimed_until <= $1 ${condition}
         ORDER BY retry_at, revision LIMIT $2 FOR UPDATE SKIP LOCKED),
