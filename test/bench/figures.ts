@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 const scenarios = [
   'protocol',
   'stores',
+  'postgres',
   'http',
   'honest-clients',
   'strangers',

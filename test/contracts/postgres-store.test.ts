@@ -12,8 +12,9 @@ afterAll(() => tables.drop())
 
 describe.each([true, false])('the Store contract on two PostgreSQL stores on one database, prepared: %s', (prepare) => {
   const onDatabase = storeContract((bounds) => ({
-    store: tables.store({ ...bounds, prepare }),
-    another: tables.store({ ...bounds, prepare }),
+    // Sweeps run beside the verbs, so that here they have to be as careful as in use.
+    store: tables.store({ ...bounds, prepare }, {}),
+    another: tables.store({ ...bounds, prepare }, {}),
     remove: () => tables.clear()
   }))
   for (const { name, run } of onDatabase) it(name, run)

@@ -7,8 +7,8 @@ const TABLES = 'did_auth_sessions, did_auth_challenge_uses, did_auth_request_quo
 /** A database with the tables of the store, and what is open on it. */
 export interface PostgresTables {
   readonly url: string
-  /** A store whose sweeps trust each clock at once, because the clocks of tests jump. */
-  store(options?: PostgresStoreOptions): PostgresStore
+  /** A store. Its sweeps trust each clock at once, because the clocks of tests jump, unless other times are given. */
+  store(options?: PostgresStoreOptions, times?: { sustainedSeconds?: number; graceSeconds?: number }): PostgresStore
   rows(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
   /** Closes all stores and empties the tables. */
   clear(): Promise<void>
@@ -29,8 +29,7 @@ export async function postgresTables(): Promise<PostgresTables> {
   }
   return {
     url,
-    store: (options) => {
-      const times = { sustainedSeconds: 0, graceSeconds: 0 }
+    store: (options, times = { sustainedSeconds: 0, graceSeconds: 0 }) => {
       const made = new PostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }, times)
       open.push(made)
       return made

@@ -17,7 +17,7 @@ import { MIGRATIONS, SCHEMA_TABLE } from './schema.js'
  * @throws TypeError at once when the URL is none of PostgreSQL, Error when the package pg is not installed
  * @example
  * ```ts
- * setupDidAuth(app, { ...config, store: postgresStore(process.env.DATABASE_URL) })
+ * setupDidAuth(app, { ...config, store: postgresStore('postgres://app@localhost/app') })
  * ```
  */
 export function postgresStore(source: string | PostgresPool | PostgresDatabase, options?: PostgresStoreOptions): Store {

@@ -16,6 +16,7 @@ export class Maintenance {
   readonly #bounds: TableBounds
   #running: Promise<void> | undefined
   #isClosed = false
+  #nowSeconds = -Infinity
   #sizesReadAt = -Infinity
   #sweptAtSeconds = -Infinity
   #pauseSeconds = 0
@@ -29,6 +30,7 @@ export class Maintenance {
 
   /** Starts what is due, by the caller's time; also after the clock was set back. */
   see(nowSeconds: number): void {
+    this.#nowSeconds = nowSeconds
     if (this.#running !== undefined || this.#isClosed) return
     const isSizeDue = performance.now() - this.#sizesReadAt >= SIZE_SECONDS * 1000
     const isSweepDue = Math.abs(nowSeconds - this.#sweptAtSeconds) >= this.#pauseSeconds
@@ -56,6 +58,8 @@ export class Maintenance {
     this.#sweptAtSeconds = nowSeconds
     this.#pauseSeconds = SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE)
     const sweepSeconds = this.#clock.sweepSeconds(nowSeconds)
-    if (sweepSeconds !== -Infinity) await this.#sweep.deleteEnded(sweepSeconds)
+    if (sweepSeconds === -Infinity) return
+    // A clock that was set back meanwhile counts: rows that it does not call expired stay.
+    await this.#sweep.deleteEnded(() => Math.min(sweepSeconds, this.#nowSeconds))
   }
 }

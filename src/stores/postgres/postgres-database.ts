@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Connections, ConnectError, ExpiredError, WorkError } from './connections.js'
-import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import { isConflict, isConnectionLost, postgresCode, READ_ONLY, readOnlyError, storeError } from './postgres-error.js'
 import {
   openPool,
   type PostgresClient,
@@ -120,11 +120,12 @@ export class PostgresDatabase {
   }
 
   /** Resolves when the database can be written to. */
-  async ping(): Promise<void> {
-    const { rows } = await this.query({ text: 'SHOW transaction_read_only' })
-    if (rows[0]?.transaction_read_only !== 'off') {
-      throw storeError(Object.assign(new Error('cannot write'), { code: READ_ONLY }))
-    }
+  ping(): Promise<void> {
+    return this.#attempt(async (client, isRepeat) => {
+      const { rows } = await this.#run(client, { text: 'SHOW transaction_read_only' }, [], isRepeat)
+      // As a statement that writes would be refused.
+      if (rows[0]?.transaction_read_only !== 'off') throw readOnlyError()
+    }, {})
   }
 
   /** Closes the pool, unless it was given as one. */

@@ -58,6 +58,11 @@ export function isConnectionLost(error: unknown): boolean {
   return state === '' || state === READ_ONLY || /^(?:08|57P0[123])/.test(state)
 }
 
+/** The error of PostgreSQL for a write that it refuses because it is read-only. */
+export function readOnlyError(): Error {
+  return Object.assign(new Error('cannot write'), { severity: 'ERROR', code: READ_ONLY })
+}
+
 /** Whether nothing but another setup helps. */
 export function isSetupFault(error: unknown): boolean {
   return postgresCode(error) in SETUP_FAULTS
@@ -70,7 +75,9 @@ export function isSetupFault(error: unknown): boolean {
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = isObject(error) && typeof error.code === 'string' ? error.code : ''
-  const message = error instanceof Error ? error.message : 'unknown error'
+  // A name with several addresses fails with the errors of all, and no message of its own.
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error
+  const message = first instanceof Error ? first.message : 'unknown error'
   const hint = SETUP_FAULTS[code] ?? HINTS[code]
   const line = [hint ?? message, hint !== undefined ? `: ${message}` : '', code && ` (${code})`].join('')
   const cause = Object.assign(new Error(line), code !== '' && { code })

@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { canonicalDid } from '../../protocol/did.js'
 import type { PostgresDatabase } from './postgres-database.js'

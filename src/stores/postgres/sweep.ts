@@ -71,12 +71,12 @@ export class Sweep {
     this.#isStopped = true
   }
 
-  /** Deletes what is over by a time, see {@link SweepClock}. */
-  async deleteEnded(sweepSeconds: number): Promise<void> {
-    await this.#repeat(SESSIONS, dayOf(sweepSeconds))
+  /** @param sweepSeconds - the time by which it deletes, as of `SweepClock`; asked before each statement */
+  async deleteEnded(sweepSeconds: () => number): Promise<void> {
+    await this.#repeat(SESSIONS, () => dayOf(sweepSeconds()))
     for (const { ended } of quotas) await this.#repeat(ended, sweepSeconds)
-    await this.#repeat(USES, this.#graceSeconds)
-    const values = [sweepSeconds - USES_OUTLIVE_WINDOW_SECONDS]
+    await this.#repeat(USES, () => this.#graceSeconds)
+    const values = [sweepSeconds() - USES_OUTLIVE_WINDOW_SECONDS]
     await this.#database.query(FORGET_USES, values, { isRepeatable: true })
   }
 
@@ -84,16 +84,16 @@ export class Sweep {
   async trimQuotas(isFull: (table: keyof TableBounds) => boolean, bounds: TableBounds): Promise<void> {
     for (const { table, first, count } of quotas.filter(({ table: name }) => isFull(name))) {
       const { rows } = await this.#database.query(count, [], { isRepeatable: true })
-      await this.#repeat(first, 0, Number(rows[0]?.rows) - bounds[table])
+      await this.#repeat(first, () => 0, Number(rows[0]?.rows) - bounds[table])
     }
   }
 
-  async #repeat(statement: PostgresStatement, value: number, most = Infinity): Promise<void> {
+  async #repeat(statement: PostgresStatement, value: () => number, most = Infinity): Promise<void> {
     const end = performance.now() + MILLISECONDS_A_TABLE
     let left = most
     while (left > 0 && !this.#isStopped && performance.now() < end) {
       const limit = Math.min(left, ROWS_AT_A_TIME)
-      const { rowCount } = await this.#database.query(statement, [value, limit], { isRepeatable: true })
+      const { rowCount } = await this.#database.query(statement, [value(), limit], { isRepeatable: true })
       left = rowCount < limit ? 0 : left - rowCount
     }
   }

@@ -17,6 +17,7 @@ const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const CONSUMER = `import express from 'express'
 import { DidAuthError, es256kSigner, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { loginMessage, type Curve } from 'express-did-auth/protocol'
+import { postgresStore } from 'express-did-auth/stores/postgres'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { signedIn, storeContract, testConfig, wallet } from 'express-did-auth/testing'
 import { accessTokenVerifier, requireToken, type VerifiedToken } from 'express-did-auth/verify'
@@ -40,7 +41,7 @@ export const did: string = (undefined as unknown as express.Request).user.did
 export const message: string = loginMessage('service.example', 'challenge')
 export const kind = (curve: Curve): 'native' | 'wasm' => curve.kind
 export const contract = storeContract(() => memoryStore())
-export const open = sqliteStore
+export const open = [sqliteStore, postgresStore]
 const { serviceDid: issuer, serviceUrl: audience } = testConfig()
 const verify = accessTokenVerifier({ issuer, audience })
 express().get('/orders', requireToken(verify), (req, res) => res.json(req.auth?.canonicalDid))

@@ -1,0 +1,163 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { spawnSync } from 'node:child_process'
+import { inspect } from 'node:util'
+import { pathToFileURL } from 'node:url'
+import {
+  migrateStore,
+  postgresCode,
+  postgresStore,
+  type PostgresStoreOptions
+} from '../../src/stores/postgres/index.js'
+import { sessionOf } from '../../src/testing/store-case.js'
+import { nodeOptions, scriptFile } from '../support/run-script.js'
+import { runOn, startPostgres, type PostgresEngine } from '../support/postgres-server.js'
+import { TEST_TIMEOUT_SECONDS } from '../support/postgres-stores.js'
+
+const PASSWORD = 'correct-horse-battery'
+const WRONG = 'wrong-horse-battery'
+
+let engine: PostgresEngine
+
+/** What an operator gets to read: what `migrateStore` says at the start, and the cause of what a verb rejects with. */
+async function linesOf(url: string, options: PostgresStoreOptions = {}): Promise<{ start: string; verb: string }> {
+  const limits = { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }
+  const mode = options.migrate === false ? 'check' : 'apply'
+  const start = await migrateStore(url, { ...limits, mode }).then(() => 'good', lineOf)
+  const store = postgresStore(url, limits)
+  const verb = await store.createSession(sessionOf('a')).then(() => 'good', lineOf)
+  await store.close()
+  return { start, verb }
+}
+
+/** The code and the line of an error, which is searched for passwords as deep as a log may print it. */
+function lineOf(error: unknown): string {
+  const { code, message, cause } = error as Error & { code: string }
+  const all = inspect(error, { depth: Infinity, showHidden: true }) + JSON.stringify(error)
+  for (const secret of [PASSWORD, WRONG]) expect(all).not.toContain(secret)
+  return code === 'ERR_STORE' ? `${code} ${(cause as Error).message}` : `${code} ${message}`
+}
+
+beforeAll(async () => {
+  engine = await startPostgres({ max_connections: '14' })
+  await runOn(engine.url(), `CREATE ROLE checked LOGIN PASSWORD '${PASSWORD}'`)
+})
+
+beforeEach(async () => {
+  await runOn(engine.url(), 'CREATE DATABASE app OWNER checked')
+})
+
+afterEach(async () => {
+  await runOn(engine.url(), 'DROP DATABASE app WITH (FORCE)')
+})
+
+afterAll(() => engine.remove())
+
+const good = (): string => engine.url('app', `checked:${PASSWORD}`)
+
+describe('a PostgreSQL store says in one line what is wrong:', () => {
+  it('nothing', async () => {
+    expect(await linesOf(good())).toEqual({ start: 'good', verb: 'good' })
+  })
+
+  it('the password', async () => {
+    const line = 'PostgreSQL refused the password: password authentication failed for user "checked" (28P01)'
+    expect(await linesOf(engine.url('app', `checked:${WRONG}`))).toEqual({
+      start: `ERR_CONFIG express-did-auth: ${line}`,
+      verb: `ERR_CONFIG express-did-auth: ${line}`
+    })
+  })
+
+  it('the database', async () => {
+    const { start } = await linesOf(engine.url('missing', `checked:${PASSWORD}`))
+    expect(start).toBe(
+      'ERR_CONFIG express-did-auth: PostgreSQL has no such database: database "missing" does not exist (3D000)'
+    )
+  })
+
+  it('a user who may not make tables', async () => {
+    await runOn(engine.url('app'), 'REVOKE CREATE ON SCHEMA public FROM PUBLIC; ALTER DATABASE app OWNER TO postgres')
+    const { start } = await linesOf(good())
+    expect(start).toMatch(
+      /^ERR_CONFIG express-did-auth: PostgreSQL refused the user's access to the tables: .*\(42501\)$/
+    )
+  })
+
+  it('tables that are missing, where the store makes none', async () => {
+    const line =
+      'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 1 is needed: run `express-did-auth migrate`'
+    expect(await linesOf(good(), { migrate: false })).toEqual({ start: line, verb: line })
+    await migrateStore(good())
+    expect(await linesOf(good(), { migrate: false })).toEqual({ start: 'good', verb: 'good' })
+  })
+
+  it('tables that need newer code', async () => {
+    await migrateStore(good())
+    await runOn(good(), 'INSERT INTO did_auth_schema (version, needs_code) VALUES (7, 6)')
+    const { start, verb } = await linesOf(good())
+    expect(start).toMatch(/are of version 7, for code that knows version 6; this one knows \d+: update/)
+    expect(verb).toBe(start)
+  })
+
+  it('a database that is read-only, as a standby is', async () => {
+    await migrateStore(good())
+    await runOn(engine.url(), 'ALTER DATABASE app SET default_transaction_read_only = on')
+    const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const error: unknown = await store.createSession(sessionOf('a')).catch((reason: unknown) => reason)
+    expect(lineOf(error)).toMatch(/^ERR_STORE this PostgreSQL is read-only, as a standby is: cannot execute/)
+    expect(postgresCode(error)).toBe('25006')
+    const ping: unknown = await store.ping().catch((reason: unknown) => reason)
+    expect(lineOf(ping)).toMatch(/^ERR_STORE this PostgreSQL is read-only/)
+    await runOn(engine.url(), 'ALTER DATABASE app RESET default_transaction_read_only')
+    await store.ping()
+    await store.createSession(sessionOf('a'))
+    await store.close()
+  })
+
+  it('more connections than the server has', async () => {
+    await migrateStore(good())
+    const store = postgresStore(good(), { timeoutSeconds: TEST_TIMEOUT_SECONDS, poolSize: 40 })
+    const names = Array.from({ length: 40 }, (_, index) => `${index}`)
+    const sessions = names.map((name) => sessionOf(name, { did: `did:example:${name}` }))
+    const lines = await Promise.all(sessions.map((session) => store.createSession(session).then(() => 'good', lineOf)))
+    const line =
+      /^ERR_STORE PostgreSQL has no connection left: the pools together are larger than max_connections: .*\(53300\)$/
+    expect(new Set(lines.map((one) => (line.test(one) ? 'refused' : one)))).toEqual(new Set(['good', 'refused']))
+    await store.ping()
+    await store.close()
+  })
+
+  it.each([
+    '',
+    'localhost',
+    'mysql://user:wrong-horse-battery@host/app',
+    'postgres://user:wrong-horse-battery@host:port/'
+  ])('a URL that is none: %s', (url) => {
+    let error: unknown
+    try {
+      postgresStore(url)
+    } catch (thrown) {
+      error = thrown
+    }
+    const line = 'express-did-auth: a PostgreSQL store needs a URL such as postgres://user@host/database'
+    expect(error).toMatchObject({ name: 'TypeError', message: line })
+    expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain(WRONG)
+  })
+
+  it('the package pg, which is not installed', () => {
+    const entry = pathToFileURL(scriptFile('src/stores/postgres/index.ts')).href
+    const hidden = `data:text/javascript,${encodeURIComponent(`
+      import Module from 'node:module'
+      const load = Module._load
+      Module._load = (name, ...rest) => {
+        if (name === 'pg') throw Object.assign(new Error('no such thing'), { code: 'MODULE_NOT_FOUND' })
+        return load(name, ...rest)
+      }`)}`
+    const script = `
+      const { postgresStore } = await import('${entry}')
+      try { postgresStore('postgres://user@host/app') } catch (error) { console.log(error.message) }`
+    const args = [...nodeOptions, '--import', hidden, '--input-type=module', '--eval', script]
+    expect(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout.trim()).toBe(
+      'express-did-auth/stores/postgres needs the package pg: npm install pg'
+    )
+  })
+})

@@ -1,0 +1,169 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import type { Store } from '../../src/ports.js'
+import { PostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
+import { postgresCode } from '../../src/stores/postgres/index.js'
+import {
+  allAtOnce,
+  chargeOf,
+  rotationOf,
+  service,
+  sessionOf,
+  START_SECONDS,
+  useOf
+} from '../../src/testing/store-case.js'
+import { loseAnswers } from '../support/postgres-lost-answers.js'
+import { startPostgres } from '../support/postgres-server.js'
+import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
+import { tcpProxy, type TcpProxy } from '../support/tcp-proxy.js'
+import { until } from '../support/until.js'
+
+let tables: PostgresTables
+let proxy: TcpProxy
+const open: Store[] = []
+
+/** A store behind the proxy. */
+function behindProxy(options: PostgresStoreOptions = {}): PostgresStore {
+  const url = new URL(tables.url)
+  url.port = String(proxy.port)
+  const store = new PostgresStore(url.href, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
+  open.push(store)
+  return store
+}
+
+const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => 'answered',
+    (error: unknown) => (error as { code?: unknown }).code
+  )
+
+beforeAll(async () => {
+  tables = await postgresTables()
+  proxy = await tcpProxy(Number(new URL(tables.url).port))
+})
+
+afterEach(async () => {
+  proxy.blackHole(false)
+  proxy.delay(0)
+  proxy.cutAfter(Infinity)
+  proxy.reset()
+  await Promise.all(open.splice(0).map((store) => store.close()))
+  await tables.clear()
+})
+
+afterAll(async () => {
+  await proxy.close()
+  await tables.drop()
+})
+
+describe('a PostgreSQL store whose connections are cut', () => {
+  it('answers the truth, whether a verb was done or not', async () => {
+    expect(await loseAnswers(behindProxy(), proxy, 4)).toEqual([])
+  })
+
+  it('rejects as unavailable when the repeated attempt is cut as well, and works on afterwards', async () => {
+    const store = behindProxy()
+    await store.createSession(sessionOf('a'))
+    // Not even the greeting of a new connection arrives whole.
+    proxy.cutAfter(10)
+    proxy.reset()
+    expect(await codeOf(store.rotateRefreshToken(rotationOf('a', 0, 1)))).toBe('ERR_STORE')
+    proxy.cutAfter(Infinity)
+    expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
+  })
+
+  it('is unavailable while the network swallows everything, and others are not', async () => {
+    const [store, other] = [behindProxy({ poolSize: 2, timeoutSeconds: 1 }), tables.store()]
+    await store.createSession(sessionOf('a'))
+    proxy.blackHole(true)
+    const calls = [1, 2, 3, 4].map(() => codeOf(store.findSession(service, 'session-a')))
+    expect((await other.findSession(service, 'session-a'))?.state).toBe('active')
+    expect(new Set(await Promise.all(calls))).toEqual(new Set(['ERR_STORE']))
+    proxy.blackHole(false)
+    await until(async () => (await codeOf(store.findSession(service, 'session-a'))) === 'answered')
+  })
+})
+
+describe('a PostgreSQL store with few connections', () => {
+  it('needs one connection a verb, however many come at once', async () => {
+    const store = behindProxy({ poolSize: 1 })
+    await store.createSession(sessionOf('a'))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    const verbs: ((index: number) => Promise<unknown>)[] = [
+      (index) => store.createSession(sessionOf(`new ${index}`)),
+      (index) => store.rotateRefreshToken(rotationOf('a', index % 2, `next ${index}`)),
+      (index) => store.endSession(service, `session-new ${index}`, 'loggedOut', START_SECONDS),
+      () => store.revokeSessions(service, 'did:example:nobody', START_SECONDS),
+      () => store.listSessions(service, 'did:example:nobody', START_SECONDS),
+      (index) => store.consumeChallenge(useOf({ useCount: index % 2 })),
+      () => store.chargeQuota(chargeOf({ limit: 2 })),
+      () => store.ping()
+    ]
+    await allAtOnce({ store, other: store }, 120, (_, index) => verbs[index % verbs.length]!(index))
+    expect(proxy.connections()).toBe(1)
+  })
+
+  it('refuses at once what would wait beyond its bound, and serves the others, on a slow network', async () => {
+    const store = behindProxy({ poolSize: 5, maxWaiting: 50 })
+    await store.ping()
+    proxy.delay(20)
+    const calls = Array.from({ length: 200 }, (_, index) => codeOf(store.chargeQuota(chargeOf({ key: String(index) }))))
+    const outcomes = await Promise.all(calls)
+    const count = (outcome: string): number => outcomes.filter((one) => one === outcome).length
+    expect([count('answered'), count('ERR_BUSY')]).toEqual([50, 150])
+    expect(proxy.connections()).toBe(5)
+  })
+})
+
+describe('a PostgreSQL store whose server crashes', () => {
+  it('rejects only as unavailable, loses nothing that it answered, and is back with the server', async () => {
+    const engine = await startPostgres()
+    const store = new PostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    try {
+      await store.createSession(sessionOf('first'))
+      await store.chargeQuota(chargeOf())
+      const answered: string[] = ['first']
+      const codes = new Set<unknown>()
+      let isOver = false
+      const writers = Array.from({ length: 4 }, async (_, writer) => {
+        for (let number = 0; !isOver; number += 1) {
+          const name = `${writer} ${number}`
+          const session = sessionOf(name, { did: `did:example:${name}` })
+          const code = await codeOf(store.createSession(session))
+          if (code === 'answered') answered.push(name)
+          else codes.add(code)
+        }
+      })
+      await until(() => answered.length > 20)
+      await engine.stop('immediate')
+      await until(() => codes.size > 0)
+      await engine.start()
+      const before = answered.length
+      await until(() => answered.length > before + 20)
+      isOver = true
+      await Promise.all(writers)
+      expect([...codes]).toEqual(['ERR_STORE'])
+      const found = await Promise.all(answered.map((name) => store.findSession(service, `session-${name}`)))
+      expect(found.filter((session) => session === undefined)).toEqual([])
+      expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+    } finally {
+      await store.close()
+      await engine.remove()
+    }
+  })
+
+  it('can be made before its server is there', async () => {
+    const engine = await startPostgres()
+    await engine.stop()
+    const store = new PostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    try {
+      const error: unknown = await store.ping().catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'ERR_STORE', retryAfterSeconds: 5 })
+      expect(postgresCode(error)).toBe('ECONNREFUSED')
+      await engine.start()
+      await store.ping()
+    } finally {
+      await store.close()
+      await engine.remove()
+    }
+  })
+})

@@ -1,0 +1,197 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import pg from 'pg'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import type { PostgresStore } from '../../src/stores/postgres/postgres-store.js'
+import {
+  anotherService,
+  chargeOf,
+  did,
+  rotationOf,
+  service,
+  sessionOf,
+  START_SECONDS,
+  useOf
+} from '../../src/testing/store-case.js'
+import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
+import { until } from '../support/until.js'
+
+let tables: PostgresTables
+
+beforeAll(async () => {
+  tables = await postgresTables()
+})
+
+afterEach(() => tables.clear())
+
+afterAll(() => tables.drop())
+
+/** PostgreSQL estimates the sizes of tables when they are analyzed, which it does by itself now and then. */
+const analyze = (): Promise<unknown> =>
+  tables.rows('ANALYZE did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas')
+
+const numberOf = async (table: string): Promise<number> =>
+  Number((await tables.rows(`SELECT count(*) AS number FROM ${table}`))[0]?.number)
+
+/** A session of a user who has no other. */
+async function createStrangers(store: PostgresStore, name: string, details = {}): Promise<number> {
+  return store.createSession(sessionOf(name, { did: `did:example:${name}`, ...details }))
+}
+
+const later = (seconds: number): { nowSeconds: number } => ({ nowSeconds: START_SECONDS + seconds })
+
+describe('postgresStore', () => {
+  it("works on an application's own pool, and leaves it open", async () => {
+    const pool = new pg.Pool({ connectionString: tables.url })
+    const store = postgresStore(pool)
+    await store.createSession(sessionOf('a'))
+    await store.close()
+    expect((await pool.query('SELECT did FROM did_auth_sessions')).rows).toEqual([{ did }])
+    await pool.end()
+  })
+
+  it('keeps neither a refresh token nor its whole history, and stores 24 bytes of each replaced one', async () => {
+    const store = tables.store()
+    await store.createSession(sessionOf('a'))
+    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+    const [row] = await tables.rows(
+      'SELECT length(token_hash) AS hash, length(replaced) AS replaced, length(user_key) AS user FROM did_auth_sessions'
+    )
+    expect(row).toEqual({ hash: 32, replaced: 16 * 24, user: 16 })
+  })
+
+  it('refreshes a session without touching an index', async () => {
+    const store = tables.store()
+    await store.createSession(sessionOf('a'))
+    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+    await store.close()
+    const counts = async (): Promise<[all: number, hot: number]> => {
+      const text = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'did_auth_sessions'"
+      const [row] = await tables.rows(text)
+      return [Number(row?.n_tup_upd), Number(row?.n_tup_hot_upd)]
+    }
+    await until(async () => (await counts())[0] >= 20)
+    const [all, hot] = await counts()
+    // The first refresh of a day is written to the index of days.
+    expect(hot / all).toBeGreaterThanOrEqual(0.9)
+  })
+
+  it('refuses another session with the id of one that is there', async () => {
+    const store = tables.store()
+    await store.createSession(sessionOf('a'))
+    const other = store.createSession(sessionOf('a', { refreshTokenHash: 'another' }))
+    await expect(other).rejects.toMatchObject({ cause: { message: 'there is a session with this id' } })
+  })
+
+  it('numbers a service once, whichever instance sees it first', async () => {
+    const stores = [tables.store(), tables.store(), tables.store()]
+    await Promise.all(
+      stores.map((store, index) => store.chargeQuota(chargeOf({ service: `https://new-${index % 2}` })))
+    )
+    expect(await tables.rows("SELECT count(*)::int AS number FROM did_auth_services WHERE url LIKE '%new%'")).toEqual([
+      { number: 2 }
+    ])
+  })
+})
+
+describe('a PostgreSQL store that is full', () => {
+  it('evicts the oldest of the sessions that were never refreshed, and counts active ones', async () => {
+    const first = tables.store()
+    for (const name of ['refreshed', 'a', 'ended', 'b']) await createStrangers(first, name)
+    await first.rotateRefreshToken(rotationOf('refreshed', 0, 1))
+    await first.endSession(service, 'session-ended', 'loggedOut', START_SECONDS)
+    await analyze()
+    const store = tables.store({ maxSessions: 4 })
+    const evicted = [
+      await createStrangers(store, 'c'),
+      await createStrangers(store, 'd'),
+      await createStrangers(store, 'e')
+    ]
+    expect(evicted).toEqual([1, 0, 1])
+    const left = await tables.rows('SELECT session_id FROM did_auth_sessions ORDER BY number')
+    expect(left.map(({ session_id: id }) => id)).toEqual(['refreshed', 'c', 'd', 'e'].map((name) => `session-${name}`))
+  })
+
+  it('refuses the first use of a challenge, and counts those of users that it knows', async () => {
+    await tables.store().consumeChallenge(useOf())
+    await analyze()
+    const store = tables.store({ maxChallengeUses: 1 })
+    expect(await store.consumeChallenge(useOf({ service: anotherService }))).toBe('full')
+    expect(await store.consumeChallenge(useOf())).toBe('taken')
+    expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('consumed')
+    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
+  })
+
+  it('deletes the quotas that end first, of the kind alone that is too many', async () => {
+    const store = tables.store()
+    const charge = (kind: 'request' | 'anonymous', index: number): Promise<unknown> =>
+      store.chargeQuota(chargeOf({ kind, key: String(index), ...later(index) }))
+    for (let index = 0; index < 6; index += 1) await charge('anonymous', index)
+    for (let index = 0; index < 3; index += 1) await charge('request', index)
+    await analyze()
+    await tables.store({ maxQuotas: 4 }).chargeQuota(chargeOf({ key: '0' }))
+    await until(async () => (await numberOf('did_auth_anonymous_quotas')) === 4)
+    const left = await tables.rows('SELECT quota_key FROM did_auth_anonymous_quotas ORDER BY 1')
+    expect(left.map(({ quota_key: key }) => key)).toEqual(['2', '3', '4', '5'])
+    expect(await numberOf('did_auth_request_quotas')).toBe(3)
+  })
+})
+
+describe('the sweep of a PostgreSQL store', () => {
+  const TOMORROW = 86_400 + 3_600
+
+  it('deletes expired sessions and ended quotas, more than it deletes at a time, and no others', async () => {
+    const store = tables.store()
+    await createStrangers(store, 'expired')
+    await createStrangers(store, 'good', { expiresAtSeconds: START_SECONDS + 10 * 86_400 })
+    await tables.rows(`INSERT INTO did_auth_request_quotas SELECT 'stale' || n, 1, 1, ${START_SECONDS}
+      FROM generate_series(1, 2500) n`)
+    const sweeper = tables.store()
+    await sweeper.chargeQuota(chargeOf(later(TOMORROW)))
+    await until(async () => (await numberOf('did_auth_request_quotas')) === 1)
+    expect((await tables.rows('SELECT session_id FROM did_auth_sessions')).map((row) => row.session_id)).toEqual([
+      'session-good'
+    ])
+  })
+
+  it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
+    const store = tables.store()
+    await store.consumeChallenge(useOf())
+    const mark = async (): Promise<unknown> => (await tables.rows('SELECT number FROM did_auth_numbers'))[0]?.number
+    await until(async () => {
+      await store.chargeQuota(chargeOf(later(1000)))
+      return (await mark()) === String(START_SECONDS + 300)
+    })
+    expect(await numberOf('did_auth_challenge_uses')).toBe(1)
+    await until(async () => {
+      await store.chargeQuota(chargeOf(later(2000)))
+      return (await numberOf('did_auth_challenge_uses')) === 0
+    })
+    const other = tables.store()
+    expect(await other.consumeChallenge(useOf(later(10)))).toBe('taken')
+    expect(await other.consumeChallenge(useOf({ ...later(10), useCount: 1 }))).toBe('taken')
+    const open = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600, ...later(310) }
+    expect(await other.consumeChallenge(useOf(open))).toBe('consumed')
+  })
+
+  it('leaves to one instance what all have seen, and lets none wait for another', async () => {
+    await tables.rows(`INSERT INTO did_auth_request_quotas SELECT 'stale' || n, 1, 1, ${START_SECONDS}
+      FROM generate_series(1, 5000) n`)
+    const stores = Array.from({ length: 5 }, () => tables.store())
+    const charges = stores.map((store, index) => store.chargeQuota(chargeOf({ key: String(index), ...later(1000) })))
+    expect((await Promise.all(charges)).map(({ count }) => count)).toEqual([1, 1, 1, 1, 1])
+    await until(async () => (await numberOf('did_auth_request_quotas')) === 5)
+    const [{ deadlocks } = {}] = await tables.rows(
+      'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()'
+    )
+    expect(deadlocks).toBe('0')
+  })
+
+  it('ends with close', async () => {
+    await tables.rows(`INSERT INTO did_auth_request_quotas SELECT 'stale' || n, 1, 1, ${START_SECONDS}
+      FROM generate_series(1, 5000) n`)
+    const store = tables.store()
+    await store.chargeQuota(chargeOf(later(1000)))
+    await store.close()
+    await expect(store.chargeQuota(chargeOf(later(2000)))).rejects.toMatchObject({ code: 'ERR_STORE' })
+  })
+})

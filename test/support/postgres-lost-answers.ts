@@ -1,0 +1,158 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Store } from '../../src/ports.js'
+import { chargeOf, hashOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import type { Cut, TcpProxy } from './tcp-proxy.js'
+
+/** A verb whose connection is cut, and what has to be true afterwards. */
+interface LostAnswer {
+  verb: string
+  /** A statement of the verb, by its name. */
+  statement: string
+  /** @param name - of a session and a user that no other case has @returns what the verb answered, and what then is stored */
+  run: (store: Store, name: string, cut: () => void) => Promise<unknown[]>
+  /** Its answers: each of them is true. */
+  allowed: unknown[][]
+}
+
+const didOf = (name: string): string => `did:example:${name.replaceAll(' ', '')}`
+const later = { nowSeconds: START_SECONDS + 60 }
+
+const CASES: LostAnswer[] = [
+  ...['did_auth_session_insert', 'did_auth_session_trim'].map((statement) => ({
+    verb: 'createSession',
+    statement,
+    run: async (store: Store, name: string, cut: () => void) => {
+      cut()
+      const evicted = await store.createSession(sessionOf(name, { did: didOf(name) }))
+      const listed = await store.listSessions(service, didOf(name), START_SECONDS)
+      return [evicted, listed.length, await store.rotateRefreshToken(rotationOf(name, 0, 1))]
+    },
+    allowed: [[0, 1, 'rotate']]
+  })),
+  {
+    verb: 'rotateRefreshToken',
+    statement: 'did_auth_session_rotate',
+    run: async (store, name, cut) => {
+      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      cut()
+      const verdict = await store.rotateRefreshToken(rotationOf(name, 0, 1))
+      const found = await store.findSession(service, `session-${name}`)
+      const isCurrent = found?.refreshTokenHash === hashOf(name, 1)
+      return [verdict, found?.state, isCurrent, found?.replacedTokens.length]
+    },
+    allowed: [['rotate', 'active', true, 1]]
+  },
+  {
+    verb: 'rotateRefreshToken (reused)',
+    statement: 'did_auth_session_revoke',
+    run: async (store, name, cut) => {
+      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      await store.rotateRefreshToken(rotationOf(name, 0, 1))
+      cut()
+      const verdict = await store.rotateRefreshToken(rotationOf(name, 0, 2, later))
+      return [verdict, (await store.findSession(service, `session-${name}`))?.state]
+    },
+    allowed: [['reused', 'revoked']]
+  },
+  {
+    verb: 'endSession',
+    statement: 'did_auth_session_end',
+    run: async (store, name, cut) => {
+      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      cut()
+      const wasActive = await store.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
+      return [wasActive, (await store.findSession(service, `session-${name}`))?.state]
+    },
+    allowed: [[true, 'loggedOut']]
+  },
+  {
+    verb: 'revokeSessions',
+    statement: 'did_auth_session_revoke_all',
+    run: async (store, name, cut) => {
+      await store.createSession(sessionOf(name, { did: didOf(name) }))
+      cut()
+      const revoked = await store.revokeSessions(service, didOf(name), START_SECONDS)
+      return [revoked, (await store.findSession(service, `session-${name}`))?.state]
+    },
+    // A number for the user to read: the sessions that the first attempt revoked are missing in it.
+    allowed: [
+      [0, 'revoked'],
+      [1, 'revoked']
+    ]
+  },
+  {
+    verb: 'consumeChallenge (first)',
+    statement: 'did_auth_first_log_in',
+    run: async (store, name, cut) => {
+      cut()
+      const outcome = await store.consumeChallenge(useOf({ did: didOf(name) }))
+      const again = await store.consumeChallenge(useOf({ did: didOf(name) }))
+      return [outcome, again, (await store.countChallengeUses(useOf({ did: didOf(name) }))).logIn]
+    },
+    allowed: [['consumed', 'taken', 1]]
+  },
+  {
+    verb: 'consumeChallenge (next)',
+    statement: 'did_auth_next_sign_up',
+    run: async (store, name, cut) => {
+      const use = { did: didOf(name), flow: 'signUp', consumesBoth: true } as const
+      await store.consumeChallenge(useOf(use))
+      cut()
+      const outcome = await store.consumeChallenge(useOf({ ...use, useCount: 1 }))
+      const again = await store.consumeChallenge(useOf({ ...use, useCount: 1 }))
+      return [outcome, again, (await store.countChallengeUses(useOf(use))).logIn]
+    },
+    allowed: [['consumed', 'taken', 2]]
+  },
+  {
+    verb: 'chargeQuota',
+    statement: 'did_auth_charge_request',
+    run: async (store, name, cut) => {
+      cut()
+      const { isCharged, count } = await store.chargeQuota(chargeOf({ key: name }))
+      return [isCharged, count]
+    },
+    allowed: [
+      [true, 1],
+      [true, 2]
+    ]
+  },
+  ...(
+    [
+      ['did_auth_session_find', (store, name) => store.findSession(service, `session-${name}`)],
+      ['did_auth_session_list', (store, name) => store.listSessions(service, didOf(name), START_SECONDS)],
+      ['did_auth_find_use', (store, name) => store.countChallengeUses(useOf({ did: didOf(name) }))]
+    ] as [statement: string, read: (store: Store, name: string) => Promise<unknown>][]
+  ).map(([statement, read]) => ({
+    verb: statement,
+    statement,
+    run: async (store: Store, name: string, cut: () => void) => {
+      const before = await read(store, name)
+      cut()
+      return [isDeepStrictEqual(await read(store, name), before)]
+    },
+    allowed: [[true]]
+  }))
+]
+
+/**
+ * Cuts the connection of each verb, before its request arrives or its answer, as often as there are rounds.
+ *
+ * @param store - a store behind the proxy
+ * @returns each answer that is not true
+ */
+export async function loseAnswers(store: Store, proxy: TcpProxy, rounds: number): Promise<string[]> {
+  const faults: string[] = []
+  for (const { verb, statement, run, allowed } of CASES) {
+    for (let round = 0; round < rounds; round += 1) {
+      const when: Cut = round % 2 === 0 ? 'before the answer' : 'before the request'
+      const cutsBefore = proxy.cuts()
+      const answers = await run(store, `${verb} ${statement} ${round}`, () => {
+        proxy.cut(statement, when)
+      }).catch((error: unknown) => [String(error), String((error as Error).cause)])
+      const isTrue = proxy.cuts() === cutsBefore + 1 && allowed.some((one) => isDeepStrictEqual(one, answers))
+      if (!isTrue) faults.push(`${verb}, ${statement} cut ${when}: ${JSON.stringify(answers)}`)
+    }
+  }
+  return faults
+}
