@@ -40,7 +40,7 @@ export async function runTakedown(
   out(`Removed ${removed} ${removed === 1 ? one : many}. ${cid} is refused from now on.`)
   for (const sentence of remains) out(`Something may remain: ${sentence}.`)
   if (!(await store.areSettled([cid]))) out('Its pin is removed by the running server when the IPFS node answers.')
-  out('Backups, snapshots of the disk and other IPFS nodes may still have it.')
+  out('Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.')
   return remains.length === 0 ? 0 : 1
 }
 

@@ -8,8 +8,8 @@ import { storedContent, type FoundContent } from './stored-content.js'
 export interface ContentPlace {
   readonly objects: Pick<ObjectStore, 'read'>
   readonly writer: ObjectWriter
-  find(cid: string): Promise<FoundContent | undefined>
-  repair(content: NewContent): Promise<void>
+  readonly find: (cid: string) => Promise<FoundContent | undefined>
+  readonly repair: (content: NewContent) => Promise<void>
 }
 
 /**

@@ -52,14 +52,31 @@ describe('PostgresDatabase', () => {
     }
   )
 
-  it('rolls a transaction back when its work fails, and keeps the connection', async () => {
+  it('takes a transaction back whose work refuses, throws the refusal as it is, and keeps the connection', async () => {
     const own = database({ poolSize: 1 })
-    const failed = own.transaction(async (query) => {
-      await query({ text: 'INSERT INTO rows VALUES (3, 1)' })
-      throw new RangeError('not this one')
-    })
-    expect(await rejectionOf(failed)).toMatchObject({ code: 'ERR_STORE' })
-    expect((await own.query({ text: 'SELECT * FROM rows WHERE id = 3' })).rowCount).toBe(0)
+    const pid = async () => (await own.query({ text: 'SELECT pg_backend_pid() AS pid' })).rows
+    const before = await pid()
+    const refusal = new Error('refused')
+    const work = own.transaction(
+      async (query) => {
+        await query({ text: 'INSERT INTO rows VALUES (700, 1)' })
+        throw refusal
+      },
+      { isRepeatable: true }
+    )
+    expect(await rejectionOf(work)).toBe(refusal)
+    expect(await pid()).toEqual(before)
+    expect((await own.query({ text: 'SELECT 1 FROM rows WHERE id = 700' })).rowCount).toBe(0)
+  })
+
+  // Behind it, the connection answers 25P02 to all that was sent with it, and one of these may be noticed first.
+  it('tells the first failure of statements that are sent together', async () => {
+    const own = database()
+    const later = async (promise: Promise<unknown>): Promise<unknown> => promise.finally(() => Promise.resolve())
+    const work = own.transaction((query) =>
+      Promise.all([later(query({ text: 'SELECT 1 / 0' })), query({ text: 'SELECT 1' })])
+    )
+    expect(postgresCode(await rejectionOf(work))).toBe('22012')
   })
 
   it('repeats what a deadlock ended', async () => {

@@ -92,9 +92,7 @@ function postgresContents(url: string): PostgresContents {
     url,
     clocks,
     objects,
-    remains: [
-      'the write-ahead log of PostgreSQL, its replicas and backups, and pages that were not vacuumed keep bytes'
-    ],
+    remains: [],
     folder: path,
     query,
     leaks: async (store) => {

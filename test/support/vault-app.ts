@@ -8,7 +8,8 @@ import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
 import { Engines } from '../../servers/storage/engines.js'
-import { openContentStore, type OpenContentStore } from '../../servers/storage/sqlite/open-content-store.js'
+import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
+import { openContentStore } from '../../servers/storage/sqlite/open-content-store.js'
 import { vaultApp } from '../../servers/vault/app.js'
 import { temporaryFolder } from './store-folder.js'
 import { loginText, walletOf, type TestWallet } from './wallet.js'
@@ -22,6 +23,8 @@ export interface VaultTestParts {
   store?: Store
   node?: IpfsNode
   usedPercent?: () => Promise<number>
+  /** Storage that is open. Default: SQLite in a folder. */
+  contents?: OpenContentStore
   /** Of another vault, on which this one works as well. Default: one of its own. */
   folder?: string
 }
@@ -46,7 +49,8 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
   })
   const { path, remove } = parts.folder === undefined ? temporaryFolder() : { path: parts.folder, remove: undefined }
   const { node, store = memoryStore(), usedPercent = () => Promise.resolve(50) } = parts
-  const opened = await openContentStore({ folder: path, database: 'vault.db', tracksPins: node !== undefined })
+  const tracksPins = node !== undefined
+  const opened = parts.contents ?? (await openContentStore({ folder: path, database: 'vault.db', tracksPins }))
   const server = vaultApp({
     env: serverEnv,
     identity: {

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { ipfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
+import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
 import { contentOf } from '../../servers/storage/unixfs-blocks.js'
+import { reconcile } from '../../servers/vault/admin/reconcile.js'
 import { startIpfsRpcServer } from './ipfs-rpc-server.js'
 import { findVaultFaults } from './run-vault-command.js'
 import { temporaryFolder } from './store-folder.js'
@@ -94,13 +97,14 @@ class VaultModel {
  * Runs sequences of 50 operations of 4 DIDs against a vault over HTTP beside a real IPFS node, and compares answers and
  * pins with the model after each, and everything at the end of each sequence.
  *
+ * @param contents - storage that is open, of a vault alone. Default: SQLite in a folder
  * @throws Error that names the shortest sequence with a difference
  */
-export async function checkVaultModel(sequences: number): Promise<void> {
+export async function checkVaultModel(sequences: number, contents?: OpenContentStore): Promise<void> {
   const { path, remove } = temporaryFolder()
   const server = await startIpfsRpcServer()
   const node = ipfsHttpNode(server.url)
-  const vault = await testVault(MODEL_ENV, { node, folder: join(path, 'vault') })
+  const vault = await testVault(MODEL_ENV, { node, folder: join(path, 'vault'), ...(contents && { contents }) })
   try {
     const others = await server.pins()
     const pins = async () => (await server.pins()).filter((pin) => !others.includes(pin))
@@ -122,13 +126,23 @@ export async function checkVaultModel(sequences: number): Promise<void> {
       for (const [did, user] of users.entries()) await compareUser(user, model.contentsOf(did))
     }
     await fc.assert(fc.asyncProperty(operations, run), { numRuns: sequences })
-    assert.deepEqual(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: server.url }), [])
+    const faults = contents
+      ? await faultsOf(contents, node)
+      : await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: server.url })
+    assert.deepEqual(faults, [])
   } finally {
     await vault.close()
     node.close()
     await server.stop()
     remove()
   }
+}
+
+/** What `vault reconcile` reports of storage that is open, when something is not in order. */
+async function faultsOf({ store, inspection }: OpenContentStore, node: IpfsNode): Promise<string[]> {
+  const lines: string[] = []
+  const parts = { store, inspection, node, isDryRun: true, acceptsDamage: false }
+  return (await reconcile(parts, (line) => void lines.push(line))) ? [] : lines
 }
 
 /** Compares all that a user can read with the model. */

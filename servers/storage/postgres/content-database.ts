@@ -19,7 +19,6 @@ export type Query = (statement: Statement, values: readonly unknown[]) => Promis
 export class ContentDatabase {
   readonly #database: PostgresDatabase
   readonly statement: ReturnType<typeof statementsOn>
-
   readonly #migrate: () => Promise<unknown>
   #opening: Promise<unknown> | undefined
 
@@ -72,7 +71,7 @@ export class ContentDatabase {
 
 /** What a failure of the database means. What is no failure of it, such as a refusal, stays as it is. */
 function failureOf(error: unknown): unknown {
-  if (!(error instanceof DidAuthError) || error.code !== 'ERR_STORE') return error
+  if (!(error instanceof DidAuthError) || !['ERR_STORE', 'ERR_CONFIG'].includes(error.code)) return error
   const failure = storageFailure(error.cause)
   const { retryAfterSeconds } = error
   return failure instanceof ServerError

@@ -80,7 +80,7 @@ export function damagedLists(rows: readonly Row[]): string[] {
 }
 
 function isList(row: Row): boolean {
-  return row.hash != null
+  return row.hash !== null
 }
 
 function infoOf({ cid, byteCount, jsonByteCount }: Entry): ContentInfo {

@@ -158,7 +158,7 @@ export class EntryWrites {
         byteCount: numberOf(owner.byte_count),
         entryCount: numberOf(owner.entry_count)
       },
-      list: known.hash == null ? NO_LIST : stateOf(known),
+      list: known.hash === null || known.hash === undefined ? NO_LIST : stateOf(known),
       known,
       named: entries.rows.map((row) => ({ ...entryOf(row), isLast: row.is_last === true })),
       isClaimed

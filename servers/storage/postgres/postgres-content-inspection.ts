@@ -88,8 +88,8 @@ export class PostgresContentInspection implements ContentInspection {
 
   async checkDatabase({ isDryRun }: CheckMode): Promise<DatabaseCheck> {
     const { rows } = await this.#database.query(this.#faults, [], REPEATABLE)
-    const textsOf = (column: string): string[] =>
-      rows.flatMap((row) => (row[column] === null ? [] : String(row[column])))
+    const textsOf = (column: 'damage' | 'index'): string[] =>
+      rows.map((row) => row[column]).filter((text) => typeof text === 'string')
     const [damage, indexes] = [textsOf('damage'), textsOf('index')]
     if (isDryRun || damage.length > 0) return { damage, indexes }
     // Names of our own tables' indexes, quoted by PostgreSQL.

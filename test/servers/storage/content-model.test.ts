@@ -1,18 +1,24 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { ContentModel, operations } from '../../support/content-model.js'
-import { NOW, objectNames, sqliteFolder, type SqliteFolder } from '../../support/content-stores.js'
+import { NOW, objectNames, sqliteFolder, type ContentFolder } from '../../support/content-stores.js'
+import { usePostgresContents } from '../../support/postgres-contents.js'
 
 /** Sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)
 
-let files: SqliteFolder
-beforeEach(() => {
-  files = sqliteFolder()
-})
-afterEach(() => files.remove())
+const engines: [name: string, make: () => ContentFolder | Promise<ContentFolder>][] = [
+  ['on one folder', sqliteFolder],
+  ['on one database of PostgreSQL', usePostgresContents()]
+]
 
-describe('two content stores on one folder', () => {
+describe.each(engines)('two content stores %s', (_name, make) => {
+  let files: ContentFolder
+  beforeEach(async () => {
+    files = await make()
+  })
+  afterEach(() => files.remove())
+
   it('hold what the model says after any sequence of verbs, and as many objects', async () => {
     const stores = [await files.open(), await files.open()]
     const property = fc.asyncProperty(operations, async (sequence) => {

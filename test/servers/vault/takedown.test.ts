@@ -42,7 +42,7 @@ async function posted(content: string): Promise<string> {
   return id
 }
 
-const backups = 'Backups, snapshots of the disk and other IPFS nodes may still have it.'
+const backups = 'Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.'
 const pinned = 'Its pin is removed by the running server when the IPFS node answers.'
 
 describe('vault takedown', () => {

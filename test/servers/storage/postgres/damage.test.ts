@@ -33,7 +33,7 @@ const nothing = { owners: 0, damagedLists: [], unusedContents: 0 }
 
 describe('a list', () => {
   it.each([
-    ['an entry is lost', "DELETE FROM vault_entries WHERE byte_count = 2"],
+    ['an entry is lost', 'DELETE FROM vault_entries WHERE byte_count = 2'],
     ['an entry is changed', 'UPDATE vault_entries SET byte_count = 7'],
     ['its row is lost', 'DELETE FROM vault_lists']
   ])('of which %s is an error, and goes on with what is left where that is accepted', async (_what, damage) => {
@@ -112,7 +112,7 @@ describe('pins', () => {
   it('follow from what is stored', async () => {
     await store.writeEntry(entryOf('k', 'a'))
     await store.writeEntry(entryOf('k', 'b'))
-    await files.query("DELETE FROM vault_pins WHERE cid = $1", [cidOf('a')])
+    await files.query('DELETE FROM vault_pins WHERE cid = $1', [cidOf('a')])
     await files.query("UPDATE vault_pins SET state = 'unpin' WHERE cid = $1", [cidOf('b')])
     await files.query("INSERT INTO vault_pins (cid, state) VALUES ('gone', 'pinned')")
     expect(await inspection.trackPins(dryRun)).toEqual({ toPin: 2, toUnpin: 1 })
