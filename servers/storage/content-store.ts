@@ -107,6 +107,8 @@ export interface EntryStore {
   /** Every entry of an owner, in the order in which they were written. @throws as `listEntries` */
   listOwnEntries(did: string): Promise<readonly KeyedEntry[]>
   usageOf(did: string): Promise<Usage>
+  /** Of all users together; content that several have counts for each. */
+  usageOfAll(): Promise<Usage>
 }
 
 export interface FileWrite {

@@ -2,9 +2,6 @@ import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { ServerError } from '../http/server-error.js'
 
-const MAX_USED_PERCENT = 90
-const FRESH_MILLISECONDS = 1_000
-
 /** How much of the disk is used, 0 to 100. */
 export type UsedPercent = () => Promise<number>
 
@@ -18,30 +15,50 @@ export function usedPercentOf(folder: string): UsedPercent {
   }
 }
 
-/** Reserves a part of the disk, so that reading, removing and the rest of the machine go on. */
-export class DiskSpace {
-  readonly #usedPercent: UsedPercent
-  readonly #nowMilliseconds: () => number
-  #asked: { answer: Promise<number>; freshUntil: number } | undefined
+/** What is measured of all that is stored, and how much of it there may be. */
+export interface StoreMeasure {
+  /** One that fails counts as 0: what is really full says so itself. */
+  readonly measure: () => Promise<number>
+  readonly max: number
+  /** How long a measurement is used. */
+  readonly freshMilliseconds: number
+  /** What is said of a measurement above `max`. */
+  readonly describe: (measured: number) => string
+}
 
-  constructor(usedPercent: UsedPercent, nowMilliseconds = (): number => performance.now()) {
-    this.#usedPercent = usedPercent
+/** A bound of all that is stored. Writes may exceed it by what they store between two measurements. */
+export class StoreBound {
+  readonly #parts: StoreMeasure
+  readonly #nowMilliseconds: () => number
+  #measured: { answer: Promise<number>; freshUntil: number } | undefined
+
+  constructor(parts: StoreMeasure, nowMilliseconds = (): number => performance.now()) {
+    this.#parts = parts
     this.#nowMilliseconds = nowMilliseconds
   }
 
-  /** @throws ServerError ERR_STORAGE_FULL when more than 90 % of the disk are used */
+  /** @throws ServerError ERR_STORAGE_FULL */
   async assertFree(): Promise<void> {
+    const { measure, max, freshMilliseconds, describe } = this.#parts
     const now = this.#nowMilliseconds()
-    if (this.#asked === undefined || now >= this.#asked.freshUntil) {
-      // A disk that cannot be asked about says itself when it is full.
-      const answer = this.#usedPercent().catch(() => 0)
-      this.#asked = { answer, freshUntil: now + FRESH_MILLISECONDS }
+    if (this.#measured === undefined || now >= this.#measured.freshUntil) {
+      this.#measured = { answer: measure().catch(() => 0), freshUntil: now + freshMilliseconds }
     }
-    const percent = await this.#asked.answer
-    if (percent <= MAX_USED_PERCENT) return
-    const detail = `${Math.floor(percent)} % of the disk used, at most ${MAX_USED_PERCENT} %`
-    throw new ServerError('ERR_STORAGE_FULL', { detail })
+    const measured = await this.#measured.answer
+    if (measured > max) throw new ServerError('ERR_STORAGE_FULL', { detail: describe(measured) })
   }
+}
+
+/** Reserves a tenth of the disk, so that reading, removing and the rest of the machine go on. */
+export function diskBound(usedPercent: UsedPercent): StoreMeasure {
+  const describe = (percent: number): string => `${Math.floor(percent)} % of the disk used, at most 90 %`
+  return { measure: usedPercent, max: 90, freshMilliseconds: 1_000, describe }
+}
+
+/** Bounds the content of all users. */
+export function bytesBound(storedBytes: () => Promise<number>, maxBytes: number): StoreMeasure {
+  const describe = (bytes: number): string => `${bytes} of ${maxBytes} bytes in use by all`
+  return { measure: storedBytes, max: maxBytes, freshMilliseconds: 10_000, describe }
 }
 
 const RESERVE_BYTES = 1_048_576

@@ -12,7 +12,7 @@ import { serveDocument } from '../openapi/document.js'
 import { vaultDocument } from '../openapi/vault.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, EntryStore } from '../storage/content-store.js'
-import { DiskSpace, type UsedPercent } from '../storage/disk-space.js'
+import { bytesBound, diskBound, StoreBound, type StoreMeasure, type UsedPercent } from '../storage/disk-space.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
 import { vaultRoutes } from './vault-routes.js'
@@ -54,7 +54,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     sendError,
     vault: new Vault({ store: contents, pins, quota }),
     bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),
-    disk: new DiskSpace(parts.usedPercent),
+    bounds: boundsOf(parts).map((measure) => new StoreBound(measure)),
     reading: {
       store: contents,
       repair: new ContentRepair({ store: contents, node, log }),
@@ -76,4 +76,11 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     await requireDid.close()
   }
   return { listener: sealed(app, sendError), ready: requireDid.ready, close }
+}
+
+function boundsOf({ env, contents, usedPercent }: VaultServerParts): StoreMeasure[] {
+  const { VAULT_MAX_STORE_BYTES: maxBytes } = env
+  const disk = diskBound(usedPercent)
+  if (maxBytes === undefined) return [disk]
+  return [disk, bytesBound(async () => (await contents.usageOfAll()).byteCount, maxBytes)]
 }

@@ -3,7 +3,7 @@ import express, { type Express, type Request, type RequestHandler, type Response
 import type { BodyReader } from '../http/read-body.js'
 import type { SendError } from '../http/server-error.js'
 import type { EntryStore } from '../storage/content-store.js'
-import type { DiskSpace } from '../storage/disk-space.js'
+import type { StoreBound } from '../storage/disk-space.js'
 import { sendEntries, type SendEntriesParts } from './send-entries.js'
 import { backupAnswer, keysAnswer, listAnswer, storageAnswer } from './vault-answers.js'
 import { parseKey, parsePrecondition, type Quota, type Vault, type Written } from './vault.js'
@@ -14,7 +14,8 @@ export interface VaultRoutesParts {
   sendError: SendError
   vault: Vault
   bodies: BodyReader
-  disk: DiskSpace
+  /** Of all that is stored, asked before content is written. */
+  bounds: readonly StoreBound[]
   reading: SendEntriesParts & { store: EntryStore }
   quota: Quota
   maxContentBytes: number
@@ -24,7 +25,7 @@ type Answer = (req: Request, res: Response) => Promise<void>
 
 /** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
-  const { requireDid, sendError, vault, bodies, disk, reading, quota, maxContentBytes } = parts
+  const { requireDid, sendError, vault, bodies, bounds, reading, quota, maxContentBytes } = parts
   const { store } = reading
 
   const answering =
@@ -63,7 +64,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
       const place = placeOf(req)
       const body = { field: 'content', maxBytes: maxContentBytes, owner: place.did }
       await bodies.read(req, body, async (content) => {
-        await disk.assertFree()
+        for (const bound of bounds) await bound.assertFree()
         setHeaders(res, await vault.write(place, content, replacedBy(req)))
         res.status(status).json({ id: content.cid })
       })

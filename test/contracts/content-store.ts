@@ -361,6 +361,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await another.takeDown(cidOf(bytes), 'order 1', NOW)).toEqual({ removed: 3, remains: files.remains })
       expect(await textsOf(store, 'k')).toEqual(['stays'])
       expect(await store.usageOf('did:ethr:rsk:0xb')).toEqual({ byteCount: 0, entryCount: 0 })
+      expect(await store.usageOfAll()).toEqual(await store.usageOf('did:ethr:rsk:0xa'))
       expect(await store.isTakenDown(cidOf(bytes))).toBe(true)
       const failure = { code: 'ERR_TAKEN_DOWN', status: 451 }
       await expect(store.writeEntry(entryOf('k', bytes))).rejects.toMatchObject(failure)

@@ -98,6 +98,10 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     return this.#reads.usageOf(did)
   }
 
+  async usageOfAll(): Promise<Usage> {
+    return this.#reads.usageOf()
+  }
+
   async writeFile({ content, ...post }: FileWrite): Promise<{ readonly changedPins: readonly string[] }> {
     const { isPinOpen } = await this.#store(content, (row) => this.#files.write({ ...post, content: row }))
     return { changedPins: isPinOpen ? [content.cid] : [] }

@@ -98,6 +98,10 @@ export class ContentVerbs {
     return { byteCount, entryCount }
   }
 
+  usageOfAll(): Usage {
+    return this.#entries.usageOfAll()
+  }
+
   writeFile({ content, ...post }: FileRequest): { changedPins: string[] } | UploadNeeded | Refusal {
     const { cid } = content
     if (this.#contents.isDenied(cid)) return this.#takenDown(content, post.nowSeconds)

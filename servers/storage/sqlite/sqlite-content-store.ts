@@ -70,6 +70,10 @@ export class SqliteContentStore extends SqlitePinLedger implements ContentStore 
     return this.verbs.call('content', 'usageOf', did)
   }
 
+  async usageOfAll(): Promise<Usage> {
+    return this.verbs.call('content', 'usageOfAll')
+  }
+
   async writeFile({ content, ...post }: FileWrite): Promise<{ readonly changedPins: readonly string[] }> {
     return this.#store(content, (row) => this.verbs.call('content', 'writeFile', { ...post, content: row }))
   }

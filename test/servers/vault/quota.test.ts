@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { DiskSpace, usedPercentOf } from '../../../servers/storage/disk-space.js'
+import { diskBound, StoreBound, usedPercentOf } from '../../../servers/storage/disk-space.js'
 import { ServerError } from '../../../servers/http/server-error.js'
 import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
@@ -149,11 +149,21 @@ describe('the disk', () => {
     await late.read('a').expect(200, [])
   })
 
+  it('takes no more when all users together have more than VAULT_MAX_STORE_BYTES, and goes on with deleting', async () => {
+    const env = { VAULT_MAX_STORE_BYTES: '10' }
+    const user = await startUser(env)
+    await user.post('a', 'eleven byte').expect(201)
+    const late = await startUser(env, folderOf())
+    const answer = await late.post('b', '1')
+    expect([answer.status, answer.text]).toEqual([507, 'Storage full: 11 of 10 bytes in use by all'])
+    await user.delete('a').expect(200)
+  })
+
   it('is asked about once a second at most', async () => {
     let asked = 0
     let nowMilliseconds = 0
-    const disk = new DiskSpace(
-      () => Promise.resolve((asked += 1) * 45),
+    const disk = new StoreBound(
+      diskBound(() => Promise.resolve((asked += 1) * 45)),
       () => nowMilliseconds
     )
     for (const now of [0, 1, 999]) {
@@ -175,7 +185,7 @@ describe('the disk', () => {
   })
 
   it('that cannot be asked about takes what it can', async () => {
-    const disk = new DiskSpace(usedPercentOf('/no/such/folder'))
+    const disk = new StoreBound(diskBound(usedPercentOf('/no/such/folder')))
     await expect(disk.assertFree()).resolves.toBeUndefined()
   })
 
