@@ -31,7 +31,7 @@ const isServerCommand = (args: string): boolean => {
 function isRunnable(line: string): boolean {
   const command = line.replace(/^[A-Z_]+=\S* (?=npx |docker )/, '').replace(/ +#.*$/, '')
   if (/^(?:[A-Z]+=|curl |echo |Verification code: )/.test(command)) return true
-  const script = /^npm run ([\w:-]+)$/.exec(command)?.[1]
+  const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
   if (script !== undefined) return script in packageJson.scripts
   if (/^npm (?:ci|test|start|ci && npm start|pkg set type=module|install .*)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]

@@ -135,19 +135,20 @@ export class Station {
     this.waits = []
   }
 
-  #begin(): void {
+  /** @param isAwake - whether other work has just ended */
+  #begin(isAwake = false): void {
     while (!this.#isPaused && this.#busy < this.#cores) {
       const next = this.#queue.shift()
       if (next === undefined) return
       if (next.job.isCancelled) continue
-      const seconds = next.seconds + (this.#busy === 0 ? this.#wakeSeconds : 0)
+      const seconds = next.seconds + (this.#busy === 0 && !isAwake ? this.#wakeSeconds : 0)
       this.#busy += 1
       this.waits.push(this.#timeline.nowSeconds - next.since)
       this.#timeline.after(seconds, () => {
         this.#busy -= 1
         this.busySeconds += seconds
         next.done()
-        this.#begin()
+        this.#begin(true)
       })
     }
   }

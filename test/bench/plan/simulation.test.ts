@@ -50,6 +50,13 @@ describe('simulate', () => {
     expect(isWithin(one.instanceWaitMean, 0.15, 0.08)).toBe(true)
   })
 
+  it('wakes an instance only where nothing is running', () => {
+    const kinds = [{ perSecond: 6, nodeSeconds: 0.1, trips: [] }]
+    const { instanceUtilisation } = simulate(alone({ kinds, wakeSeconds: { node: 0.05, database: 0 } }, 0, 0))
+    // ρ = λ(s + w(1 − ρ))
+    expect(isWithin(instanceUtilisation, (0.6 + 0.3) / 1.3, 0.03)).toBe(true)
+  })
+
   it('makes as many connections as the pool has the limit, and their round trips the time', () => {
     // Four connections and trips of 0.1 s: 40 a second at most, of 60 that come.
     const result = simulate(alone({ poolSize: 4, maxWaiting: 20, tripSeconds: 0.1, seconds: 200 }, 60, 1e-9))
