@@ -14,6 +14,7 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import {
   dataFolder,
+  OBJECT_GRACE_SECONDS,
   openDatabase,
   openObjects,
   openPostgresContents,
@@ -101,7 +102,7 @@ export class Engines {
       return await openContentStore({
         folder,
         database,
-        ...(objects && { objects }),
+        ...(objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }),
         // The relay does not wait for the disk: the loss of power may cost its last files.
         isDurable: env.name !== 'relay',
         tracksPins: env.IPFS_API_URL !== undefined,

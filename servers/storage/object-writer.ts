@@ -95,6 +95,40 @@ export class ObjectWriter {
   }
 }
 
+/** An object that nothing uses. */
+export interface Garbage {
+  readonly object: string
+  /** Its bytes first. */
+  readonly overwrite: boolean
+}
+
+/** The last moment whose removals a collector carries out: any, where nothing is kept for readers. */
+export function removedBefore(nowSeconds: number, graceSeconds: number): number {
+  return graceSeconds === 0 ? Number.MAX_SAFE_INTEGER : nowSeconds - graceSeconds
+}
+
+/**
+ * Deletes objects, also those behind one that cannot be deleted.
+ *
+ * @returns the names of those that are deleted, and the first failure
+ */
+export async function deleteGarbage(
+  objects: Pick<ObjectStore, 'delete'>,
+  garbage: readonly Garbage[]
+): Promise<{ deleted: string[]; failure: unknown }> {
+  const deleted: string[] = []
+  let failure: unknown
+  for (const { object, overwrite } of garbage) {
+    try {
+      await objects.delete(object, { overwrite })
+      deleted.push(object)
+    } catch (error) {
+      failure ??= error
+    }
+  }
+  return { deleted, failure }
+}
+
 function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
   return outcome !== undefined && 'upload' in outcome
 }

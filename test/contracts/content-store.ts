@@ -400,6 +400,47 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
     })
   })
 
+  describe('the object of content that was removed', () => {
+    const [first, second] = [largeBytes('x'), largeBytes('y')]
+
+    it('is kept for readers for the time that is asked for, and not when it is taken down', async () => {
+      const keeping = await files.open({ objects: files.objects, removalGraceSeconds: 60 })
+      await keeping.writeEntry(entryOf('k', first))
+      await keeping.removeEntries(place)
+      files.clocks.advance(59)
+      await keeping.collectGarbage(files.clocks.seconds)
+      expect(await objectNames(files.objects)).toHaveLength(1)
+      files.clocks.advance(1)
+      await keeping.collectGarbage(files.clocks.seconds)
+      expect(await objectNames(files.objects)).toEqual([])
+      await keeping.writeEntry(entryOf('k', first))
+      await keeping.takeDown(cidOf(first), 'order', files.clocks.seconds)
+      expect(await objectNames(files.objects)).toEqual([])
+    })
+
+    it('stays alone where it cannot be deleted, and goes with the next collection', async () => {
+      for (const bytes of [first, second]) await store.writeEntry(entryOf('k', bytes))
+      const [stuck = ''] = await objectNames(files.objects)
+      let isStuck = true
+      const objects: ObjectStore = {
+        put: (name, file) => files.objects.put(name, file),
+        read: (name) => files.objects.read(name),
+        list: () => files.objects.list(),
+        delete: (name, how) =>
+          isStuck && name === stuck
+            ? Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' }))
+            : files.objects.delete(name, how)
+      }
+      const collecting = await files.open({ objects })
+      await collecting.removeEntries(place)
+      await expect(collecting.collectGarbage(files.clocks.seconds)).rejects.toMatchObject({ code: 'ERR_STORAGE' })
+      expect(await objectNames(files.objects)).toEqual([stuck])
+      isStuck = false
+      await collecting.collectGarbage(files.clocks.seconds)
+      expect(await objectNames(files.objects)).toEqual([])
+    })
+  })
+
   it('is ready: it can write', async () => {
     await store.probe()
     await another.probe()

@@ -32,7 +32,11 @@ export interface ContentFolder {
   readonly objects: ObjectStore
   /** What a takedown says of bytes that are not in reach of the store. */
   readonly remains: readonly string[]
-  open(options?: { readonly tracksPins?: boolean; readonly objects?: ObjectStore }): Promise<TestStore>
+  open(options?: {
+    readonly tracksPins?: boolean
+    readonly objects?: ObjectStore
+    readonly removalGraceSeconds?: number
+  }): Promise<TestStore>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
 }

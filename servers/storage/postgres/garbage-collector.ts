@@ -1,5 +1,6 @@
 import type { ObjectStore } from '../object-store.js'
-import { UPLOAD_SECONDS } from '../object-writer.js'
+import { deleteGarbage, UPLOAD_SECONDS } from '../object-writer.js'
+import { storageFailure } from '../storage-error.js'
 import type { ContentDatabase } from './content-database.js'
 
 const AT_ONCE = 100
@@ -26,25 +27,31 @@ export class GarbageCollector {
     )
     this.#find = statement(
       'find_garbage',
-      `SELECT object, kind FROM ~garbage WHERE kind <> 'upload' AND object > $1 ORDER BY object LIMIT ${AT_ONCE}`
+      `SELECT object, kind FROM ~garbage WHERE object > $1 AND (kind = 'takedown' OR (kind = 'removed' AND since <= $2))
+         ORDER BY object LIMIT ${AT_ONCE}`
     )
     this.#forget = statement('forget_garbage', 'DELETE FROM ~garbage WHERE object = ANY($1)')
   }
 
-  /** @param beforeSeconds - uploads that began an hour before it, and have not ended, are garbage */
-  async collect(beforeSeconds: number): Promise<void> {
+  /**
+   * @param beforeSeconds - uploads that began an hour before it, and have not ended, are garbage
+   * @param removedBefore - objects of content that was removed up to then are deleted
+   * @throws the first failure, once all others are deleted
+   */
+  async collect(beforeSeconds: number, removedBefore: number): Promise<void> {
     if (Number.isFinite(beforeSeconds)) {
       await this.#database.query(this.#condemn, [beforeSeconds - UPLOAD_SECONDS], REPEATABLE)
     }
+    let failure: unknown
     for (let after = ''; ;) {
-      const { rows } = await this.#database.query(this.#find, [after], REPEATABLE)
-      const names = rows.map(({ object }) => String(object))
-      for (const { object, kind } of rows) {
-        await this.#objects.delete(String(object), { overwrite: kind === 'takedown' })
-      }
-      if (names.length > 0) await this.#database.query(this.#forget, [names.sort()], REPEATABLE)
-      if (names.length < AT_ONCE) return
-      after = names.at(-1) ?? ''
+      const { rows } = await this.#database.query(this.#find, [after, removedBefore], REPEATABLE)
+      const garbage = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
+      const outcome = await deleteGarbage(this.#objects, garbage)
+      failure ??= outcome.failure
+      if (outcome.deleted.length > 0) await this.#database.query(this.#forget, [outcome.deleted], REPEATABLE)
+      if (garbage.length < AT_ONCE) break
+      after = garbage.at(-1)?.object ?? ''
     }
+    if (failure !== undefined) throw storageFailure(failure)
   }
 }

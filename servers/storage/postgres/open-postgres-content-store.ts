@@ -29,6 +29,11 @@ export interface PostgresContentStoreOptions {
   readonly monotonicSeconds?: () => number
   /** Where large content lies. Default: in the database, since instances share no disk. */
   readonly objects?: ObjectStore
+  /**
+   * How long the object of removed content is kept for readers that have not opened it. Default 0: an open file, and what was
+   * deleted in the database, stays readable; in object storage it is gone.
+   */
+  readonly removalGraceSeconds?: number
 }
 
 const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
@@ -40,7 +45,13 @@ const processSeconds = (): number => performance.now() / 1_000
  * @throws StartError when the folder cannot be used
  */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
-  const { folder, tracksPins = false, clock = systemClock, monotonicSeconds = processSeconds } = options
+  const {
+    folder,
+    tracksPins = false,
+    removalGraceSeconds = 0,
+    clock = systemClock,
+    monotonicSeconds = processSeconds
+  } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => new Spool(join(folder, 'spool')))
   const database = new ContentDatabase(options.database, options.tables, options.migrate)
   const ownObjects = options.objects === undefined ? new PostgresObjectStore(database) : undefined
@@ -49,7 +60,17 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const sweepClock = new SweepClock(monotonicSeconds)
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(clock.nowSeconds())
-  const parts = { database, objects, ownObjects, writer, clock, sweepClock, monotonicSeconds, tracksPins }
+  const parts = {
+    database,
+    objects,
+    ownObjects,
+    removalGraceSeconds,
+    writer,
+    clock,
+    sweepClock,
+    monotonicSeconds,
+    tracksPins
+  }
   return {
     store: new PostgresContentStore(parts),
     inspection: new PostgresContentInspection(database, objects, clock),

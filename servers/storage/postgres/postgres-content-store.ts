@@ -16,7 +16,7 @@ import type {
 } from '../content-store.js'
 import type { FileRow } from '../file-post.js'
 import type { ObjectStore } from '../object-store.js'
-import type { ContentRow, ObjectWriter, UploadNeeded } from '../object-writer.js'
+import { removedBefore, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
 import { storeContent } from '../store-content.js'
 import { storedContent } from '../stored-content.js'
 import type { ContentDatabase } from './content-database.js'
@@ -38,6 +38,7 @@ export interface PostgresContentStoreParts {
   readonly objects: ObjectStore
   /** The objects, when they lie in the database. */
   readonly ownObjects: PostgresObjectStore | undefined
+  readonly removalGraceSeconds: number
   readonly writer: ObjectWriter
   readonly clock: Clock
   readonly sweepClock: SweepClock
@@ -148,7 +149,9 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
 
   async collectGarbage(nowSeconds: number): Promise<void> {
     await this.#loose.collectAll(nowSeconds)
-    await this.#garbage.collect(Math.min(nowSeconds, this.#sweepSeconds()))
+    const { removalGraceSeconds } = this.#parts
+    const uploadsBefore = Math.min(nowSeconds, this.#sweepSeconds())
+    await this.#garbage.collect(uploadsBefore, removedBefore(nowSeconds, removalGraceSeconds))
     await this.#parts.ownObjects?.purge()
   }
 

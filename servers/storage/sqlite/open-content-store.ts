@@ -37,6 +37,11 @@ export interface ContentStoreOptions {
   readonly monotonicSeconds?: () => number
   /** Where large content lies. Default: files in `objects/`. */
   readonly objects?: ObjectStore
+  /**
+   * How long the object of removed content is kept for readers that have not opened it. Default 0: an open file, and what was
+   * deleted in the database, stays readable; in object storage it is gone.
+   */
+  readonly removalGraceSeconds?: number
   /** How long the relay's files of before the content store are kept after they were posted. Default 7 days. */
   readonly oldFileTtlSeconds?: number
 }
@@ -54,7 +59,8 @@ const OLD_FILE_TTL_SECONDS = 604_800
  * @throws StartError when it cannot be used; ServerError ERR_STORAGE_FULL, ERR_STORAGE when taking it over fails
  */
 export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
-  const { folder, isDurable = true, tracksPins = false, clock = systemClock, monotonicSeconds } = options
+  const { folder, isDurable = true, tracksPins = false, removalGraceSeconds = 0 } = options
+  const { clock = systemClock, monotonicSeconds } = options
   const file = join(folder, options.database)
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(options, file))
   const settings: ThreadSettings = { file, engine, synchronous: isDurable ? 'FULL' : 'NORMAL', tracksPins }
@@ -67,7 +73,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
   sweepClock.sweepSeconds(clock.nowSeconds())
   try {
     const takenOver = await takeOverContents({ verbs, writer, clock })
-    const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock })
+    const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock, removalGraceSeconds })
     return { store, inspection: new SqliteContentInspection(verbs, objects, clock), spool, takenOver }
   } catch (error) {
     await verbs.close()

@@ -15,7 +15,14 @@ import type {
   Usage
 } from '../content-store.js'
 import type { ObjectStore } from '../object-store.js'
-import type { ContentRow, ObjectWriter, UploadNeeded } from '../object-writer.js'
+import {
+  deleteGarbage,
+  removedBefore,
+  type ContentRow,
+  type ObjectWriter,
+  type UploadNeeded
+} from '../object-writer.js'
+import { storageFailure } from '../storage-error.js'
 import { storeContent } from '../store-content.js'
 import { storedContent, type FoundContent } from '../stored-content.js'
 import type { FileRow } from '../file-post.js'
@@ -33,6 +40,7 @@ export interface SqliteContentStoreParts {
   readonly writer: ObjectWriter
   readonly clock: Clock
   readonly sweepClock: SweepClock
+  readonly removalGraceSeconds: number
 }
 
 /** Relay and vault in one SQLite file, which a thread of its own has open, and objects. */
@@ -115,14 +123,19 @@ export class SqliteContentStore extends SqlitePinLedger implements ContentStore 
   }
 
   async collectGarbage(nowSeconds: number): Promise<void> {
-    const uploadsBefore = Math.min(nowSeconds, this.#sweepSeconds())
-    for (;;) {
-      const garbage = await this.verbs.call('upkeep', 'claimGarbage', uploadsBefore)
-      if (garbage.length === 0) return
-      for (const { object, overwrite } of garbage) await this.#parts.objects.delete(object, { overwrite })
-      const objects = garbage.map(({ object }) => object)
-      await this.verbs.call('upkeep', 'forgetGarbage', objects)
+    const { objects, removalGraceSeconds } = this.#parts
+    const times = [Math.min(nowSeconds, this.#sweepSeconds()), removedBefore(nowSeconds, removalGraceSeconds)] as const
+    let failure: unknown
+    for (let after = ''; ;) {
+      const garbage = await this.verbs.call('upkeep', 'claimGarbage', after, ...times)
+      const last = garbage.at(-1)
+      if (last === undefined) break
+      const outcome = await deleteGarbage(objects, garbage)
+      failure ??= outcome.failure
+      if (outcome.deleted.length > 0) await this.verbs.call('upkeep', 'forgetGarbage', outcome.deleted)
+      after = last.object
     }
+    if (failure !== undefined) throw storageFailure(failure)
   }
 
   async probe(): Promise<void> {

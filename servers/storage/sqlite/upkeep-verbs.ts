@@ -1,12 +1,6 @@
 import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
-import { UPLOAD_SECONDS } from '../object-writer.js'
+import { UPLOAD_SECONDS, type Garbage } from '../object-writer.js'
 import type { Tables } from './content-verbs.js'
-
-/** An object to be deleted. */
-export interface Garbage {
-  readonly object: string
-  readonly overwrite: boolean
-}
 
 /** What became of content that was taken down. */
 export interface TakenDown {
@@ -33,8 +27,9 @@ export class UpkeepVerbs {
   constructor(connection: SqlConnection, tables: Tables) {
     this.#connection = connection
     this.#tables = tables
-    this.#garbage = connection.prepare(`SELECT object, kind FROM garbage WHERE kind <> 'upload' OR since <= ?
-      LIMIT ${GARBAGE_AT_ONCE}`)
+    this.#garbage = connection.prepare(`SELECT object, kind FROM garbage WHERE object > ? AND
+      (kind = 'takedown' OR (kind = 'removed' AND since <= ?) OR (kind = 'upload' AND since <= ?))
+      ORDER BY object LIMIT ${GARBAGE_AT_ONCE}`)
     this.#condemn = connection.prepare("UPDATE garbage SET kind = 'removed' WHERE object = ? AND kind = 'upload'")
     this.#forget = connection.prepare('DELETE FROM garbage WHERE object = ?')
     this.#deny = connection.prepare('INSERT OR REPLACE INTO denied VALUES (?, ?, ?)')
@@ -46,9 +41,12 @@ export class UpkeepVerbs {
     this.#probe = connection.prepare("UPDATE numbers SET number = number + 1 WHERE name = 'probes'")
   }
 
-  /** Objects to delete; none of them can be taken into use any more, so that several collectors may delete them. */
-  claimGarbage(uploadsBeforeSeconds: number): Garbage[] {
-    const rows = this.#garbage.all(uploadsBeforeSeconds - UPLOAD_SECONDS)
+  /**
+   * Objects to delete, in the order of their names; none of them can be taken into use any more, so that several collectors
+   * may delete them.
+   */
+  claimGarbage(after: string, uploadsBefore: number, removedBefore: number): Garbage[] {
+    const rows = this.#garbage.all(after, removedBefore, uploadsBefore - UPLOAD_SECONDS)
     return rows.map(({ object, kind }) => {
       if (kind === 'upload') this.#condemn.run(String(object))
       return { object: String(object), overwrite: kind === 'takedown' }
