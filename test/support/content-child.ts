@@ -88,7 +88,7 @@ async function onPostgres(both: string): Promise<Place> {
   const { ContentDatabase } = await import('../../servers/storage/postgres/content-database.js')
   const { openPostgresContentStore } = await import('../../servers/storage/postgres/open-postgres-content-store.js')
   const { PostgresObjectStore } = await import('../../servers/storage/postgres/postgres-object-store.js')
-  const database = new PostgresDatabase(url)
+  const database = new PostgresDatabase(url, { timeoutSeconds: 80 })
   const objects = new PostgresObjectStore(new ContentDatabase(database, 'vault'))
   return {
     objects,

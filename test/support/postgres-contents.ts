@@ -10,7 +10,7 @@ import {
 import { PostgresObjectStore } from '../../servers/storage/postgres/postgres-object-store.js'
 import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
 import { fakeClocks, objectNames, type ContentFolder, type TestStore } from './content-stores.js'
-import { runOn, testDatabase, type TestDatabase } from './postgres-server.js'
+import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from './postgres-server.js'
 import { temporaryFolder } from './store-folder.js'
 
 export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreOptions, 'database'>> {
@@ -48,7 +48,7 @@ export function usePostgresContents(): () => Promise<PostgresContents> {
   let database: TestDatabase | undefined
   beforeAll(async () => {
     database = await testDatabase()
-    const migrating = new PostgresDatabase(database.url)
+    const migrating = new PostgresDatabase(database.url, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     await migrateContent(migrating, 'vault')
     await migrating.close()
   })
@@ -68,7 +68,7 @@ function postgresContents(url: string): PostgresContents {
   const clocks = fakeClocks()
   const pools: PostgresDatabase[] = []
   const connect = (target: string | PostgresPool = url, options: PostgresDatabaseOptions = {}): PostgresDatabase => {
-    const pool = new PostgresDatabase(target, options)
+    const pool = new PostgresDatabase(target, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
     pools.push(pool)
     return pool
   }

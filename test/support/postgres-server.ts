@@ -20,6 +20,9 @@ import { dirname, join } from 'node:path'
 import pg from 'pg'
 import { until } from './until.js'
 
+/** How long a verb may last in tests: a machine that stands still for a while fails none. */
+export const TEST_TIMEOUT_SECONDS = 80
+
 /** A PostgreSQL of its own, which a test may stop. It ends with the process that started it. */
 export interface PostgresEngine {
   readonly port: number
