@@ -41,7 +41,7 @@ const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1000) }
 
 /** Builds the relay. Its caller closes stores and node. */
 export function relayApp(parts: RelayParts): ServerApp {
-  const { env, identity, serviceUrl, log, store, contents, ledger, node, spool, clock = systemClock } = parts
+  const { env, identity, serviceUrl, log, metrics, store, contents, ledger, node, spool, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   const app = appShell(parts, relayRouteNames, [
     { name: 'signer', isNeeded: true, check: () => signer('ready?') },
@@ -77,6 +77,7 @@ export function relayApp(parts: RelayParts): ServerApp {
     async (signal) => {
       while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
       await contents.collectGarbage(clock.nowSeconds())
+      metrics?.succeeded('relay', 'sweep')
     },
     (error) => {
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'expired files could not be deleted')

@@ -36,7 +36,7 @@ const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 
 /** Builds the vault server without listening. Its caller closes stores and node. */
 export function vaultApp(parts: VaultServerParts): ServerApp {
-  const { env, contents, node, spool, log } = parts
+  const { env, contents, node, spool, log, metrics } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const app = appShell(
     parts,
@@ -65,7 +65,10 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     maxContentBytes: env.VAULT_MAX_CONTENT_BYTES
   })
   const collector = repeatWork(
-    () => contents.collectGarbage(nowSeconds()),
+    async () => {
+      await contents.collectGarbage(nowSeconds())
+      metrics?.succeeded('vault', 'collector')
+    },
     (error) => {
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'unused objects could not be deleted')
     }

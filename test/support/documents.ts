@@ -16,6 +16,7 @@ export const documentFiles: readonly string[] = [
   'test/bench/README.md',
   'test/bench/plan/README.md',
   'servers/README.md',
+  'servers/INSTANCES.md',
   'servers/MIGRATION.md',
   'servers/relay/README.md',
   'servers/vault/README.md'
