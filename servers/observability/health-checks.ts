@@ -134,3 +134,47 @@ function withoutCredentials(text: string): { url: URL; username: string; passwor
   url.password = ''
   return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) }
 }
+
+/** Instances whose clocks agree within so much refuse none of each other's tokens. */
+const MAX_SKEW_SECONDS = 5
+/** How long a jump of the clock is told. */
+const TOLD_SECONDS = 600
+
+/** Another clock: what it shows, in seconds since the Unix epoch. */
+export type ReferenceClock = () => Promise<number>
+
+/**
+ * Makes the check of the wall clock for `/ready`.
+ *
+ * @returns a check that rejects with the difference, where it is more than 5 s
+ */
+export function clockCheck(
+  { name, read }: { name: string; read: ReferenceClock },
+  nowSeconds = (): number => Date.now() / 1_000
+): () => Promise<void> {
+  return async () => {
+    const before = nowSeconds()
+    const reference = await read().catch(() => undefined)
+    // Whoever keeps that clock is listed by itself.
+    if (reference === undefined) return
+    // The reference was read at some moment of the question.
+    const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)
+    if (Math.abs(difference) <= MAX_SKEW_SECONDS) return
+    const side = difference > 0 ? 'ahead of' : 'behind'
+    throw new Error(`${Math.round(Math.abs(difference))} s ${side} ${name}`)
+  }
+}
+
+/** A clock that no correction moves, for a server alone: a jump of the wall clock shows for ten minutes. */
+export function steadyClock(
+  nowSeconds = (): number => Date.now() / 1_000,
+  monotonicSeconds = (): number => performance.now() / 1_000
+): ReferenceClock {
+  const set = (): { wall: number; steady: number } => ({ wall: nowSeconds(), steady: monotonicSeconds() })
+  let older = set()
+  let newer = older
+  return () => {
+    if (monotonicSeconds() - newer.steady >= TOLD_SECONDS) [older, newer] = [newer, set()]
+    return Promise.resolve(older.wall + monotonicSeconds() - older.steady)
+  }
+}

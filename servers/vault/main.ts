@@ -1,7 +1,6 @@
 import type { ServerEnv } from '../config/read-env.js'
 import type { Running } from '../http/listen.js'
-import type { Surroundings } from '../process/run-servers.js'
-import { startContentServer } from '../process/start-content-server.js'
+import { startContentServer, type Surroundings } from '../process/run-servers.js'
 import { vaultApp } from './app.js'
 
 /**

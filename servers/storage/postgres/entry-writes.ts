@@ -1,7 +1,7 @@
 import type { EntryRemoval, Usage } from '../content-store.js'
 import { etagOf, isMet, NO_LIST, stateOf, type Entry, type ListState } from '../list-state.js'
 import type { EntryRequest, UploadNeeded } from '../object-writer.js'
-import { overQuota } from '../over-quota.js'
+import { overQuota } from '../quota.js'
 import { errorOf } from '../storage-error.js'
 import type { ContentDatabase, Query, Row } from './content-database.js'
 import { KNOWN_CONTENT, type ContentPlacing } from './content-placing.js'

@@ -1,4 +1,4 @@
-import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow } from '../file-post.js'
+import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow } from '../quota.js'
 import type { FileRequest, UploadNeeded } from '../object-writer.js'
 import { errorOf } from '../storage-error.js'
 import type { ContentDatabase, Query } from './content-database.js'

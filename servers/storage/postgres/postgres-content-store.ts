@@ -14,10 +14,9 @@ import type {
   StoredContent,
   Usage
 } from '../content-store.js'
-import type { FileRow } from '../file-post.js'
+import type { FileRow } from '../quota.js'
 import type { ObjectStore } from '../object-store.js'
-import { removedBefore, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
-import { storeContent } from '../store-content.js'
+import { removedBefore, storeContent, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
 import { storedContent } from '../stored-content.js'
 import type { ContentDatabase } from './content-database.js'
 import { ContentPlacing } from './content-placing.js'

@@ -1,6 +1,12 @@
-import { comparePins, type TrackedPin } from '../compare-pins.js'
+import {
+  comparePins,
+  DOUBT_SECONDS,
+  type ClaimRequest,
+  type PinLedger,
+  type PinTask,
+  type TrackedPin
+} from '../pin-ledger.js'
 import type { CheckMode } from '../content-inspection.js'
-import { DOUBT_SECONDS, type ClaimRequest, type PinLedger, type PinTask } from '../pin-ledger.js'
 import type { ContentDatabase, Row } from './content-database.js'
 import { numberOf } from './entry-rows.js'
 

@@ -10,12 +10,11 @@ import type {
 } from '../content-store.js'
 import { etagOf, isMet, type Entry } from '../list-state.js'
 import type { ContentRow, EntryRequest, FileRequest, UploadNeeded } from '../object-writer.js'
-import { overQuota } from '../over-quota.js'
+import { overQuota, type FileRow } from '../quota.js'
 import type { Refusal } from '../storage-error.js'
 import type { FoundContent } from '../stored-content.js'
 import type { ContentTable } from './content-table.js'
 import type { EntryTable, Owner } from './entry-table.js'
-import type { FileRow } from '../file-post.js'
 import type { FileTable } from './file-table.js'
 import type { PinTable } from './pin-table.js'
 

@@ -1,6 +1,6 @@
 import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
 import type { ContentInfo } from '../content-store.js'
-import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow, type Post } from '../file-post.js'
+import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow, type Post } from '../quota.js'
 import type { Refusal } from '../storage-error.js'
 
 const DELETED_AT_ONCE = 100

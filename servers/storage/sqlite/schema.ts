@@ -1,6 +1,6 @@
 import { rollBack, type SqlConnection } from 'express-did-auth/stores/sqlite'
 import { StartError } from '../../config/startup-error.js'
-import { FILE_OVERHEAD_BYTES } from '../file-post.js'
+import { FILE_OVERHEAD_BYTES } from '../quota.js'
 
 /** Version of the tables; those of before the content store have none. */
 export const SCHEMA_VERSION = 2

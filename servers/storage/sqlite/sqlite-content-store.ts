@@ -18,14 +18,14 @@ import type { ObjectStore } from '../object-store.js'
 import {
   deleteGarbage,
   removedBefore,
+  storeContent,
   type ContentRow,
   type ObjectWriter,
   type UploadNeeded
 } from '../object-writer.js'
 import { storageFailure } from '../storage-error.js'
-import { storeContent } from '../store-content.js'
 import { storedContent, type FoundContent } from '../stored-content.js'
-import type { FileRow } from '../file-post.js'
+import type { FileRow } from '../quota.js'
 import { SqlitePinLedger } from './sqlite-pin-ledger.js'
 import { makeReserve } from '../disk-space.js'
 import { rewriteFile } from './rewrite-file.js'

@@ -1,6 +1,5 @@
 import type { CheckMode } from '../content-inspection.js'
-import { comparePins, type TrackedPin } from '../compare-pins.js'
-import type { ClaimRequest, PinLedger, PinTask } from '../pin-ledger.js'
+import { comparePins, type ClaimRequest, type PinLedger, type PinTask, type TrackedPin } from '../pin-ledger.js'
 import type { VerbCaller } from './verb-caller.js'
 
 /** The ledger of pins, by a thread. */

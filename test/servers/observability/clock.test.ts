@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { clockCheck, steadyClock } from '../../../servers/observability/clock-check.js'
+import { clockCheck, steadyClock } from '../../../servers/observability/health-checks.js'
 
 describe('clockCheck', () => {
   const check = (reference: number, times: number[] = [1_000, 1_000]): Promise<void> =>

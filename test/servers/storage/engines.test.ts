@@ -1,0 +1,110 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import type { Dependency } from '../../../servers/observability/health-checks.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { StartError } from '../../../servers/config/startup-error.js'
+import { Engines } from '../../../servers/storage/engines.js'
+import { cidOf, did, entryOf, largeBytes, textsOf } from '../../support/content-stores.js'
+import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
+import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+
+let database: TestDatabase
+let s3: FakeS3
+beforeAll(async () => {
+  database = await testDatabase()
+  s3 = await startFakeS3()
+})
+afterAll(async () => {
+  await database.drop()
+  await s3.close()
+})
+
+const closing: (() => Promise<void> | void)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+/** Opens the engines of a vault's environment. */
+async function openVault(variables: Record<string, string>) {
+  const { path, remove } = temporaryFolder()
+  closing.push(remove)
+  const env = readEnv({ DATA_DIR: path, ...variables }, 'vault', false, 'operate')
+  const engines = await Engines.open(env)
+  closing.push(() => engines.close())
+  return { env, engines }
+}
+
+const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
+  Object.fromEntries(
+    await Promise.all(
+      dependencies.map(async ({ name, isNeeded, check }) => {
+        const state = await check(new AbortController().signal).then(
+          () => 'ok',
+          (error: unknown) => String(error)
+        )
+        return [name, [isNeeded, state]] as const
+      })
+    )
+  )
+
+describe('Engines', () => {
+  it('are SQLite and files where the environment names none', async () => {
+    const { env, engines } = await openVault({})
+    expect(() => { engines.assertContents(env); }).toThrow('There is no vault in')
+    const { store: contents } = await engines.openContents(env)
+    closing.push(() => contents.close())
+    const opened = await engines.openStore(env, undefined)
+    closing.push(() => opened.store.close())
+    expect(engines.areElsewhere).toBe(false)
+    expect(await statesOf(engines.dependenciesOf(opened, { name: 'vault', contents }))).toEqual({
+      store: [true, 'ok'],
+      clock: [false, 'ok']
+    })
+  })
+
+  it('are the database and the bucket that it names, which another instance shares', async () => {
+    const { endpoint, bucket, region, accessKeyId, secretAccessKey } = s3.options()
+    const variables = {
+      DATABASE_URL: database.url,
+      S3_ENDPOINT: endpoint,
+      S3_BUCKET: bucket,
+      S3_REGION: region,
+      S3_ACCESS_KEY_ID: accessKeyId,
+      S3_SECRET_ACCESS_KEY: secretAccessKey
+    }
+    const [one, other] = [await openVault(variables), await openVault(variables)]
+    const { store: contents } = await one.engines.openContents(one.env)
+    const { store: shared } = await other.engines.openContents(other.env)
+    const large = largeBytes('x')
+    await contents.writeEntry(entryOf('k', large))
+    await contents.writeEntry(entryOf('k', 'small'))
+    expect(await textsOf(shared, 'k')).toEqual([String(large), 'small'])
+    expect(s3.requests.some((request) => request.startsWith(`PUT vault/${cidOf(large)}.`))).toBe(true)
+    const opened = await one.engines.openStore(one.env, undefined)
+    closing.push(() => opened.store.close())
+    expect(await statesOf(one.engines.dependenciesOf(opened, { name: 'vault', contents }))).toEqual({
+      database: [true, 'ok'],
+      objects: [true, 'ok'],
+      clock: [false, 'ok']
+    })
+    expect(await shared.usageOf(did)).toMatchObject({ entryCount: 2 })
+    expect(await one.engines.usedPercent(one.env)()).toBe(0)
+  })
+
+  it('end the start in one line where the database cannot be used as it is set up', async () => {
+    const url = new URL(database.url)
+    url.pathname = '/no_such_database'
+    url.password = 'hunter2'
+    const failure: unknown = await openVault({ DATABASE_URL: url.href }).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(StartError)
+    expect(String(failure)).toMatch(/^StartError: Cannot use the database \(DATABASE_URL\): .*no_such_database.*$/)
+    expect(String(failure)).not.toContain('hunter2')
+  })
+
+  it('wait for a database that is unavailable', async () => {
+    const { env, engines } = await openVault({ DATABASE_URL: 'postgres://root@127.0.0.1:1/app' })
+    const { store: contents } = await engines.openContents(env)
+    await expect(contents.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+    expect(engines.areElsewhere).toBe(true)
+  })
+})
