@@ -12,6 +12,9 @@ import { openContentStore } from '../storage/sqlite/open-content-store.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
+/** For each statement: nobody waits for an answer. */
+const TIMEOUT_SECONDS = 60
+
 const OPTIONS = { from: { type: 'string' }, to: { type: 'string' }, 'without-sessions': { type: 'boolean' } } as const
 
 /**
@@ -35,7 +38,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   const files = envs.flatMap((one) => filesOf(one)).filter((file) => existsSync(file))
   if (files.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
   for (const file of files) assertUnused(file)
-  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL)
+  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, { timeoutSeconds: TIMEOUT_SECONDS })
   try {
     await waitFor(database, out)
     await migrateTables(database, out)
@@ -89,12 +92,10 @@ async function copyServer(
   if (existsSync(sessionFile)) {
     const copied = await copySessions({ from: sessionFile, to: database, withSessions })
     const { sessions, knownSessions, expiredSessions, oldTokens, challengeUses } = copied
-    out(
-      `${name}: copied ${sessions} sessions and ${challengeUses} used challenges; ${knownSessions} sessions were there`
-    )
-    if (!withSessions) out(`${name}: left out all sessions: users log in again`)
-    if (expiredSessions > 0) out(`${name}: left out ${expiredSessions} sessions that have expired`)
-    if (oldTokens > 0) out(`${name}: ${oldTokens} refresh tokens are of version 0.1: their users log in again`)
+    out(`${name}: sessions copied: ${sessions} (there already: ${knownSessions}); used challenges: ${challengeUses}`)
+    if (!withSessions) out(`${name}: all sessions left out; users log in again`)
+    if (expiredSessions > 0) out(`${name}: expired sessions left out: ${expiredSessions}`)
+    if (oldTokens > 0) out(`${name}: refresh tokens of version 0.1 left out: ${oldTokens}; their users log in again`)
   }
   if (!existsSync(contentFile)) return true
   const bucket = await openObjects(env)
@@ -112,7 +113,7 @@ async function copyServer(
     const onProgress = (count: number): void => {
       out(`${name}: ${count} entries and files so far`)
     }
-    return report(name, await copyContents(source, target, { nowSeconds, onProgress }), out)
+    return report(name, await copyContents({ source, target, nowSeconds, onProgress }), out)
   } finally {
     await source.store.close()
   }
@@ -140,10 +141,12 @@ function report(name: string, copied: CopiedContents, out: CommandLine['out']): 
   const { entries, knownEntries, files, knownFiles, expiredFiles, pins, denied, refused, missing, damagedLists } =
     copied
   const what =
-    name === 'relay' ? `${files} files (${knownFiles} were there)` : `${entries} entries (${knownEntries} were there)`
-  out(`${name}: copied ${what}, ${denied} cids that were taken down, the state of ${pins} pins`)
-  if (expiredFiles > 0) out(`${name}: left out ${expiredFiles} files that have ended`)
-  if (refused > 0) out(`${name}: left out ${refused} entries and files that were taken down in the database`)
+    name === 'relay'
+      ? `files copied: ${files} (there already: ${knownFiles})`
+      : `entries copied: ${entries} (there already: ${knownEntries})`
+  out(`${name}: ${what}; cids taken down: ${denied}; pins: ${pins}`)
+  if (expiredFiles > 0) out(`${name}: expired files left out: ${expiredFiles}`)
+  if (refused > 0) out(`${name}: left out because the database has them as taken down: ${refused}`)
   for (const cid of missing)
     out(
       `${name}: NOT copied: ${cid} is missing or damaged here; \`${name}\` on this folder repairs it from the IPFS node when it is read`

@@ -26,20 +26,19 @@ export interface CopiedContents extends Record<keyof typeof NOTHING, number> {
   readonly damagedLists: readonly EntryPlace[]
 }
 
-/** What is copied. Nothing writes to it meanwhile. */
-export interface CopySource {
-  readonly store: Pick<ContentStore, 'readContents'>
-  readonly inspection: Pick<ContentInspection, 'recount'> & ContentExport
-}
-
-/** Where it is copied to. */
-export interface CopyTarget {
-  readonly store: Pick<ContentStore, 'describeList' | 'listEntries' | 'findFile' | 'isTakenDown' | 'takeDown'>
-  readonly imports: ContentImport
-}
-
-interface CopyOptions {
+/** From where to where. */
+export interface CopyParts {
+  /** Nothing writes to it meanwhile. */
+  readonly source: {
+    readonly store: Pick<ContentStore, 'readContents'>
+    readonly inspection: Pick<ContentInspection, 'recount'> & ContentExport
+  }
+  readonly target: {
+    readonly store: Pick<ContentStore, 'describeList' | 'listEntries' | 'findFile' | 'isTakenDown' | 'takeDown'>
+    readonly imports: ContentImport
+  }
   readonly nowSeconds: number
+  /** Gets how many entries and files there were so far, now and then. */
   readonly onProgress?: (count: number) => void
 }
 
@@ -54,31 +53,33 @@ const PROGRESS = 10_000
  * Copies all that a store has to another one, which servers may use at the same time. Entries keep their numbers, and so
  * lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds what is new.
  *
- * @param options.onProgress - gets how many entries and files there were so far, now and then
  * @throws as the verbs of the stores; nothing that was copied until then is lost
  */
-export async function copyContents(
-  source: CopySource,
-  target: CopyTarget,
-  options: CopyOptions
-): Promise<CopiedContents> {
-  const { inspection } = source
+export async function copyContents(parts: CopyParts): Promise<CopiedContents> {
+  const [{ inspection }, { imports }] = [parts.source, parts.target]
   const { damagedLists } = await inspection.recount({ isDryRun: true })
-  const copy = new ContentCopy(source, target, options, damagedLists)
-  await target.imports.reserveNumbers(await inspection.lastNumber())
+  const copy = new ContentCopy(parts, damagedLists)
+  await imports.reserveNumbers(await inspection.lastNumber())
   for await (const page of byCid((after) => inspection.exportDenied(after))) await eachOf(page, (one) => copy.deny(one))
+  const first: EntryPlace = { did: '', key: '' }
   const lists = pagesOf(
     (after) => inspection.exportLists(after),
-    { did: '', key: '' },
-    (last): EntryPlace => last
+    first,
+    (last) => last
   )
-  for await (const page of lists) await eachOf(page, (list) => copy.copyList(list))
+  for await (const page of lists) {
+    // Of many users at once, because writes of one wait for each other.
+    const byKey = page.toSorted((one, other) => (one.key < other.key ? -1 : 1))
+    await eachOf(byKey, (list) => copy.copyList(list))
+  }
   for await (const page of byCid((after) => inspection.exportFiles(after))) {
-    await eachOf(page, (file) => copy.copyFile(file))
+    const left = page.filter(({ expiresAtSeconds }) => expiresAtSeconds > parts.nowSeconds)
+    copy.copied.expiredFiles += page.length - left.length
+    await eachOf(left, (file) => copy.copyFile(file))
   }
   // At last, because content that is not there is not pinned.
   for await (const pins of byCid((after) => inspection.exportPins(after))) {
-    await target.imports.importPins(pins)
+    await imports.importPins(pins)
     copy.copied.pins += pins.length
   }
   return copy.copied
@@ -87,35 +88,31 @@ export async function copyContents(
 /** The steps of a copy, and what they came to. */
 class ContentCopy {
   readonly copied: CopiedContents
-  readonly #source: CopySource
-  readonly #target: CopyTarget
-  readonly #options: CopyOptions
+  readonly #parts: CopyParts
   readonly #damaged: ReadonlySet<string>
   #seen = 0
 
-  constructor(source: CopySource, target: CopyTarget, options: CopyOptions, damagedLists: readonly EntryPlace[]) {
+  constructor(parts: CopyParts, damagedLists: readonly EntryPlace[]) {
     this.copied = { ...NOTHING, missing: new Set(), damagedLists }
-    this.#source = source
-    this.#target = target
-    this.#options = options
-    this.#damaged = new Set(damagedLists.map(nameOf))
+    this.#parts = parts
+    this.#damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
   }
 
   async deny({ cid, reason, atSeconds }: { cid: string; reason: string; atSeconds: number }): Promise<void> {
-    if (await this.#target.store.isTakenDown(cid)) return
-    await this.#target.store.takeDown(cid, reason, atSeconds)
+    const { store } = this.#parts.target
+    if (await store.isTakenDown(cid)) return
+    await store.takeDown(cid, reason, atSeconds)
     this.copied.denied += 1
   }
 
   async copyList({ did, key, etag }: EntryPlace & { etag: string }): Promise<void> {
     const place = { did, key }
-    if (this.#damaged.has(nameOf(place))) return
-    const entries = await this.#source.inspection.exportEntries(place)
-    const there = await this.#target.store.describeList(place)
-    const isSame = there.etag === etag
-    const known = isSame || there.entryCount === 0 ? [] : (await this.#target.store.listEntries(place)).entries
-    const cids = new Set(known.map(({ cid }) => cid))
-    const missing = isSame ? [] : entries.filter(({ cid }) => !cids.has(cid))
+    if (this.#damaged.has(`${did} ${key}`)) return
+    const { source, target } = this.#parts
+    const entries = await source.inspection.exportEntries(place)
+    const isSame = (await target.store.describeList(place)).etag === etag
+    const known = new Set(isSame ? [] : (await target.store.listEntries(place)).entries.map(({ cid }) => cid))
+    const missing = isSame ? [] : entries.filter(({ cid }) => !known.has(cid))
     this.copied.knownEntries += entries.length - missing.length
     for (let start = 0; start < missing.length; start += CONTENTS_AT_ONCE) {
       await this.#copyEntries(place, missing.slice(start, start + CONTENTS_AT_ONCE))
@@ -125,27 +122,22 @@ class ContentCopy {
 
   async copyFile(file: FileRow): Promise<void> {
     const { cid, expiresAtSeconds } = file
-    const { nowSeconds } = this.#options
-    const { store, imports } = this.#target
+    const { nowSeconds, source, target } = this.#parts
     this.#see(1)
-    if (expiresAtSeconds <= nowSeconds) {
-      this.copied.expiredFiles += 1
-      return
-    }
-    const there = (await store.isTakenDown(cid)) ? undefined : await store.findFile(cid, nowSeconds)
+    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
     if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) {
       this.copied.knownFiles += 1
       return
     }
-    const [found] = await this.#source.store.readContents([cid])
-    const add: Add = (content) => imports.importFile({ content, expiresAtSeconds })
+    const [found] = await source.store.readContents([cid])
+    const add: Add = (content) => target.imports.importFile({ content, expiresAtSeconds })
     if (await this.#copyContent(cid, found, add)) this.copied.files += 1
   }
 
   async #copyEntries(place: EntryPlace, entries: readonly Entry[]): Promise<void> {
-    const contents = await this.#source.store.readContents(entries.map(({ cid }) => cid))
+    const contents = await this.#parts.source.store.readContents(entries.map(({ cid }) => cid))
     for (const [index, { cid, number }] of entries.entries()) {
-      const add: Add = (content) => this.#target.imports.importEntry({ ...place, number, content })
+      const add: Add = (content) => this.#parts.target.imports.importEntry({ ...place, number, content })
       if (await this.#copyContent(cid, contents[index], add)) this.copied.entries += 1
     }
   }
@@ -169,11 +161,9 @@ class ContentCopy {
   #see(count: number): void {
     const before = this.#seen
     this.#seen += count
-    if (Math.floor(this.#seen / PROGRESS) > Math.floor(before / PROGRESS)) this.#options.onProgress?.(this.#seen)
+    if (Math.floor(this.#seen / PROGRESS) > Math.floor(before / PROGRESS)) this.#parts.onProgress?.(this.#seen)
   }
 }
-
-const nameOf = ({ did, key }: EntryPlace): string => `${did} ${key}`
 
 /** @returns undefined when the content is lost or damaged here */
 async function verified(found: StoredContent): Promise<NewContent | undefined> {
@@ -197,11 +187,8 @@ async function* pagesOf<T, Place>(
   }
 }
 
-function byCid<T extends { readonly cid: string }>(
-  read: (afterCid: string) => Promise<readonly T[]>
-): AsyncGenerator<readonly T[], void> {
-  return pagesOf(read, '', ({ cid }) => cid)
-}
+const byCid = <T extends { readonly cid: string }>(read: (afterCid: string) => Promise<readonly T[]>) =>
+  pagesOf(read, '', ({ cid }) => cid)
 
 /** Does something with each item, with several of them at once. */
 async function eachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

@@ -21,9 +21,14 @@ const loadPostgres = () => import('express-did-auth/stores/postgres')
 /**
  * A pool of connections to the database that the environment names. It asks nothing of the database.
  *
+ * @param options - for a command, which may wait longer than a request
  * @throws StartError when the certificates of its authority cannot be read
  */
-export async function connectDatabase(env: ServerEnv, url: string): Promise<PostgresDatabase> {
+export async function connectDatabase(
+  env: ServerEnv,
+  url: string,
+  options: { readonly timeoutSeconds?: number } = {}
+): Promise<PostgresDatabase> {
   const { PostgresDatabase } = await loadPostgres()
   const certificates = env.DATABASE_SSL_CA
   const ca =
@@ -31,7 +36,7 @@ export async function connectDatabase(env: ServerEnv, url: string): Promise<Post
       ? undefined
       : startStep('Cannot read DATABASE_SSL_CA', () => readFileSync(certificates, 'utf8'))
   const { DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
-  return new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }) })
+  return new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }), ...options })
 }
 
 /**
