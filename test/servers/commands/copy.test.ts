@@ -7,9 +7,11 @@ import { runMigrate } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { openPostgresContents } from '../../../servers/storage/open-engines.js'
 import type { OpenContentStore } from '../../../servers/storage/opened-content-store.js'
+import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { openContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
 import { SqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
 import { cidOf, entryOf, fileOf, textOf } from '../../support/content-stores.js'
+import { startFakeS3 } from '../../support/fake-s3.js'
 import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { openDatabase, testVault, VaultUser } from '../../support/vault-app.js'
@@ -47,9 +49,11 @@ afterEach(async () => {
   await runOn(database.url, `TRUNCATE ${String(row?.names)}`)
 })
 
+let bucket: Record<string, string> = {}
+
 async function copy(...args: string[]): Promise<{ code: number; lines: string[] }> {
   const lines: string[] = []
-  const env = { DATA_DIR: folder.path, DATABASE_URL: database.url }
+  const env = { DATA_DIR: folder.path, DATABASE_URL: database.url, ...bucket }
   const code = await runCopy({ args, env, out: (line) => lines.push(line), isTerminal: false })
   return { code, lines: lines.filter((line) => !line.includes('up to date')) }
 }
@@ -143,6 +147,42 @@ describe('copy', () => {
     const cids = (await target.store.listEntries({ did: ANN.did, key: 'key 0' })).entries.map(({ cid }) => cid)
     expect(cids).toEqual(expect.arrayContaining([cidOf('there'), cidOf('here')]))
     expect(cids).not.toContain(cidOf('refused'))
+  })
+
+  it('brings large content to the bucket, from files and from the bucket itself', async () => {
+    const fake = await startFakeS3()
+    const options = fake.options()
+    const filled = await local('vault')
+    await filled.writeEntry(entryOf('key', BIG))
+    await filled.close()
+    const objects = new S3ObjectStore(options)
+    const beside = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
+    await beside.store.writeEntry(entryOf('key', `${BIG}other`))
+    const { etag } = await beside.store.describeList(entryOf('key', ''))
+    await beside.store.close()
+    bucket = {
+      S3_ENDPOINT: options.endpoint,
+      S3_BUCKET: options.bucket,
+      S3_REGION: options.region,
+      S3_ACCESS_KEY_ID: options.accessKeyId,
+      S3_SECRET_ACCESS_KEY: options.secretAccessKey
+    }
+    try {
+      expect(await copy()).toMatchObject({
+        code: 0,
+        lines: [expect.stringContaining('entries copied: 2 '), expect.anything()]
+      })
+      const env = readEnv({ DATA_DIR: folder.path, DATABASE_URL: database.url }, 'vault', false, 'operate')
+      const { store } = await openPostgresContents(pool, env, objects)
+      const list = await store.listEntries(entryOf('key', ''))
+      expect(list.etag).toBe(etag)
+      const texts = await Promise.all((await store.readContents(list.entries.map(({ cid }) => cid))).map(textOf))
+      expect(texts.map((text) => text.length)).toEqual([BIG.length, BIG.length + 5])
+      expect(await runOn(database.url, 'SELECT * FROM vault_objects')).toEqual([])
+    } finally {
+      bucket = {}
+      await fake.close()
+    }
   })
 
   it('serves the same from a server on the copy', async () => {
