@@ -16,6 +16,10 @@ const USAGE = `usage: express-did-auth-servers <command>
   relay takedown <cid> [--allow] [--dry-run]
                                      removes a file and refuses it from then on, or allows it again
 
+  migrate [--check|--print]          brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL
+  copy [--from <DATA_DIR>] [--to <url>] [--without-sessions]
+                                     copies what one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
+
   keys new [--network <name>] [--out <file>] [--json]
                                      makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
@@ -43,6 +47,8 @@ const operatorCommands: Readonly<Record<'relay' | 'vault', readonly string[]>> =
 const names: readonly ServerName[] = ['auth', 'relay', 'vault']
 /** What needs no server. */
 const commands: Readonly<Record<string, () => Promise<(commandLine: CommandLine) => Promise<number>>>> = {
+  migrate: async () => (await import('./commands/migrate.js')).runMigrate,
+  copy: async () => (await import('./commands/copy.js')).runCopy,
   keys: async () => (await import('./commands/keys.js')).runKeys,
   doctor: async () => (await import('./commands/doctor/command.js')).runDoctor,
   conformance: async () => (await import('./commands/conformance/command.js')).runConformance

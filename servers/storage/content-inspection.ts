@@ -1,4 +1,6 @@
-import type { ContentInfo, EntryPlace } from './content-store.js'
+import type { ContentInfo, EntryPlace, NewContent } from './content-store.js'
+import type { FileRow } from './quota.js'
+import type { Entry } from './list-state.js'
 
 /** Whether a check only tells what it would change. */
 export interface CheckMode {
@@ -38,4 +40,42 @@ export interface ContentInspection {
   trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }>
   /** Entries that have some content now, and of how many users. */
   countUses(cid: string): Promise<{ entries: number; owners: number }>
+}
+
+/** What is desired of the pin of a cid; `pin` and `unpin` are open. */
+export interface PinState {
+  readonly cid: string
+  readonly state: 'pin' | 'pinned' | 'unpin'
+  /** A call of before may still be carried out by the node. */
+  readonly isInDoubt: boolean
+}
+
+/** Reads all that a store has, to copy it, in pages of which the last is empty. Nothing writes to it meanwhile. */
+export interface ContentExport {
+  /** The number of the entry that was written last. */
+  lastNumber(): Promise<number>
+  /** Lists with their ETags, in the order of DIDs and keys, from the one after a place. */
+  exportLists(after: EntryPlace): Promise<readonly (EntryPlace & { readonly etag: string })[]>
+  exportEntries(place: EntryPlace): Promise<readonly Entry[]>
+  exportFiles(afterCid: string): Promise<readonly FileRow[]>
+  exportDenied(
+    afterCid: string
+  ): Promise<readonly { readonly cid: string; readonly reason: string; readonly atSeconds: number }[]>
+  exportPins(afterCid: string): Promise<readonly PinState[]>
+}
+
+/**
+ * Takes over what another store has. Each verb may be run again: what is there stays as it is.
+ *
+ * @throws from those with content: ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
+ */
+export interface ContentImport {
+  /** Makes entries that are written from now on come after those with numbers up to this one. */
+  reserveNumbers(lastNumber: number): Promise<void>
+  /** Stores an entry under the number that it has elsewhere, which is its place in its list. */
+  importEntry(entry: EntryPlace & { readonly number: number; readonly content: NewContent }): Promise<void>
+  /** Stores a file that is counted for no user. One that is there ends later where this one does. */
+  importFile(file: { readonly content: NewContent; readonly expiresAtSeconds: number }): Promise<void>
+  /** Adds pins of content that is here, and those to remove of content that is not. */
+  importPins(pins: readonly PinState[]): Promise<void>
 }

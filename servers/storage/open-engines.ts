@@ -5,6 +5,7 @@ import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { StartError, startStep } from '../config/startup-error.js'
+import type { ContentImport } from './content-inspection.js'
 import type { ObjectStore } from './object-store.js'
 import type { OpenContentStore } from './opened-content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
@@ -21,20 +22,35 @@ export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'nam
 const loadPostgres = () => import('express-did-auth/stores/postgres')
 
 /**
- * Opens the database that the environment names, and brings the tables of sessions up to date.
+ * A pool of connections to the database that the environment names. It asks nothing of the database.
  *
- * @returns also a database that is unavailable, which is waited for
- * @throws StartError when it cannot be used as it is set up
+ * @param options - for a command, which may wait longer than a request
+ * @throws StartError when the certificates of its authority cannot be read
  */
-export async function openDatabase(env: ServerEnv, url: string): Promise<PostgresDatabase> {
-  const { PostgresDatabase, migrateStore } = await loadPostgres()
+export async function connectDatabase(
+  env: ServerEnv,
+  url: string,
+  options: { readonly timeoutSeconds?: number } = {}
+): Promise<PostgresDatabase> {
+  const { PostgresDatabase } = await loadPostgres()
   const certificates = env.DATABASE_SSL_CA
   const ca =
     certificates === undefined
       ? undefined
       : startStep('Cannot read DATABASE_SSL_CA', () => readFileSync(certificates, 'utf8'))
   const { DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
-  const database = new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }) })
+  return new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }), ...options })
+}
+
+/**
+ * Opens the database that the environment names, and brings the tables of sessions up to date.
+ *
+ * @returns also a database that is unavailable, which is waited for
+ * @throws StartError when it cannot be used as it is set up
+ */
+export async function openDatabase(env: ServerEnv, url: string): Promise<PostgresDatabase> {
+  const { migrateStore } = await loadPostgres()
+  const database = await connectDatabase(env, url)
   try {
     await whenThere(() => migrateStore(database, { mode: modeOf(env) }))
   } catch (error) {
@@ -44,7 +60,8 @@ export async function openDatabase(env: ServerEnv, url: string): Promise<Postgre
   return database
 }
 
-const modeOf = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' => (DATABASE_MIGRATE ? 'apply' : 'check')
+/** How tables are brought up to date at the start. */
+export const modeOf = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'check' => (DATABASE_MIGRATE ? 'apply' : 'check')
 
 /**
  * Brings tables up to date at the start. Where the database is unavailable, its stores do it later.
@@ -56,9 +73,14 @@ async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
     await migrate()
   } catch (error) {
     if (error instanceof DidAuthError && error.code === 'ERR_STORE') return
-    const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
-    throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`, { cause: error })
+    throw unusable(error)
   }
+}
+
+/** What an operator reads about a database that cannot be used as it is set up. */
+export function unusable(error: unknown): StartError {
+  const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
+  return new StartError(`Cannot use the database (DATABASE_URL): ${reason}`, { cause: error })
 }
 
 /** Opens the store of sessions in a database, which stays its caller's to close. */
@@ -76,7 +98,7 @@ export async function openPostgresContents(
   database: PostgresDatabase,
   env: ServerEnv,
   objects: ObjectStore | undefined
-): Promise<OpenContentStore> {
+): Promise<OpenContentStore & { readonly imports: ContentImport }> {
   const { migrateContent, openPostgresContentStore } = await import('./postgres/open-postgres-content-store.js')
   const tables = env.name === 'relay' ? 'relay' : 'vault'
   const migrate = (): Promise<unknown> => migrateContent(database, tables, modeOf(env))

@@ -83,8 +83,14 @@ export class EntryWrites {
     )
   }
 
-  /** @throws ServerError ERR_TAKEN_DOWN, ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_STORAGE */
-  async write(write: EntryRequest, nowSeconds: number): Promise<WrittenEntry | UploadNeeded> {
+  /**
+   * @param write - with the number that the entry has already, when it comes from elsewhere
+   * @throws ServerError ERR_TAKEN_DOWN, ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_STORAGE
+   */
+  async write(
+    write: EntryRequest & { readonly number?: number },
+    nowSeconds: number
+  ): Promise<WrittenEntry | UploadNeeded> {
     const { content, key } = write
     // A condition that held before the first time does not hold after it.
     const isRepeatable = write.ifMatch === undefined && write.ifNoneMatch === undefined
@@ -96,7 +102,7 @@ export class EntryWrites {
       const refusal = replaced && overQuota(owner, replaced, content, write.quota)
       if (refusal !== undefined) throw errorOf(refusal)
       this.#placing.assertUploaded(content, known, isClaimed)
-      const entry = { ...content, number: numberOf(known.number) }
+      const entry = { ...content, number: write.number ?? numberOf(known.number) }
       const [, after, isPinOpen] = await Promise.all([
         this.#placing.place(query, content, known, nowSeconds),
         replaced === undefined

@@ -1,5 +1,5 @@
 import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow } from '../quota.js'
-import type { FileRequest, UploadNeeded } from '../object-writer.js'
+import type { ContentRow, FileRequest, UploadNeeded } from '../object-writer.js'
 import { errorOf } from '../storage-error.js'
 import type { ContentDatabase, Query } from './content-database.js'
 import { KNOWN_CONTENT, type ContentPlacing } from './content-placing.js'
@@ -117,6 +117,32 @@ export class FileWrites {
     if ('upload' in outcome) return outcome
     this.#usedBytes += outcome.needed
     return { isPinOpen: outcome.isPinOpen }
+  }
+
+  /** Stores a file that was posted elsewhere, and counted there. @throws as `write`, save what counts */
+  async import(
+    content: ContentRow,
+    expiresAtSeconds: number,
+    nowSeconds: number
+  ): Promise<Record<string, never> | UploadNeeded> {
+    const { cid, byteCount, jsonByteCount } = content
+    const { placing, pins } = this.#parts
+    return placing.run(content, nowSeconds, true, async (query) => {
+      const [, isClaimed, { rows }] = await Promise.all([
+        placing.lock(query, content),
+        placing.claimUpload(query, content),
+        query(this.#state, [cid, content.leafHashes])
+      ])
+      const known = rows[0] ?? {}
+      if (known.denied !== null) throw errorOf({ refused: 'ERR_TAKEN_DOWN' })
+      placing.assertUploaded(content, known, isClaimed)
+      await Promise.all([
+        placing.place(query, content, known, nowSeconds),
+        query(this.#put, [cid, byteCount, jsonByteCount, expiresAtSeconds]),
+        pins.want(query, cid)
+      ])
+      return {}
+    })
   }
 
   /** @throws ServerError ERR_TAKEN_DOWN, ERR_STORAGE */

@@ -4,11 +4,13 @@ import { migratePostgres, type PostgresDatabase, type PostgresMigration } from '
 import { SweepClock } from 'express-did-auth/stores/sqlite'
 import { startStep } from '../../config/startup-error.js'
 import { Spool } from '../files/spool.js'
+import type { ContentImport } from '../content-inspection.js'
 import type { ObjectStore } from '../object-store.js'
 import { ObjectWriter } from '../object-writer.js'
 import type { OpenContentStore } from '../opened-content-store.js'
 import { ContentDatabase } from './content-database.js'
 import { contentTables, type TablePrefix } from './content-schema.js'
+import { PostgresContentImport } from './postgres-content-import.js'
 import { PostgresContentInspection } from './postgres-content-inspection.js'
 import { PostgresContentStore } from './postgres-content-store.js'
 import { PostgresObjectStore } from './postgres-object-store.js'
@@ -44,7 +46,9 @@ const processSeconds = (): number => performance.now() / 1_000
  *
  * @throws StartError when the folder cannot be used
  */
-export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
+export function openPostgresContentStore(
+  options: PostgresContentStoreOptions
+): OpenContentStore & { readonly imports: ContentImport } {
   const {
     folder,
     tracksPins = false,
@@ -74,6 +78,7 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   return {
     store: new PostgresContentStore(parts),
     inspection: new PostgresContentInspection(database, objects, clock),
+    imports: new PostgresContentImport(parts),
     spool,
     takenOver: { movedCount: 0, damagedCids: [] }
   }

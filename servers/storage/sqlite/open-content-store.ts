@@ -12,6 +12,7 @@ import { startStep } from '../../config/startup-error.js'
 import { escapeJson } from '../../http/json-string.js'
 import { FileObjectStore } from '../files/file-object-store.js'
 import { Spool } from '../files/spool.js'
+import type { ContentExport } from '../content-inspection.js'
 import type { ObjectStore } from '../object-store.js'
 import { ObjectWriter } from '../object-writer.js'
 import type { OpenContentStore, TakenOver } from '../opened-content-store.js'
@@ -58,7 +59,9 @@ const OLD_FILE_TTL_SECONDS = 604_800
  *
  * @throws StartError when it cannot be used; ServerError ERR_STORAGE_FULL, ERR_STORAGE when taking it over fails
  */
-export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
+export async function openContentStore(
+  options: ContentStoreOptions
+): Promise<OpenContentStore & { readonly inspection: ContentExport }> {
   const { folder, isDurable = true, tracksPins = false, removalGraceSeconds = 0 } = options
   const { clock = systemClock, monotonicSeconds } = options
   const file = join(folder, options.database)

@@ -1,6 +1,15 @@
 import type { Clock } from 'express-did-auth'
-import type { CheckMode, ContentInspection, DatabaseCheck, Recount } from '../content-inspection.js'
+import type {
+  CheckMode,
+  ContentExport,
+  ContentInspection,
+  DatabaseCheck,
+  PinState,
+  Recount
+} from '../content-inspection.js'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
+import type { FileRow } from '../quota.js'
+import type { Entry } from '../list-state.js'
 import type { ObjectStore } from '../object-store.js'
 import type { Batch } from './inspection-verbs.js'
 import type { VerbCaller } from './verb-caller.js'
@@ -8,7 +17,7 @@ import type { VerbCaller } from './verb-caller.js'
 const OBJECTS = 200
 
 /** Inspection of a content store on SQLite, in short verbs that a server on the same file hardly notices. */
-export class SqliteContentInspection implements ContentInspection {
+export class SqliteContentInspection implements ContentInspection, ContentExport {
   readonly #verbs: VerbCaller
   readonly #objects: Pick<ObjectStore, 'list'>
   readonly #clock: Clock
@@ -86,6 +95,30 @@ export class SqliteContentInspection implements ContentInspection {
 
   async countUses(cid: string): Promise<{ entries: number; owners: number }> {
     return this.#verbs.call('inspection', 'countUses', cid)
+  }
+
+  async lastNumber(): Promise<number> {
+    return this.#verbs.call('exports', 'lastNumber')
+  }
+
+  async exportLists(after: EntryPlace): Promise<(EntryPlace & { etag: string })[]> {
+    return this.#verbs.call('exports', 'lists', after)
+  }
+
+  async exportEntries(place: EntryPlace): Promise<Entry[]> {
+    return this.#verbs.call('exports', 'entries', place)
+  }
+
+  async exportFiles(afterCid: string): Promise<FileRow[]> {
+    return this.#verbs.call('exports', 'files', afterCid)
+  }
+
+  async exportDenied(afterCid: string): Promise<{ cid: string; reason: string; atSeconds: number }[]> {
+    return this.#verbs.call('exports', 'denied', afterCid)
+  }
+
+  async exportPins(afterCid: string): Promise<PinState[]> {
+    return this.#verbs.call('exports', 'pins', afterCid)
   }
 
   async #damagedLists(): Promise<EntryPlace[]> {

@@ -2,6 +2,7 @@ import type { SqlConnection } from 'express-did-auth/stores/sqlite'
 import { ContentTable } from './content-table.js'
 import { ContentVerbs } from './content-verbs.js'
 import { EntryTable } from './entry-table.js'
+import { ExportVerbs } from './export-verbs.js'
 import { FileTable } from './file-table.js'
 import { InspectionVerbs } from './inspection-verbs.js'
 import { PinTable } from './pin-table.js'
@@ -15,6 +16,7 @@ export interface ThreadVerbs {
   readonly upkeep: UpkeepVerbs
   readonly takeOver: TakeOverVerbs
   readonly inspection: InspectionVerbs
+  readonly exports: ExportVerbs
 }
 
 /** A verb as messages name it. */
@@ -44,7 +46,13 @@ export const READS: ReadonlySet<string> = new Set<VerbName>([
   'inspection.listUsed',
   'inspection.listPinFaults',
   'inspection.countUses',
-  'inspection.listUnknownObjects'
+  'inspection.listUnknownObjects',
+  'exports.lastNumber',
+  'exports.lists',
+  'exports.entries',
+  'exports.files',
+  'exports.denied',
+  'exports.pins'
 ])
 
 /** Verbs that need little space and make some: they are tried again with the reserve. */
@@ -72,7 +80,8 @@ export function threadVerbs(connection: SqlConnection, tracksPins: boolean): Thr
     pins: tables.pins,
     upkeep: new UpkeepVerbs(connection, tables),
     takeOver: new TakeOverVerbs(connection, tables),
-    inspection: new InspectionVerbs(connection, tables)
+    inspection: new InspectionVerbs(connection, tables),
+    exports: new ExportVerbs(connection, tables)
   }
 }
 

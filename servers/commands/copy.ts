@@ -1,0 +1,164 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { copySessions, type PostgresDatabase } from 'express-did-auth/stores/postgres'
+import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/stores/sqlite'
+import { readEnv, readForEach, type ServerEnv } from '../config/read-env.js'
+import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
+import { copyContents, type CopiedContents } from '../storage/copy-contents.js'
+import { FileObjectStore } from '../storage/files/file-object-store.js'
+import type { ObjectStore } from '../storage/object-store.js'
+import { connectDatabase, dataFolder, openObjects, openPostgresContents } from '../storage/open-engines.js'
+import { openContentStore } from '../storage/sqlite/open-content-store.js'
+import { readArguments, type CommandLine } from './command-line.js'
+import { migrateTables, waitFor } from './migrate.js'
+
+/** For each statement: nobody waits for an answer. */
+const TIMEOUT_SECONDS = 60
+
+const OPTIONS = { from: { type: 'string' }, to: { type: 'string' }, 'without-sessions': { type: 'boolean' } } as const
+
+/**
+ * `copy`: brings what one machine stored in `DATA_DIR` to a database, and to a bucket where the environment names one. It may
+ * end at any moment and be run again. `DATA_DIR` stays.
+ *
+ * @returns the exit code; 1: something could not be copied, and is named
+ * @throws UsageError; StartError when there is nothing to copy, a server runs on it, or the database cannot be used
+ */
+export async function runCopy({ args, env, out }: CommandLine): Promise<number> {
+  const { values } = readArguments(args, OPTIONS, [0, 0])
+  const given = {
+    ...env,
+    ...(values.from !== undefined && { DATA_DIR: values.from }),
+    ...(values.to !== undefined && { DATABASE_URL: values.to, DATABASE_URL_FILE: undefined })
+  }
+  const envs = readForEach(['auth', 'relay', 'vault'] as const, (name) => readEnv(given, name, false, 'operate'))
+  const [serverEnv] = envs
+  if (serverEnv?.DATABASE_URL === undefined)
+    throw new StartError('There is no database: give --to, or set DATABASE_URL')
+  const files = envs.flatMap((one) => filesOf(one)).filter((file) => existsSync(file))
+  if (files.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
+  for (const file of files) assertUnused(file)
+  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, { timeoutSeconds: TIMEOUT_SECONDS })
+  try {
+    await waitFor(database, out)
+    await migrateTables(database, out)
+    let isWhole = true
+    for (const one of envs)
+      isWhole = (await copyServer(one, database, values['without-sessions'] !== true, out)) && isWhole
+    out('Left out: quotas, and what users posted to the relay today: they count from zero.')
+    return isWhole ? 0 : 1
+  } catch (error) {
+    throw error instanceof StartError
+      ? error
+      : new StartError(`The copy was interrupted: ${reasonOf(causeOf(error))}; run it again`, { cause: error })
+  } finally {
+    await database.close()
+  }
+}
+
+function filesOf(env: ServerEnv): string[] {
+  const names = env.name === 'auth' ? ['auth.db'] : ['auth.db', `${env.name}.db`]
+  return names.map((name) => join(dataFolder(env), name))
+}
+
+/** @throws StartError when another process has the file open */
+function assertUnused(file: string): void {
+  const options = { synchronous: 'FULL', busyMilliseconds: 0 } as const
+  try {
+    const connection = openSqliteConnection(file, chooseSqliteEngine(), options)
+    try {
+      // SQLite leaves its log only where no other connection has the file open. The next one turns it on again.
+      connection.exec('PRAGMA journal_mode = DELETE')
+    } finally {
+      connection.close()
+    }
+  } catch (error) {
+    const isUsed = sqliteCode(error).startsWith('SQLITE_BUSY')
+    throw new StartError(
+      isUsed ? `${file} is in use: stop the servers first` : `Cannot use ${file}: ${reasonOf(error)}`
+    )
+  }
+}
+
+/** Copies what one server stored. @returns whether all of it could be copied */
+async function copyServer(
+  env: ServerEnv,
+  database: PostgresDatabase,
+  withSessions: boolean,
+  out: CommandLine['out']
+): Promise<boolean> {
+  const { name } = env
+  const [sessionFile = '', contentFile = ''] = filesOf(env)
+  if (existsSync(sessionFile)) {
+    const copied = await copySessions({ from: sessionFile, to: database, withSessions })
+    const { sessions, knownSessions, expiredSessions, oldTokens, challengeUses } = copied
+    out(`${name}: sessions copied: ${sessions} (there already: ${knownSessions}); used challenges: ${challengeUses}`)
+    if (!withSessions) out(`${name}: all sessions left out; users log in again`)
+    if (expiredSessions > 0) out(`${name}: expired sessions left out: ${expiredSessions}`)
+    if (oldTokens > 0) out(`${name}: refresh tokens of version 0.1 left out: ${oldTokens}; their users log in again`)
+  }
+  if (!existsSync(contentFile)) return true
+  const bucket = await openObjects(env)
+  const folder = dataFolder(env)
+  const files = new FileObjectStore(join(folder, 'objects'))
+  const source = await openContentStore({
+    folder,
+    database: `${name}.db`,
+    ...(bucket && { objects: readableAt(files, bucket) }),
+    oldFileTtlSeconds: env.RELAY_FILE_TTL_SECONDS
+  })
+  try {
+    const target = await openPostgresContents(database, env, bucket)
+    const nowSeconds = Math.floor(Date.now() / 1_000)
+    const onProgress = (count: number): void => {
+      out(`${name}: ${count} entries and files so far`)
+    }
+    return report(name, await copyContents({ source, target, nowSeconds, onProgress }), out)
+  } finally {
+    await source.store.close()
+  }
+}
+
+/** Objects of a server on one machine, which had the bucket already, or has files. */
+function readableAt(files: FileObjectStore, bucket: ObjectStore): ObjectStore {
+  return {
+    put: (name, file) => files.put(name, file),
+    delete: (name, how) => files.delete(name, how),
+    list: () => files.list(),
+    read: async function* (name) {
+      try {
+        yield* files.read(name)
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error
+        yield* bucket.read(name)
+      }
+    }
+  }
+}
+
+/** Says what was copied, and what was not. @returns whether that is all */
+function report(name: string, copied: CopiedContents, out: CommandLine['out']): boolean {
+  const { entries, knownEntries, files, knownFiles, expiredFiles, pins, denied, refused, missing, damagedLists } =
+    copied
+  const what =
+    name === 'relay'
+      ? `files copied: ${files} (there already: ${knownFiles})`
+      : `entries copied: ${entries} (there already: ${knownEntries})`
+  out(`${name}: ${what}; cids taken down: ${denied}; pins: ${pins}`)
+  if (expiredFiles > 0) out(`${name}: expired files left out: ${expiredFiles}`)
+  if (refused > 0) out(`${name}: left out because the database has them as taken down: ${refused}`)
+  for (const cid of missing)
+    out(
+      `${name}: NOT copied: ${cid} is missing or damaged here; \`${name}\` on this folder repairs it from the IPFS node when it is read`
+    )
+  for (const { did, key } of damagedLists) {
+    out(
+      `${name}: NOT copied: the list ${JSON.stringify(key)} of ${did} is damaged; run \`vault reconcile --accept-damage\` on this folder, then copy again`
+    )
+  }
+  return missing.size + damagedLists.length === 0
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error && error.cause !== undefined ? error.cause : error
+}

@@ -1,0 +1,124 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { DidAuthError } from 'express-did-auth'
+import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
+import { readEnv } from '../config/read-env.js'
+import { StartError } from '../config/startup-error.js'
+import { connectDatabase, unusable } from '../storage/open-engines.js'
+import { migrateContent } from '../storage/postgres/open-postgres-content-store.js'
+import { readArguments, UsageError, type CommandLine } from './command-line.js'
+
+const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as const
+
+/** How long a database is waited for that is not there yet: one that was started together with this command. */
+const WAITING_MILLISECONDS = 60_000
+const PAUSE_MILLISECONDS = 500
+
+type Mode = 'apply' | 'check' | 'print'
+
+/** All tables of a database, in the order in which they are made. */
+const PARTS: Readonly<Record<string, (database: PostgresDatabase, mode: Mode) => Promise<string[]>>> = {
+  sessions: (database, mode) => migrateStore(database, { mode }),
+  relay: (database, mode) => migrateContent(database, 'relay', mode),
+  vault: (database, mode) => migrateContent(database, 'vault', mode)
+}
+
+/**
+ * `migrate`: brings the tables of `DATABASE_URL` up to date, says whether they are, or prints the SQL for it.
+ *
+ * @returns the exit code; 1: with `--check`, some are older
+ * @throws UsageError; StartError when there is no such database, or it cannot be used
+ */
+export async function runMigrate({ args, env, out }: CommandLine): Promise<number> {
+  const { values } = readArguments(args, OPTIONS, [0, 0])
+  if (values.check === true && values.print === true) throw new UsageError('Give --check or --print')
+  const serverEnv = readEnv(env, 'auth', false, 'operate')
+  const { DATABASE_URL: url } = serverEnv
+  if (url === undefined)
+    throw new StartError('There is no database: set DATABASE_URL. SQLite migrates when a server starts.')
+  const database = await connectDatabase(serverEnv, url)
+  try {
+    // What is printed goes to psql.
+    await waitFor(database, (line) => {
+      out(values.print === true ? `-- ${line}` : line)
+    })
+    if (values.check === true) return await check(database, out)
+    if (values.print === true) await print(database, out)
+    else await migrateTables(database, out)
+    return 0
+  } finally {
+    await database.close()
+  }
+}
+
+/**
+ * Brings all tables of a database up to date, with a line for each part.
+ *
+ * @throws StartError
+ */
+export async function migrateTables(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
+  for (const [name, migrate] of Object.entries(PARTS)) {
+    const statements = await usable(() => migrate(database, 'apply'))
+    out(`${name}: ${statements.length === 0 ? 'the tables are up to date' : `ran ${statements.length} statements`}`)
+  }
+}
+
+/**
+ * Waits for a database that is not there yet.
+ *
+ * @param out - gets one line when it has to wait
+ * @throws StartError when it does not come, or cannot be used as it is set up
+ */
+export async function waitFor(
+  database: PostgresDatabase,
+  out: CommandLine['out'],
+  waitingMilliseconds = WAITING_MILLISECONDS
+): Promise<void> {
+  const end = performance.now() + waitingMilliseconds
+  for (let hasSaid = false; ; hasSaid = true) {
+    try {
+      await migrateStore(database, { mode: 'print' })
+      return
+    } catch (error) {
+      const isUnavailable = error instanceof DidAuthError && error.code === 'ERR_STORE'
+      if (!isUnavailable || performance.now() >= end) throw faultOf(error)
+      if (!hasSaid) out(`Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`)
+      await pause(PAUSE_MILLISECONDS)
+    }
+  }
+}
+
+async function check(database: PostgresDatabase, out: CommandLine['out']): Promise<number> {
+  let code = 0
+  for (const [name, migrate] of Object.entries(PARTS)) {
+    try {
+      await migrate(database, 'check')
+    } catch (error) {
+      const isOlder = error instanceof DidAuthError && error.code === 'ERR_CONFIG' && error.cause === undefined
+      if (!isOlder) throw faultOf(error)
+      out(`${name}: ${error.message.replace('express-did-auth: ', '')}`)
+      code = 1
+    }
+  }
+  if (code === 0) out('The tables are up to date.')
+  return code
+}
+
+async function print(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
+  const statements: string[] = []
+  for (const migrate of Object.values(PARTS)) statements.push(...(await usable(() => migrate(database, 'print'))))
+  if (statements.length === 0) out('-- The tables are up to date.')
+  else for (const text of ['BEGIN', ...statements, 'COMMIT']) out(`${text};`)
+}
+
+async function usable<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw faultOf(error)
+  }
+}
+
+/** An unavailable database says why in its cause. */
+function faultOf(error: unknown): StartError {
+  return unusable(error instanceof DidAuthError && error.code === 'ERR_STORE' ? error.cause : error)
+}

@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, expect, it } from '@jest/globals'
+import { join } from 'node:path'
+import { PostgresDatabase } from 'express-did-auth/stores/postgres'
+import { runCopy } from '../../../servers/commands/copy.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { openPostgresContents } from '../../../servers/storage/open-engines.js'
+import type { ContentStore } from '../../../servers/storage/content-store.js'
+import { openContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
+import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { runCli, spawnCli } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { until } from '../../support/until.js'
+import { fillVault } from '../../support/vault-fill.js'
+import { walletOf } from '../../support/wallet.js'
+
+const ENTRIES = 10_000
+const KEYS = Array.from({ length: 50 }, (_, number) => `key ${number}`)
+const users = Array.from({ length: 10 }, (_, number) => walletOf(600 + number).did)
+
+const folder = { path: '', remove: (): void => undefined }
+let database: TestDatabase
+
+beforeEach(async () => {
+  Object.assign(folder, temporaryFolder())
+  database = await testDatabase()
+  const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
+  for (const [user, did] of users.entries()) {
+    const entries = Array.from({ length: ENTRIES / users.length }, (_, number): [string, string] => [
+      KEYS[number % KEYS.length]!,
+      // Some is shared by all users, and some of each is an object.
+      number % 5 === 0 ? `shared ${number}` : `${user} ${number} `.repeat(number % 200 === 1 ? 20_000 : 20)
+    ])
+    await fillVault({ store }, did, entries)
+  }
+  await store.close()
+})
+afterEach(async () => {
+  await database.drop()
+  folder.remove()
+})
+
+/** The ETags of all lists, which tell their entries, the numbers of these and their order. */
+async function etagsOf(store: ContentStore): Promise<string[]> {
+  const places = users.flatMap((did) => KEYS.map((key) => ({ did, key })))
+  const etags: string[] = []
+  for (const place of places) etags.push((await store.listEntries(place)).etag)
+  return etags
+}
+
+async function localEtags(): Promise<string[]> {
+  const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
+  const etags = await etagsOf(store)
+  await store.close()
+  return etags
+}
+
+async function movedEtags(): Promise<string[]> {
+  const pool = new PostgresDatabase(database.url)
+  const env = readEnv(
+    { DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url },
+    'vault',
+    false,
+    'operate'
+  )
+  try {
+    return await etagsOf((await openPostgresContents(pool, env, undefined)).store)
+  } finally {
+    await pool.close()
+  }
+}
+
+async function countEntries(): Promise<number> {
+  const [row] = await runOn(database.url, 'SELECT count(*) AS number FROM vault_entries').catch(() => [])
+  return Number(row?.number ?? 0)
+}
+
+it('copy ends at any moment and goes on: nothing is lost, nothing is there twice', async () => {
+  const env = { DATA_DIR: folder.path, DATABASE_URL: database.url }
+  const counts: number[] = []
+  for (let round = 0; round < 6; round += 1) {
+    const { child, ended, output } = spawnCli(['copy'], env)
+    const before = counts.at(-1) ?? 0
+    await until(async () => {
+      if (child.exitCode !== null) throw new Error(`it ended: ${output()}`)
+      return (await countEntries()) > before + 100 + 200 * round
+    })
+    child.kill('SIGKILL')
+    await ended
+    counts.push(await countEntries())
+  }
+  expect(counts.at(-1)).toBeLessThan(ENTRIES)
+  const { code, stdout } = await runCli(['copy'], env)
+  expect(code).toBe(0)
+  const [, copied, known] = /entries copied: (\d+) \(there already: (\d+)\)/.exec(stdout) ?? []
+  expect(Number(copied) + Number(known)).toBe(ENTRIES)
+  expect(Number(known)).toBeGreaterThanOrEqual(counts.at(-1)!)
+  expect(await countEntries()).toBe(ENTRIES)
+  expect(await movedEtags()).toEqual(await localEtags())
+})
+
+it('copy moves 10,000 entries, and looks through them again', async () => {
+  const env = { DATA_DIR: folder.path, DATABASE_URL: database.url }
+  for (const what of ['copied', 'there already']) {
+    const started = performance.now()
+    const code = await runCopy({ args: [], env, out: () => undefined, isTerminal: false })
+    const perSecond = Math.round((ENTRIES * 1_000) / (performance.now() - started))
+    process.stdout.write(`copy: ${ENTRIES} entries ${what}, ${perSecond} entries/s\n`)
+    expect(code).toBe(0)
+  }
+  expect(await countEntries()).toBe(ENTRIES)
+})

@@ -1,0 +1,319 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { PostgresDatabase, postgresStore } from 'express-did-auth/stores/postgres'
+import { runCopy } from '../../../servers/commands/copy.js'
+import { runMigrate } from '../../../servers/commands/migrate.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { openPostgresContents } from '../../../servers/storage/open-engines.js'
+import type { OpenContentStore } from '../../../servers/storage/opened-content-store.js'
+import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { openContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
+import { SqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
+import { cidOf, entryOf, fileOf, textOf } from '../../support/content-stores.js'
+import { startFakeS3 } from '../../support/fake-s3.js'
+import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { openDatabase, testVault, VaultUser } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const NOW = Math.floor(Date.now() / 1_000)
+const [ANN, BEN] = [walletOf(501), walletOf(502)]
+const BIG = 'big '.repeat(262_144)
+
+let database: TestDatabase
+let pool: PostgresDatabase
+const folder = { path: '', remove: (): void => undefined }
+const open: { close(): Promise<void> }[] = []
+
+beforeAll(async () => {
+  database = await testDatabase()
+  pool = new PostgresDatabase(database.url)
+  await runMigrate({ args: [], env: { DATABASE_URL: database.url }, out: () => undefined, isTerminal: false })
+})
+afterAll(async () => {
+  await pool.close()
+  await database.drop()
+})
+beforeEach(() => {
+  Object.assign(folder, temporaryFolder())
+})
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((one) => one.close()))
+  folder.remove()
+  const [row] = await runOn(
+    database.url,
+    `SELECT string_agg(tablename, ', ') AS names FROM pg_tables WHERE tablename ~ '^(did_auth|relay|vault)_'
+       AND tablename !~ '_(schema|probes|numbers)$'`
+  )
+  await runOn(database.url, `TRUNCATE ${String(row?.names)}`)
+})
+
+let bucket: Record<string, string> = {}
+
+async function copy(...args: string[]): Promise<{ code: number; lines: string[] }> {
+  const lines: string[] = []
+  const env = { DATA_DIR: folder.path, DATABASE_URL: database.url, ...bucket }
+  const code = await runCopy({ args, env, out: (line) => lines.push(line), isTerminal: false })
+  return { code, lines: lines.filter((line) => !line.includes('up to date')) }
+}
+
+/** What one machine has stored. Close it before it is copied. */
+async function local(name: 'relay' | 'vault', tracksPins = false): Promise<OpenContentStore['store']> {
+  const { store } = await openContentStore({ folder: join(folder.path, name), database: `${name}.db`, tracksPins })
+  open.push(store)
+  return store
+}
+
+/** The same server's store in the database. */
+async function moved(name: 'relay' | 'vault'): Promise<OpenContentStore> {
+  const env = readEnv({ DATA_DIR: join(folder.path, 'instance'), DATABASE_URL: database.url }, name, false, 'operate')
+  const opened = await openPostgresContents(pool, env, undefined)
+  open.push(opened.store)
+  return opened
+}
+
+/** Lists of two users, with content that they share, content of 1 MiB, and entries that were replaced and removed. */
+async function fillVault(store: OpenContentStore['store'], entriesEach = 120): Promise<void> {
+  for (const { did } of [ANN, BEN]) {
+    for (let number = 0; number < entriesEach; number += 1) {
+      const text = number % 3 === 0 ? `shared ${number}` : `${did} ${number}`
+      await store.writeEntry(entryOf(`key ${number % 4}`, text, { did }))
+    }
+    await store.writeEntry(entryOf('big', BIG, { did }))
+    await store.writeEntry(entryOf('key 0', `${did} 4`, { did, replaces: { cid: cidOf('shared 0') } }))
+    await store.writeEntry(entryOf('key 1', `${did} 5`, { did, replaces: { cid: cidOf(`${did} 5`) } }))
+    await store.writeEntry(entryOf('empty', '', { did }))
+    await store.writeEntry(entryOf('none', 'removed', { did }))
+    await store.removeEntries({ did, key: 'none' })
+  }
+}
+
+/** All that a store tells of its users: lists with ETags and bytes, in their order, and usage. */
+async function everything(store: OpenContentStore['store']): Promise<unknown> {
+  const lists = [ANN, BEN].flatMap(({ did }) =>
+    ['key 0', 'key 1', 'key 2', 'key 3', 'big', 'empty', 'none'].map(async (key) => {
+      const { etag, entries } = await store.listEntries({ did, key })
+      const texts = await Promise.all((await store.readContents(entries.map(({ cid }) => cid))).map(textOf))
+      return { etag, entries, texts }
+    })
+  )
+  const users = [ANN, BEN].map(async ({ did }) => [await store.usageOf(did), await store.listOwnEntries(did)])
+  return Promise.all([...lists, ...users])
+}
+
+describe('copy', () => {
+  it('copies a vault: the same lists in their order with their ETags, once, also when it is run again', async () => {
+    const store = await local('vault')
+    await fillVault(store)
+    await store.takeDown(cidOf('evil'), 'takedown', NOW)
+    const before = await everything(store)
+    await store.close()
+    const line = 'vault: entries copied: 242 (there already: 0); cids taken down: 1; pins: 0'
+    expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Left out: quotas')] })
+    const target = await moved('vault')
+    expect(await everything(target.store)).toEqual(before)
+    expect(await target.store.isTakenDown(cidOf('evil'))).toBe(true)
+    expect(await target.inspection.recount({ isDryRun: true })).toEqual({
+      owners: 0,
+      damagedLists: [],
+      unusedContents: 0
+    })
+
+    expect((await copy()).lines[0]).toContain('entries copied: 0 (there already: 242); cids taken down: 0')
+    await target.store.writeEntry(entryOf('key 0', 'later', { did: ANN.did }))
+    const { entries } = await target.store.listEntries({ did: ANN.did, key: 'key 0' })
+    expect(entries.at(-1)?.cid).toBe(cidOf('later'))
+  })
+
+  it('adds what is new, and leaves what was changed in the database', async () => {
+    const store = await local('vault')
+    await fillVault(store, 8)
+    await store.close()
+    await copy()
+    const target = await moved('vault')
+    await target.store.writeEntry(entryOf('key 0', 'there', { did: ANN.did }))
+    await target.store.takeDown(cidOf('refused'), 'takedown', NOW)
+    const again = await local('vault')
+    await again.writeEntry(entryOf('key 0', 'here', { did: ANN.did }))
+    await again.writeEntry(entryOf('key 0', 'refused', { did: ANN.did }))
+    await again.close()
+    const { code, lines } = await copy()
+    expect(code).toBe(0)
+    expect(lines.slice(0, 2)).toEqual([
+      expect.stringContaining('vault: entries copied: 1 '),
+      'vault: left out because the database has them as taken down: 1'
+    ])
+    const cids = (await target.store.listEntries({ did: ANN.did, key: 'key 0' })).entries.map(({ cid }) => cid)
+    expect(cids).toEqual(expect.arrayContaining([cidOf('there'), cidOf('here')]))
+    expect(cids).not.toContain(cidOf('refused'))
+  })
+
+  it('brings large content to the bucket, from files and from the bucket itself', async () => {
+    const fake = await startFakeS3()
+    const options = fake.options()
+    const filled = await local('vault')
+    await filled.writeEntry(entryOf('key', BIG))
+    await filled.close()
+    const objects = new S3ObjectStore(options)
+    const beside = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
+    await beside.store.writeEntry(entryOf('key', `${BIG}other`))
+    const { etag } = await beside.store.describeList(entryOf('key', ''))
+    await beside.store.close()
+    bucket = {
+      S3_ENDPOINT: options.endpoint,
+      S3_BUCKET: options.bucket,
+      S3_REGION: options.region,
+      S3_ACCESS_KEY_ID: options.accessKeyId,
+      S3_SECRET_ACCESS_KEY: options.secretAccessKey
+    }
+    try {
+      expect(await copy()).toMatchObject({
+        code: 0,
+        lines: [expect.stringContaining('entries copied: 2 '), expect.anything()]
+      })
+      const env = readEnv({ DATA_DIR: folder.path, DATABASE_URL: database.url }, 'vault', false, 'operate')
+      const { store } = await openPostgresContents(pool, env, objects)
+      const list = await store.listEntries(entryOf('key', ''))
+      expect(list.etag).toBe(etag)
+      const texts = await Promise.all((await store.readContents(list.entries.map(({ cid }) => cid))).map(textOf))
+      expect(texts.map((text) => text.length)).toEqual([BIG.length, BIG.length + 5])
+      expect(await runOn(database.url, 'SELECT * FROM vault_objects')).toEqual([])
+    } finally {
+      bucket = {}
+      await fake.close()
+    }
+  })
+
+  it('serves the same from a server on the copy', async () => {
+    const before = await testVault({}, { folder: join(folder.path, 'vault') })
+    const user = await VaultUser.logIn(before.listener, ANN)
+    for (const content of ['one', 'two', BIG]) await user.post('notes', content).expect(201)
+    await user.put(`notes/${cidOf('one')}`, 'three').expect(200)
+    const answers = [await user.read('notes').expect(200), await user.head('notes').expect(200)]
+    await before.close()
+    expect((await copy()).code).toBe(0)
+    const after = await testVault({}, { contents: await moved('vault') })
+    const reader = new VaultUser(after.listener, ANN.did, '')
+    const there = [await reader.read('notes').expect(200), await reader.head('notes').expect(200)]
+    const pick = ({ body, headers }: { body: unknown; headers: Record<string, unknown> }): unknown => [
+      body,
+      headers.etag,
+      headers['content-length']
+    ]
+    expect(there.map(pick)).toEqual(answers.map(pick))
+    await reader.head('notes').set('If-None-Match', String(answers[0]?.headers.etag)).expect(304)
+    await after.close()
+  })
+
+  it('copies files of the relay with their ends, also those that are there and end earlier', async () => {
+    const store = await local('relay')
+    const of = (text: string, ttlSeconds: number) => fileOf(text, { nowSeconds: NOW, ttlSeconds })
+    await store.writeFile(of('short', 1_000))
+    await store.writeFile(of(BIG, 2_000))
+    await store.writeFile(fileOf('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
+    await store.close()
+    expect((await copy()).lines.slice(0, 2)).toEqual([
+      'relay: files copied: 2 (there already: 0); cids taken down: 0; pins: 0',
+      'relay: expired files left out: 1'
+    ])
+    const again = await local('relay')
+    await again.writeFile(of('short', 5_000))
+    await again.close()
+    expect((await copy()).lines[0]).toContain('relay: files copied: 1 (there already: 1)')
+    const { store: target } = await moved('relay')
+    expect(await target.findFile(cidOf('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
+    expect(await target.findFile(cidOf(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 2_000 })
+    expect(await target.findFile(cidOf('ended'), NOW)).toBeUndefined()
+    expect(await textOf((await target.readContents([cidOf(BIG)]))[0])).toBe(BIG)
+    expect(await runOn(database.url, 'SELECT * FROM relay_posts')).toEqual([])
+  })
+
+  it('copies the desired state of pins', async () => {
+    const store = await local('vault', true)
+    await store.writeEntry(entryOf('key', 'pinned'))
+    const [task] = await store.claim({ limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
+    await store.finish(task!, NOW)
+    await store.writeEntry(entryOf('key', 'open'))
+    await store.writeEntry(entryOf('key', 'tried'))
+    const [tried] = await store.claim({ cids: [cidOf('tried')], limit: 1, nowSeconds: NOW, leaseSeconds: 60 })
+    await store.postpone(tried!, NOW + 60)
+    await store.writeEntry(entryOf('key', 'gone'))
+    await store.removeEntries({ ...entryOf('key', ''), cid: cidOf('gone') })
+    await store.close()
+    await copy()
+    await copy()
+    const rows = await runOn(database.url, 'SELECT cid, state, is_in_doubt FROM vault_pins')
+    const expected = [
+      { cid: cidOf('pinned'), state: 'pinned', is_in_doubt: false },
+      { cid: cidOf('open'), state: 'pin', is_in_doubt: false },
+      { cid: cidOf('tried'), state: 'pin', is_in_doubt: true },
+      { cid: cidOf('gone'), state: 'unpin', is_in_doubt: expect.any(Boolean) }
+    ]
+    expect(rows).toHaveLength(4)
+    expect(rows).toEqual(expect.arrayContaining(expected))
+  })
+
+  it('copies sessions and used challenges of each server, or leaves sessions out', async () => {
+    for (const name of ['auth', 'vault']) {
+      mkdirSync(join(folder.path, name))
+      const store = new SqliteStore(join(folder.path, name, 'auth.db'))
+      const session = {
+        service: `https://${name}.example`,
+        sessionId: `of-${name}`,
+        did: ANN.did,
+        tokenClaims: undefined
+      }
+      const refreshTokenHash = Buffer.alloc(32, name).toString('base64url')
+      await store.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })
+      await store.close()
+    }
+    const { lines } = await copy('--without-sessions')
+    expect(lines).toContain('auth: all sessions left out; users log in again')
+    const store = postgresStore(pool)
+    expect(await store.findSession('https://auth.example', 'of-auth')).toBeUndefined()
+    expect((await copy('--from', folder.path, '--to', database.url)).lines.slice(0, 2)).toEqual([
+      'auth: sessions copied: 1 (there already: 0); used challenges: 0',
+      'vault: sessions copied: 1 (there already: 0); used challenges: 0'
+    ])
+    expect(await store.findSession('https://auth.example', 'of-auth')).toMatchObject({ did: ANN.did })
+    expect(await store.findSession('https://vault.example', 'of-vault')).toMatchObject({ did: ANN.did })
+  })
+
+  it('names what is lost or damaged, copies the rest, and exits with 1', async () => {
+    const store = await local('vault')
+    await fillVault(store, 8)
+    await store.close()
+    const file = openDatabase(join(folder.path, 'vault', 'vault.db'))
+    file.exec(
+      `DELETE FROM contents WHERE cid = '${cidOf('shared 3')}'; DELETE FROM lists WHERE did = '${BEN.did}' AND key = 'key 1'`
+    )
+    file.close()
+    const { code, lines } = await copy()
+    expect(code).toBe(1)
+    expect(lines.filter((line) => line.includes('NOT copied'))).toEqual([
+      expect.stringContaining(`vault: NOT copied: ${cidOf('shared 3')} is missing or damaged`),
+      expect.stringContaining(`vault: NOT copied: the list "key 1" of ${BEN.did} is damaged`)
+    ])
+    const { store: target } = await moved('vault')
+    expect((await target.listEntries({ did: ANN.did, key: 'key 1' })).entries).toHaveLength(2)
+    expect((await target.listEntries({ did: BEN.did, key: 'key 1' })).entries).toHaveLength(0)
+  })
+
+  it('refuses while a server has the folder open', async () => {
+    const store = await local('vault')
+    await store.writeEntry(entryOf('key', 'text'))
+    await expect(copy()).rejects.toThrow(`${join(folder.path, 'vault', 'vault.db')} is in use: stop the servers first`)
+    await store.writeEntry(entryOf('key', 'more'))
+    await store.close()
+    expect((await copy()).lines[0]).toContain('entries copied: 2 ')
+  })
+
+  it('makes nothing in a folder that has nothing, and asks for a database', async () => {
+    const from = join(folder.path, 'nowhere')
+    await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
+    expect(existsSync(from)).toBe(false)
+    const none = runCopy({ args: [], env: { DATA_DIR: from }, out: () => undefined, isTerminal: false })
+    await expect(none).rejects.toThrow('There is no database: give --to, or set DATABASE_URL')
+  })
+})

@@ -1,0 +1,133 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { createServer, type AddressInfo } from 'node:net'
+import { PostgresDatabase } from 'express-did-auth/stores/postgres'
+import { runMigrate, waitFor } from '../../../servers/commands/migrate.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { Engines } from '../../../servers/storage/engines.js'
+import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { until } from '../../support/until.js'
+
+let database: TestDatabase
+
+beforeEach(async () => {
+  database = await testDatabase()
+})
+afterEach(() => database.drop())
+
+async function migrate(
+  args: string[] = [],
+  url = database.url,
+  lines: string[] = []
+): Promise<{ code: number; lines: string[] }> {
+  const env = { DATABASE_URL: url }
+  const code = await runMigrate({ args, env, out: (line) => lines.push(line), isTerminal: false })
+  return { code, lines }
+}
+
+/** Opens everything that servers open, which may make no tables. */
+async function openAll(): Promise<void> {
+  const { path, remove } = temporaryFolder()
+  const given = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }
+  const [env, vault] = [readEnv(given, 'relay', false, 'operate'), readEnv(given, 'vault', false, 'operate')]
+  const engines = await Engines.open(env)
+  try {
+    const { store } = await engines.openStore(env, undefined)
+    await store.ping()
+    await store.close()
+    for (const one of [env, vault]) await (await engines.openContents(one)).store.probe()
+  } finally {
+    await engines.close()
+    remove()
+  }
+}
+
+describe('migrate', () => {
+  it('makes the tables that the servers need, once', async () => {
+    await expect(openAll()).rejects.toThrow(
+      'Cannot use the database (DATABASE_URL): the tables of did_auth_schema are missing'
+    )
+    const { code, lines } = await migrate()
+    expect(code).toBe(0)
+    expect(lines.map((line) => line.replace(/\d+/, 'n'))).toEqual([
+      'sessions: ran n statements',
+      'relay: ran n statements',
+      'vault: ran n statements'
+    ])
+    await openAll()
+    expect((await migrate()).lines).toEqual([
+      'sessions: the tables are up to date',
+      'relay: the tables are up to date',
+      'vault: the tables are up to date'
+    ])
+  })
+
+  it('with --check changes nothing, and exits with 1 and a line for each part that is older', async () => {
+    const { code, lines } = await migrate(['--check'])
+    expect(code).toBe(1)
+    expect(lines.map((line) => line.slice(0, line.indexOf(' missing')))).toEqual([
+      'sessions: the tables of did_auth_schema are',
+      'relay: the tables of relay_schema are',
+      'vault: the tables of vault_schema are'
+    ])
+    await migrate()
+    await runOn(database.url, 'DELETE FROM vault_schema')
+    expect((await migrate(['--check'])).lines).toEqual([
+      expect.stringContaining('vault: the tables of vault_schema are missing')
+    ])
+    await runOn(database.url, 'INSERT INTO vault_schema VALUES (1, 1)')
+    expect(await migrate(['--check'])).toEqual({ code: 0, lines: ['The tables are up to date.'] })
+  })
+
+  it('with --print prints SQL that runs as it is, and gives tables that the servers accept', async () => {
+    const { lines } = await migrate(['--print'])
+    expect(lines.at(0)).toBe('BEGIN;')
+    expect(lines.at(-1)).toBe('COMMIT;')
+    await expect(openAll()).rejects.toThrow('are missing')
+    await runOn(database.url, lines.join('\n'))
+    await openAll()
+    expect(await migrate(['--print'])).toEqual({ code: 0, lines: ['-- The tables are up to date.'] })
+  })
+
+  it('waits for a database that is started at the same time, and says so once', async () => {
+    const engine = await startPostgres()
+    try {
+      await engine.stop()
+      const lines: string[] = []
+      const migrating = migrate([], engine.url(), lines)
+      await until(() => lines.length > 0)
+      await engine.start()
+      expect((await migrating).lines).toEqual([
+        'Waiting for the database (DATABASE_URL), for up to 60 s.',
+        expect.stringMatching(/^sessions: ran/),
+        expect.stringMatching(/^relay: ran/),
+        expect.stringMatching(/^vault: ran/)
+      ])
+    } finally {
+      await engine.remove()
+    }
+  })
+
+  it('gives up where no database comes, with the reason', async () => {
+    const server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    await new Promise((resolve) => server.close(resolve))
+    const away = new PostgresDatabase(`postgres://root:secret@127.0.0.1:${port}/auth`)
+    const waiting = waitFor(away, () => undefined, 1)
+    await expect(waiting).rejects.toThrow(/^Cannot use the database \(DATABASE_URL\): .*ECONNREFUSED/)
+    await expect(waiting).rejects.not.toThrow('secret')
+    await away.close()
+  })
+
+  it('says at once what cannot be waited for', async () => {
+    const url = new URL(database.url)
+    url.pathname = '/of_nobody'
+    await expect(migrate([], url.href)).rejects.toThrow(
+      'Cannot use the database (DATABASE_URL): PostgreSQL has no such database'
+    )
+    const none = runMigrate({ args: [], env: {}, out: () => undefined, isTerminal: false })
+    await expect(none).rejects.toThrow('There is no database: set DATABASE_URL.')
+    await expect(migrate(['--check', '--print'])).rejects.toThrow('Give --check or --print')
+  })
+})
