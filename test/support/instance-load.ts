@@ -1,13 +1,17 @@
+import { expect } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
 import { domainOf } from './instances.js'
 import { ask, logIn, post, type Answer, type Tokens } from './server-client.js'
 import { findLosses, type LoadSession } from './server-load.js'
+import { until } from './until.js'
 import { loginText, walletOf } from './wallet.js'
 
 /** How many clients there are of each kind, and how long one waits that was refused. */
 const [AUTH_CLIENTS, VAULT_CLIENTS, WAIT_MILLISECONDS] = [8, 6, 20]
 /** So that some contents do not lie in the row. */
 const LARGE_EVERY = 25
+/** What two seconds bring at the least rate that counts: 50 writes/s. */
+const WRITES_A_ROUND = 100
 
 /** Instances as clients see them: those behind one address, which may change. */
 export interface Targets {
@@ -104,7 +108,7 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     acknowledged += 1
   }
 
-  const until = async (work: () => Promise<void>): Promise<void> => {
+  const untilStopped = async (work: () => Promise<void>): Promise<void> => {
     while (!isStopping) await work()
   }
   const writers = await Promise.all(
@@ -115,8 +119,8 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
     })
   )
   const clients = [
-    ...Array.from({ length: AUTH_CLIENTS }, () => until(liveOnce)),
-    ...writers.map((writer) => until(() => write(writer)))
+    ...Array.from({ length: AUTH_CLIENTS }, () => untilStopped(liveOnce)),
+    ...writers.map((writer) => untilStopped(() => write(writer)))
   ]
   return {
     counts,
@@ -133,6 +137,33 @@ export async function startInstanceLoad(targets: Targets, mayBeUnavailable: bool
       return [...lost, ...differences.flat()]
     }
   }
+}
+
+/** Runs a test under load, which ends however the test does, and finds what was lost. */
+export async function underLoad(
+  targets: Targets,
+  mayBeUnavailable: boolean,
+  test: (load: InstanceLoad) => Promise<void>
+) {
+  const load = await startInstanceLoad(targets, mayBeUnavailable)
+  try {
+    await test(load)
+  } finally {
+    await load.stop()
+  }
+  expect(load.problems).toEqual([])
+  expect(await load.findLosses()).toEqual([])
+}
+
+/** Waits for so many more acknowledged writes. */
+export async function moreWrites(load: InstanceLoad, count = WRITES_A_ROUND): Promise<void> {
+  const before = load.acknowledged()
+  await until(() => load.acknowledged() >= before + count)
+}
+
+/** The statuses of its answers, for people. */
+export function countsOf({ counts }: InstanceLoad): string {
+  return JSON.stringify(Object.fromEntries(counts))
 }
 
 interface Writer {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { startInstanceLoad, type InstanceLoad, type Targets } from '../../support/instance-load.js'
+import { countsOf, moreWrites, underLoad, type Targets } from '../../support/instance-load.js'
 import { countOf, domainOf, Instances, tell } from '../../support/instances.js'
 import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
 import { ask, logIn, me } from '../../support/server-client.js'
@@ -11,8 +11,6 @@ import { walletOf } from '../../support/wallet.js'
 
 const KILLS = countOf('INSTANCES_KILLS', 6)
 const CRASHES = countOf('INSTANCES_CRASHES', 2)
-/** What two seconds bring at the least rate that counts: 50 writes/s. */
-const WRITES_A_ROUND = 100
 /** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
 const STANDSTILL_MILLISECONDS = 2_000
 
@@ -36,25 +34,6 @@ async function startTargets(auths: number, vaults: number): Promise<{ targets: T
   const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
   return { targets: { auths: urls(auth), vaults: urls(vault) }, servers: [...auth, ...vault] }
 }
-
-/** Runs a test under load, which ends however the test does, and finds what was lost. */
-async function underLoad(targets: Targets, mayBeUnavailable: boolean, test: (load: InstanceLoad) => Promise<void>) {
-  const load = await startInstanceLoad(targets, mayBeUnavailable)
-  try {
-    await test(load)
-  } finally {
-    await load.stop()
-  }
-  expect(load.problems).toEqual([])
-  expect(await load.findLosses()).toEqual([])
-}
-
-async function moreWrites(load: InstanceLoad, count = WRITES_A_ROUND): Promise<void> {
-  const before = load.acknowledged()
-  await until(() => load.acknowledged() >= before + count)
-}
-
-const countsOf = ({ counts }: InstanceLoad): string => JSON.stringify(Object.fromEntries(counts))
 
 describe('instances that are killed under load', () => {
   it('lose nothing that was acknowledged, and trouble no other', async () => {
