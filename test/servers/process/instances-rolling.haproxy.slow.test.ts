@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { join } from 'node:path'
 import { startBalancer, faultsOf, type Balancer } from '../../support/haproxy.js'
 import { countsOf, moreWrites, underLoad } from '../../support/instance-load.js'
-import { countOf, Instances, tell } from '../../support/instances.js'
+import { countOf, deadlocksOf, Instances, tell } from '../../support/instances.js'
 import { root } from '../../support/packed-package.js'
 import { freePort, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import type { ServerProcess } from '../../support/server-process.js'
@@ -27,6 +27,7 @@ describe('haproxy.cfg', () => {
   afterEach(async () => {
     await balancer?.stop()
     await instances.killAll()
+    expect(await deadlocksOf(database.url)).toBe(0)
     await database.drop()
   })
 

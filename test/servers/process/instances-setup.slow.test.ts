@@ -27,6 +27,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await instances.killAll()
+  expect(engine.log()).not.toContain('deadlock detected')
   await runOn(engine.url(), 'DROP DATABASE app WITH (FORCE)')
 })
 
