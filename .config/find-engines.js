@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 const SWIFT = ['swift-proxy', 'swift-object', 'swift-container', 'swift-account']
@@ -16,6 +16,18 @@ export function findChromium({ CHROMIUM: own = '', PATH: path = '' } = process.e
 /** The Redis or Valkey server for tests, on the `PATH`; undefined where there is none. */
 export function findRedis({ PATH: path = '' } = process.env) {
   return findProgram(['redis-server', 'valkey-server'], path)
+}
+
+/** HAProxy, which Debian puts where only root looks. */
+export function findHaproxy({ PATH: path = '' } = process.env) {
+  return findProgram(['haproxy'], [path, '/usr/sbin', '/usr/local/sbin'].join(delimiter))
+}
+
+/** Whether there is Debian's PostgreSQL, which can copy a running server; that of npm cannot. */
+function hasStandby() {
+  const folder = '/usr/lib/postgresql'
+  const version = existsSync(folder) ? readdirSync(folder).at(-1) : undefined
+  return version !== undefined && existsSync(join(folder, version, 'bin', 'pg_basebackup'))
 }
 
 /**
@@ -38,6 +50,8 @@ export function missingEngines(environment = process.env) {
   if (programs.some((name) => findProgram([name], path) === undefined)) {
     missing.push(engine('OpenStack Swift', 'swift', [...SWIFT, 'memcached']))
   }
+  if (!hasStandby()) missing.push(engine('standbys of PostgreSQL', 'standby', ['postgresql']))
+  if (findHaproxy(environment) === undefined) missing.push(engine('HAProxy', 'haproxy', ['haproxy']))
   return missing
 }
 

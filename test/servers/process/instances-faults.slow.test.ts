@@ -1,0 +1,122 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { countsOf, moreWrites, underLoad, type Targets } from '../../support/instance-load.js'
+import { countOf, domainOf, Instances, tell } from '../../support/instances.js'
+import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
+import { ask, logIn, me } from '../../support/server-client.js'
+import type { ServerProcess } from '../../support/server-process.js'
+import { steadily } from '../../support/steadily.js'
+import { tcpProxy } from '../../support/tcp-proxy.js'
+import { until } from '../../support/until.js'
+import { walletOf } from '../../support/wallet.js'
+
+const KILLS = countOf('INSTANCES_KILLS', 6)
+const CRASHES = countOf('INSTANCES_CRASHES', 2)
+/** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
+const STANDSTILL_MILLISECONDS = 2_000
+
+let engine: PostgresEngine
+let instances: Instances
+
+beforeEach(async () => {
+  engine = await startPostgres()
+  instances = new Instances({ DATABASE_URL: engine.url() })
+})
+
+afterEach(async () => {
+  await instances.killAll()
+  const log = engine.log()
+  await engine.remove()
+  expect(log).not.toContain('deadlock detected')
+})
+
+async function startTargets(auths: number, vaults: number): Promise<{ targets: Targets; servers: ServerProcess[] }> {
+  const [auth, vault] = await Promise.all([instances.startMany(auths, 'auth'), instances.startMany(vaults, 'vault')])
+  const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
+  return { targets: { auths: urls(auth), vaults: urls(vault) }, servers: [...auth, ...vault] }
+}
+
+describe('instances that are killed under load', () => {
+  it('lose nothing that was acknowledged, and trouble no other', async () => {
+    const { targets, servers } = await startTargets(3, 2)
+    await steadily(STANDSTILL_MILLISECONDS, () =>
+      underLoad(targets, false, async (load) => {
+        const startedAt = performance.now()
+        for (let kill = 0; kill < KILLS; kill += 1) {
+          await moreWrites(load)
+          const index = Math.floor(Math.random() * servers.length)
+          const { server, url, signal, ended } = servers[index]!
+          signal('SIGKILL')
+          await ended
+          // Its clients find out by themselves. Another takes its place.
+          const next = await instances.start(server as 'auth' | 'vault')
+          servers[index] = next
+          for (const urls of [targets.auths, targets.vaults])
+            urls.splice(0, urls.length, ...urls.map((one) => (one === url ? next.url : one)))
+        }
+        const rate = Math.round(load.acknowledged() / ((performance.now() - startedAt) / 1_000))
+        tell(`${KILLS} kills at ${rate} writes/s, answers ${countsOf(load)}, p99 ${load.p99()} ms: nothing lost`)
+      })
+    )
+  })
+})
+
+describe('instances whose database crashes under load', () => {
+  it('answer 503 with Retry-After, say so at /ready, and are back with it', async () => {
+    const { targets, servers } = await startTargets(2, 2)
+    await underLoad(targets, true, async (load) => {
+      const waits: number[] = []
+      for (let crash = 0; crash < CRASHES; crash += 1) {
+        await moreWrites(load)
+        await engine.stop('immediate')
+        const refused = load.counts.get('503') ?? 0
+        await until(() => (load.counts.get('503') ?? 0) > refused + 10)
+        for (const { url } of servers) {
+          await until(async () => (await ask(`${url}/ready`)).status === 503)
+          const { dependencies, reasons } = JSON.parse((await ask(`${url}/ready`)).text) as Record<string, object>
+          expect(dependencies).toMatchObject({ database: 'unavailable' })
+          expect(Object.keys(reasons!)).toEqual(['database'])
+        }
+        await engine.start()
+        const startedAt = performance.now()
+        await moreWrites(load, 1)
+        waits.push(Math.round(performance.now() - startedAt))
+        for (const { url } of servers) await until(async () => (await ask(`${url}/ready`)).status === 200)
+      }
+      await moreWrites(load)
+      tell(
+        `${CRASHES} crashes of the database, answers ${countsOf(load)}, back after ${waits.join(', ')} ms: nothing lost`
+      )
+    })
+  })
+})
+
+describe('an instance that alone does not reach the database', () => {
+  it('answers 503 with Retry-After, while the others serve, and heals', async () => {
+    const proxy = await tcpProxy(engine.port)
+    const hidden = await instances.start('auth', {
+      DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/postgres`
+    })
+    const { targets } = await startTargets(2, 1)
+    const { accessToken } = await logIn(hidden.url, walletOf(1), domainOf('auth'))
+    await steadily(STANDSTILL_MILLISECONDS, () =>
+      underLoad(targets, false, async (load) => {
+        proxy.blackHole(true)
+        const startedAt = performance.now()
+        const { status, headers } = await me(hidden.url, accessToken)
+        const refusedAfter = Math.round(performance.now() - startedAt)
+        expect([status, headers.has('retry-after')]).toEqual([503, true])
+        await until(async () => (await ask(`${hidden.url}/ready`)).status === 503)
+        await moreWrites(load)
+        proxy.blackHole(false)
+        const healingAt = performance.now()
+        await until(async () => (await me(hidden.url, accessToken)).status === 200)
+        const healedAfter = Math.round(performance.now() - healingAt)
+        await until(async () => (await ask(`${hidden.url}/ready`)).status === 200)
+        tell(
+          `a black hole: 503 after ${refusedAfter} ms, well again after ${healedAfter} ms; the others ${countsOf(load)}, p99 ${load.p99()} ms`
+        )
+      })
+    )
+    await proxy.close()
+  })
+})

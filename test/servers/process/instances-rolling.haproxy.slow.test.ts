@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { join } from 'node:path'
+import { startBalancer, faultsOf, type Balancer } from '../../support/haproxy.js'
+import { countsOf, moreWrites, underLoad } from '../../support/instance-load.js'
+import { countOf, deadlocksOf, Instances, tell } from '../../support/instances.js'
+import { root } from '../../support/packed-package.js'
+import { freePort, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import type { ServerProcess } from '../../support/server-process.js'
+import { steadily } from '../../support/steadily.js'
+import { until } from '../../support/until.js'
+
+const RESTARTS = countOf('INSTANCES_RESTARTS', 1)
+/** The balancer looks each second, twice. When nothing moves for longer, an instance is gone before it has noticed. */
+const STANDSTILL_MILLISECONDS = 1_000
+const config = join(root, 'servers/docker/haproxy.cfg')
+
+describe('haproxy.cfg', () => {
+  let database: TestDatabase
+  let instances: Instances
+  let balancer: Balancer | undefined
+
+  beforeEach(async () => {
+    database = await testDatabase()
+    instances = new Instances({ DATABASE_URL: database.url, DRAIN_SECONDS: '5' })
+  })
+
+  afterEach(async () => {
+    await balancer?.stop()
+    await instances.killAll()
+    expect(await deadlocksOf(database.url)).toBe(0)
+    await database.drop()
+  })
+
+  it('is valid', () => {
+    expect(faultsOf(config)).toBe('')
+  })
+
+  it('lets instances be replaced one after the other, and no request fails', async () => {
+    const ports = [await freePort(), await freePort()]
+    const startOn = (port: number): Promise<ServerProcess> => instances.start('auth', { PORT: String(port) })
+    const servers = await Promise.all(ports.map(startOn))
+    const { url, isUp } = (balancer = await startBalancer(config, ports))
+    await steadily(STANDSTILL_MILLISECONDS, async () => {
+      for (const port of ports) await until(() => isUp(port))
+      await underLoad({ auths: [url], vaults: [] }, false, async (load) => {
+        for (let restart = 0; restart < RESTARTS; restart += 1) {
+          for (const [index, port] of ports.entries()) {
+            await moreWrites(load)
+            servers[index]!.signal('SIGTERM')
+            const { code } = await servers[index]!.ended
+            servers[index] = await startOn(port)
+            expect(code).toBe(0)
+            await until(() => isUp(port))
+          }
+        }
+        await moreWrites(load)
+        expect(load.counts.get('none')).toBeUndefined()
+        tell(`${RESTARTS} rolling restarts of two behind HAProxy, answers ${countsOf(load)}, p99 ${load.p99()} ms`)
+      })
+    })
+  })
+})

@@ -1,0 +1,182 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { createServer, type AddressInfo } from 'node:net'
+import { startFullDisk } from '../../support/postgres-full-disk.js'
+import { domainOf, Instances } from '../../support/instances.js'
+import { runOn, startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
+import { ask, logIn, me, post } from '../../support/server-client.js'
+import type { Env, ServerCommand } from '../../support/server-process.js'
+import { until } from '../../support/until.js'
+import { walletOf } from '../../support/wallet.js'
+
+const PASSWORD = 'correct-horse-battery'
+const WRONG = 'wrong-horse-battery'
+const SECRET_KEY = 'staple-of-the-bucket'
+
+let engine: PostgresEngine
+let instances: Instances
+
+beforeAll(async () => {
+  engine = await startPostgres()
+  await runOn(engine.url(), `CREATE ROLE checked LOGIN PASSWORD '${PASSWORD}'`)
+})
+
+beforeEach(async () => {
+  await runOn(engine.url(), 'CREATE DATABASE app OWNER checked')
+  instances = new Instances({ LOG_LEVEL: 'info' })
+})
+
+afterEach(async () => {
+  await instances.killAll()
+  expect(engine.log()).not.toContain('deadlock detected')
+  await runOn(engine.url(), 'DROP DATABASE app WITH (FORCE)')
+})
+
+afterAll(() => engine.remove())
+
+const urlOf = (database: string, password = PASSWORD): string => engine.url(database, `checked:${password}`)
+
+describe('a server that cannot use its database as it is set up', () => {
+  /** What the operator reads: the process ends by itself. */
+  const lineOf = async (command: ServerCommand, env: Env): Promise<string> => {
+    const started: unknown = await instances.start(command, env).catch((error: unknown) => error)
+    expect(started).toBeInstanceOf(Error)
+    const { message } = started as Error
+    for (const secret of [PASSWORD, WRONG]) expect(message).not.toContain(secret)
+    return message.trim()
+  }
+  const START = 'the server ended with 1: Cannot use the database \\(DATABASE_URL\\): '
+
+  it.each<{ what: string; env: () => Env; before?: string; line: string }>([
+    {
+      what: 'the password',
+      env: () => ({ DATABASE_URL: urlOf('app', WRONG) }),
+      line: 'PostgreSQL refused the password: password authentication failed for user "checked" \\(28P01\\)'
+    },
+    {
+      what: 'the database',
+      env: () => ({ DATABASE_URL: urlOf('missing') }),
+      line: 'PostgreSQL has no such database: database "missing" does not exist \\(3D000\\)'
+    },
+    {
+      what: 'tables that it may not make',
+      env: () => ({ DATABASE_URL: urlOf('app'), DATABASE_MIGRATE: 'false' }),
+      line: 'the tables of \\w+_schema are missing, and version \\d+ is needed: run `express-did-auth migrate`'
+    },
+    {
+      what: 'tables of newer code',
+      before: `CREATE TABLE did_auth_schema (version int PRIMARY KEY, needs_code int NOT NULL);
+        INSERT INTO did_auth_schema VALUES (9, 8); GRANT SELECT ON did_auth_schema TO checked`,
+      env: () => ({ DATABASE_URL: urlOf('app') }),
+      line: 'the tables of did_auth_schema are of version 9, for code that knows version 8; this one knows \\d+: update express-did-auth'
+    }
+  ])('ends with code 1 and one line about $what', async ({ env, before, line }) => {
+    if (before !== undefined) await runOn(engine.url('app'), before)
+    for (const command of ['auth', 'vault'] as const) {
+      expect(await lineOf(command, env())).toMatch(new RegExp(`^${START}${line}$`))
+    }
+  })
+})
+
+describe('a server whose engines are not there', () => {
+  const readyOf = async (url: string): Promise<[number, unknown]> => {
+    const { status, text } = await ask(`${url}/ready`)
+    return [status, JSON.parse(text)]
+  }
+
+  it('starts without its database, says so at /ready, and serves when it comes', async () => {
+    const late = await startPostgres()
+    try {
+      await late.stop()
+      const { url, output } = await instances.start('auth', { DATABASE_URL: late.url() })
+      expect(await readyOf(url)).toMatchObject([503, { dependencies: { database: 'unavailable' } }])
+      const refused = await post(`${url}/request-auth`, { did: walletOf(1).did })
+      expect([refused.status, refused.headers.has('retry-after')]).toEqual([503, true])
+      await late.start()
+      await until(async () => (await readyOf(url))[0] === 200)
+      const { accessToken } = await logIn(url, walletOf(1), domainOf('auth'))
+      expect((await me(url, accessToken)).status).toBe(200)
+      expect(output()).not.toContain('"level":60')
+    } finally {
+      await late.remove()
+    }
+  })
+
+  it('says at /ready that REDIS_URL names another kind of server', async () => {
+    const REDIS_URL = `redis://:${WRONG}@127.0.0.1:${engine.port}`
+    const { url, output } = await instances.start('auth', { DATABASE_URL: urlOf('app'), REDIS_URL })
+    const [status, state] = await readyOf(url)
+    expect([status, state]).toMatchObject([503, { dependencies: { database: 'ok', redis: 'unavailable' } }])
+    expect((state as { reasons: object }).reasons).toEqual({ redis: expect.any(String) })
+    expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${WRONG}|${PASSWORD}`))
+  })
+
+  it.each(['refuses', 'is silent'])('says at /ready that its bucket %s', async (how) => {
+    const silent = createServer(() => undefined)
+    await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve))
+    const { port } = silent.address() as AddressInfo
+    if (how === 'refuses') silent.close()
+    try {
+      const { url, output } = await instances.start('vault', {
+        DATABASE_URL: urlOf('app'),
+        S3_ENDPOINT: `http://127.0.0.1:${port}`,
+        S3_BUCKET: 'content',
+        S3_ACCESS_KEY_ID: 'AKIDEXAMPLE',
+        S3_SECRET_ACCESS_KEY: SECRET_KEY
+      })
+      const [status, state] = await readyOf(url)
+      expect([status, state]).toMatchObject([503, { dependencies: { database: 'ok', objects: 'unavailable' } }])
+      expect((state as { reasons: object }).reasons).toEqual({ objects: expect.any(String) })
+      expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${SECRET_KEY}|${PASSWORD}`))
+      // What fits in a row needs no bucket.
+      const { accessToken } = await logIn(url, walletOf(2), domainOf('vault'))
+      const headers = { Authorization: `DIDAuth ${accessToken}` }
+      expect((await post(`${url}/notes`, { content: 'small' }, headers)).status).toBe(201)
+    } finally {
+      silent.close()
+    }
+  })
+})
+
+describe('instances whose database has a full disk', () => {
+  it('answer 507 at the vault and 503 at the auth server, read on, and work again when there is space', async () => {
+    const disk = await startFullDisk()
+    try {
+      const DATABASE_URL = disk.url
+      const [auth, vault] = await Promise.all([
+        instances.start('auth', { DATABASE_URL }),
+        instances.start('vault', { DATABASE_URL })
+      ])
+      const wallet = walletOf(3)
+      const { accessToken } = await logIn(vault.url, wallet, domainOf('vault'))
+      const write = async (content: string): Promise<number> =>
+        (await post(`${vault.url}/notes`, { content }, { Authorization: `DIDAuth ${accessToken}` })).status
+      expect(await write('kept')).toBe(201)
+
+      await disk.fill()
+      const text = Array.from({ length: 4_000 }, (_, index) => index.toString(36)).join(' ')
+      const [written, asked] = [new Set<number>(), new Set<number>()]
+      const once = async (seen: Set<number>, status: Promise<number>, expected: number): Promise<boolean> => {
+        seen.add(await status)
+        return seen.has(expected)
+      }
+      let number = 0
+      await until(() => once(written, write(`${(number += 1)} ${text}`), 507))
+      // A page of the table may have space for a few.
+      const ask503 = async () => (await post(`${auth.url}/request-auth`, { did: walletOf((number += 1)).did })).status
+      await until(() => once(asked, ask503(), 503))
+      written.delete(201)
+      asked.delete(200)
+      expect([[...written], [...asked]]).toEqual([[507], [503]])
+      const read = await ask(`${vault.url}/${wallet.did}/notes`)
+      expect([read.status, (JSON.parse(read.text) as string[])[0]]).toEqual([200, 'kept'])
+
+      await disk.free()
+      await until(async () => (await write(`more ${text}`)) === 201)
+      await until(async () => (await ask503()) === 200)
+      await logIn(auth.url, walletOf(4), domainOf('auth'))
+    } finally {
+      await instances.killAll()
+      await disk.remove()
+    }
+  })
+})

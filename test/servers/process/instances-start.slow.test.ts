@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { pathToFileURL } from 'node:url'
+import { deadlocksOf, domainOf, Instances } from '../../support/instances.js'
+import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { scriptFile } from '../../support/run-script.js'
+import { ask, logIn, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
+import type { ServerProcess } from '../../support/server-process.js'
+import { steadily } from '../../support/steadily.js'
+import { walletOf } from '../../support/wallet.js'
+
+const domain = domainOf('auth')
+/** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
+const STANDSTILL_MILLISECONDS = 1_500
+
+describe('ten instances that start together on an empty database', () => {
+  it('make its tables once, and are all ready', async () => {
+    const engine = await startPostgres({ log_statement: 'ddl' })
+    const instances = new Instances({ DATABASE_URL: engine.url() })
+    try {
+      const started = await Promise.all([
+        instances.startMany(4, 'auth'),
+        instances.startMany(3, 'vault'),
+        instances.startMany(3, 'relay')
+      ])
+      for (const { url } of started.flat()) expect((await ask(`${url}/ready`)).status).toBe(200)
+      const made = engine.log().match(/CREATE (?:UNLOGGED )?TABLE (?!IF NOT EXISTS)\w+/g) ?? []
+      expect(made.length).toBeGreaterThan(10)
+      expect(new Set(made).size).toBe(made.length)
+      // Each looks whether the tables are there.
+      expect(engine.log()).not.toMatch(/ERROR: {2}(?!relation "\w+_schema" does not exist)/)
+    } finally {
+      await instances.killAll()
+      await engine.remove()
+    }
+  })
+})
+
+describe('instances whose clocks differ', () => {
+  let database: TestDatabase
+  let instances: Instances
+  let number = 60_000
+
+  /** An auth server whose clock is ahead. */
+  const startAhead = (seconds: number, env: Record<string, string> = {}): Promise<ServerProcess> => {
+    const hook = pathToFileURL(scriptFile('test/support/shift-clock.ts')).href
+    return instances.start('auth', { ...env, TEST_CLOCK_SHIFT_SECONDS: String(seconds) }, [hook])
+  }
+  const nextWallet = () => walletOf((number += 1))
+
+  beforeEach(async () => {
+    database = await testDatabase()
+    instances = new Instances({ DATABASE_URL: database.url })
+  })
+
+  afterEach(async () => {
+    await instances.killAll()
+    expect(await deadlocksOf(database.url)).toBe(0)
+    await database.drop()
+  })
+
+  it('are one service when they are 4 s apart', async () => {
+    const [slow, fast] = await Promise.all([startAhead(-2), startAhead(2)])
+    const urls = [slow.url, fast.url]
+    for (const [here, there] of [urls, urls.toReversed()] as [string, string][]) {
+      await steadily(STANDSTILL_MILLISECONDS, async () => {
+        const login = await signedLogin(here, nextWallet(), domain)
+        const opened = await Promise.all([0, 1, 2, 3, 4, 5].map((one) => post(`${urls[one % 2]}/auth`, login)))
+        expect(opened.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401, 401, 401])
+        const tokens = await logIn(here, nextWallet(), domain)
+        expect((await me(there, tokens.accessToken)).status).toBe(200)
+        const refreshed = await Promise.all(urls.map((url) => refresh(url, tokens.refreshToken)))
+        expect(refreshed.map(({ status }) => status).sort()).toEqual([200, 401])
+        const next = JSON.parse(refreshed.find(({ status }) => status === 200)!.text) as Tokens
+        for (const url of urls) expect((await me(url, next.accessToken)).status).toBe(200)
+      })
+    }
+    for (const url of urls) {
+      expect(JSON.parse((await ask(`${url}/ready`)).text)).toMatchObject({ dependencies: { clock: 'ok' } })
+    }
+  })
+
+  it('say at /ready that a clock is 60 s ahead, and take no signature twice', async () => {
+    const { windowSeconds, endsAtSeconds } = windowThatEndsSoon()
+    const env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: String(windowSeconds) }
+    const right = await startAhead(0, env)
+    const login = await signedLogin(right.url, nextWallet(), domain)
+    const opened = await post(`${right.url}/auth`, login)
+    // To the other, this window is over: it sweeps with its first request.
+    const fast = await startAhead(60, env)
+    const { status, text } = await ask(`${fast.url}/ready`)
+    expect([status, JSON.parse(text)]).toMatchObject([200, { dependencies: { clock: 'wrong', database: 'ok' } }])
+    expect((JSON.parse(text) as { reasons: { clock: string } }).reasons.clock).toMatch(/^\d\d s ahead of the database$/)
+    await logIn(fast.url, nextWallet(), domain)
+    expect((await post(`${fast.url}/auth`, login)).status).toBe(401)
+    expect((await post(`${right.url}/auth`, login)).status).toBe(401)
+    const uses = await runOn(database.url, 'SELECT 1 FROM did_auth_challenge_uses WHERE expires_at = $1', [
+      endsAtSeconds
+    ])
+    expect([opened.status, uses.length]).toEqual([200, 1])
+  })
+})
+
+/** The length of windows of challenges of which one ends in less than a minute, though not at once. */
+function windowThatEndsSoon(): { windowSeconds: number; endsAtSeconds: number } {
+  const nowSeconds = Math.floor(Date.now() / 1_000)
+  for (let endsAtSeconds = nowSeconds + 55; ; endsAtSeconds -= 1) {
+    for (let windowSeconds = 100; windowSeconds < 1_000; windowSeconds += 1) {
+      if (endsAtSeconds % windowSeconds === 0) return { windowSeconds, endsAtSeconds }
+    }
+  }
+}

@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { countOf, deadlocksOf, domainOf, inTurn, Instances, tell } from '../../support/instances.js'
+import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
+import {
+  ask,
+  logIn,
+  logOut,
+  me,
+  post,
+  refresh,
+  signedLogin,
+  type Answer,
+  type Tokens
+} from '../../support/server-client.js'
+import type { ServerProcess } from '../../support/server-process.js'
+import { steadily } from '../../support/steadily.js'
+import { walletOf } from '../../support/wallet.js'
+
+/** Of each, at its full size: 200, 1,000, 100, 100 rounds. */
+const ROUNDS = {
+  refresh: countOf('INSTANCES_REFRESHES', 8),
+  logOut: countOf('INSTANCES_LOG_OUTS', 40),
+  login: countOf('INSTANCES_LOGINS', 8),
+  write: countOf('INSTANCES_WRITES', 20)
+}
+
+/** A server that stands still for longer may give a verb up, and answers 503: such a round says nothing. */
+const STANDSTILL_MILLISECONDS = 1_500
+
+const domain = domainOf('auth')
+
+let database: TestDatabase
+let instances: Instances
+let auths: string[] = []
+let vaults: string[] = []
+let relays: string[] = []
+let number = 50_000
+
+const nextWallet = () => walletOf((number += 1))
+const urls = (servers: readonly ServerProcess[]): string[] => servers.map(({ url }) => url)
+const bearer = (token: string) => ({ Authorization: `DIDAuth ${token}` })
+const statusesOf = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort()
+const oneOf = (count: number, others: number): number[] => [200, ...Array<number>(count - 1).fill(others)]
+
+/** Sends the same to all in turn, all at once. */
+function spread<T>(count: number, servers: readonly string[], send: (url: string, index: number) => Promise<T>) {
+  return Promise.all(Array.from({ length: count }, (_, index) => send(servers[index % servers.length]!, index)))
+}
+
+async function rounds(count: number, attempt: (round: number) => Promise<void>): Promise<void> {
+  for (let round = 0; round < count; round += 1) await steadily(STANDSTILL_MILLISECONDS, () => attempt(round))
+}
+
+beforeAll(async () => {
+  database = await testDatabase()
+  instances = new Instances({ DATABASE_URL: database.url })
+  const [auth, vault, relay] = await Promise.all([
+    instances.startMany(4, 'auth'),
+    instances.startMany(3, 'vault'),
+    instances.startMany(2, 'relay')
+  ])
+  auths = urls(auth)
+  vaults = urls(vault)
+  relays = urls(relay)
+})
+
+afterAll(async () => {
+  await instances.killAll()
+  await database.drop()
+})
+
+describe('four auth servers on one database', () => {
+  it('let one of 50 use a refresh token, and keep the session of that one', async () => {
+    const urlOf = inTurn(auths)
+    await rounds(ROUNDS.refresh, async () => {
+      const { refreshToken } = await logIn(urlOf(), nextWallet(), domain)
+      const answers = await spread(50, auths, (url) => refresh(url, refreshToken))
+      expect(statusesOf(answers)).toEqual(oneOf(50, 401))
+      const winner = JSON.parse(answers.find(({ status }) => status === 200)!.text) as Tokens
+      expect((await me(urlOf(), winner.accessToken)).status).toBe(200)
+      expect((await refresh(urlOf(), winner.refreshToken)).status).toBe(200)
+    })
+    tell(`${ROUNDS.refresh} refresh tokens, each used 50 times at once: one winner each`)
+  })
+
+  it('refresh no token of a session once its log out was answered', async () => {
+    const urlOf = inTurn(auths)
+    let winners = 0
+    await rounds(ROUNDS.logOut, async () => {
+      const { accessToken, refreshToken } = await logIn(urlOf(), nextWallet(), domain)
+      const [refreshed, loggedOut] = await Promise.all([refresh(urlOf(), refreshToken), logOut(urlOf(), accessToken)])
+      expect(loggedOut.status).toBe(200)
+      expect([200, 401]).toContain(refreshed.status)
+      const tokens = [refreshToken]
+      if (refreshed.status === 200) {
+        winners += 1
+        tokens.push((JSON.parse(refreshed.text) as Tokens).refreshToken)
+      }
+      const late = await Promise.all(tokens.flatMap((token) => auths.map((url) => refresh(url, token))))
+      expect(new Set(statusesOf(late))).toEqual(new Set([401]))
+    })
+    tell(`${ROUNDS.logOut} refreshes racing a log out, ${winners} were first: no token is good after it`)
+  })
+
+  it('open one session for a signature that is sent 50 times', async () => {
+    const urlOf = inTurn(auths)
+    await rounds(ROUNDS.login, async () => {
+      const login = await signedLogin(urlOf(), nextWallet(), domain)
+      const answers = await spread(50, auths, (url) => post(`${url}/auth`, login))
+      expect(statusesOf(answers)).toEqual(oneOf(50, 401))
+      const { accessToken } = JSON.parse(answers.find(({ status }) => status === 200)!.text) as Tokens
+      for (const url of auths) {
+        const { text } = await ask(`${url}/sessions`, { headers: bearer(accessToken) })
+        expect(JSON.parse(text)).toHaveLength(1)
+      }
+    })
+    tell(`${ROUNDS.login} signatures, each sent 50 times at once: one session each`)
+  })
+
+  it('list the sessions that others opened, and end them everywhere', async () => {
+    await rounds(1, async () => {
+      const wallet = nextWallet()
+      const all: Tokens[] = []
+      for (const url of auths) all.push(await logIn(url, wallet, domain))
+      const listed = await Promise.all(
+        auths.map((url) => ask(`${url}/sessions`, { headers: bearer(all[0]!.accessToken) }))
+      )
+      const lists = listed.map(({ text }) => JSON.parse(text) as { sessionId: string; isCurrent: boolean }[])
+      expect(lists.map((list) => list.length)).toEqual([4, 4, 4, 4])
+      const other = lists[0]!.find(({ isCurrent }) => !isCurrent)!
+      const revoked = await ask(`${auths[1]}/sessions/${other.sessionId}`, {
+        method: 'DELETE',
+        headers: bearer(all[0]!.accessToken)
+      })
+      expect(revoked.status).toBe(200)
+      for (const url of auths) {
+        const { text } = await ask(`${url}/sessions`, { headers: bearer(all[0]!.accessToken) })
+        const left = JSON.parse(text) as { sessionId: string }[]
+        expect(left).toHaveLength(3)
+        expect(left.map(({ sessionId }) => sessionId)).not.toContain(other.sessionId)
+      }
+      const refreshed = await Promise.all(
+        all.map(({ refreshToken }, index) => refresh(auths[(index + 1) % 4]!, refreshToken))
+      )
+      expect(statusesOf(refreshed)).toEqual([200, 200, 200, 401])
+    })
+  })
+
+  it('count requests together', async () => {
+    const limit = 20
+    const counting = urls(
+      await instances.startMany(4, 'auth', {
+        SERVICE_URL: 'https://counting.example',
+        MAX_REQUESTS_PER_TIME_SLOT: String(limit),
+        TIME_SLOT_IN_SECONDS: '86400'
+      })
+    )
+    await rounds(3, async () => {
+      const { accessToken } = await logIn(counting[0]!, nextWallet(), 'counting.example')
+      const answers = await spread(3 * limit, counting, (url) => me(url, accessToken))
+      const passed = answers.filter(({ status }) => status === 200)
+      expect(new Set(statusesOf(answers))).toEqual(new Set([200, 429]))
+      expect(passed).toHaveLength(limit)
+    })
+  })
+})
+
+describe('three vaults on one database', () => {
+  it('read what others wrote, as soon as it is answered', async () => {
+    const wallet = nextWallet()
+    const { accessToken } = await logIn(vaults[0]!, wallet, domainOf('vault'))
+    const expected: string[] = []
+    await rounds(ROUNDS.write, async (round) => {
+      // The larger ones do not lie in the row.
+      const content = `${round} `.repeat(round % 5 === 0 ? 60_000 : 20)
+      const written = await post(`${vaults[round % 3]}/notes`, { content }, bearer(accessToken))
+      expect(written.status).toBe(201)
+      if (!expected.includes(content)) expected.push(content)
+      const read = await Promise.all(vaults.map((url) => ask(`${url}/${wallet.did}/notes`)))
+      expect(read.map(({ status, text }) => [status, text === JSON.stringify(expected)])).toEqual(
+        Array(3).fill([200, true])
+      )
+    })
+  })
+
+  it('let one of three write where all saw the same list', async () => {
+    const wallet = nextWallet()
+    const { accessToken } = await logIn(vaults[0]!, wallet, domainOf('vault'))
+    const list = `/${wallet.did}/shared`
+    const winners = [0, 0, 0]
+    await rounds(ROUNDS.write, async () => {
+      const etag = (await ask(vaults[0]! + list)).headers.get('etag')!
+      const answers = await spread(3, vaults, (url, index) =>
+        ask(`${url}/shared`, {
+          method: 'PUT',
+          headers: { ...bearer(accessToken), 'Content-Type': 'application/json', 'If-Match': etag },
+          body: JSON.stringify({ content: `of vault ${index}, after ${etag}` })
+        })
+      )
+      expect(statusesOf(answers)).toEqual([200, 412, 412])
+      const winner = answers.findIndex(({ status }) => status === 200)
+      winners[winner]! += 1
+      const read = await Promise.all(vaults.map((url) => ask(url + list)))
+      expect(new Set(read.map(({ text }) => text))).toEqual(
+        new Set([JSON.stringify([`of vault ${winner}, after ${etag}`])])
+      )
+    })
+    tell(`${ROUNDS.write} conditional writes at three vaults: one winner each, by vault ${winners.join(', ')}`)
+  })
+})
+
+describe('two relays on one database', () => {
+  it('find what the other received, with a token of the other', async () => {
+    await rounds(1, async () => {
+      const token = await relayLogIn(relays[0]!, nextWallet())
+      for (const file of ['small', 'large '.repeat(50_000)]) {
+        const cid = await relayPost(relays[0]!, token, file)
+        const { status, text } = await relayGet(relays[1]!, token, cid)
+        expect([status, JSON.parse(text)]).toEqual([200, { file }])
+      }
+    })
+  })
+})
+
+describe('the database of all of them', () => {
+  it('had no deadlock', async () => {
+    expect(await deadlocksOf(database.url)).toBe(0)
+  })
+})

@@ -1,0 +1,12 @@
+/**
+ * Loaded into a process by `--import`: its wall clock is `TEST_CLOCK_SHIFT_SECONDS` ahead. The monotonic clock stays as it
+ * is.
+ */
+const shiftMilliseconds = Number(process.env.TEST_CLOCK_SHIFT_SECONDS ?? '0') * 1_000
+
+globalThis.Date = new Proxy(Date, {
+  construct: (real, args: unknown[], target) =>
+    Reflect.construct(real, args.length === 0 ? [real.now() + shiftMilliseconds] : args, target) as Date,
+  get: (real, name, receiver) =>
+    name === 'now' ? () => real.now() + shiftMilliseconds : (Reflect.get(real, name, receiver) as unknown)
+})
