@@ -22,8 +22,8 @@ const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cl
 
 const isServerCommand = (args: string): boolean => {
   const [server = '', command] = args.split(' ')
-  // The address of a service is the reader's.
-  const shown = command?.startsWith('https://') === true ? '' : (command ?? '')
+  // The address of a service is the reader's, and so are options.
+  const shown = /^(?:https:\/\/|--)/.test(command ?? '') ? '' : (command ?? '')
   return new RegExp(`^  ${server} ${shown}`, 'm').test(usage)
 }
 
