@@ -5,6 +5,9 @@ import type { Answer, AnswerWithParameter, Route } from './find-route.js'
 import { passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson } from './send-answer.js'
 
+/** What may be the id of a session, also of one of version 0.1. Anything else never reaches a store. */
+const SESSION_ID = /^[\w-]{1,64}$/
+
 /** Makes the routes by which users see and end their own sessions: none where no path is configured. */
 export function sessionRoutes(http: HttpParts, { session, sessions }: Paths): Route[] {
   const { transport } = http
@@ -25,7 +28,7 @@ export function sessionRoutes(http: HttpParts, { session, sessions }: Paths): Ro
 
   const revoke: AnswerWithParameter = async (req, res, sessionId) => {
     const user = await passWithDid(http, req, {})
-    if (typeof sessionId !== 'string') throw new DidAuthError('ERR_SESSION_NOT_FOUND')
+    if (typeof sessionId !== 'string' || !SESSION_ID.test(sessionId)) throw new DidAuthError('ERR_SESSION_NOT_FOUND')
     await revokeOwnSession(await http.parts(), user, sessionId)
     sendEmpty(res)
   }

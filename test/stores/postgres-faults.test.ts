@@ -78,6 +78,8 @@ describe('a PostgreSQL store whose connections are cut', () => {
     const calls = [1, 2, 3, 4].map(() => codeOf(store.findSession(service, 'session-a')))
     expect((await other.findSession(service, 'session-a'))?.state).toBe('active')
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['ERR_STORE']))
+    // Each connection that did not answer is closed, and not only forgotten.
+    await until(() => Promise.resolve(proxy.connections() === 0))
     proxy.blackHole(false)
     await until(async () => (await codeOf(store.findSession(service, 'session-a'))) === 'answered')
   })

@@ -12,7 +12,7 @@ import {
   START_SECONDS,
   useOf
 } from '../../src/testing/store-case.js'
-import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
+import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
 import { until } from '../support/until.js'
 
 let tables: PostgresTables
@@ -49,6 +49,62 @@ describe('postgresStore', () => {
     await pool.end()
   })
 
+  it("detects a stolen token on an application's pool that reads bytes and numbers in its own way", async () => {
+    const types = { getTypeParser: () => (value: unknown) => String(value) }
+    const pool = new pg.Pool({ connectionString: tables.url, types: types })
+    const store = postgresStore(pool, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    await store.createSession(sessionOf('a'))
+    await store.rotateRefreshToken(rotationOf('a', 0, 1))
+    await store.rotateRefreshToken(rotationOf('a', 1, 2))
+    expect(await store.rotateRefreshToken({ ...rotationOf('a', 0, 3), ...later(3_600) })).toBe('reused')
+    expect((await store.findSession(service, sessionOf('a').sessionId))?.state).toBe('revoked')
+    await store.close()
+    await pool.end()
+  })
+
+  it('leaves one listener on a pool, however many stores it had', async () => {
+    const pool = new pg.Pool({ connectionString: tables.url })
+    for (let index = 0; index < 12; index += 1) await postgresStore(pool).close()
+    expect(pool.listenerCount('error')).toBe(1)
+    await pool.end()
+  })
+
+  it('refuses at once what is neither a URL nor a pool', () => {
+    expect(() => postgresStore(undefined as never)).toThrow(
+      'needs a URL or a Pool of the package pg, and received undefined'
+    )
+    expect(() => postgresStore({ host: 'db' } as never)).toThrow('and received object')
+  })
+
+  it('goes on when a pool that could not open a connection can again', async () => {
+    const pool = new pg.Pool({ connectionString: tables.url })
+    let isBroken = true
+    const source = {
+      totalCount: 0,
+      idleCount: 0,
+      connect: () => {
+        if (isBroken) throw new Error('no certificate')
+        return pool.connect()
+      },
+      end: () => pool.end(),
+      on: () => undefined
+    }
+    const store = postgresStore(source, { maxWaiting: 2, timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    for (let call = 0; call < 3; call += 1) await expect(store.ping()).rejects.toMatchObject({ code: 'ERR_STORE' })
+    isBroken = false
+    await store.ping()
+    await store.close()
+    await pool.end()
+  })
+
+  it('keeps claims that are not ASCII, in a database of any encoding', async () => {
+    const tokenClaims = { name: 'Łukasz 😀\u0000' }
+    const store = tables.store()
+    await store.createSession(sessionOf('a', { tokenClaims }))
+    expect((await store.findSession(service, sessionOf('a').sessionId))?.tokenClaims).toEqual(tokenClaims)
+    expect((await tables.rows('SELECT token_claims FROM did_auth_sessions'))[0]?.token_claims).toMatch(/^[ -~]+$/)
+  })
+
   it('keeps neither a refresh token nor its whole history, and stores 24 bytes of each replaced one', async () => {
     const store = tables.store()
     await store.createSession(sessionOf('a'))
@@ -62,13 +118,14 @@ describe('postgresStore', () => {
   it('refreshes a session without touching an index', async () => {
     const store = tables.store()
     await store.createSession(sessionOf('a'))
-    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
-    await store.close()
     const counts = async (): Promise<[all: number, hot: number]> => {
       const text = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'did_auth_sessions'"
       const [row] = await tables.rows(text)
       return [Number(row?.n_tup_upd), Number(row?.n_tup_hot_upd)]
     }
+    await tables.rows("SELECT pg_stat_reset_single_table_counters('did_auth_sessions'::regclass)")
+    for (let token = 0; token < 20; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+    await store.close()
     await until(async () => (await counts())[0] >= 20)
     const [all, hot] = await counts()
     // The first refresh of a day is written to the index of days.
@@ -171,6 +228,20 @@ describe('the sweep of a PostgreSQL store', () => {
     expect(await other.consumeChallenge(useOf({ ...later(10), useCount: 1 }))).toBe('taken')
     const open = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600, ...later(310) }
     expect(await other.consumeChallenge(useOf(open))).toBe('consumed')
+  })
+
+  it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {
+    const store = tables.store({}, { sustainedSeconds: 0, graceSeconds: 1 })
+    let window = 0
+    await until(async () => {
+      window += 1
+      const expiresAtSeconds = START_SECONDS + window * 1_000
+      const before = { nowSeconds: expiresAtSeconds - 10 }
+      await store.consumeChallenge(useOf({ window: 6_000_000 + window, expiresAtSeconds, ...before }))
+      await store.chargeQuota(chargeOf({ nowSeconds: expiresAtSeconds + 990 }))
+      const [first] = await tables.rows('SELECT min(challenge_window) AS number FROM did_auth_challenge_uses')
+      return Number(first?.number) > 6_000_001
+    })
   })
 
   it('leaves to one instance what all have seen, and lets none wait for another', async () => {

@@ -7,7 +7,7 @@ export type Cut = 'before the request' | 'before the answer'
 /** A proxy in front of any server, which is as bad as a network can be. */
 export interface TcpProxy {
   readonly port: number
-  /** Connections that are open now. */
+  /** Connections that clients have open now. */
   connections(): number
   /** Milliseconds that each piece of data takes, in each direction. */
   delay(milliseconds: number): void
@@ -100,7 +100,7 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
   return {
     port: (proxy.address() as AddressInfo).port,
-    connections: () => links.size,
+    connections: () => [...links].filter(({ client }) => !client.destroyed).length,
     delay: (milliseconds) => {
       delay = milliseconds
     },

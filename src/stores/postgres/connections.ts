@@ -5,6 +5,9 @@ import type { PostgresClient, PostgresPool } from './postgres-pool.js'
 /** Milliseconds by a monotonic clock, until which a verb may last. */
 export type EndOfTime = number
 
+/** Pools that have a listener. One that was given may outlive many stores. */
+const heard = new WeakSet<PostgresPool>()
+
 /**
  * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that wait.
  *
@@ -23,7 +26,8 @@ export class Connections {
     this.#pool = pool
     this.#maxWaiting = maxWaiting
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
-    pool.on('error', ignore)
+    if (!heard.has(pool)) pool.on('error', ignore)
+    heard.add(pool)
   }
 
   /** Verbs that wait for a connection. */
@@ -48,7 +52,8 @@ export class Connections {
       isBroken = !(error instanceof WorkError) && isConnectionLost(error)
       throw error
     } finally {
-      client.release(isBroken)
+      if (isBroken) close(client)
+      else client.release()
     }
   }
 
@@ -63,14 +68,15 @@ export class Connections {
         client.on('error', ignore)
         return client
       }
-      client.release(true)
+      close(client)
     }
   }
 
   async #connect(endOfTime: EndOfTime): Promise<PostgresClient> {
     if (this.#waiting >= this.#maxWaiting) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
     this.#waiting += 1
-    const connecting = this.#pool.connect()
+    // A pool may throw instead of rejecting: where it cannot read a certificate.
+    const connecting = Promise.resolve().then(() => this.#pool.connect())
     try {
       return await withinTime(connecting, endOfTime)
     } catch (error) {
@@ -102,7 +108,8 @@ export class WorkError extends Error {
 /** The time of a verb is over. */
 export class ExpiredError extends Error {}
 
-async function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T> {
+/** @throws ExpiredError */
+export async function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const expired = new Promise<never>((_, reject) => {
     const expire = (): void => {
@@ -115,6 +122,26 @@ async function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T>
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** Sends a statement when the one before was answered, unless the connection takes several at once. */
+export function inOrder<S, V, R>(
+  client: PostgresClient & { pipeline?: unknown },
+  run: (statement: S, values?: V) => Promise<R>
+): (statement: S, values?: V) => Promise<R> {
+  if (client.pipeline === true) return run
+  let last: Promise<unknown> = Promise.resolve()
+  return (statement, values) => {
+    const answer = last.then(() => run(statement, values))
+    last = answer.catch(() => undefined)
+    return answer
+  }
+}
+
+/** Closes a connection, also one that answers nothing any more: what was sent is not waited for. */
+function close(client: PostgresClient): void {
+  client.release(true)
+  client.connection?.stream?.destroy()
 }
 
 function ignore(): void {

@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { Connections, ConnectError, ExpiredError, WorkError } from './connections.js'
+import { Connections, ConnectError, ExpiredError, inOrder, withinTime, WorkError } from './connections.js'
 import { isConflict, isConnectionLost, postgresCode, READ_ONLY, readOnlyError, storeError } from './postgres-error.js'
 import {
+  assertPool,
   openPool,
   type PostgresClient,
   type PostgresPool,
@@ -74,8 +75,12 @@ export class PostgresDatabase {
     this.#timeoutSeconds = timeoutSeconds
     this.#prepare = prepare
     this.#isOwnPool = typeof source === 'string'
-    this.#pool =
-      typeof source === 'string' ? openPool(source, { poolSize, ca, hasSettings: prepare, timeoutSeconds }) : source
+    if (typeof source === 'string') {
+      this.#pool = openPool(source, { poolSize, ca, hasSettings: prepare, timeoutSeconds })
+    } else {
+      assertPool(source)
+      this.#pool = source
+    }
     this.#connections = new Connections(this.#pool, maxWaiting)
   }
 
@@ -128,6 +133,17 @@ export class PostgresDatabase {
     }, {})
   }
 
+  /**
+   * Waits for work that may last longer than a verb, such as a migration by another instance.
+   *
+   * @throws DidAuthError ERR_STORE when the time of a verb is over, and the work goes on; as the work
+   */
+  async inTime<T>(work: Promise<T>): Promise<T> {
+    return withinTime(work, performance.now() + this.#timeoutSeconds * 1000).catch((error: unknown) => {
+      throw storeError(error)
+    })
+  }
+
   /** Closes the pool, unless it was given as one. */
   async close(): Promise<void> {
     if (this.#isOwnPool) await (this.#closing ??= this.#pool.end())
@@ -175,16 +191,5 @@ export class PostgresDatabase {
     // A transaction in which a statement failed is rolled back by COMMIT.
     if (text === 'COMMIT' && command !== 'COMMIT') throw new Error('PostgreSQL rolled the transaction back')
     return { rows: rows as PostgresRow[], rowCount: rowCount ?? 0, isRepeat }
-  }
-}
-
-/** Sends a statement when the one before was answered, unless the connection takes several at once. */
-function inOrder(client: PostgresClient & { pipeline?: unknown }, run: PostgresQuery): PostgresQuery {
-  if (client.pipeline === true) return run
-  let last: Promise<unknown> = Promise.resolve()
-  return (statement, values) => {
-    const answer = last.then(() => run(statement, values))
-    last = answer.catch(() => undefined)
-    return answer
   }
 }

@@ -21,6 +21,7 @@ const SETUP_FAULTS: Readonly<Record<string, string>> = {
 /** What else has a cause that the message of PostgreSQL does not name. */
 const HINTS: Readonly<Record<string, string>> = {
   [READ_ONLY]: 'this PostgreSQL is read-only, as a standby is',
+  '08P01': 'PostgreSQL or a proxy refused the connection: behind PgBouncer, set `prepare` to false',
   '26000': 'PostgreSQL lost a prepared statement: behind PgBouncer, set `prepare` to false',
   '42P05': 'PostgreSQL has another prepared statement of this name: behind PgBouncer, set `prepare` to false',
   '42P01': 'PostgreSQL has no tables of express-did-auth, or another version of them: run `express-did-auth migrate`',

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import { isObject } from '../../protocol/json.js'
 
 /** A row, its values by column name. */
 export type PostgresRow = Readonly<Record<string, unknown>>
@@ -19,6 +20,8 @@ export interface PostgresClient {
   /** Gives the connection back, or closes it. */
   release(isBroken?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
+  /** The socket of a `Client` of pg, which closes it only once the server has answered. */
+  readonly connection?: { readonly stream?: { destroy(): unknown } }
 }
 
 /** A pool of connections: a `Pool` of the package pg, or anything of its form. */
@@ -67,6 +70,15 @@ export function openPool(url: string, { poolSize, ca, hasSettings, timeoutSecond
       idle_in_transaction_session_timeout: milliseconds * 2.5
     })
   })
+}
+
+/** @throws TypeError where a source is neither a URL nor a pool */
+export function assertPool(source: unknown): asserts source is PostgresPool {
+  if (isObject(source) && ['connect', 'end', 'on'].every((name) => typeof source[name] === 'function')) return
+  const received = source === undefined ? 'undefined' : typeof source
+  throw new TypeError(
+    `express-did-auth: a PostgreSQL store needs a URL or a Pool of the package pg, and received ${received}`
+  )
 }
 
 type PoolConstructor = new (options: Record<string, unknown>) => PostgresPool

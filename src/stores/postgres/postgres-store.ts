@@ -52,6 +52,7 @@ export class PostgresStore implements Store {
   readonly #clock: SweepClock
   readonly #maintenance: Maintenance
   #opening: Promise<void> | undefined
+  #isOpen = false
 
   /** @param times - of tests, whose clocks jump: as of `SweepClock` and `Sweep` */
   constructor(
@@ -144,18 +145,19 @@ export class PostgresStore implements Store {
 
   /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
   async #opened(nowSeconds?: number): Promise<void> {
-    this.#opening ??= this.#open()
-    try {
-      await this.#opening
-    } catch (error) {
-      this.#opening = undefined
-      throw error
+    if (this.#opening === undefined) {
+      this.#opening = this.#open()
+      this.#opening.catch(() => {
+        this.#opening = undefined
+      })
     }
+    if (!this.#isOpen) await this.#database.inTime(this.#opening)
     if (nowSeconds !== undefined) this.#maintenance.see(nowSeconds)
   }
 
   async #open(): Promise<void> {
     await migratePostgres(this.#database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode: this.#mode })
     await this.#sizes.read()
+    this.#isOpen = true
   }
 }

@@ -10,8 +10,9 @@ export const STATES = ['active', 'loggedOut', 'revoked'] as const
 /** The columns that {@link parseSession} reads. */
 export const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
-/** The columns that {@link parseStoredSession} reads. */
-export const STORED_COLUMNS = `${SESSION_COLUMNS}, token_hash, replaced`
+/** The columns that {@link parseStoredSession} reads: as text, since a pool of the user's may read bytes as it likes. */
+export const STORED_COLUMNS = `${SESSION_COLUMNS}, encode(token_hash, 'base64') AS token_hash,
+  encode(replaced, 'base64') AS replaced`
 
 /** The session of a row. */
 export function parseSession(row: PostgresRow): Session {
@@ -28,13 +29,12 @@ export function parseSession(row: PostgresRow): Session {
 
 /** The session of a row, with its refresh tokens. */
 export function parseStoredSession(row: PostgresRow): StoredSession {
-  const replaced = row.replaced as Uint8Array
   return {
     ...parseSession(row),
-    refreshTokenHash: Buffer.from(row.token_hash as Uint8Array).toString('base64url'),
+    refreshTokenHash: Buffer.from(String(row.token_hash), 'base64').toString('base64url'),
     // A refresh with the current token, which is the usual one, does not ask for them.
     get replacedTokens() {
-      return parseReplacedTokens(replaced)
+      return parseReplacedTokens(Buffer.from(String(row.replaced), 'base64'))
     }
   }
 }

@@ -87,7 +87,9 @@ export class SessionTable {
 }
 
 function toJson(claims: JsonObject | undefined): string | null {
-  return claims === undefined ? null : JSON.stringify(claims)
+  // In ASCII, which a database of any encoding takes.
+  const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return claims === undefined ? null : JSON.stringify(claims).replace(/[\u0080-\uffff]/g, escape)
 }
 
 function toBytes(hash: string): Buffer {

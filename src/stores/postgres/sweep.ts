@@ -16,11 +16,11 @@ const MILLISECONDS_A_TABLE = 2_000
  */
 function deleteSome(
   name: string,
-  { table, join = '', where, order }: { table: string; join?: string; where: string; order: string }
+  { table, where, order }: { table: string; where: string; order: string }
 ): PostgresStatement {
   const isAlone = `(SELECT pg_try_advisory_xact_lock(hashtextextended('${name}', 0)))`
   const text = `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
-    SELECT one.ctid FROM ${table} one ${join} WHERE ${isAlone} AND ${where}
+    SELECT one.ctid FROM ${table} one WHERE ${isAlone} AND ${where}
     ORDER BY one.${order} LIMIT $2 FOR UPDATE OF one SKIP LOCKED))`
   return { name, text }
 }
@@ -33,8 +33,9 @@ const SESSIONS = deleteSome('did_auth_sweep_sessions', {
 
 const USES = deleteSome('did_auth_sweep_uses', {
   table: 'did_auth_challenge_uses',
-  join: "JOIN did_auth_numbers forgotten ON forgotten.name = 'usesForgottenUntil'",
-  where: 'forgotten.changed_at <= now() - make_interval(secs => $1) AND one.expires_at <= forgotten.number',
+  // A value, and no join: so that the index on the end finds what there is to delete.
+  where: `one.expires_at <= (SELECT number FROM did_auth_numbers
+    WHERE name = 'usesForgottenUntil' AND changed_at <= now() - make_interval(secs => $1))`,
   order: 'expires_at'
 })
 
@@ -42,7 +43,7 @@ const FORGET_USES = {
   name: 'did_auth_forget_uses',
   text: `UPDATE did_auth_numbers SET number = ended.newest, changed_at = now()
     FROM (SELECT max(expires_at) AS newest FROM did_auth_challenge_uses WHERE expires_at <= $1) ended
-    WHERE name = 'usesForgottenUntil' AND number < ended.newest`
+    WHERE name = 'usesForgottenUntil' AND number < ended.newest AND changed_at <= now() - make_interval(secs => $2)`
 }
 
 const quotas = Object.values(QUOTA_TABLES).map((table) => ({
@@ -76,7 +77,8 @@ export class Sweep {
     await this.#repeat(SESSIONS, () => dayOf(sweepSeconds()))
     for (const { ended } of quotas) await this.#repeat(ended, sweepSeconds)
     await this.#repeat(USES, () => this.#graceSeconds)
-    const values = [sweepSeconds() - USES_OUTLIVE_WINDOW_SECONDS]
+    // Not while the uses of the windows that were closed before still wait: with short windows they would wait for ever.
+    const values = [sweepSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds]
     await this.#database.query(FORGET_USES, values, { isRepeatable: true })
   }
 
