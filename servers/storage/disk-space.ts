@@ -17,7 +17,7 @@ export function usedPercentOf(folder: string): UsedPercent {
 
 /** What is measured of all that is stored, and how much of it there may be. */
 export interface StoreMeasure {
-  /** One that fails counts as 0: what is really full says so itself. */
+  /** Where it fails, the last measurement counts. What is really full says so itself. */
   readonly measure: () => Promise<number>
   readonly max: number
   /** How long a measurement is used. */
@@ -30,6 +30,7 @@ export interface StoreMeasure {
 export class StoreBound {
   readonly #parts: StoreMeasure
   readonly #nowMilliseconds: () => number
+  #last = 0
   #measured: { answer: Promise<number>; freshUntil: number } | undefined
 
   constructor(parts: StoreMeasure, nowMilliseconds = (): number => performance.now()) {
@@ -42,9 +43,11 @@ export class StoreBound {
     const { measure, max, freshMilliseconds, describe } = this.#parts
     const now = this.#nowMilliseconds()
     if (this.#measured === undefined || now >= this.#measured.freshUntil) {
-      this.#measured = { answer: measure().catch(() => 0), freshUntil: now + freshMilliseconds }
+      const last = this.#last
+      this.#measured = { answer: measure().catch(() => last), freshUntil: now + freshMilliseconds }
     }
     const measured = await this.#measured.answer
+    this.#last = measured
     if (measured > max) throw new ServerError('ERR_STORAGE_FULL', { detail: describe(measured) })
   }
 }

@@ -4,7 +4,7 @@ import { combineStores, type QuotaStore, type Store, type StoreLifecycle } from 
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
-import { reasonOf, StartError } from '../config/startup-error.js'
+import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import { clockCheck, steadyClock, type Dependency, type ReferenceClock } from '../observability/health-checks.js'
 import type { Metrics } from '../observability/metrics.js'
@@ -127,7 +127,7 @@ export class Engines {
     { name, contents }: { name: string; contents?: Pick<ContentMaintenance, 'probe'> | undefined }
   ): Dependency[] {
     const objects = this.#objects.get(name)
-    const check = remembered(() => Promise.all([durable.ping(), contents?.probe()]))
+    const check = remembered(() => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy))
     const { database, quotas } = this.#named
     return [
       { name: database === undefined ? 'store' : 'database', isNeeded: true, check },
@@ -160,7 +160,13 @@ export class Engines {
   }
 }
 
-/** Asks at most once in 5 s, and gives the same answer in between. */
+/** A pool with many waiting is at work: taken out of service, it would only leave its load to the others. */
+function ignoreBusy(error: unknown): void {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) if (codeOf(cause) === 'ERR_BUSY') return
+  throw error
+}
+
+/** Asks at most once in 5 s, and gives the same good answer in between; a failure is asked about again. */
 export function remembered(
   ask: () => Promise<unknown>,
   nowMilliseconds = (): number => performance.now()
@@ -168,7 +174,11 @@ export function remembered(
   let asked: { answer: Promise<unknown>; freshUntil: number } | undefined
   return () => {
     if (asked === undefined || nowMilliseconds() >= asked.freshUntil) {
-      asked = { answer: ask(), freshUntil: nowMilliseconds() + FRESH_MILLISECONDS }
+      const current = { answer: ask(), freshUntil: nowMilliseconds() + FRESH_MILLISECONDS }
+      asked = current
+      current.answer.catch(() => {
+        current.freshUntil = 0
+      })
     }
     return asked.answer
   }

@@ -33,7 +33,7 @@ export async function startBalancer(file: string, ports: readonly number[]): Pro
   const servers = ports.map((one) => `  server auth${one} 127.0.0.1:${one}`).join('\n')
   const config = readFileSync(file, 'utf8')
     // One server of the three, found without a name server.
-    .replace(/^(?:frontend|backend) (?:relay|vault)\n(?: .*\n?)*/gm, '')
+    .replace(/^(?:frontend|backend) (?:relay|relay_files|vault)\n(?: .*\n?)*/gm, '')
     .replace(/^resolvers docker\n(?: .*\n)*/m, '')
     .replace(' init-addr libc,none resolvers docker', '')
     .replace('bind :3000', `bind 127.0.0.1:${port}`)

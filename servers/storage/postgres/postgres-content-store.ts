@@ -30,6 +30,7 @@ import { PinChanges } from './pin-changes.js'
 import type { PostgresObjectStore } from './postgres-object-store.js'
 import { PostgresPinLedger } from './postgres-pin-ledger.js'
 import { Takedown } from './takedown.js'
+import { Turns } from './turns.js'
 
 /** What the store is built of. */
 export interface PostgresContentStoreParts {
@@ -57,6 +58,8 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
   readonly #takedown: Takedown
   readonly #probe
 
+  readonly #turns = new Turns()
+
   constructor(parts: PostgresContentStoreParts) {
     const { database, objects, monotonicSeconds, tracksPins } = parts
     super(database)
@@ -74,12 +77,15 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
   }
 
   async writeEntry({ content, ...write }: EntryWrite): Promise<EntryChange> {
-    const written = await this.#store(content, (row) => this.#entries.write({ ...write, content: row }, this.#now()))
+    const written = await this.#store(content, (row) =>
+      this.#turns.run(write.did, () => this.#entries.write({ ...write, content: row }, this.#now()))
+    )
     return this.#changeOf(written, [content.cid])
   }
 
   async removeEntries(removal: EntryRemoval): Promise<EntryChange> {
-    return this.#changeOf(await this.#entries.remove(removal, this.#now()), [])
+    const removed = this.#turns.run(removal.did, () => this.#entries.remove(removal, this.#now()))
+    return this.#changeOf(await removed, [])
   }
 
   async describeList(place: EntryPlace): Promise<ListDescription> {

@@ -18,7 +18,9 @@ export class Takedown {
   readonly #entries
   readonly #removeEntries
   readonly #setLists
+  readonly #deleteLoose
   readonly #deleteContent
+  readonly #unpin
   readonly #allow
   readonly #isDenied
 
@@ -33,17 +35,18 @@ export class Takedown {
     )
     this.#owners = statement(
       'lock_owners_of_content',
-      `SELECT id FROM ~owners WHERE id IN (SELECT DISTINCT owner FROM ~entries WHERE cid = $1 ORDER BY owner
+      `SELECT id FROM ~owners WHERE id IN (SELECT owner FROM ~entries WHERE cid = $1 ORDER BY owner
          LIMIT ${ENTRIES_AT_ONCE}) ORDER BY id FOR NO KEY UPDATE`
     )
     this.#entries = statement(
       'entries_of_content',
       `SELECT e.*, l.entry_count, l.hash FROM ~entries e JOIN ~lists l ON l.owner = e.owner AND l.key = e.key
-       WHERE e.cid = $1 AND e.owner = ANY($2)`
+       WHERE e.cid = $1 AND e.owner = ANY($2) LIMIT ${ENTRIES_AT_ONCE}`
     )
     this.#removeEntries = statement(
       'remove_content',
-      `WITH gone AS (DELETE FROM ~entries WHERE cid = $1 AND owner = ANY($2) RETURNING owner, byte_count),
+      `WITH gone AS (DELETE FROM ~entries e USING unnest($2::bigint[], $3::text[]) AS one (owner, key)
+         WHERE e.cid = $1 AND e.owner = one.owner AND e.key = one.key RETURNING e.owner, e.byte_count),
        sums AS (SELECT owner, sum(byte_count) AS bytes, count(*) AS entries FROM gone GROUP BY owner)
        UPDATE ~owners o SET byte_count = byte_count - bytes, entry_count = entry_count - entries
          FROM sums WHERE o.id = sums.owner`
@@ -63,20 +66,24 @@ export class Takedown {
          SELECT object, $1, 'takedown', $2 FROM content WHERE object IS NOT NULL
          ON CONFLICT (object) DO UPDATE SET kind = 'takedown'),
        condemned AS (UPDATE ~garbage SET kind = 'takedown' 
-         WHERE object > $1 || '.' AND object < $1 || '/' AND kind <> 'upload'),
-       loose AS (DELETE FROM ~loose WHERE cid = $1),
-       pin AS (UPDATE ~pins p ${UNWANT} WHERE p.cid = $1 AND p.state <> 'unpin')
+         WHERE object > $1 || '.' AND object < $1 || '/' AND kind <> 'upload')
        SELECT cid FROM file`
     )
+    this.#deleteLoose = statement('delete_loose', 'DELETE FROM ~loose WHERE cid = $1')
+    this.#unpin = statement('unpin_taken_down', `UPDATE ~pins p ${UNWANT} WHERE p.cid = $1 AND p.state <> 'unpin'`)
     this.#allow = statement('allow', 'DELETE FROM ~denied WHERE cid = $1')
     this.#isDenied = statement('is_denied', 'SELECT 1 FROM ~denied WHERE cid = $1')
   }
 
   /** @returns how many entries and files had it */
   async takeDown(cid: string, reason: string, nowSeconds: number): Promise<number> {
+    // At once, however much there is to remove: nothing is added from now on.
+    await this.#database.transaction((query) =>
+      Promise.all([query(this.#lock, [cid]), query(this.#deny, [cid, reason, nowSeconds])])
+    )
     let removed = 0
     for (let isDone = false; !isDone;) {
-      const step = await this.#database.transaction((query) => this.#step(query, cid, reason, nowSeconds))
+      const step = await this.#database.transaction((query) => this.#step(query, cid, nowSeconds))
       removed += step.removed
       isDone = step.isDone
     }
@@ -91,17 +98,8 @@ export class Takedown {
     return (await this.#database.query(this.#isDenied, [cid], { isRepeatable: true })).rows.length === 1
   }
 
-  async #step(
-    query: Query,
-    cid: string,
-    reason: string,
-    nowSeconds: number
-  ): Promise<{ removed: number; isDone: boolean }> {
-    const [, , locked] = await Promise.all([
-      query(this.#lock, [cid]),
-      query(this.#deny, [cid, reason, nowSeconds]),
-      query(this.#owners, [cid])
-    ])
+  async #step(query: Query, cid: string, nowSeconds: number): Promise<{ removed: number; isDone: boolean }> {
+    const locked = await query(this.#owners, [cid])
     const owners = locked.rows.map(({ id }) => numberOf(id))
     const { rows } = await query(this.#entries, [cid, owners])
     const lists = rows.map((row) => {
@@ -109,15 +107,16 @@ export class Takedown {
       addToHash(hash, entryOf(row))
       return { owner: numberOf(row.owner), key: String(row.key), hash }
     })
-    await query(this.#setLists, [
-      lists.map(({ owner }) => owner),
-      lists.map(({ key }) => key),
-      lists.map(({ hash }) => hash)
-    ])
-    await query(this.#removeEntries, [cid, owners])
+    const places = [lists.map(({ owner }) => owner), lists.map(({ key }) => key)]
+    await query(this.#setLists, [...places, lists.map(({ hash }) => hash)])
+    await query(this.#removeEntries, [cid, ...places])
     // More entries than one transaction takes are left, and cannot be written any more.
-    if (owners.length === ENTRIES_AT_ONCE) return { removed: rows.length, isDone: false }
+    const isDone = rows.length < ENTRIES_AT_ONCE && owners.length < ENTRIES_AT_ONCE
+    if (!isDone) return { removed: rows.length, isDone }
+    // In the collector's order, so that neither waits for the other in a circle.
+    await query(this.#deleteLoose, [cid])
     const file = await query(this.#deleteContent, [cid, nowSeconds])
+    await query(this.#unpin, [cid])
     return { removed: rows.length + file.rows.length, isDone: true }
   }
 }

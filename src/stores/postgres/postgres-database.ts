@@ -14,7 +14,7 @@ import {
 export interface PostgresDatabaseOptions {
   /** Connections at most, where a URL is given. Default 10. All instances together stay below `max_connections` − 10. */
   poolSize?: number
-  /** Whether statements are prepared. Default true; false behind a PgBouncer before 1.21. */
+  /** Whether statements are prepared. Default true; false behind PgBouncer. */
   prepare?: boolean
   /** Verbs that may wait for a connection; more are refused at once. Default 200. */
   maxWaiting?: number

@@ -46,6 +46,23 @@ describe('repeatWork', () => {
     await jest.advanceTimersByTimeAsync(200_000)
     expect(events).toEqual(['ended', 'stopped'])
   })
+
+  it('leaves work behind that does not end within 3 s, and says nothing of its failure', async () => {
+    let fails: (error: Error) => void = () => undefined
+    const work = (): Promise<void> =>
+      new Promise((_resolve, reject) => {
+        fails = reject
+      })
+    const { stop } = repeatWork(work, fail)
+    let isStopped = false
+    const stopping = stop().then(() => (isStopped = true))
+    await jest.advanceTimersByTimeAsync(2_999)
+    expect(isStopped).toBe(false)
+    await jest.advanceTimersByTimeAsync(1)
+    await stopping
+    fails(new Error('closed'))
+    await jest.advanceTimersByTimeAsync(200_000)
+  })
 })
 
 function fail(error: unknown): void {

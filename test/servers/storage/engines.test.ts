@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { DidAuthError } from 'express-did-auth'
 import type { Dependency } from '../../../servers/observability/health-checks.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
@@ -50,7 +51,9 @@ const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<str
 describe('Engines', () => {
   it('are SQLite and files where the environment names none', async () => {
     const { env, engines } = await openVault({})
-    expect(() => { engines.assertContents(env); }).toThrow('There is no vault in')
+    expect(() => {
+      engines.assertContents(env)
+    }).toThrow('There is no vault in')
     const { store: contents } = await engines.openContents(env)
     closing.push(() => contents.close())
     const opened = await engines.openStore(env, undefined)
@@ -106,5 +109,20 @@ describe('Engines', () => {
     const { store: contents } = await engines.openContents(env)
     await expect(contents.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
     expect(engines.areElsewhere).toBe(true)
+  })
+
+  it('are no less ready while many wait for the database, and are asked again after a failure', async () => {
+    const { engines } = await openVault({})
+    const busy = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
+    const outcomes = [busy, new Error('away'), undefined]
+    const ping = (): Promise<void> => {
+      const error = outcomes.shift()
+      return error === undefined ? Promise.resolve() : Promise.reject(error)
+    }
+    const ask = async (): Promise<unknown> => statesOf(engines.dependenciesOf({ durable: { ping } }, { name: 'vault' }))
+    expect(await ask()).toMatchObject({ store: [true, 'ok'] })
+    const [store] = engines.dependenciesOf({ durable: { ping } }, { name: 'vault' })
+    await expect(store!.check(new AbortController().signal)).rejects.toThrow('away')
+    await store!.check(new AbortController().signal)
   })
 })

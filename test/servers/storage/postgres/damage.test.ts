@@ -172,4 +172,16 @@ describe('a takedown beside writers of the same content', () => {
     }
     expect(await files.leaks(store)).toEqual([])
   })
+
+  it('removes more entries than one transaction takes, and refuses the content from the first on', async () => {
+    const owners = [1, 2, 3].map((number) => `${did}${number}`)
+    const keys = Array.from({ length: 350 }, (_, number) => `key ${number}`)
+    await Promise.all(owners.flatMap((owner) => keys.map((key) => store.writeEntry(entryOf(key, 'a', { did: owner })))))
+    await store.writeEntry(entryOf('key 0', 'stays', { did: owners[0]! }))
+    expect(await store.takeDown(cidOf('a'), 'order', NOW)).toMatchObject({ removed: 1_050 })
+    expect(await store.usageOfAll()).toEqual({ byteCount: 5, entryCount: 1 })
+    expect(await inspection.recount(dryRun)).toEqual(nothing)
+    await expect(store.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ status: 451 })
+    expect(await files.leaks(store)).toEqual([])
+  })
 })
