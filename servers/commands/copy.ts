@@ -12,7 +12,7 @@ import { openContentStore } from '../storage/sqlite/open-content-store.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
-/** For each statement: nobody waits for an answer. */
+/** For each statement: no client waits for an answer. */
 const TIMEOUT_SECONDS = 60
 
 const OPTIONS = { from: { type: 'string' }, to: { type: 'string' }, 'without-sessions': { type: 'boolean' } } as const

@@ -162,7 +162,7 @@ export function clockCheck(
     const before = nowSeconds()
     const tooLate = pause(CLOCK_MILLISECONDS, undefined, { ref: false })
     const reference = await Promise.race([read(), tooLate]).catch(() => undefined)
-    // Whoever keeps that clock is listed by itself.
+    // The engine that keeps that clock is listed by itself.
     if (reference === undefined) return
     // The reference was read at some moment of the question.
     const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)

@@ -106,7 +106,7 @@ describe('a Redis Cluster', () => {
     await store.close()
   })
 
-  it('serves the users of the other nodes while one is away, and its own once it is back', async () => {
+  it('serves the users of the other nodes while one is unavailable, and its own once it is back', async () => {
     const store = suiteStore(url, { keyPrefix: 'away ' })
     await nodes[0]!.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')
     for (const node of nodes) await node.command('CONFIG', 'SET', 'cluster-require-full-coverage', 'no')

@@ -38,7 +38,7 @@ const ready = (one: { ping(): Promise<void> }): Promise<boolean> => one.ping().t
 ) // prettier-ignore
 
 describe('quotas on a Redis that fails', () => {
-  it('are rejected while it is away, and count again from 0 when it is back and empty', async () => {
+  it('are rejected while it is unavailable, and count again from 0 when it is back and empty', async () => {
     const redis = await server()
     const quotas = opening(redisQuotas(redis.url))
     for (const count of [1, 2]) expect(await quotas.chargeQuota(chargeOf())).toMatchObject({ count })
@@ -139,7 +139,7 @@ describe('the set-up of a Redis for sessions', () => {
     ['nothing is synced', [], [losses]],
     ['each second is synced', ['--appendonly', 'yes'], [losses]],
     ['each write is synced', durable, []],
-    ['nobody may read the settings', [...durable, '--rename-command', 'CONFIG', ''], [expect.stringContaining('refuses CONFIG GET')]] // prettier-ignore
+    ['the settings cannot be read', [...durable, '--rename-command', 'CONFIG', ''], [expect.stringContaining('refuses CONFIG GET')]] // prettier-ignore
   ])('is warned of once: %s', async (_what, settings, expected) => {
     const redis = await server(...settings)
     const { store, warnings } = storeOn(redis.url)

@@ -38,7 +38,7 @@ describe('the URL of a Redis', () => {
     }
   })
 
-  it('stays out of the error of a Redis that is away', async () => {
+  it('stays out of the error of an unavailable Redis', async () => {
     const quotas = redisQuotas('redis://user:hunter2@127.0.0.1:1')
     const error = await quotas.chargeQuota(chargeOf()).catch((reason: unknown) => reason)
     expect(inspect(error, { depth: 9, showHidden: true })).toContain('ECONNREFUSED')

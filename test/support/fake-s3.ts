@@ -25,7 +25,7 @@ export type S3Fault =
   | 'wrong bytes'
   /** The page of a proxy. */
   | 'proxy 404'
-  /** Sends all of an object to whoever asks for a part. */
+  /** Sends all of an object where a part is requested. */
   | 'no range'
 
 /** Storage of the tests that speaks S3, for what a real one does not do when it is asked to. */

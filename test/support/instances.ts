@@ -63,7 +63,7 @@ export function countOf(variable: string, usual: number): number {
   return Number(process.env[variable] ?? usual)
 }
 
-/** A line for whoever reads the figures. */
+/** A line for readers of the figures. */
 export function tell(line: string): void {
   process.stdout.write(`instances: ${line}\n`)
 }

@@ -60,7 +60,7 @@ const WATCH = `while kill -0 "$1" 2>/dev/null && [ -d "$2" ]; do sleep 1; done
 kill -QUIT "$(head -n 1 "$2/data/postmaster.pid" 2>/dev/null)" 2>/dev/null
 sleep 1; rm -rf "$2"`
 
-/** Makes a folder a disk of a size, which no one else sees, and runs the rest as `nobody`. */
+/** Makes a folder a disk of a size, which no other process sees, and runs the rest as `nobody`. */
 const MOUNT = `mount -t tmpfs -o "size=$1,uid=65534,gid=65534,mode=700" tmpfs "$2" && shift 2 &&
 exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
 
@@ -112,7 +112,7 @@ export async function runOn(url: string, text: string, values: unknown[] = []): 
   }
 }
 
-/** Whoever of a run needs the server first starts it. */
+/** The first process of a run that needs the server starts it. */
 async function sharedServer(): Promise<string> {
   const folder = join(tmpdir(), `did-auth-postgres-run-${runPid}`)
   const note = `${folder}/url`
@@ -188,7 +188,7 @@ function initialize(programs: string, data: string): void {
   runPostgresProgram(`${programs}/initdb`, ['-D', data, ...options])
 }
 
-/** A port that nobody listens on. */
+/** A port without a listener. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

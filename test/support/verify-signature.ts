@@ -63,7 +63,7 @@ export function signatureFault(
   return payload === sha256(body) ? undefined : 'XAmzContentSHA256Mismatch'
 }
 
-/** Path and query, each encoded anew by the rules of the documentation, the query sorted. */
+/** Path and query, each encoded again by the rules of the documentation, the query sorted. */
 function canonicalTarget(target: string): [path: string, query: string] {
   const [path = '', query = ''] = target.split('?')
   const pairs = [...new URLSearchParams(query)].map(([name, value]) => `${encode(name)}=${encode(value)}`)

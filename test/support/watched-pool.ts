@@ -6,7 +6,7 @@ export interface WatchedPool extends PostgresPool {
   readonly sent: string[]
   /** How often statements were sent while no answer was awaited. */
   trips: number
-  /** Begins to count anew. */
+  /** Begins to count again. */
   reset(): void
   /** The answer to the next statement with this text is lost: it was done, and its connection breaks. */
   loseAnswerTo: string | undefined

@@ -8,7 +8,7 @@ const AT_ONCE = 100
  * Content that was let go: a collector deletes what nothing has any more, and makes its pin unwanted. It works on any
  * instance, also on several at once, and leaves aside what another transaction has locked.
  *
- * It looks for entries in a statement that begins after the content is locked: whoever writes an entry of that content
+ * It looks for entries in a statement that begins after the content is locked: a writer of an entry of that content
  * afterwards waits, and begins once more when the content is gone.
  */
 export class LooseContents {

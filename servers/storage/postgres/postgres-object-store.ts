@@ -103,7 +103,7 @@ export class PostgresObjectStore implements ObjectStore {
     }
   }
 
-  /** Deletes pieces of objects that were deleted so long ago that nobody reads them. */
+  /** Deletes pieces of objects that were deleted so long ago that no reader is left. */
   async purge(): Promise<void> {
     for (let purged = PURGED_AT_ONCE; purged === PURGED_AT_ONCE;) {
       purged = (await this.#database.query(this.#purge, [READABLE_SECONDS], REPEATABLE)).rowCount

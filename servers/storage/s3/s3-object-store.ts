@@ -84,7 +84,7 @@ export class S3ObjectStore implements ObjectStore {
   }
 
   /**
-   * The bytes of an object as they come. A reader may be slower than the storage has patience: what is left is asked for anew
+   * The bytes of an object as they come. A reader may be slower than the storage's timeout: the rest is requested again
    * when a connection breaks that brought something.
    */
   async *#chunks(name: string): AsyncGenerator<Uint8Array> {

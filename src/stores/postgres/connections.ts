@@ -145,5 +145,5 @@ function close(client: PostgresClient): void {
 }
 
 function ignore(): void {
-  // Whoever waits is told by a rejection.
+  // The promise that waits is rejected.
 }

@@ -11,7 +11,7 @@ const ROWS_AT_A_TIME = 1_000
 const MILLISECONDS_A_TABLE = 2_000
 
 /**
- * Deletes up to 1,000 rows that nobody has locked. Of several instances that sweep a table at once, one does: a statement
+ * Deletes up to 1,000 rows that are not locked. Of several instances that sweep a table at once, one does: a statement
  * under the lock of another finds nothing.
  */
 function deleteSome(

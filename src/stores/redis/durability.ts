@@ -7,7 +7,7 @@ type Setting = (typeof SETTINGS)[number]
  * Looks at how a Redis is set up that is to hold sessions.
  *
  * @param waitReplicas - how many replicas each write waits for
- * @returns a warning, where acknowledged writes can be lost or nobody can tell
+ * @returns a warning, where acknowledged writes can be lost, or it cannot be checked
  * @throws Error when Redis may evict sessions
  */
 export async function findDurabilityWarning(send: Send, waitReplicas: number): Promise<string | undefined> {

@@ -34,7 +34,7 @@ export class RedisKeys {
     return `${this.#ofUser(service, user.slice(0, USER_TAG_CHARACTERS))}:c:${user.slice(USER_TAG_CHARACTERS)}`
   }
 
-  /** A quota: a hash that tells nobody whose it is. */
+  /** A quota: a hash that does not reveal its owner. */
   quota(service: string, kind: string, key: string): string {
     return `${this.#prefix}q:${sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)}`
   }

@@ -155,7 +155,7 @@ describe('the database', () => {
 })
 
 describe('a takedown beside writers of the same content', () => {
-  it.each(['small', large.toString()])('leaves nothing of it, whoever was first', async (text) => {
+  it.each(['small', large.toString()])('leaves nothing of it, in any order', async (text) => {
     const another = await files.open({ tracksPins: true })
     for (let round = 0; round < 10; round += 1) {
       const writes = Array.from({ length: 6 }, (_, number) =>
