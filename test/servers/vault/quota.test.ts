@@ -184,6 +184,17 @@ describe('the disk', () => {
     }
   })
 
+  it('that cannot be asked about any more counts as it was measured last', async () => {
+    let nowMilliseconds = 0
+    let isGone = false
+    const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
+    const disk = new StoreBound(diskBound(measure), () => nowMilliseconds)
+    await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+    isGone = true
+    nowMilliseconds = 5_000
+    await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+  })
+
   it('that cannot be asked about takes what it can', async () => {
     const disk = new StoreBound(diskBound(usedPercentOf('/no/such/folder')))
     await expect(disk.assertFree()).resolves.toBeUndefined()
