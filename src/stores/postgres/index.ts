@@ -59,19 +59,4 @@ export type { PostgresDatabaseOptions, PostgresQuery, PostgresResult, RepeatOpti
 export { postgresCode } from './postgres-error.js'
 export type { PostgresClient, PostgresPool, PostgresRow, PostgresStatement } from './postgres-pool.js'
 export type { PostgresStoreOptions } from './postgres-store.js'
-export type {
-  ChallengeFlow,
-  ChallengeUse,
-  ChallengeUseKey,
-  ChallengeUseStore,
-  NewSession,
-  QuotaCharge,
-  QuotaState,
-  QuotaStore,
-  Rotation,
-  SessionStore,
-  Store,
-  StoreLifecycle
-} from '../../ports.js'
-export type { JsonObject, JsonValue } from '../../protocol/json.js'
-export type { RefreshVerdict, ReplacedToken, Session, StoredSession } from '../../protocol/session.js'
+export type * from '../port-types.js'

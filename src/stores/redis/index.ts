@@ -52,20 +52,5 @@ export function redisStore(source: RedisSource, options?: RedisStoreOptions): St
 
 export type { RedisClient, RedisCluster, RedisSource } from './redis-source.js'
 export type { RedisStoreOptions } from './redis-store.js'
-export type {
-  ChallengeFlow,
-  ChallengeUse,
-  ChallengeUseKey,
-  ChallengeUseStore,
-  Logger,
-  NewSession,
-  QuotaCharge,
-  QuotaState,
-  QuotaStore,
-  Rotation,
-  SessionStore,
-  Store,
-  StoreLifecycle
-} from '../../ports.js'
-export type { JsonObject, JsonValue } from '../../protocol/json.js'
-export type { RefreshVerdict, ReplacedToken, Session, StoredSession } from '../../protocol/session.js'
+export type { Logger } from '../../ports.js'
+export type * from '../port-types.js'

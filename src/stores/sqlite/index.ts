@@ -34,19 +34,4 @@ export { WorkerClient as SqliteWorkerClient } from './worker-client.js'
 export type { WorkerClientOptions } from './worker-client.js'
 export type { SqliteStoreOptions } from './sqlite-store.js'
 export { SweepClock } from '../sweep-clock.js'
-export type {
-  ChallengeFlow,
-  ChallengeUse,
-  ChallengeUseKey,
-  ChallengeUseStore,
-  NewSession,
-  QuotaCharge,
-  QuotaState,
-  QuotaStore,
-  Rotation,
-  SessionStore,
-  Store,
-  StoreLifecycle
-} from '../../ports.js'
-export type { JsonObject, JsonValue } from '../../protocol/json.js'
-export type { RefreshVerdict, ReplacedToken, Session, StoredSession } from '../../protocol/session.js'
+export type * from '../port-types.js'
