@@ -3,6 +3,7 @@ import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
+import { issueJwt } from './adapters/issue-jwt.js'
 import { MemorySignatureCache } from './adapters/memory-signature-cache.js'
 import { RecentEntries } from './adapters/recent-entries.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
@@ -27,12 +28,14 @@ export async function loadParts({ settings, clock, store, logger, report, resolv
     report({ type: 'signer-address-changed', address })
   }
   const { serviceSigner, serviceDid, isTrustedIssuer, resolution } = settings
+  const serviceKey = signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid)
   return {
     settings,
     clock,
     random: systemRandom,
     curve,
-    serviceKey: signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid),
+    serviceKey,
+    issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data)),
     store,
     verifiedTokens,
     disclosureRequests: new MemorySignatureCache(settings.challengeWindowSeconds),

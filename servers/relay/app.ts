@@ -58,6 +58,7 @@ export function relayApp(parts: RelayParts): ServerApp {
     maxRequests: maxRequestsOf(env) ?? Infinity,
     timeSlotSeconds: env.TIME_SLOT_IN_SECONDS ?? DEFAULT_TIME_SLOT_SECONDS,
     key,
+    signer,
     store,
     clock
   })

@@ -11,16 +11,16 @@ import {
   parseSignature,
   recoverPersonalSigner,
   signerAddresses,
-  signJwt,
   type Curve
 } from 'express-did-auth/protocol'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
 import {
+  issueRelayToken,
   parseLoginCredential,
+  type RelaySigner,
   type RelayTokenClaims,
-  relayTokenPayload,
   type ServiceKey,
   verifyRelayToken
 } from './relay-credentials.js'
@@ -42,6 +42,7 @@ export interface RelayAuthParts {
   maxRequests: number
   timeSlotSeconds: number
   key: Promise<ServiceKey>
+  signer: RelaySigner
   store: Pick<Store, 'consumeChallenge' | 'chargeQuota'>
   clock: Clock
 }
@@ -98,8 +99,8 @@ export class RelayAuth {
    * ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED, ERR_BUSY, ERR_STORE
    */
   async logIn(request: LoginRequest): Promise<string> {
-    const { serviceDid, challengeSecret, tokenSeconds } = this.#parts
-    const { curve, sign } = await this.#parts.key
+    const { serviceDid, challengeSecret, tokenSeconds, signer } = this.#parts
+    const { curve } = await this.#parts.key
     const nowSeconds = this.#now()
     const { userDid, challenge, isBy, refusal } = this.#proofIn(curve, request, nowSeconds)
     const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
@@ -108,8 +109,7 @@ export class RelayAuth {
     if (!isBy(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
     await this.#consume(challenge, known, nowSeconds)
     const tokenId = randomBytes(16).toString('base64url')
-    const payload = relayTokenPayload({ serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds: tokenSeconds })
-    return signJwt(payload, sign)
+    return issueRelayToken(signer, { serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds: tokenSeconds })
   }
 
   /**

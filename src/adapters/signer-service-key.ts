@@ -3,7 +3,7 @@ import { DidAuthError } from '../errors.js'
 import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
-import { parseSignerOutput } from '../protocol/sign-jwt.js'
+import { parseSignerOutput } from '../protocol/parse-signer-output.js'
 import { localSignerOf } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10

@@ -18,7 +18,7 @@ export type LoginParts = Pick<
   | 'clock'
   | 'random'
   | 'curve'
-  | 'serviceKey'
+  | 'issueJwt'
   | 'store'
   | 'scheduler'
   | 'deadline'

@@ -1,6 +1,5 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
 import { canonicalDid } from '../protocol/did.js'
-import { signJwt } from '../protocol/sign-jwt.js'
 import { selectiveDisclosureRequest, signUpUrl } from '../protocol/selective-disclosure.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
@@ -36,11 +35,11 @@ export async function requestLoginChallenge(parts: ChallengeParts, did: string):
  * @throws DidAuthError ERR_STORE, ERR_SIGNER, ERR_BUSY
  */
 export async function requestSignUpChallenge(
-  parts: ChallengeParts & Pick<Parts, 'serviceKey' | 'scheduler' | 'disclosureRequests'>,
+  parts: ChallengeParts & Pick<Parts, 'issueJwt' | 'scheduler' | 'disclosureRequests'>,
   did: string,
   { mountPath, client }: { mountPath: string; client: Client }
 ): Promise<ChallengeAnswer> {
-  const { settings, serviceKey } = parts
+  const { settings } = parts
   const nowSeconds = parts.clock.nowSeconds()
   const answer = await requestChallenge(parts, did, 'signUp', nowSeconds)
   const { required } = settings
@@ -59,7 +58,7 @@ export async function requestSignUpChallenge(
       nowSeconds,
       expiresAtSeconds
     })
-    return signJwt(request, (data) => serviceKey.sign(data))
+    return parts.issueJwt(request)
   })
   return { ...answer, sdr }
 }

@@ -28,7 +28,6 @@ export type { JsonObject, JsonValue } from './json.js'
 export { isPlainEs256kHeader, isSignedBy, parseJwt, type ParsedJwt } from './jwt.js'
 export { acceptedLoginDomains, loginMessage, MAX_LOGIN_DOMAINS, signUpMessages } from './login-message.js'
 export * from './personal-sign.js'
-export { signJwt } from './sign-jwt.js'
 export type { Claim, RequiredDisclosure, SelectiveDisclosureResponse } from './selective-disclosure.js'
 export {
   judgeRefresh,

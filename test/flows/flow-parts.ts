@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
+import { issueJwt } from '../../src/adapters/issue-jwt.js'
 import { MemorySignatureCache } from '../../src/adapters/memory-signature-cache.js'
 import { RecentEntries } from '../../src/adapters/recent-entries.js'
 import { systemRandom } from '../../src/adapters/system.js'
@@ -94,6 +95,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         return sign(data)
       }
     },
+    issueJwt: (payload) => issueJwt(payload, (data) => parts.serviceKey.sign(data)),
     store,
     verifiedTokens: new RecentEntries(),
     disclosureRequests: new MemorySignatureCache(300),

@@ -244,7 +244,8 @@ function relayAuth(curve = loadCurve()) {
     tokenSeconds: 600,
     maxRequests: Infinity,
     timeSlotSeconds: 600,
-    key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65), sign: async () => new Uint8Array(64) })),
+    key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65) })),
+    signer: async () => '',
     store: { consumeChallenge: async () => 'consumed', chargeQuota: () => Promise.reject(new Error('not asked')) },
     clock: new TestClock()
   })
