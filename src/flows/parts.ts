@@ -1,7 +1,7 @@
 import type { Settings } from '../config/settings.js'
 import type {
-  Client,
   Clock,
+  CredentialClient,
   CredentialVerifier,
   Curve,
   Deadline,
@@ -37,7 +37,7 @@ export interface Parts {
 }
 
 /** The client of a login or sign up. */
-export interface LoginClient extends Client {
+export interface LoginClient extends CredentialClient {
   /** Counts a login that succeeds against the budget of the client's network. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
   chargeLogin(): Promise<void>
 }

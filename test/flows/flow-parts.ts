@@ -139,7 +139,8 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
 export const client: LoginClient = {
   network: '192.0.2.1',
   isGone: () => false,
-  chargeLogin: async () => undefined
+  chargeLogin: async () => undefined,
+  chargeKey: async () => undefined
 }
 
 /** The challenge by the specification, computed here once more. */
