@@ -9,9 +9,9 @@ import {
 import { pathsOf } from './paths.js'
 import { describe } from './describe.js'
 import { storeVerbs } from '../ports.js'
-import { isDid } from '../protocol/did.js'
+import { isDid, isEthrNetwork } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
+import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
 import { parseUrl } from '../protocol/parse-url.js'
 
 interface Rule {
@@ -38,8 +38,8 @@ const secondsFrom = (least: number): Rule => ({
   holds: (value) => typeof value === 'number' && value >= least && value <= MAX_SECONDS,
   remedy: `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
 })
-const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
-  holds: (value) => Array.isArray(value) && value.every(holds),
+const listOf = (holds: (value: unknown) => boolean, remedy: string, least = 0): Rule => ({
+  holds: (value) => Array.isArray(value) && value.length >= least && value.every(holds),
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
@@ -119,6 +119,8 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   },
   refreshReuseGraceSeconds: secondsFrom(0),
   loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
+  loginDialects: listOf(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
+  networks: listOf(isEthrNetwork, 'give an array of networks such as "rsk", "" for Ethereum, at least one', 1),
   trustedOrigins: {
     holds: (values) => Array.isArray(values) && values.every(isOrigin),
     remedy: (values) => {

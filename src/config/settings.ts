@@ -13,7 +13,7 @@ import type {
 } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, parseHttpUrl } from '../protocol/login-message.js'
+import { acceptedLoginDomains, parseHttpUrl, type LoginDialect } from '../protocol/login-message.js'
 import type { RequiredDisclosure } from '../protocol/selective-disclosure.js'
 
 /** Where issuers of credentials are resolved. */
@@ -52,6 +52,9 @@ export interface Settings {
   readonly singleUse: boolean
   readonly refreshReuseGraceSeconds: number
   readonly loginDomains: readonly string[]
+  readonly loginDialects: readonly LoginDialect[]
+  /** Undefined: any. */
+  readonly networks: readonly string[] | undefined
   readonly trustedOrigins: ReadonlySet<string>
   readonly cookiePrefix: string
   readonly errorFormat: 'text' | 'problem'
@@ -103,6 +106,8 @@ function completed(given: DidAuthConfig): Settings {
     singleUse: config.replayProtection === 'single-use',
     refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
     loginDomains: acceptedLoginDomains(config.serviceUrl, config.loginDomains),
+    loginDialects: [...new Set(config.loginDialects)],
+    networks: config.networks,
     trustedOrigins: new Set([...(url === undefined ? [] : [url.origin]), ...config.trustedOrigins]),
     cookiePrefix: config.cookiePrefix,
     errorFormat: config.errorFormat,

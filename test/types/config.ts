@@ -48,6 +48,8 @@ export const all: Required<DidAuthConfig> = {
   replayProtection: 'window',
   refreshReuseGraceSeconds: 0,
   loginDomains: ['app.example'],
+  loginDialects: ['login', 'url'],
+  networks: ['rsk', ''],
   trustedOrigins: ['https://app.example'],
   resolver: { resolve: async () => ({}) },
   absoluteSessionDurationInHours: 24,
@@ -85,6 +87,7 @@ export const fromEnvironment: DidAuthConfig = {
   requiredCredentials: names,
   requiredClaims: claimed,
   loginDomains: names,
+  networks: names,
   trustedOrigins: ['https://app.example'] as const
 }
 
