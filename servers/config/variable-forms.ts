@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { isPrivateKey } from 'express-did-auth'
-import { isDid, isEthrNetwork, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
+import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
 import { z } from 'zod'
 
 /** The longest times that the library accepts. */
@@ -86,7 +86,7 @@ export const forms = {
       'give origins separated by commas, such as https://app.example'
     ),
   address: z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits'),
-  did: z.string().refine(isDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)'),
+  did: z.string().refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)'),
   network: z.string().refine(isEthrNetwork, 'give a network, such as rsk or rsk:testnet'),
   networks: z
     .string()

@@ -21,8 +21,8 @@ export interface DidAuthConfig {
   challengeSecret: string
   /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
   serviceUrl: string
-  /** DID whose key signs the tokens. */
-  serviceDid: string
+  /** DID whose key signs the tokens. Default where `serviceSigner` is `es256kSigner(privateKey)`: that key's, on `rsk`. */
+  serviceDid?: string | undefined
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
   /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */

@@ -17,7 +17,7 @@ import type {
 
 /** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
 export interface Parts {
-  settings: Settings
+  settings: Settings & { readonly serviceDid: string }
   clock: Clock
   random: Random
   curve: Curve

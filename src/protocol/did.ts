@@ -71,6 +71,11 @@ export function isEthrDid(did: string): boolean {
   return ETHR_DID.test(did)
 }
 
+/** Whether a value is a DID that can be a service's: one of did:ethr is complete, so that its key is known. */
+export function isKeyDid(value: unknown): value is string {
+  return isDid(value) && (!value.startsWith('did:ethr:') || isEthrDid(value))
+}
+
 /** Whether a value is the network of a did:ethr: one or two name segments, a chain id in hexadecimal, or empty for Ethereum. */
 export function isEthrNetwork(value: unknown): value is string {
   if (typeof value !== 'string') return false

@@ -264,6 +264,7 @@ describe('parseConfig', () => {
     ['challengeSecret', 12345, 'a value of type number (not shown); give a non-empty string'],
     ['serviceSigner', {}, 'a value of type object (not shown); give es256kSigner(privateKey) or another'],
     ['serviceDid', 'alice', '"alice"; give a DID'],
+    ['serviceDid', 'did:ethr:0x1', '"did:ethr:0x1"; give a DID'],
     ['serviceDid', `did:a:${'b'.repeat(123)}`, '"did:a:'],
     ['useCookies', 'true', '"true"; give true or false'],
     ['useCookies', null, 'nothing; give true or false'],
