@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { consoleLogger } from './adapters/console-logger.js'
 import { withTimeout } from './stores/with-timeout.js'
+import { ownSignerOf } from './adapters/es256k-signer.js'
 import { securityReporter } from './adapters/security-reporter.js'
 import { serviceQuotas } from './adapters/service-quotas.js'
-import { sharedStoreWarnings } from './adapters/shared-store-warnings.js'
+import { sharedPathWarnings, sharedStoreWarnings } from './adapters/shared-store-warnings.js'
 import { systemClock, timerDeadline } from './adapters/system.js'
 import type { DidAuthConfig } from './config/options.js'
 import { configWarnings, parseConfig } from './config/settings.js'
@@ -79,15 +80,18 @@ export interface RequireDid extends Guard {
  *
  * @param app - an application or router, before or after its own parsers
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
- * @throws DidAuthError ERR_CONFIG, naming every problem at once
+ * @throws DidAuthError ERR_CONFIG, naming every problem at once; TypeError without an application
  * @example
  * ```ts
- * const requireDid = setupDidAuth(app, { challengeSecret, serviceUrl, serviceDid, serviceSigner })
+ * const requireDid = setupDidAuth(app, { challengeSecret, serviceUrl, serviceSigner: es256kSigner(privateKey) })
  * app.get('/profile', requireDid, (req, res) => res.json(req.user))
  * ```
  */
 export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid {
-  const settings = parseConfig(config)
+  if (!isExpressApp(app)) {
+    throw new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
+  }
+  const settings = parseConfig(config, ownSignerOf)
   const { serviceUrl } = settings
   const logger = config.logger ?? consoleLogger
   const clock = wholeSeconds(config.clock ?? systemClock)
@@ -96,7 +100,11 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     hasOwnStore: config.store !== undefined && !isMemoryStore(sessionsOf(config.store)),
     isProduction: process.env.NODE_ENV === 'production'
   }
-  const warnings = [...configWarnings(settings, environment), ...sharedStoreWarnings(config.store, settings)]
+  const warnings = [
+    ...configWarnings(settings, environment),
+    ...sharedStoreWarnings(config.store, settings),
+    ...sharedPathWarnings(app, { ...settings.paths })
+  ]
   for (const warning of warnings) logger.warn({ event: 'configuration' }, warning)
 
   const report = securityReporter({ clock, logger, onSecurityEvent: config.onSecurityEvent })
@@ -132,7 +140,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet')
   })
 
-  const guard = (options: GuardOptions): Guard => parseAnyRequest(requireDidHandler(http, options))
+  const guard = (options: GuardOptions = {}): Guard => parseAnyRequest(requireDidHandler(http, options))
   return Object.assign(guard({}), {
     with: guard,
     optional: guard({ optional: true }),
@@ -155,6 +163,12 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       if (config.store === undefined) await store.close()
     }
   })
+}
+
+/** Whether a value has what we use of an application. A caller without types may pass anything. */
+function isExpressApp(value: unknown): boolean {
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
+  return 'use' in value && typeof value.use === 'function'
 }
 
 /** A handler for requests of Express, typed for requests of Node. Express passes its own. */

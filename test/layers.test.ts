@@ -25,7 +25,14 @@ const LAYERS: readonly Layer[] = [
   // What a guard adds to a request: types alone.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
-  { name: 'http', files: /^src\/http\//, uses: ['errors', 'protocol', 'ports', 'config', 'flows'], packages: ANY },
+  // Express is an optional peer: its types alone are imported, so that the package loads without it.
+  {
+    name: 'http',
+    files: /^src\/http\//,
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows'],
+    packages: /^(?:node:\w+|cookie-parser)$/,
+    typePackages: /^express$/
+  },
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
@@ -123,7 +130,7 @@ describe('findLayerFaults', () => {
         'src/errors.ts': '',
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
-        'src/http/routes.ts': "import express from 'express'\nimport { parseDid } from '../protocol/did.js'",
+        'src/http/routes.ts': "import type { Express } from 'express'\nimport { parseDid } from '../protocol/did.js'",
         'src/setup-did-auth.ts': "import type { Express } from 'express'\nimport { routes } from './http/routes.js'",
         'servers/http/listen.ts': "import express from 'express'",
         'servers/auth/app.ts':

@@ -53,6 +53,8 @@ export function relayApp(parts: RelayParts): ServerApp {
     serviceUrl,
     serviceDid: identity.serviceDid,
     loginDomains: loginDomainsOf(parts),
+    loginDialects: env.LOGIN_DIALECTS ?? ['login'],
+    networks: env.NETWORKS,
     challengeSecret: challengeSecretOf(env, identity.challengeSecret),
     tokenSeconds: env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS,
     maxRequests: maxRequestsOf(env) ?? Infinity,

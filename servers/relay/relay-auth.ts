@@ -3,6 +3,7 @@ import { DidAuthError, type Clock, type Store } from 'express-did-auth'
 import {
   addressOfDid,
   assertInForce,
+  assertNetwork,
   canonicalDid,
   chainIdOfDid,
   isDid,
@@ -11,7 +12,8 @@ import {
   parseSignature,
   recoverPersonalSigner,
   signerAddresses,
-  type Curve
+  type Curve,
+  type LoginDialect
 } from 'express-did-auth/protocol'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
@@ -37,6 +39,10 @@ export interface RelayAuthParts {
   serviceDid: string
   /** What may stand after `Login to ` in the message of a login by signature. */
   loginDomains: readonly string[]
+  /** How its first line may begin. */
+  loginDialects: readonly LoginDialect[]
+  /** Networks of users' DIDs; undefined: any. */
+  networks: readonly string[] | undefined
   challengeSecret: string
   tokenSeconds: number
   maxRequests: number
@@ -82,9 +88,13 @@ export class RelayAuth {
     this.#quota = new RequestQuota({ ...parts, secret: parts.challengeSecret })
   }
 
-  /** @throws ServerError ERR_INVALID_REQUEST when it is no DID */
+  /**
+   * @throws ServerError ERR_INVALID_REQUEST when it is no DID
+   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is of a network that is not accepted
+   */
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
+    assertNetwork(did, this.#parts.networks)
     const challenge = issueRelayChallenge(this.#parts.challengeSecret, did, this.#now(), randomBytes(32))
     if (isEthrDid(did)) this.#lastChallenges.set(canonicalDid(did), challenge)
     return challenge
@@ -99,10 +109,11 @@ export class RelayAuth {
    * ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED, ERR_BUSY, ERR_STORE
    */
   async logIn(request: LoginRequest): Promise<string> {
-    const { serviceDid, challengeSecret, tokenSeconds, signer } = this.#parts
+    const { serviceDid, challengeSecret, tokenSeconds, signer, networks } = this.#parts
     const { curve } = await this.#parts.key
     const nowSeconds = this.#now()
     const { userDid, challenge, isBy, refusal } = this.#proofIn(curve, request, nowSeconds)
+    assertNetwork(userDid, networks)
     const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
     if (known === undefined) throw new DidAuthError('ERR_CHALLENGE')
     if (known.isExpired) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
@@ -133,7 +144,7 @@ export class RelayAuth {
   }
 
   #proofIn(curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof {
-    const { serviceDid, serviceUrl, loginDomains } = this.#parts
+    const { serviceDid, serviceUrl, loginDomains, loginDialects } = this.#parts
     if ('jwt' in request) {
       const service = { did: serviceDid, url: serviceUrl }
       const { userDid, challenge, parsed } = parseLoginCredential(request.jwt, service, nowSeconds)
@@ -145,8 +156,10 @@ export class RelayAuth {
     if (!isEthrDid(did)) throw new DidAuthError('ERR_DID_UNSUPPORTED')
     const signature = parseSignature(sig, chainIdOfDid(did))
     const isBy = (address: string): boolean =>
-      loginDomains.some(
-        (domain) => recoverPersonalSigner(curve, loginMessage(domain, challenge), signature) === address
+      loginDialects.some((dialect) =>
+        loginDomains.some(
+          (domain) => recoverPersonalSigner(curve, loginMessage(domain, challenge, dialect), signature) === address
+        )
       )
     return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
   }

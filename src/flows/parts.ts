@@ -18,7 +18,7 @@ import type { JsonObject } from '../protocol/json.js'
 
 /** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
 export interface Parts {
-  settings: Settings
+  settings: Settings & { readonly serviceDid: string }
   clock: Clock
   random: Random
   curve: Curve

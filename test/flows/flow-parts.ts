@@ -55,13 +55,16 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
   }
   const sign = es256k(service.privateKey)
   const parts: FlowParts = {
-    settings: parseConfig({
-      challengeSecret: SECRET,
-      serviceUrl: SERVICE_URL,
-      serviceDid: service.did,
-      serviceSigner: async () => '',
-      ...config
-    }),
+    settings: {
+      ...parseConfig({
+        challengeSecret: SECRET,
+        serviceUrl: SERVICE_URL,
+        serviceDid: service.did,
+        serviceSigner: async () => '',
+        ...config
+      }),
+      serviceDid: service.did
+    },
     steps,
     warnings: [],
     events: [],
