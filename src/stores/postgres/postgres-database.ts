@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Connections, ConnectError, ExpiredError, inOrder, withinTime, WorkError } from './connections.js'
-import { isConflict, isConnectionLost, postgresCode, READ_ONLY, readOnlyError, storeError } from './postgres-error.js'
+import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
 import {
   assertPool,
   openPool,
@@ -122,15 +122,6 @@ export class PostgresDatabase {
         throw failure
       }
     }, options)
-  }
-
-  /** Resolves when the database can be written to. */
-  ping(): Promise<void> {
-    return this.#attempt(async (client, isRepeat) => {
-      const { rows } = await this.#run(client, { text: 'SHOW transaction_read_only' }, [], isRepeat)
-      // As a statement that writes would be refused.
-      if (rows[0]?.transaction_read_only !== 'off') throw readOnlyError()
-    }, {})
   }
 
   /**

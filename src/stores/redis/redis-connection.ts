@@ -1,3 +1,4 @@
+import { assertNoCluster } from './durability.js'
 import { prepareClient, type OwnClient } from './open-client.js'
 import { assertRedisSource, type RedisClient, type RedisCluster, type RedisSource } from './redis-source.js'
 
@@ -102,7 +103,9 @@ export class RedisConnection {
 
   async #connect(client: OwnClient): Promise<Send> {
     await client.connect()
-    return this.#prepare(senderOf(client))
+    const send = senderOf(client)
+    if (!('masters' in client)) await assertNoCluster(send)
+    return this.#prepare(send)
   }
 
   async #prepare(send: Send | undefined): Promise<Send> {
