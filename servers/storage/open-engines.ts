@@ -144,6 +144,8 @@ export function openSqliteStore(env: ServerEnv, logger: SqliteStoreOptions['logg
 
 /** What the clock of the database shows. */
 export async function timeOf(database: PostgresDatabase): Promise<number> {
-  const { rows } = await database.query({ text: 'SELECT extract(epoch FROM clock_timestamp())::float8 AS seconds' })
+  const { rows } = await database.query({
+    text: 'SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8 AS seconds'
+  })
   return Number(rows[0]?.seconds)
 }

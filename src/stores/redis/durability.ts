@@ -1,5 +1,5 @@
 import { DidAuthError } from '../../errors.js'
-import type { Send } from './redis-connection.js'
+import type { Send } from './redis-source.js'
 
 const SETTINGS = ['maxmemory-policy', 'appendonly', 'appendfsync', 'min-replicas-to-write'] as const
 type Setting = (typeof SETTINGS)[number]
