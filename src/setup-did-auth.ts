@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { consoleLogger } from './adapters/console-logger.js'
+import { asClient } from './stores/request-client.js'
 import { withTimeout } from './stores/with-timeout.js'
 import { ownSignerOf } from './adapters/es256k-signer.js'
 import { securityReporter } from './adapters/security-reporter.js'
@@ -13,6 +14,7 @@ import type { Parts } from './flows/parts.js'
 import { listSessions } from './flows/manage-sessions.js'
 import { describeCause } from './flows/describe-cause.js'
 import './express-types.js'
+import { clientOf } from './http/client-network.js'
 import { requestLimits } from './http/limit-requests.js'
 import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
@@ -129,7 +131,13 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     report
   }
   const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
-  app.use(answerRequest)
+  // Our routes and all that come behind them work for the client that sent the request.
+  app.use((req, res, next) => {
+    asClient(
+      () => clientOf(req),
+      () => void answerRequest(req, res, next)
+    )
+  })
   app.use(ownPaths, answerParserError)
 
   const ready = parts().then(async ({ serviceKey }) => {

@@ -40,7 +40,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol'],
     packages: /^@noble\//
   },
-  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports', 'pure-adapters'] },
+  { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
+  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue'] },
   {
     name: 'setup',
     files: /^src\/(?:load-parts|setup-did-auth)\.ts$/,
@@ -57,7 +58,7 @@ const LAYERS: readonly Layer[] = [
   // Imports the servers by name at run time, where they are installed.
   { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
   // Each store is a door of its own as well. A package that only a store uses is loaded by name at run time.
-  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports'], packages: /^node:/ },
+  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports', 'fair-queue'], packages: /^node:/ },
   // The other doors. Besides setup, they alone name adapters.
   { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores'] },
   // Express is what its glue is for, and is named by its structure alone.

@@ -69,10 +69,8 @@ export const forms = {
     ),
   redisUrl: z
     .string()
-    .refine(
-      (text) => entriesOf(text).every((entry) => hasScheme(entry, /^rediss?:$/)) && entriesOf(text).length > 0,
-      'give a URL such as redis://host:6379, or several of a cluster separated by commas'
-    ),
+    // The store parses it, and says what is wrong with the rest.
+    .regex(/^rediss?:\/\/\S+$/, 'give a URL such as redis://host:6379, or redis://host1:6379,host2:6379 of a cluster'),
   bucketUrl: z.string().refine(isBucketUrl, 'give https://host[:port], without user and query'),
   // It stands in a header, and ends at a slash there.
   accessKeyId: z.string().regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces'),

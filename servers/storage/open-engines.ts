@@ -4,7 +4,7 @@ import { DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from '
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
-import { StartError, startStep } from '../config/startup-error.js'
+import { codeOf, StartError, startStep } from '../config/startup-error.js'
 import type { ContentImport } from './content-inspection.js'
 import type { ObjectStore } from './object-store.js'
 import type { OpenContentStore } from './opened-content-store.js'
@@ -77,10 +77,10 @@ async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** What an operator reads about a database that cannot be used as it is set up. */
-export function unusable(error: unknown): StartError {
+/** What an operator reads about an engine that cannot be used as it is set up. */
+export function unusable(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
   const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
-  return new StartError(`Cannot use the database (DATABASE_URL): ${reason}`, { cause: error })
+  return new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
 
 /** Opens the store of sessions in a database, which stays its caller's to close. */
@@ -120,10 +120,16 @@ export async function openObjects(env: ServerEnv): Promise<S3ObjectStore | undef
   return new S3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
 }
 
-/** @throws StartError when the URL is none of Redis */
+/** @throws StartError when the URL is none of Redis, or names one node of a cluster; one that is unavailable is waited for */
 export async function openQuotas(url: string): Promise<QuotaStore & StoreLifecycle> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
-  return startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
+  const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
+  await quotas.ping().catch(async (error: unknown) => {
+    if (codeOf(error) !== 'ERR_CONFIG') return
+    await quotas.close()
+    throw unusable(error, 'Redis (REDIS_URL)')
+  })
+  return quotas
 }
 
 /** @throws StartError */
@@ -138,6 +144,8 @@ export function openSqliteStore(env: ServerEnv, logger: SqliteStoreOptions['logg
 
 /** What the clock of the database shows. */
 export async function timeOf(database: PostgresDatabase): Promise<number> {
-  const { rows } = await database.query({ text: 'SELECT extract(epoch FROM clock_timestamp())::float8 AS seconds' })
+  const { rows } = await database.query({
+    text: 'SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8 AS seconds'
+  })
   return Number(rows[0]?.seconds)
 }

@@ -57,7 +57,7 @@ export const ADD_USES: PostgresStatement = {
 /** Raises the end of the newest window whose uses are forgotten. */
 export const FORGET_USES: PostgresStatement = {
   name: 'did_auth_copy_forgotten',
-  text: `UPDATE did_auth_numbers SET number = $1, changed_at = now()
+  text: `UPDATE did_auth_numbers SET number = $1, changed_at = pg_catalog.now()
     WHERE name = 'usesForgottenUntil' AND number < $1`
 }
 

@@ -69,7 +69,7 @@ describe('readEnv', () => {
       DATABASE_PREPARE: 'false',
       DATABASE_MIGRATE: 'false',
       DATABASE_SSL_CA: '/etc/ssl/db.pem',
-      REDIS_URL: 'rediss://a.example:6379,rediss://b.example:6379',
+      REDIS_URL: 'rediss://a.example:6379,b.example:6379',
       S3_ENDPOINT: 'https://s3.example',
       S3_BUCKET: 'did-auth',
       S3_REGION: 'eu-central-1',

@@ -88,7 +88,7 @@ describe('Engines', () => {
     expect(await statesOf(one.engines.dependenciesOf(opened, { name: 'vault', contents }))).toEqual({
       database: [true, 'ok'],
       objects: [true, 'ok'],
-      clock: [false, 'ok']
+      clock: [true, 'ok']
     })
     expect(await shared.usageOf(did)).toMatchObject({ entryCount: 2 })
     expect(await one.engines.usedPercent(one.env)()).toBe(0)
