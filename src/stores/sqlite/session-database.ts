@@ -9,7 +9,6 @@ import type { SqlConnection, SqlStatement } from './sqlite-engine.js'
 export interface StoreBounds {
   readonly maxSessions: number
   readonly maxChallengeUses: number
-  readonly maxQuotas: number
 }
 
 /** The verbs of sessions and uses of challenges, by name, with arguments parsed from JSON. */
