@@ -87,8 +87,7 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   const source = await openContentStore({
     folder,
     database: `${name}.db`,
-    ...(bucket && { objects: readableAt(files, bucket) }),
-    oldFileTtlSeconds: env.RELAY_FILE_TTL_SECONDS
+    ...(bucket && { objects: readableAt(files, bucket) })
   })
   try {
     const target = await openPostgresContents(database, env, bucket)

@@ -103,8 +103,7 @@ export class Engines {
         ...(objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }),
         // The relay does not wait for the disk: the loss of power may cost its last files.
         isDurable: env.name !== 'relay',
-        tracksPins: env.IPFS_API_URL !== undefined,
-        oldFileTtlSeconds: env.RELAY_FILE_TTL_SECONDS
+        tracksPins: env.IPFS_API_URL !== undefined
       })
     } catch (error) {
       if (error instanceof StartError) throw error

@@ -87,8 +87,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
   it('refuses tables of a later version, and says which', async () => {
     await files.store().close()
-    files.inspect().exec("UPDATE did_auth_numbers SET number = 3 WHERE name = 'version'")
-    expect(() => files.store()).toThrow('the database has tables of version 3, not 2')
+    files.inspect().exec("UPDATE did_auth_numbers SET number = 2 WHERE name = 'version'")
+    expect(() => files.store()).toThrow('the database has tables of version 2, not 1')
   })
 
   it('refuses at once a file that is no database, and one in no folder', () => {

@@ -48,8 +48,6 @@ export class SessionVerbs implements Verbs {
         return this.#sessions.find(first as string, second as string)
       case 'listSessions':
         return this.#sessions.list(first as string, second as string, third as number)
-      case 'findMigratedSessionId':
-        return this.#sessions.findMigratedId(first as string, second as string)
       case 'countChallengeUses':
         return this.#uses.countUses(first as ChallengeUseKey)
       default:

@@ -87,10 +87,6 @@ export class SqliteStore implements Store {
     return rows.map(parseSession)
   }
 
-  async findMigratedSessionId(service: string, refreshTokenHash: string): Promise<string | undefined> {
-    return (await this.#worker.call('findMigratedSessionId', service, refreshTokenHash)) as string | undefined
-  }
-
   async countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
     return (await this.#worker.call('countChallengeUses', key)) as Record<ChallengeFlow, number>
   }
@@ -115,7 +111,7 @@ export class SqliteStore implements Store {
 
 /**
  * Opens the file for a moment, on the caller's thread, so that what is wrong with it is known at once; and creates its
- * tables, or brings them up to date.
+ * tables.
  */
 function assertUsable(file: unknown, engine: EngineName): void {
   assertFileName(file)

@@ -11,7 +11,7 @@ import { parseNowSeconds, parseBatch, type Reply, type WorkerSettings } from './
 /** How long a statement may block the thread while another connection writes. */
 const BUSY_MILLISECONDS = 20
 
-const READS = new Set(['findSession', 'listSessions', 'findMigratedSessionId', 'countChallengeUses'])
+const READS = new Set(['findSession', 'listSessions', 'countChallengeUses'])
 
 /** A database and the verbs on it. */
 export class StoreWorker implements Outcomes {
