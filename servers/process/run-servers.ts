@@ -106,7 +106,7 @@ export async function startServer(
   { build, contents }: ServerPlan
 ): Promise<Running> {
   const identity = await loadIdentity(env)
-  const opened = await engines.openStore(env, log)
+  const opened = await engines.openStore(env)
   const { store } = opened
   let serviceUrl = ''
   let ready: Promise<void> | undefined

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { combineStores, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import type { SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
@@ -83,10 +82,10 @@ export class Engines {
   }
 
   /** @throws StartError */
-  async openStore(env: ServerEnv, logger: SqliteStoreOptions['logger']): Promise<OpenedStore> {
+  async openStore(env: ServerEnv): Promise<OpenedStore> {
     const { database, quotas } = this.#named
     const durable =
-      database === undefined ? openSqliteStore(env, logger) : await openPostgresStore(database, env.DATABASE_MIGRATE)
+      database === undefined ? openSqliteStore(env) : await openPostgresStore(database, env.DATABASE_MIGRATE)
     if (quotas === undefined) return { store: durable, durable }
     // The servers of a process share the connection to Redis.
     const shared = {
@@ -115,8 +114,7 @@ export class Engines {
         ...(objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }),
         // The relay does not wait for the disk: the loss of power may cost its last files.
         isDurable: env.name !== 'relay',
-        tracksPins: env.IPFS_API_URL !== undefined,
-        oldFileTtlSeconds: env.RELAY_FILE_TTL_SECONDS
+        tracksPins: env.IPFS_API_URL !== undefined
       })
     } catch (error) {
       if (error instanceof StartError) throw error

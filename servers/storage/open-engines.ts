@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, StartError, startStep } from '../config/startup-error.js'
 import type { ContentImport } from './content-inspection.js'
@@ -133,12 +133,12 @@ export async function openQuotas(url: string): Promise<QuotaStore & StoreLifecyc
 }
 
 /** @throws StartError */
-export function openSqliteStore(env: ServerEnv, logger: SqliteStoreOptions['logger']): Store {
+export function openSqliteStore(env: ServerEnv): Store {
   const folder = dataFolder(env)
   const file = join(folder, 'auth.db')
   return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    return sqliteStore(file, logger === undefined ? {} : { logger })
+    return sqliteStore(file)
   })
 }
 

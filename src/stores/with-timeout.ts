@@ -11,10 +11,9 @@ const RETRY_AFTER_SECONDS = 5
  */
 export function withTimeout(store: Store, deadline: Deadline): Store {
   const expired = (): Error => new Error(`the store took longer than ${String(STORE_SECONDS)} s`)
-  const verbs = [...Object.values(storeVerbs).flat(), 'findMigratedSessionId' as const, 'ping' as const]
+  const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const]
   const bounded = Object.fromEntries(
-    verbs.flatMap((verb) => {
-      if (store[verb] === undefined) return []
+    verbs.map((verb) => {
       const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
       const call = async (...args: unknown[]): Promise<unknown> => {
         try {
@@ -24,7 +23,7 @@ export function withTimeout(store: Store, deadline: Deadline): Store {
           throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
         }
       }
-      return [[verb, call]]
+      return [verb, call]
     })
   )
   return { ...(bounded as unknown as Store), close: () => store.close() }

@@ -79,8 +79,7 @@ export function openPostgresContentStore(
     store: new PostgresContentStore(parts),
     inspection: new PostgresContentInspection(database, objects, clock),
     imports: new PostgresContentImport(parts),
-    spool,
-    takenOver: { movedCount: 0, damagedCids: [] }
+    spool
   }
 }
 
