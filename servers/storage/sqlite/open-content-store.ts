@@ -38,11 +38,6 @@ export interface ContentStoreOptions {
   readonly monotonicSeconds?: () => number
   /** Where large content lies. Default: files in `objects/`. */
   readonly objects?: ObjectStore
-  /**
-   * How long the object of removed content is kept for readers that have not opened it. Default 0: an open file, and what was
-   * deleted in the database, stays readable; in object storage it is gone.
-   */
-  readonly removalGraceSeconds?: number
   /** How long the relay's files of before the content store are kept after they were posted. Default 7 days. */
   readonly oldFileTtlSeconds?: number
 }
@@ -62,7 +57,7 @@ const OLD_FILE_TTL_SECONDS = 604_800
 export async function openContentStore(
   options: ContentStoreOptions
 ): Promise<OpenContentStore & { readonly inspection: ContentExport }> {
-  const { folder, isDurable = true, tracksPins = false, removalGraceSeconds = 0 } = options
+  const { folder, isDurable = true, tracksPins = false } = options
   const { clock = systemClock, monotonicSeconds } = options
   const file = join(folder, options.database)
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(options, file))
@@ -76,7 +71,7 @@ export async function openContentStore(
   sweepClock.sweepSeconds(clock.nowSeconds())
   try {
     const takenOver = await takeOverContents({ verbs, writer, clock })
-    const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock, removalGraceSeconds })
+    const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock })
     return { store, inspection: new SqliteContentInspection(verbs, objects, clock), spool, takenOver }
   } catch (error) {
     await verbs.close()
