@@ -18,7 +18,6 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import {
   dataFolder,
-  OBJECT_GRACE_SECONDS,
   openDatabase,
   openObjects,
   openPostgresContents,
@@ -111,7 +110,7 @@ export class Engines {
       return await openContentStore({
         folder,
         database,
-        ...(objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }),
+        ...(objects && { objects }),
         // The relay does not wait for the disk: the loss of power may cost its last files.
         isDurable: env.name !== 'relay',
         tracksPins: env.IPFS_API_URL !== undefined

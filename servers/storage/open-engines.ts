@@ -10,9 +10,6 @@ import type { ObjectStore } from './object-store.js'
 import type { OpenContentStore } from './opened-content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 
-/** A reader that knows of an object opens it within this time, or finds the content gone. */
-export const OBJECT_GRACE_SECONDS = 60
-
 /** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
   return join(DATA_DIR, name)
@@ -105,8 +102,7 @@ export async function openPostgresContents(
   await whenThere(migrate)
   const tracksPins = env.IPFS_API_URL !== undefined
   const folder = dataFolder(env)
-  const elsewhere = objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }
-  return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...elsewhere })
+  return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
 }
 
 /** The object storage that the environment names; below the server's own prefix, since servers may share a bucket. */

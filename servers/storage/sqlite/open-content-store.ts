@@ -36,11 +36,6 @@ export interface ContentStoreOptions {
   readonly monotonicSeconds?: () => number
   /** Where large content lies. Default: files in `objects/`. */
   readonly objects?: ObjectStore
-  /**
-   * How long the object of removed content is kept for readers that have not opened it. Default 0: an open file, and what was
-   * deleted in the database, stays readable; in object storage it is gone.
-   */
-  readonly removalGraceSeconds?: number
 }
 
 export type { OpenContentStore }
@@ -56,7 +51,7 @@ const OPENING_MILLISECONDS = 5_000
 export async function openContentStore(
   options: ContentStoreOptions
 ): Promise<OpenContentStore & { readonly inspection: ContentExport }> {
-  const { folder, isDurable = true, tracksPins = false, removalGraceSeconds = 0 } = options
+  const { folder, isDurable = true, tracksPins = false } = options
   const { clock = systemClock, monotonicSeconds } = options
   const file = join(folder, options.database)
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(options, file))
@@ -68,7 +63,7 @@ export async function openContentStore(
   const sweepClock = new SweepClock(monotonicSeconds)
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(clock.nowSeconds())
-  const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock, removalGraceSeconds })
+  const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock })
   return { store, inspection: new SqliteContentInspection(verbs, objects, clock), spool }
 }
 

@@ -31,7 +31,8 @@ export const TABLES = `
   CREATE TABLE IF NOT EXISTS garbage (
     object TEXT PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('upload', 'removed', 'takedown')),
-    since INTEGER NOT NULL
+    since INTEGER NOT NULL,
+    byte_count INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS denied (
     cid TEXT PRIMARY KEY,

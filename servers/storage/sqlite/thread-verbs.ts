@@ -26,7 +26,7 @@ export const READS: ReadonlySet<string> = new Set<VerbName>([
   'content.listEntries',
   'content.listOwnEntries',
   'content.usageOf',
-  'content.usageOfAll',
+  'content.storedBytes',
   'content.findFile',
   'content.findContents',
   'content.isTakenDown',
