@@ -21,6 +21,7 @@ const ALLOWED_HEADERS = ['Authorization', 'Content-Type', 'Idempotency-Key', 'If
 const EXPOSED_HEADERS = [
   'Challenge-Expires-In',
   'ETag',
+  'File-Expires-In',
   'Idempotent-Replayed',
   'Pin-Status',
   'Retry-After',

@@ -47,12 +47,14 @@ const STATUS: Readonly<Record<string, number>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408
 }
 
-/** Where to listen, and the variable that says so. */
+/** Where to listen, and the variables that say so. */
 export interface ListenAddress {
   /** 0: any that is free. */
   port: number
   host: string
   variable: string
+  /** Default `HOST`. */
+  hostVariable?: string
 }
 
 /** A server that listens. */
@@ -123,10 +125,13 @@ function endUnread(req: IncomingMessage, milliseconds: number): void {
   })
 }
 
-function listening(server: Server, { port, host, variable }: ListenAddress): Promise<AddressInfo> {
+function listening(
+  server: Server,
+  { port, host, variable, hostVariable = 'HOST' }: ListenAddress
+): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
-      const sentence = `Cannot listen on ${host}:${port} (HOST, ${variable}): ${reasonOf(error)}`
+      const sentence = `Cannot listen on ${host}:${port} (${hostVariable}, ${variable}): ${reasonOf(error)}`
       reject(new StartError(sentence, { cause: error }))
     })
     server.listen(port, host, () => {

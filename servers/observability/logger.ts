@@ -73,9 +73,13 @@ function patternOf(req: Request): string {
   return isRoute && typeof route.path === 'string' ? route.path : 'other'
 }
 
-/** One line a request. */
+/** Asked every few seconds by supervisors and load balancers. */
+const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
+
+/** One line a request; that a probe found all well is for debugging. */
 export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): void {
-  log.info({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
+  const level = PROBES.has(fields.route) && fields.status === 200 ? 'debug' : 'info'
+  log[level]({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }
 
 const INDENT = 2

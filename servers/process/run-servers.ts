@@ -57,12 +57,12 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
   const running: Running[] = []
   const closing: { close: () => Promise<void> }[] = []
   const drain = new AbortController()
-  const { METRICS_PORT: port, HOST: host, DRAIN_SECONDS: drainSeconds } = env
+  const { METRICS_PORT: port, METRICS_HOST: host, DRAIN_SECONDS: drainSeconds } = env
   stopAtSignal(running, log, { drain, drainSeconds, closing })
   const metrics = port === undefined ? undefined : prometheusMetrics()
   try {
     if (metrics !== undefined && port !== undefined) {
-      const served = await serveMetrics(metrics, { port, host, variable: 'METRICS_PORT' })
+      const served = await serveMetrics(metrics, { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' })
       running.push(served)
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
@@ -119,6 +119,7 @@ export async function startServer(
     const release = async (): Promise<void> => {
       await app.close()
       await store.close()
+      log.info({ event: 'stopped' }, 'stopped')
     }
     return { listener: app.listener, release }
   }

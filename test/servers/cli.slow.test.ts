@@ -136,7 +136,7 @@ describe('express-did-auth', () => {
     )
     expectSentence(
       await runCli(['auth'], { ...env, PORT: '0', METRICS_PORT: PORT }),
-      `Cannot listen on 127.0.0.1:${PORT} (HOST, METRICS_PORT): ${reason}`
+      `Cannot listen on 127.0.0.1:${PORT} (METRICS_HOST, METRICS_PORT): ${reason}`
     )
     other.close()
   })

@@ -37,12 +37,15 @@ describe('the log of a server', () => {
         serviceDid: 'did:ethr:rsk:0x1'
       })
       logRequest(log, { method: 'GET', route: '/me', status: 401, seconds: 0.0012345 })
+      logRequest(log, { method: 'GET', route: '/ready', status: 503, seconds: 0.001 })
+      for (const route of ['/ready', '/health']) logRequest(log, { method: 'GET', route, status: 200, seconds: 0.001 })
       log.warn({ event: 'first-refusal', code: 'ERR_DID', reason: { check: 'did' }, text: 'two words' }, 'refused')
       log.debug({ event: 'request-refused' }, 'not at this level')
     })
     expect(lines.map(withoutTime)).toEqual([
       'TIME  INFO   auth   ready at http://localhost:3000 as did:ethr:rsk:0x1\n',
       'TIME  INFO   auth   GET /me 401 1.235 ms\n',
+      'TIME  INFO   auth   GET /ready 503 1 ms\n',
       'TIME  WARN   auth   refused  code=ERR_DID  reason={"check":"did"}  text="two words"\n'
     ])
   })

@@ -35,6 +35,11 @@ describe('POST /file', () => {
     expect(fetched.headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
+  it('answers how long it stays', async () => {
+    const { headers } = await postFile(relay, token, 'hello world')
+    expect(headers['file-expires-in']).toBe('604800')
+  })
+
   it('answers one cid for one content, in any spelling and from any user', async () => {
     const other = await logIn(relay, walletOf(2))
     for (const body of [
