@@ -106,7 +106,7 @@ function prettyLine(line: string): string {
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join(' '.repeat(INDENT))
   if (event === 'request') return `${head}  ${requestText(fields)}`
   // The sentence says it all.
-  if (event === 'ready' || event === 'page') return `${head}  ${String(msg)}`
+  if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
   return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')
 }

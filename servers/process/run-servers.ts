@@ -1,8 +1,9 @@
+import type { RequestListener } from 'node:http'
 import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
 import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
-import type { ServerApp, ShellParts } from '../http/create-app.js'
+import { type ServerApp, type ShellParts, waitingApp } from '../http/create-app.js'
 import { type Build, type Running, serve, serveMetrics } from '../http/listen.js'
 import { crashLog } from '../observability/error-fields.js'
 import { logPage, logReady, serverLog } from '../observability/logger.js'
@@ -108,32 +109,43 @@ export async function startServer(
   const identity = await loadIdentity(env)
   const opened = await engines.openStore(env, log)
   const { store } = opened
-  let serviceUrl = ''
-  let ready: Promise<void> | undefined
+  const dependencies = engines.dependenciesOf(opened, { name: env.name, contents })
+  let parts: ShellParts = { env, identity, serviceUrl: '', log, store, dependencies, metrics, draining, serviceUrls }
+  let app: ServerApp | undefined
+  let listener: RequestListener
   const buildHere: Build = (port) => {
-    serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
-    serviceUrls.set(env.name, serviceUrl)
-    const dependencies = engines.dependenciesOf(opened, { name: env.name, contents })
-    const app = build({ env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls })
-    ready = app.ready
+    parts = { ...parts, serviceUrl: env.SERVICE_URL ?? `http://localhost:${port}` }
+    serviceUrls.set(env.name, parts.serviceUrl)
+    listener = waitingApp(parts)
     const release = async (): Promise<void> => {
-      await app.close()
+      await app?.close()
       await store.close()
       log.info({ event: 'stopped' }, 'stopped')
     }
-    return { listener: app.listener, release }
+    const current: RequestListener = (req, res) => {
+      listener(req, res)
+    }
+    return { listener: current, release }
   }
   const limits = { maxConnections: env.MAX_CONNECTIONS, ...(env.name !== 'auth' && { request: UPLOAD_MILLISECONDS }) }
-  const running = await serve(env.address, buildHere, limits).catch(async (error: unknown) => {
+  try {
+    const running = await serve(env.address, buildHere, limits)
+    await engines.whenAvailable(env, ({ name, variable }, reason) => {
+      const sentence = `waiting for ${name === 'redis' ? 'Redis' : 'the database'} (${variable}): ${reason}`
+      log.warn({ event: 'waiting', dependency: name, variable, reason, url: running.url }, sentence)
+    })
+    app = build(parts)
+    listener = app.listener
+    await app.ready.catch((error: unknown) => {
+      // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
+      if (!engines.areElsewhere || codeOf(error) !== 'ERR_STORE') throw error
+    })
+    logReady(log, { url: running.url, serviceUrl: parts.serviceUrl, serviceDid: identity.serviceDid })
+    return running
+  } catch (error) {
     await store.close()
     throw error
-  })
-  await ready?.catch((error: unknown) => {
-    // A database or a Redis elsewhere may come later: the server runs, and `/ready` says what it lacks.
-    if (!engines.areElsewhere || codeOf(error) !== 'ERR_STORE') throw error
-  })
-  logReady(log, { url: running.url, serviceUrl, serviceDid: identity.serviceDid })
-  return running
+  }
 }
 
 /** What relay and vault are built of. */

@@ -184,7 +184,8 @@ describe('express-did-auth', () => {
     const ready = stdout
       .trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as { server: string; url: string })
+      .map((line) => JSON.parse(line) as { event: string; server: string; url: string })
+      .filter(({ event }) => event !== 'stopped')
     expect(ready.map(({ server }) => server)).toEqual(['auth', 'relay'])
     for (const { url } of ready) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })

@@ -66,7 +66,10 @@ describe('the three servers in one process', () => {
   it('stop all at SIGTERM with exit code 0', async () => {
     const all = await startAll()
     all.signal('SIGTERM')
-    expect(await all.ended).toMatchObject({ code: 0, stderr: '' })
+    const ended = await all.ended
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    const stopped = [...ended.stdout.matchAll(/"server":"(\w+)","event":"stopped"/g)].map(([, server]) => server)
+    expect(stopped.sort()).toEqual(['auth', 'relay', 'vault'])
     for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
 
