@@ -30,9 +30,22 @@ export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination:
   return pino(options, destination)
 }
 
+/** What the ready line of a server says. */
+export interface ReadyFields {
+  url: string
+  serviceUrl: string
+  serviceDid: string
+  /** Where content lies: `here`, or there as well. */
+  content?: string | undefined
+  /** The file that was loaded into the environment. */
+  envFile?: string | undefined
+}
+
 /** Writes the one line that says that a server is ready. It appears at every log level. */
-export function logReady(log: Logger, ready: { url: string; serviceUrl: string; serviceDid: string }): void {
-  const line = `ready at ${ready.serviceUrl} as ${ready.serviceDid}`
+export function logReady(log: Logger, ready: ReadyFields): void {
+  const { serviceUrl, serviceDid, content, envFile } = ready
+  const where = content === undefined ? '' : `, content: ${content}`
+  const line = `ready at ${serviceUrl} as ${serviceDid}${where}${envFile === undefined ? '' : `, settings of ${envFile}`}`
   log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
 }
 

@@ -129,7 +129,7 @@ const healthOperation = {
 const readiness = object(
   {
     status: { enum: ['ready', 'not ready', 'draining'] },
-    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong'] } },
+    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong', 'none'] } },
     reasons: { type: 'object', additionalProperties: { type: 'string' } }
   },
   ['reasons']

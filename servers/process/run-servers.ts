@@ -1,7 +1,14 @@
 import type { RequestListener } from 'node:http'
 import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
-import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
+import {
+  findMisspellings,
+  readEnv,
+  readForEach,
+  readUnusedVariables,
+  type ServerEnv,
+  type ServerName
+} from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { type ServerApp, type ShellParts, waitingApp } from '../http/create-app.js'
 import { type Build, type Running, serve, serveMetrics } from '../http/listen.js'
@@ -11,6 +18,7 @@ import { type Metrics, prometheusMetrics } from '../observability/metrics.js'
 import type { ContentMaintenance } from '../storage/content-store.js'
 import { Engines } from '../storage/engines.js'
 import { stopAtSignal } from './shutdown.js'
+import { hintAtLocalNode } from '../ipfs/hint-at-local-node.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import type { OpenContentStore } from '../storage/sqlite/open-content-store.js'
@@ -24,6 +32,8 @@ export interface Surroundings {
   draining: AbortSignal
   /** Each server adds its own, in the order in which they start: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
+  /** What was loaded into the environment. */
+  envFile: string | undefined
   /** Called by the server that has a page for people. */
   onPage: (url: string) => void
 }
@@ -37,9 +47,13 @@ export interface Starter {
 /**
  * Starts servers in this process, and stops them at a signal. When one cannot start, the others stop.
  *
+ * @param options - `envFile`: the file that was loaded into the environment, which the ready lines name
  * @throws EnvError before anything starts; StartError when one of them cannot start, once the others have stopped
  */
-export async function runServers(starters: readonly Starter[], isAll: boolean): Promise<void> {
+export async function runServers(
+  starters: readonly Starter[],
+  { isAll, envFile }: { isAll: boolean; envFile: string | undefined }
+): Promise<void> {
   // All environments are read first, so that one message names everything.
   const plans = readForEach(starters, ({ name, start }) => {
     const env = readEnv(process.env, name, isAll)
@@ -53,6 +67,9 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
   for (const variable of readUnusedVariables(process.env, names, isAll)) {
     const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
     log.warn({ event: 'configuration', variable }, why)
+  }
+  for (const { variable, known } of findMisspellings(process.env)) {
+    log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
   }
 
   const running: Running[] = []
@@ -75,9 +92,11 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
     const onPage = (url: string): void => {
       page = url
     }
-    const shared = { engines, metrics, draining: drain.signal, serviceUrls, onPage }
+    const shared = { engines, metrics, draining: drain.signal, serviceUrls, onPage, envFile }
     for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, ...shared }))
     if (page !== undefined) logPage(log, page)
+    // Not awaited: nothing waits for a node that nobody named.
+    if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {
     await Promise.allSettled(running.map((server) => server.stop()))
     await Promise.allSettled(closing.map((one) => one.close()))
@@ -94,6 +113,8 @@ export interface ServerPlan {
   build: (parts: ShellParts) => ServerApp
   /** Asked by `/ready`. */
   contents?: Pick<ContentMaintenance, 'probe'>
+  /** Where content lies, for people. */
+  contentPlace?: string
 }
 
 /**
@@ -103,8 +124,8 @@ export interface ServerPlan {
  */
 export async function startServer(
   env: ServerEnv,
-  { engines, log, metrics, draining, serviceUrls }: Surroundings,
-  { build, contents }: ServerPlan
+  { engines, log, metrics, draining, serviceUrls, envFile }: Surroundings,
+  { build, contents, contentPlace }: ServerPlan
 ): Promise<Running> {
   const identity = await loadIdentity(env)
   const opened = await engines.openStore(env, log)
@@ -140,7 +161,8 @@ export async function startServer(
       // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
       if (!engines.areElsewhere || codeOf(error) !== 'ERR_STORE') throw error
     })
-    logReady(log, { url: running.url, serviceUrl: parts.serviceUrl, serviceDid: identity.serviceDid })
+    const { serviceUrl } = parts
+    logReady(log, { url: running.url, serviceUrl, serviceDid: identity.serviceDid, content: contentPlace, envFile })
     return running
   } catch (error) {
     await store.close()
@@ -177,6 +199,7 @@ export async function startContentServer(
   try {
     return await startServer(env, surroundings, {
       contents,
+      contentPlace: node === undefined ? 'here' : `here and on IPFS ${new URL(env.IPFS_API_URL ?? '').host}`,
       build: (parts) => {
         const app = build({ ...parts, contents, spool, node })
         if (node !== undefined) watchPins()

@@ -38,11 +38,7 @@ const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, contents, node, spool, log, metrics } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = appShell(
-    parts,
-    [...authRoutes, sessionPath],
-    [...didAuthDependencies(env, signer), ...(node === undefined ? [] : [ipfsDependency(node)])]
-  )
+  const app = appShell(parts, [...authRoutes, sessionPath], [...didAuthDependencies(env, signer), ipfsDependency(node)])
   const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
   app.use(refuseOddSpellings(sendError))
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath })

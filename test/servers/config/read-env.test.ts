@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
-import { EnvError, readEnv, readForEach, readUnusedVariables } from '../../../servers/config/read-env.js'
+import {
+  EnvError,
+  findMisspellings,
+  readEnv,
+  readForEach,
+  readUnusedVariables
+} from '../../../servers/config/read-env.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 /** The message that a wrong environment is refused with. */
@@ -393,5 +399,38 @@ describe('a secret in a file', () => {
       '  - CHALLENGE_SECRET_FILE: names an empty file',
       '  - RPC_URL_FILE: names no file that can be read'
     ])
+  })
+})
+
+describe('findMisspellings', () => {
+  it.each([
+    ['SERVICE_ULR', 'SERVICE_URL'],
+    ['SERVICE_UR', 'SERVICE_URL'],
+    ['SERVICEE_URL', 'SERVICE_URL'],
+    ['SERVICE_URI', 'SERVICE_URL'],
+    ['ERVICE_URL', 'SERVICE_URL'],
+    ['SERVICE_URLS', 'SERVICE_URL'],
+    ['AUTH_SERVICE_ULR', 'AUTH_SERVICE_URL'],
+    ['PRIVATE_KEY_FIL', 'PRIVATE_KEY_FILE'],
+    ['PROT', 'PORT']
+  ])('names %s, which may be %s', (variable, known) => {
+    expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, known }])
+  })
+
+  it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
+    'leaves %s alone',
+    (variable) => {
+      expect(findMisspellings({ [variable]: 'a value' })).toEqual([])
+    }
+  )
+
+  it('leaves alone what is empty', () => {
+    expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([])
+  })
+
+  it('is part of what is said about a wrong environment, without the value', () => {
+    expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
+      /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
+    )
   })
 })
