@@ -2,6 +2,7 @@ import type { ServerEnv, ServerName } from './config/read-env.js'
 import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
 import type { Starter } from './process/run-servers.js'
 import { UsageError, type CommandLine } from './commands/command-line.js'
+import { loadEnvFile } from './config/load-env-file.js'
 import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
 
 const USAGE = `usage: express-did-auth-servers <command>
@@ -55,10 +56,11 @@ const commands: Readonly<Record<string, () => Promise<(commandLine: CommandLine)
 }
 
 /** Runs the servers that a command names, until a signal stops them. */
-async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promise<void> {
+async function runStarters(chosen: readonly ServerName[], isAll: boolean, envFile: string | undefined): Promise<void> {
   if (hasIpfsNode() && chosen.some((name) => name !== 'auth')) assertIpfsClientInstalled()
   const { runServers } = await import('./process/run-servers.js')
-  await runServers(await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() }))), isAll)
+  const loaded = await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() })))
+  await runServers(loaded, { isAll, envFile })
 }
 
 /** Runs an operator's command on relay or vault, and answers its exit code. */
@@ -88,12 +90,13 @@ async function run(args: readonly string[]): Promise<number | undefined> {
     process.stdout.write(`${USAGE}\n`)
     return 0
   }
+  const envFile = loadEnvFile()
   const chosen = command === 'all' ? names : names.filter((name) => name === command)
   if ((command === 'relay' || command === 'vault') && operatorCommands[command].includes(rest[0] ?? '')) {
     return runForOperator(command, rest)
   }
   if (chosen.length > 0 && rest.length === 0) {
-    await runStarters(chosen, command === 'all')
+    await runStarters(chosen, command === 'all', envFile)
     return undefined
   }
   if (Object.hasOwn(commands, command)) return runCommand(command, rest)

@@ -48,6 +48,10 @@ const headers = {
     description: 'seconds for which the challenge is good',
     schema: { type: 'string', pattern: '^[0-9]+$' }
   },
+  FileExpiresIn: {
+    description: 'seconds for which the file stays, counted anew when it is posted again',
+    schema: { type: 'string', pattern: '^[0-9]+$' }
+  },
   PinStatus: {
     description: 'present while the IPFS node has not pinned the content yet',
     schema: { const: 'pending' }
@@ -125,7 +129,7 @@ const healthOperation = {
 const readiness = object(
   {
     status: { enum: ['ready', 'not ready', 'draining'] },
-    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong'] } },
+    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong', 'none'] } },
     reasons: { type: 'object', additionalProperties: { type: 'string' } }
   },
   ['reasons']

@@ -75,7 +75,7 @@ export const relayDocument = openApiDocument(
           '200': jsonAnswer(
             'Its address',
             object({ url: { type: 'string', pattern: '^relay://baf[a-z2-7]+$' }, cid: schemaRef('Cid') }),
-            { 'Pin-Status': headerRef('PinStatus') }
+            { 'File-Expires-In': headerRef('FileExpiresIn'), 'Pin-Status': headerRef('PinStatus') }
           ),
           ...refusals(...RELAY_GUARDED, ...CONTENT)
         }
