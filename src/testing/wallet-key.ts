@@ -2,11 +2,6 @@ import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 
-const NETWORKS = new Map([
-  [1, ''],
-  [30, 'rsk'],
-  [31, 'rsk:testnet']
-])
 const ICON = 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 /** How a wallet of a test introduces itself to a page. */
@@ -48,10 +43,4 @@ export function walletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
-}
-
-/** The DID of an address on a chain, whose network is told by its id where it has no name here. */
-export function didOn(chainId: number, address: string): string {
-  const network = NETWORKS.get(chainId) ?? `0x${chainId.toString(16)}`
-  return ['did:ethr', network, address].filter((part) => part !== '').join(':')
 }
