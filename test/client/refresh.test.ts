@@ -142,6 +142,40 @@ describe('the answers to a refresh that end the session', () => {
     expect(error).toMatchObject({ reason: 'reused', serverCode: 'ERR_REFRESH_TOKEN_REUSED' })
   })
 
+  it.each([
+    ['somebody else used it first', () => undefined, 200],
+    [
+      'the answer to the first try was lost',
+      () => {
+        const lose = (): never => {
+          throw new TypeError('fetch failed')
+        }
+        service.intercept(({ path }) => {
+          if (path !== '/refresh-token') return undefined
+          service.intercept(() => undefined)
+          return lose()
+        })
+      },
+      undefined
+    ]
+  ])('replaced: where %s, POST /logout is %p', async (_name, prepare, expected) => {
+    fakeClientTime(200, 500)
+    const stolen: { accessToken: string; refreshToken: string }[] = []
+    const refreshHere = async (refreshToken: string): Promise<Response> => {
+      const headers = { 'Content-Type': 'application/json' }
+      return fetch(`${service.url}/refresh-token`, { method: 'POST', headers, body: JSON.stringify({ refreshToken }) })
+    }
+    const error = await endOf({}, async () => {
+      const { refreshToken } = JSON.parse(service.exchanges.at(-1)!.answer!) as { refreshToken: string }
+      stolen.push((await (await refreshHere(refreshToken)).json()) as (typeof stolen)[0])
+      prepare()
+    })
+    expect(error).toMatchObject({ reason: 'revoked', serverCode: 'ERR_REFRESH_TOKEN' })
+    expect(service.exchanges.find(({ path }) => path === '/logout')?.status).toBe(expected)
+    // The thief's session has ended with it.
+    expect((await refreshHere(stolen[0]!.refreshToken)).status).toBe(expected === undefined ? 200 : 401)
+  })
+
   it('do not where another tab has newer tokens by then', async () => {
     const storage = sharedStorage()
     const [slow, fast] = await openTabs(service, 2, storage)
