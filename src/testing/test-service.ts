@@ -7,7 +7,7 @@ import type { Clock, Signer } from '../ports.js'
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput, signJwt } from '../protocol/sign-jwt.js'
-import { walletKey } from './wallet-key.js'
+import { didOn, walletKey } from './wallet-key.js'
 
 const ACCESS_TOKEN_SECONDS = 600
 
@@ -68,7 +68,7 @@ export function testConfig(): TestConfig {
   return {
     challengeSecret: bytesToHex(pureCurve.sha256('the challenge secret of a test')),
     serviceUrl: 'http://localhost:3000',
-    serviceDid: `did:ethr:rsk:${address}`,
+    serviceDid: didOn('rsk', address),
     serviceSigner: es256kSigner(privateKey),
     maxRequestsPerTimeSlot: Infinity
   }

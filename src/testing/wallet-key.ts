@@ -44,3 +44,8 @@ export function walletInfo(seed: string): WalletInfo {
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
 }
+
+/** The DID of an address on a network, which is empty for Ethereum. */
+export function didOn(network: string, address: string): string {
+  return ['did:ethr', network, address].filter(Boolean).join(':')
+}

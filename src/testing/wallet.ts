@@ -1,5 +1,5 @@
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { walletInfo, walletKey, type WalletInfo, type WalletKey } from './wallet-key.js'
+import { didOn, walletInfo, walletKey, type WalletInfo, type WalletKey } from './wallet-key.js'
 
 export interface WalletOptions {
   /** What `eth_chainId` answers. Default 30, Rootstock. */
@@ -73,7 +73,7 @@ export class TestWallet {
 
   /** `did:ethr:rsk:` and the address, or with another network. */
   get did(): string {
-    return ['did:ethr', this.network, this.address].filter(Boolean).join(':')
+    return didOn(this.network, this.address)
   }
 
   /** 64 hexadecimal digits after `0x`. Anyone can compute it from the seed: it is for tests only. */
