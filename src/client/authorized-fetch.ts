@@ -21,8 +21,11 @@ export async function authorizedFetch(
   init: RequestInit = {}
 ): Promise<Response> {
   const { url, origins, fetch, usesCookies } = setting
-  const request = typeof input === 'object' && 'url' in input ? input : undefined
-  const { href, origin } = new URL(typeof input === 'object' && 'url' in input ? input.url : input, `${url}/`)
+  const isRequest = typeof input === 'object' && 'url' in input
+  const request = isRequest ? input : undefined
+  // A path that begins with a slash is under the service's URL as well, which may be one with a path.
+  const path = isRequest ? input.url : String(input).replace(/^\/(?!\/)/, './')
+  const { href, origin } = new URL(path, `${url}/`)
   const resource = request ?? href
   if (!origins.has(origin)) return fetch(resource, init)
 
@@ -30,10 +33,11 @@ export async function authorizedFetch(
   const send = async (record: SessionRecord | undefined): Promise<Response> => {
     const headers = new Headers(init.headers ?? request?.headers)
     headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, ${PROBLEM}`)
-    const token = headers.has('Authorization') ? undefined : record?.accessToken
-    if (token) headers.set('Authorization', `DIDAuth ${token}`)
-    const credentials: RequestInit = usesCookies ? { credentials: 'include' } : {}
-    return orUnavailable(href, signal, () => fetch(resource, { ...credentials, ...init, headers }))
+    const token = record?.accessToken
+    if (token && !headers.has('Authorization')) headers.set('Authorization', `DIDAuth ${token}`)
+    return orUnavailable(href, signal, () =>
+      fetch(resource, { ...(usesCookies && { credentials: 'include' }), ...init, headers })
+    )
   }
 
   const { record } = keeper

@@ -37,7 +37,7 @@ export class DidAuthClient {
   #prepared: PreparedChallenge | undefined
   #wallet: Wallet | undefined
 
-  /** @throws TypeError when `url` is no URL */
+  /** @throws TypeError when `url` or one of `origins` is no URL with http or https, or the wallet a provider of ethers */
   constructor(options: DidAuthClientOptions) {
     this.#setting = settingOf(options)
     this.#keeper = new SessionKeeper(this.#setting)
@@ -102,7 +102,7 @@ export class DidAuthClient {
   }
 
   /**
-   * `fetch` with the session, relative to the service's URL. The token is replaced before it ends, and sent to the service's
+   * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced before it ends, and sent to the service's
    * origin and `origins` alone. Every answer is returned untouched.
    *
    * @throws SessionEndedError, UnavailableError (nothing was answered); or the signal's reason

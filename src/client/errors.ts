@@ -131,11 +131,7 @@ export class SessionEndedError extends DidAuthClientError {
 /** The service did not accept the signature: of another account, for another domain, too late, or used. */
 export class ChallengeError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super(
-      'ERR_CHALLENGE',
-      'Your signature was refused: another account, or another address of the service. Check both, and try again.',
-      details
-    )
+    super('ERR_CHALLENGE', 'Your signature was refused. Check account and page, and try again.', details)
   }
 }
 
@@ -153,10 +149,18 @@ export class RateLimitedError extends DidAuthClientError {
   }
 }
 
-/** The service cannot be reached, took too long, or answered 5xx. Sessions are kept. */
+/**
+ * The service cannot be reached, took too long, or answered 5xx. Sessions are kept. A page is not told whether the network
+ * failed, or whether CORS forbids it to read the answer.
+ */
 export class UnavailableError extends DidAuthClientError {
   constructor(details?: ClientErrorDetails) {
-    super('ERR_UNAVAILABLE', 'The service cannot be reached. Check your connection, and try again.', details, true)
+    super(
+      'ERR_UNAVAILABLE',
+      'The service cannot be reached, or not from this page. Check your connection, and try again.',
+      details,
+      true
+    )
   }
 }
 

@@ -1,11 +1,12 @@
 import { ContentError, contentProblems } from './content-errors.js'
 import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, type DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
-import { orUnavailable, withTimeout } from './requests.js'
+import { networkRefusal, orUnavailable, withTimeout } from './requests.js'
 import { joined, textOf, type Bytes } from './seal.js'
 
 /** An answer that has arrived whole. */
 export interface Answer {
+  readonly url: string
   readonly status: number
   readonly headers: Headers
   readonly body: Bytes
@@ -32,8 +33,9 @@ export async function exchange(
   { fetch = globalThis.fetch, timeoutSeconds = 60, signal }: ExchangeOptions
 ): Promise<Answer> {
   return orUnavailable(url, signal, async () => {
-    const { status, headers, body } = await fetch(url, { ...init, signal: withTimeout(timeoutSeconds, signal) })
-    return { status, headers, body: await readBody(body, maxBytes) }
+    const answer = await fetch(url, { ...init, signal: withTimeout(timeoutSeconds, signal) })
+    const { status, headers, body } = answer
+    return { url: answer.url || url, status, headers, body: await readBody(body, maxBytes) }
   })
 }
 
@@ -63,15 +65,24 @@ export function textIn(answer: Answer, name: string): string | undefined {
   return isText(value) ? value : undefined
 }
 
-/** What an answer means that is no answer to the request. Where the service has no code for it, something else answered. */
-export function refusalOf(answer: Answer): DidAuthClientError {
-  const { status, headers } = answer
+/**
+ * What an answer means that is no answer to the request. Where the service has no code for it, something else answered.
+ *
+ * @param request - body of the request
+ */
+export function refusalOf(answer: Answer, request?: object): DidAuthClientError {
+  const { url, status, headers } = answer
   const serverCode = textIn(answer, 'code')
-  const retryAfterSeconds = Number(headers.get('retry-after')) || undefined
-  const details = { status, message: `${status} ${serverCode ?? ''}`, serverCode, retryAfterSeconds }
+  const retryAfterSeconds = Number(headers.get('Retry-After')) || undefined
+  const details = {
+    status,
+    message: `${url}: ${status} ${serverCode ?? headers.get('Content-Type')}`,
+    serverCode,
+    retryAfterSeconds
+  }
   const problem = serverCode && contentProblems[status]
   if (problem) return new ContentError(problem, details)
-  if (status === 401) return new ChallengeError(details)
+  if (status === 401) return new ChallengeError({ ...details, userMessage: networkRefusal(serverCode, request) })
   if (status === 429) return new RateLimitedError(details)
   return status < 500 ? new ProtocolError(details) : new UnavailableError(details)
 }

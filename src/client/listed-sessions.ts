@@ -11,6 +11,6 @@ export interface ListedSession {
 
 /** @throws ProtocolError when it is no list */
 export function parseSessions(list: unknown): ListedSession[] {
-  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No list of sessions' })
+  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No sessions' })
   return list as ListedSession[]
 }

@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
 import type { SessionEndedError } from './errors.js'
+import { parseServiceUrl } from './requests.js'
 import type { KeeperParts } from './session-keeper.js'
 import type { SignInParts, SignUpOptions } from './sign-in.js'
 import { local, memory, type ClientStorage } from './storage.js'
@@ -25,7 +26,7 @@ export interface DidAuthClientOptions {
   readonly url: string
   /** What signs. `logIn` may be given another; without any, the browser's `window.ethereum` does. */
   readonly wallet?: Wallet | undefined
-  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet. */
   readonly network?: string | undefined
   /** What stands after `Login to `. The host of `url` when absent. */
   readonly domain?: string | undefined
@@ -56,10 +57,9 @@ export interface Setting extends SignInParts, KeeperParts, Pick<DidAuthClientOpt
   readonly paths: ClientPaths
 }
 
-/** @throws TypeError when `url` or one of `origins` is no URL */
+/** @throws TypeError when `url` or one of `origins` is no URL with http or https */
 export function settingOf(options: DidAuthClientOptions): Setting {
-  const { href, origin, host } = new URL(options.url, browser.location?.href)
-  const url = href.replace(/\/+$/, '')
+  const url = parseServiceUrl(new URL(options.url, browser.location?.href).href)
   const usesCookies = options.mode === 'cookie'
   const { clock } = options
   return {
@@ -73,8 +73,8 @@ export function settingOf(options: DidAuthClientOptions): Setting {
     wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
     usesCookies,
     storage: options.storage ?? (usesCookies ? local() : memory()),
-    origins: new Set([origin, ...(options.origins ?? []).map((one) => new URL(one).origin)]),
+    origins: new Set([url, ...(options.origins ?? [])].map((one) => new URL(parseServiceUrl(one)).origin)),
     paths: { ...defaultPaths, ...options.paths },
-    domain: options.domain ?? host
+    domain: options.domain ?? new URL(url).host
   }
 }

@@ -40,7 +40,7 @@ export async function startSession(
   { body, did }: { readonly body: unknown; readonly did: string }
 ): Promise<ClientSession> {
   const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
-  if (received?.did !== did) throw new ProtocolError({ message: `No session of ${did}: are cookies kept here?` })
+  if (received?.did !== did) throw new ProtocolError({ message: `No session of ${did}. Are cookies kept?` })
   return keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
 }
 

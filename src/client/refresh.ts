@@ -43,10 +43,11 @@ async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: Ses
     keeper.hold(stored)
     if (!keeper.isNearEnd()) return
   }
-  const key = (await keeper.pendingKey(stored)) ?? (await keeper.newKey(stored))
+  const pending = await keeper.pendingKey(stored)
+  const attempt = { key: pending ?? (await keeper.newKey(stored)), tries: 1 }
   // A tab that was frozen until now has missed what others did. Nothing lies between this look and the request.
   if ((await keeper.read(did))?.pair !== stored.pair) return replaceTokens(setting, keeper, stale)
-  const outcome = await ask(setting, stored, key).catch(parseFailure)
+  const outcome = await ask(setting, stored, attempt).catch(parseFailure)
   let now = await keeper.read(did)
   // Tabs in processes of their own see each other's `localStorage` late, whatever the lock.
   for (let looks = 0; isRefusal(outcome) && now?.pair === stored.pair && looks < MAX_LOOKS; looks += 1) {
@@ -56,46 +57,62 @@ async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: Ses
   if (!now) throw keeper.drop(stale, 'loggedOut')
   // Another tab was faster, with the same answer or a later one.
   if (now.pair !== stored.pair) keeper.hold(now)
-  else if (outcome instanceof Error) throw await failureOfRefresh(setting, keeper, stored, outcome)
+  else if (outcome instanceof Error)
+    throw await failureOfRefresh(setting, keeper, stored, outcome, !pending && attempt.tries === 1)
   else await keeper.save(outcome)
 }
 
 /** Sends the refresh, and sends it again with the same key where no answer of the service has come. */
-async function ask(setting: Setting, stored: SessionRecord, key: string, tries = 1): Promise<SessionRecord> {
+async function ask(
+  setting: Setting,
+  stored: SessionRecord,
+  attempt: { readonly key: string; tries: number }
+): Promise<SessionRecord> {
   const { usesCookies, paths, wallSeconds } = setting
-  try {
-    const { body } = await callService(setting, {
-      path: paths.refreshToken,
-      body: usesCookies ? undefined : { refreshToken: stored.pair },
-      headers: { 'Idempotency-Key': key }
-    })
-    // What else answers 200 is the login page of a network, or another service.
-    if (usesCookies && body) throw new ProtocolError({ message: 'No cookies, but a body' })
-    const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
-    return { ...stored, ...tokens, receivedAt: wallSeconds() }
-  } catch (error) {
-    const { retryable, retryAfterSeconds = tries / 2 } = parseFailure(error)
-    if (!retryable || tries === MAX_TRIES || retryAfterSeconds > MAX_PAUSE_SECONDS) throw error
-    await pause(retryAfterSeconds)
-    return ask(setting, stored, key, tries + 1)
+  for (; ; attempt.tries += 1) {
+    try {
+      const { body } = await callService(setting, {
+        path: paths.refreshToken,
+        body: usesCookies ? undefined : { refreshToken: stored.pair },
+        headers: { 'Idempotency-Key': attempt.key }
+      })
+      // What else answers 200 is the login page of a network, or another service.
+      if (usesCookies && body) throw new ProtocolError({ message: 'No cookies' })
+      const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
+      return { ...stored, ...tokens, receivedAt: wallSeconds() }
+    } catch (error) {
+      const { retryable, retryAfterSeconds = attempt.tries / 2 } = parseFailure(error)
+      if (!retryable || attempt.tries === MAX_TRIES || retryAfterSeconds > MAX_PAUSE_SECONDS) throw error
+      await pause(retryAfterSeconds)
+    }
   }
 }
 
-/** Ends the session where the service has refused it. */
+/**
+ * Ends the session where the service has refused it.
+ *
+ * @param isFirst - whether no answer of ours can have been lost: then a token that was replaced is one that somebody else
+ * has used, who is signed out. With cookies, it could be a tab whose storage was cleared
+ */
 async function failureOfRefresh(
-  { wallSeconds }: Setting,
+  setting: Setting,
   keeper: SessionKeeper,
   stored: SessionRecord,
-  cause: DidAuthClientError
+  cause: DidAuthClientError,
+  isFirst: boolean
 ): Promise<DidAuthClientError> {
-  const { message, status, serverCode = '', retryAfterSeconds } = cause
-  const details = { message, status, serverCode, retryAfterSeconds, cause }
-  if (!isRefusal(cause)) return new UnavailableError(details)
-  const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
-  const reason = serverCode.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
   // What business logic says is written for users.
   const userMessage = cause instanceof RefusedError ? cause.userMessage : undefined
-  return keeper.end(stored, reason, { ...details, userMessage })
+  const { message, status, serverCode, retryAfterSeconds } = cause
+  const details = { message, status, serverCode, retryAfterSeconds, userMessage, cause }
+  if (!isRefusal(cause)) return new UnavailableError(details)
+  const { wallSeconds, usesCookies, paths } = setting
+  if (isFirst && !usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {
+    await callService(setting, { path: paths.logout, body: { refreshToken: stored.pair } }).catch(parseFailure)
+  }
+  const isOld = wallSeconds() - stored.receivedAt > SESSION_SECONDS
+  const reason = serverCode?.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked'
+  return keeper.end(stored, reason, details)
 }
 
 /** Whether the service has refused the refresh token. */

@@ -1,4 +1,17 @@
 import { ChallengeError, DidAuthClientError, UnavailableError } from './errors.js'
+import { isText, parseFields } from './json.js'
+
+export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+
+/**
+ * The URL of a service, without a slash at its end.
+ *
+ * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any other
+ */
+export function parseServiceUrl(url: string): string {
+  if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url}: not http(s)`)
+  return withoutSlash(url)
+}
 
 /** A signal that is aborted after some seconds, or with the caller's own. */
 export function withTimeout(seconds: number, signal?: AbortSignal): AbortSignal {
@@ -25,6 +38,18 @@ export async function orUnavailable<T>(
       ? cause
       : new UnavailableError({ message: `${what}: ${String(cause)}`, cause })
   }
+}
+
+/**
+ * What users are told where a service does not accept the network of their DID; undefined for other refusals.
+ *
+ * @param request - body of the request, which has the DID
+ */
+export function networkRefusal(serverCode: string | undefined, request: unknown): string | undefined {
+  const { did } = parseFields(request)
+  return isText(did) && serverCode === 'ERR_DID_UNSUPPORTED'
+    ? `The service refuses the network ${did.slice(9, -43) || 'Ethereum'}. Tell those who run it.`
+    : undefined
 }
 
 /** Whether a challenge or token came too late, or a challenge was used: another one may be accepted. */

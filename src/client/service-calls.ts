@@ -10,7 +10,7 @@ import {
   type ClientErrorDetails
 } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
-import { orUnavailable, withTimeout } from './requests.js'
+import { networkRefusal, orUnavailable, withTimeout } from './requests.js'
 
 /** Errors in this form tell their code. It comes after what the caller accepts. */
 export const PROBLEM = 'application/problem+json'
@@ -68,10 +68,11 @@ export async function callService(
       signal: withTimeout(TIMEOUT_SECONDS, signal),
       ...(usesCookies && { credentials: 'include' })
     })
-    if (!response.ok) throw await failureOf(response, what)
+    if (!response.ok) throw await failureOf(response, what, body)
     const text = await response.text()
     const answer = parseJson(text)
-    if (text && !answer) throw new ProtocolError({ message: `${what}: no JSON` })
+    if (text && !answer)
+      throw new ProtocolError({ message: `${what}: ${response.headers.get('Content-Type')} instead of JSON` })
     return { body: answer, headers: response.headers }
   })
 }
@@ -81,24 +82,31 @@ const meanings: readonly [RegExp, new (details: ClientErrorDetails) => DidAuthCl
   [/^ERR_(CHALLENGE|SIGNATURE)/, ChallengeError],
   [/^ERR_CROSS/, CrossOriginError],
   [/^ERR_(ACCESS|SESSION_E)/, NotSignedInError],
-  [/^ERR_(BUSINESS|CREDENTIAL|DISCLOSURE|DID)/, RefusedError]
+  [/^ERR_(BUSINESS|CREDENTIAL|DI[DS])/, RefusedError]
 ]
 
 /**
  * Tells what an answer with an error status means.
  *
  * @param what - for the message: what was asked
+ * @param request - body of the request
  */
-export async function failureOf(response: Response, what: string): Promise<DidAuthClientError> {
-  const { status } = response
+export async function failureOf(response: Response, what: string, request?: object): Promise<DidAuthClientError> {
+  const { status, headers } = response
   const { code, title } = parseFields(parseJson(await response.text()))
   const text = isText(title) ? title.slice(0, 200) : ''
   const serverCode = isText(code) ? code : ''
-  const retryAfterSeconds = Number(response.headers.get('Retry-After')) || undefined
-  const details = { message: `${what}: ${status} ${text}`, status, serverCode, retryAfterSeconds }
+  const retryAfterSeconds = Number(headers.get('Retry-After')) || undefined
+  const details = {
+    message: `${what}: ${status} ${text || headers.get('Content-Type')}`,
+    status,
+    serverCode,
+    retryAfterSeconds
+  }
   if (status === 429) return new RateLimitedError(details)
   if (status >= 500 || status === 408) return new UnavailableError(details)
   const [, Failure = ProtocolError] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
   // What business logic says is written for users.
-  return new Failure({ ...details, userMessage: Failure === RefusedError && text ? text : undefined })
+  const words = Failure === RefusedError && text ? text : undefined
+  return new Failure({ ...details, userMessage: networkRefusal(serverCode, request) ?? words })
 }

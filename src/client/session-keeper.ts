@@ -112,8 +112,9 @@ export class SessionKeeper {
     const { name, storage, usesCookies } = this.#parts
     const before = this.record
     const session = await this.save(record)
-    if (!usesCookies) await storage.set(name, record.did)
-    if (!usesCookies && before && before.did !== record.did) {
+    if (usesCookies) return session
+    await storage.set(name, record.did)
+    if (before && before.did !== record.did) {
       await storage.delete(this.#keyOf(before.did))
       // Last: a tab without a session takes the next one that it hears of.
       this.#announce(before, 'loggedOut')

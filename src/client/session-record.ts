@@ -32,7 +32,7 @@ export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
     const record = { did, sessionId, expiresAt, lifeSeconds: Number(expiresAt) - Number(iat), accessToken, pair }
     if (isSession(record)) return record
   }
-  throw new ProtocolError({ message: "No tokens. Does the service use cookies? Then mode: 'cookie'" })
+  throw new ProtocolError({ message: "No tokens. With cookies, mode: 'cookie'" })
 }
 
 /** @returns undefined for `{}`: there is no session. @throws ProtocolError */

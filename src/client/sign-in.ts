@@ -133,7 +133,7 @@ function parseChallenge(body: unknown): string {
 function parseDisclosureRequest(jwt: string): DisclosureRequest {
   const { issuer, credentials, claims } = decodeJwt(jwt)
   if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
-    throw new ProtocolError({ message: 'No disclosure request' })
+    throw new ProtocolError({ message: 'No sdr' })
   }
   return { issuer, credentials, claims, jwt }
 }

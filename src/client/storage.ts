@@ -29,7 +29,7 @@ export function local(): ClientStorage {
 
 /**
  * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A tab that
- * the user duplicates has a copy, and of the two the first that refreshes stays signed in.
+ * the user duplicates has a copy, as a thief would: the second of the two that refreshes ends the session of both.
  */
 export function session(): ClientStorage {
   return webStorage(() => browser.sessionStorage)

@@ -1,5 +1,6 @@
 import { NoWalletError, UserRejectedError, WalletBusyError, WalletError } from './errors.js'
 import { isText, parseFields } from './json.js'
+import { utf8 } from './seal.js'
 import { unlessAborted } from './timing.js'
 
 /** A browser wallet, or any other provider of EIP-1193. */
@@ -8,7 +9,7 @@ export interface Eip1193Provider {
   on?(event: string, listener: (value: never) => void): unknown
 }
 
-/** A signer of ethers. Its chain is not asked for: without a network the DID is of `rsk`. */
+/** A signer of ethers. */
 export interface EthersSigner {
   getAddress(): Promise<string>
   signMessage(message: string): Promise<string>
@@ -21,16 +22,23 @@ export interface ViemAccount {
   signMessage(args: { message: string }): Promise<string>
 }
 
+/** A wallet client of viem: it signs with the account that it was made with. */
+export interface ViemWalletClient {
+  readonly account: { readonly address: string }
+  signMessage(args: { message: string }): Promise<string>
+}
+
 /** Any other wallet. */
 export interface PlainWallet {
   readonly type?: undefined
   readonly address: string
+  /** For the network `chain`. */
   readonly chainId?: number
   signMessage(text: string): Promise<string> | string
 }
 
 /** What signs: all kinds of wallets that the clients accept. */
-export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | PlainWallet
+export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletClient | PlainWallet
 
 /** A wallet with the account that it signs with. */
 export interface ConnectedWallet {
@@ -52,7 +60,8 @@ const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:
  *
  * @param network - as in {@link didOfAccount}
  * @param signal - ends every wait; the wallet's own window stays open
- * @throws NoWalletError without wallet or account; UserRejectedError, WalletBusyError, WalletError, or the signal's reason
+ * @throws NoWalletError without wallet or account; UserRejectedError, WalletBusyError, WalletError, or the signal's reason;
+ * TypeError for a provider of ethers
  */
 export async function connectWallet(
   wallet: Wallet | undefined,
@@ -60,36 +69,39 @@ export async function connectWallet(
   signal?: AbortSignal
 ): Promise<ConnectedWallet> {
   if (!wallet) throw new NoWalletError()
+  if ('getSigner' in wallet) throw new TypeError('Give await provider.getSigner()')
   const { address, sign } = await ask(() => openWallet(wallet), signal)
-  if (!address) throw new NoWalletError({ message: 'No account' })
+  if (!address) throw new NoWalletError()
   return {
-    did: await didOfAccount(wallet, parseHex(address, 40, 'address'), network, signal),
-    signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130, 'signature of 65 bytes')
+    did: await didOfAccount(wallet, parseHex(address, 40), network, signal),
+    signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130)
   }
 }
 
 /**
  * The DID of an account.
  *
- * @param wallet - asked for its chain where no network is given; it asks the user for nothing
- * @param network - `rsk`, `rsk:testnet`, a hex chain id, or empty for Ethereum. When absent, the wallet's chain decides: 30
- * is `rsk`, 31 `rsk:testnet`, 1 none, another its hex number; where no chain is known it is `rsk`
+ * @param wallet - asked for its chain where the network is `chain`; it asks the user for nothing
+ * @param network - `rsk` when absent, whatever chain the wallet is on: each network makes one person another user.
+ * `rsk:testnet`, a hex chain id, or empty for Ethereum. With `chain` the wallet's chain decides: 30 is `rsk`, 31
+ * `rsk:testnet`, 1 none, another its hex number; where no chain is known it is `rsk`
  * @throws WalletError, or the signal's reason
  */
 export async function didOfAccount(
   wallet: Wallet | undefined,
   address: string,
-  network?: string,
+  network = 'rsk',
   signal?: AbortSignal
 ): Promise<string> {
-  const known = network ?? (wallet ? await networkOf(wallet, signal) : 'rsk')
+  const known = network === 'chain' ? await networkOf(wallet, signal) : network
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
 }
 
 /** Calls a function with each account, in lower case, that the user changes to in the wallet. */
 export function onAccount(wallet: Wallet, listener: (address: string) => void): void {
-  if (!('on' in wallet)) return
-  wallet.on('accountsChanged', (accounts: unknown) => {
+  // A provider of ethers has `on` without `request`, and knows no such event.
+  if (!('request' in wallet)) return
+  wallet.on?.('accountsChanged', (accounts: unknown) => {
     const { 0: address } = parseFields(accounts)
     // A wallet that is locked has no account, and its user is the same.
     if (isText(address)) listener(address.toLowerCase())
@@ -97,14 +109,24 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
 }
 
 /** From `eth_chainId` comes a hex text, from other wallets a number. */
-async function networkOf(wallet: Wallet, signal: AbortSignal | undefined): Promise<string> {
-  const isProvider = 'request' in wallet
-  const known = isProvider ? () => wallet.request({ method: 'eth_chainId' }) : () => parseFields(wallet).chainId
-  const chainId = await ask(known, signal)
-  if (chainId === undefined) return 'rsk'
-  const number = Number(chainId)
-  if (!(number > 0)) throw unusable('chain id')
+async function networkOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<string> {
+  const isProvider = wallet && 'request' in wallet
+  const chainId = await ask(
+    () => (isProvider ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
+    signal
+  )
+  const number = Number(chainId ?? 30)
+  if (!(number > 0)) throw new WalletError({ message: 'No chain id' })
   return networks[number] ?? `0x${number.toString(16)}`
+}
+
+/** What the kinds of wallets without `request` have, each some of it. */
+interface Signer {
+  readonly account?: Signer | undefined
+  readonly type?: unknown
+  readonly address?: unknown
+  getAddress?(): unknown
+  signMessage(message: unknown): unknown
 }
 
 interface OpenWallet {
@@ -113,16 +135,24 @@ interface OpenWallet {
 }
 
 async function openWallet(wallet: Wallet): Promise<OpenWallet> {
-  if ('request' in wallet) {
+  // A wallet client of viem has `request` as well, which may answer another account.
+  if ('request' in wallet && !('account' in wallet)) {
     const { 0: address } = parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
-    const hex = (text: string): string => `0x${hexOf(new TextEncoder().encode(text))}`
+    const hex = (text: string): string => `0x${hexOf(utf8(text))}`
     return { address, sign: (text) => wallet.request({ method: 'personal_sign', params: [hex(text), address] }) }
   }
-  if (!('getAddress' in wallet) && wallet.type === 'local') {
-    return { address: wallet.address, sign: (message) => wallet.signMessage({ message }) }
+  const signer = parseSigner(wallet)
+  const { account = signer, type } = signer
+  const isViem = type === 'local' || account !== signer
+  return {
+    address: account.address ?? (await signer.getAddress?.()),
+    sign: (text) => signer.signMessage(isViem ? { message: text } : text)
   }
-  const address = 'getAddress' in wallet ? await wallet.getAddress() : wallet.address
-  return { address, sign: (text) => wallet.signMessage(text) }
+}
+
+/** What a wallet of the other kinds can do, its first call tells. */
+function parseSigner(wallet: unknown): Signer {
+  return wallet as Signer
 }
 
 /** Calls the wallet, and tells what its failures mean. */
@@ -133,22 +163,20 @@ async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<A
     signal?.throwIfAborted()
     if (cause instanceof WalletError) throw cause
     // Libraries put the wallet's own error into theirs.
-    const { code, cause: inner, info } = parseFields(cause)
-    const codes = [code, parseFields(inner).code, parseFields(parseFields(info).error).code]
-    if (codes.includes(4001) || codes.includes('ACTION_REJECTED')) throw new UserRejectedError({ cause })
-    if (codes.includes(-32002)) throw new WalletBusyError({ cause })
+    const { cause: inner, error, info } = parseFields(cause)
+    const codes = [cause, inner, error, parseFields(info).error].map((one) => parseFields(one).code).join()
+    // Of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
+    if (/\b(4001|500[02]|ACTION_REJECTED)\b/.test(codes)) throw new UserRejectedError({ cause })
+    if (/-32002/.test(codes)) throw new WalletBusyError({ cause })
     throw new WalletError({ cause })
   }
 }
 
-/** @throws WalletError for what is not `0x` and so many digits */
-function parseHex(value: unknown, digits: number, what: string): string {
-  if (isText(value) && value.length === digits + 2 && /^0x[0-9a-f]+$/i.test(value)) return value
-  throw unusable(what)
-}
-
-function unusable(expected: string): WalletError {
-  return new WalletError({ message: `No ${expected} from the wallet` })
+/** @throws WalletError for what is not `0x` and so many digits: 40 are an address, 130 a signature of a key */
+function parseHex(value: unknown, digits: number): string {
+  const hex = String(value)
+  if (hex.length === digits + 2 && /^0x[0-9a-f]+$/i.test(hex)) return hex
+  throw new WalletError({ message: `No ${digits} hex digits` })
 }
 
 /** Two digits a byte. */

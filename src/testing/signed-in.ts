@@ -20,7 +20,7 @@ export interface SignedInFetch {
   (path: string, init?: RequestInit): Promise<Response>
   /** Where the application listens, such as `http://127.0.0.1:40123`. */
   readonly url: string
-  /** What makes a request the user's: `Authorization`, or `Cookie`. For supertest: `.set(fetch.headers)`. */
+  /** What makes a request the user's: `Authorization`, `Cookie`, or both. For supertest: `.set(fetch.headers)`. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -75,9 +75,13 @@ async function assertGood(answer: Response): Promise<Response> {
 }
 
 async function credentialsOf(answer: Response): Promise<Record<string, string>> {
-  const cookies = answer.headers.getSetCookie().map((cookie) => cookie.slice(0, cookie.indexOf(';')))
-  if (cookies.length > 0) return { Cookie: cookies.join('; ') }
-  return { Authorization: `DIDAuth ${String(fieldOf(await answer.json(), 'accessToken'))}` }
+  const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';', 1).join())
+  // Where our tokens are cookies, the body is empty. Other cookies are those of the application's own middleware.
+  const body = await answer.text()
+  return {
+    ...(body !== '' && { Authorization: `DIDAuth ${String(fieldOf(JSON.parse(body), 'accessToken'))}` }),
+    ...(cookies.length > 0 && { Cookie: cookies.join('; ') })
+  }
 }
 
 async function urlOf(app: AppUnderTest): Promise<string> {

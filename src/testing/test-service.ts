@@ -69,7 +69,7 @@ export function testConfig(): TestConfig {
   return {
     challengeSecret: bytesToHex(pureCurve.sha256('the challenge secret of a test')),
     serviceUrl: 'http://localhost:3000',
-    serviceDid: didOn(30, address),
+    serviceDid: didOn('rsk', address),
     serviceSigner: es256kSigner(privateKey),
     maxRequestsPerTimeSlot: Infinity
   }

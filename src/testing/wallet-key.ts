@@ -2,11 +2,6 @@ import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 
-const NETWORKS = new Map([
-  [1, ''],
-  [30, 'rsk'],
-  [31, 'rsk:testnet']
-])
 const ICON = 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 /** How a wallet of a test introduces itself to a page. */
@@ -50,8 +45,7 @@ export function walletInfo(seed: string): WalletInfo {
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }
 }
 
-/** The DID of an address on a chain, whose network is told by its id where it has no name here. */
-export function didOn(chainId: number, address: string): string {
-  const network = NETWORKS.get(chainId) ?? `0x${chainId.toString(16)}`
-  return ['did:ethr', network, address].filter((part) => part !== '').join(':')
+/** The DID of an address on a network, which is empty for Ethereum. */
+export function didOn(network: string, address: string): string {
+  return ['did:ethr', network, address].filter(Boolean).join(':')
 }

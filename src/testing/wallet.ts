@@ -2,8 +2,10 @@ import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { didOn, walletInfo, walletKey, type WalletInfo, type WalletKey } from './wallet-key.js'
 
 export interface WalletOptions {
-  /** Default 30, Rootstock. It decides the network in the DID: 30 `rsk`, 31 `rsk:testnet`, 1 none, else `0x…`. */
+  /** What `eth_chainId` answers. Default 30, Rootstock. */
   chainId?: number | undefined
+  /** Network of the DID, as clients are told it: `rsk` when absent, whatever the chain; empty for Ethereum. */
+  network?: string | undefined
   /** Default: the seed as its name. */
   info?: Partial<WalletInfo> | undefined
 }
@@ -48,6 +50,7 @@ export function wallet(seed: string, options: WalletOptions = {}): TestWallet {
 /** A user's wallet as pages and scripts meet it. Made by {@link wallet}. */
 export class TestWallet {
   readonly chainId: number
+  readonly network: string
   readonly info: WalletInfo
   #key: WalletKey
   #isConnected = false
@@ -55,10 +58,11 @@ export class TestWallet {
   readonly #listeners = new Set<Listener>()
 
   /** Use {@link wallet}. */
-  constructor(seed: string, { chainId = 30, info = {} }: WalletOptions, confirm: Confirm) {
+  constructor(seed: string, { chainId = 30, network = 'rsk', info = {} }: WalletOptions, confirm: Confirm) {
     this.#key = walletKey(seed)
     this.#confirm = confirm
     this.chainId = chainId
+    this.network = network
     this.info = { ...walletInfo(seed), ...info }
   }
 
@@ -67,9 +71,9 @@ export class TestWallet {
     return this.#key.address
   }
 
-  /** `did:ethr:rsk:` and the address; on another chain with its network. */
+  /** `did:ethr:rsk:` and the address, or with another network. */
   get did(): string {
-    return didOn(this.chainId, this.address)
+    return didOn(this.network, this.address)
   }
 
   /** 64 hexadecimal digits after `0x`. Anyone can compute it from the seed: it is for tests only. */
@@ -174,7 +178,7 @@ export class TestWallet {
       await this.#confirm()
       await confirm()
     }
-    return new TestWallet(this.#key.seed, { chainId: this.chainId, info: this.info }, both)
+    return new TestWallet(this.#key.seed, { chainId: this.chainId, network: this.network, info: this.info }, both)
   }
 
   async #personalSign(params: unknown): Promise<string> {

@@ -101,13 +101,14 @@ describe('a client with cookies', () => {
     expect(await answerOf(auth)).toBe(200)
   })
 
-  it('is signed out when its session was revoked', async () => {
+  it('is signed out when its session was revoked, and sends no POST /logout: another tab may have newer cookies', async () => {
     const auth = openTab()
     await auth.logIn()
     service.clock.seconds += 700
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/me')).rejects.toThrow(SessionEndedError)
     expect(auth.session).toBeUndefined()
+    expect(count('/logout')).toBe(0)
   })
 
   it('takes what is no empty answer for no refresh', async () => {

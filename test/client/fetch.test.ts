@@ -161,6 +161,69 @@ describe('DidAuthClient.fetch', () => {
     expect((await auth.fetch('/left', { redirect: 'manual' })).status).toBe(302)
   })
 
+  it.each([
+    ['/notes', '/api/notes'],
+    ['notes', '/api/notes'],
+    ['/did:ethr:0x1/a?b#c', '/api/did:ethr:0x1/a'],
+    ['?b', '/api/'],
+    [() => `${service.url}/notes`, '/notes'],
+    [() => new URL('/notes', service.url), '/notes'],
+    [() => new Request(`${service.url}/notes`), '/notes']
+  ])('asks for a path under a url with a path, and for an absolute URL as it is: %p', async (given, path) => {
+    const seen = service.client({ url: `${service.url}/api/` })
+    await seen.fetch(typeof given === 'string' ? given : given())
+    expect(service.paths()).toEqual([path])
+  })
+
+  it('gives a token to no other host, however its path is written', async () => {
+    const asked: string[] = []
+    const fetch: typeof globalThis.fetch = async (input, init) => {
+      const { href, origin } = new URL(input instanceof Request ? input.url : input)
+      asked.push(href)
+      const isOurs = origin === service.url
+      if (!isOurs) expect(new Headers(init?.headers).has('authorization')).toBe(false)
+      return isOurs ? service.fetch(input, init) : new Response()
+    }
+    const auth = service.client({ fetch })
+    await auth.logIn()
+    for (const path of [
+      '//evil.example',
+      '\\\\evil.example',
+      '/\\evil.example',
+      '/\t/evil.example',
+      'https:evil.example'
+    ]) {
+      await auth.fetch(path)
+    }
+    expect(asked.slice(2)).toEqual([
+      'http://evil.example/',
+      'http://evil.example/',
+      `${service.url}//evil.example`,
+      `${service.url}//evil.example`,
+      'https://evil.example/'
+    ])
+  })
+
+  it.each(['capacitor://localhost', 'file:///app', 'ionic://localhost'])(
+    'has no url and no origin %s: its origin is null, as that of every app',
+    (url) => {
+      const text = `${url}: not http(s)`
+      expect(() => service.client({ origins: [url] })).toThrow(new TypeError(text))
+      expect(() => service.client({ url })).toThrow(new TypeError(text))
+    }
+  )
+
+  it('says that it may be the page where nothing answers: no page can tell CORS from a lost connection', async () => {
+    const fetch = (): never => {
+      throw new TypeError('Failed to fetch')
+    }
+    await expect(service.client({ fetch }).logIn()).rejects.toMatchObject({
+      code: 'ERR_UNAVAILABLE',
+      message: `POST ${service.url}/request-auth: TypeError: Failed to fetch`,
+      userMessage: 'The service cannot be reached, or not from this page. Check your connection, and try again.'
+    })
+  })
+
   it('throws UnavailableError where nothing answers, and the reason of an aborted signal', async () => {
     const auth = service.client()
     await auth.logIn()

@@ -40,7 +40,7 @@ describe('DidAuthClient.logIn', () => {
       expect(auth.url).toBe(`${url}/login`)
       await auth.logIn()
       expect((await auth.fetch('me')).status).toBe(200)
-      expect((await auth.fetch('/login/me')).status).toBe(200)
+      expect((await auth.fetch('/me')).status).toBe(200)
     } finally {
       server.closeAllConnections()
       server.close()
@@ -141,7 +141,8 @@ describe('a login that fails', () => {
     ['limits without code', () => html(429), 'ERR_RATE_LIMITED', true, 'try again'],
     ['is busy', () => problem(503, 'ERR_BUSY', { 'Retry-After': '5' }), 'ERR_UNAVAILABLE', true, 'try again'],
     ['refuses the page', () => problem(403, 'ERR_CROSS_ORIGIN'), 'ERR_CROSS_ORIGIN', false, 'Tell those who run it'],
-    ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'ERR_REFUSED', false, 'Words of it'],
+    ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'ERR_REFUSED', false, 'the network rsk'],
+    ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'ERR_REFUSED', false, 'Words of it'],
     ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'ERR_REFUSED', false, 'Words of it']
   ])('because the service %s says so', async (_name, answer, code, retryable, advice) => {
     for (const asked of ['/request-auth', '/auth']) {

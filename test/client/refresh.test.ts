@@ -94,7 +94,10 @@ describe('the answers to a refresh that keep the session', () => {
 })
 
 describe('the answers to a refresh that end the session', () => {
-  const endOf = async (config: Parameters<typeof startClientService>[0], change: () => Promise<void>) => {
+  const endOf = async (
+    config: Parameters<typeof startClientService>[0],
+    change: (auth: DidAuthClient) => Promise<void>
+  ) => {
     await service.close()
     service = await startClientService(config)
     const onSignedOut = jest.fn()
@@ -102,7 +105,7 @@ describe('the answers to a refresh that end the session', () => {
     const auth = service.client({ storage, onSignedOut })
     await auth.logIn()
     service.clock.seconds += 700
-    await change()
+    await change(auth)
     const error = await auth.fetch('/me').catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(SessionEndedError)
     expect(auth.session).toBeUndefined()
@@ -140,6 +143,52 @@ describe('the answers to a refresh that end the session', () => {
       service.clock.seconds += 60
     })
     expect(error).toMatchObject({ reason: 'reused', serverCode: 'ERR_REFRESH_TOKEN_REUSED' })
+  })
+
+  it.each([
+    ['somebody else used it first', 200, () => undefined],
+    [
+      'the answer to the first try was lost',
+      undefined,
+      () => {
+        const lose = (): never => {
+          throw new TypeError('fetch failed')
+        }
+        service.intercept(({ path }) => {
+          if (path !== '/refresh-token') return undefined
+          service.intercept(() => undefined)
+          return lose()
+        })
+      }
+    ],
+    [
+      'the answer to an earlier refresh was lost',
+      undefined,
+      async (auth: DidAuthClient) => {
+        service.intercept(({ path }) => {
+          if (path === '/refresh-token') throw new TypeError('fetch failed')
+          return undefined
+        })
+        await expect(auth.fetch('/me')).rejects.toThrow(UnavailableError)
+        service.intercept(() => undefined)
+      }
+    ]
+  ])('replaced: where %s, POST /logout is answered %p', async (_name, expected, prepare) => {
+    fakeClientTime(200, 500, 1_000)
+    const stolen: { accessToken: string; refreshToken: string }[] = []
+    const refreshHere = async (refreshToken: string): Promise<Response> => {
+      const headers = { 'Content-Type': 'application/json' }
+      return fetch(`${service.url}/refresh-token`, { method: 'POST', headers, body: JSON.stringify({ refreshToken }) })
+    }
+    const error = await endOf({}, async (auth) => {
+      const { refreshToken } = JSON.parse(service.exchanges.at(-1)!.answer!) as { refreshToken: string }
+      stolen.push((await (await refreshHere(refreshToken)).json()) as (typeof stolen)[0])
+      await prepare(auth)
+    })
+    expect(error).toMatchObject({ reason: 'revoked', serverCode: 'ERR_REFRESH_TOKEN' })
+    expect(service.exchanges.find(({ path }) => path === '/logout')?.status).toBe(expected)
+    // The thief's session has ended with it.
+    expect((await refreshHere(stolen[0]!.refreshToken)).status).toBe(expected === undefined ? 200 : 401)
   })
 
   it('do not where another tab has newer tokens by then', async () => {

@@ -63,6 +63,22 @@ describe('RelayClient', () => {
     expectSame(await client({ wallet: plainWallet(2) }).open(uri), content)
   })
 
+  it.each([
+    ['3600', [3600]],
+    [undefined, []],
+    ['soon', []]
+  ])('tells for how long the relay keeps the file, where it says File-Expires-In: %s', async (header, expected) => {
+    const fetchWith = async (url: string | URL | Request, init?: RequestInit): Promise<Response> => {
+      const answer = await fetch(url, init)
+      return new Response(await answer.text(), header === undefined ? {} : { headers: { 'File-Expires-In': header } })
+    }
+    const told: number[] = []
+    const onExpiresIn = (seconds: number): void => void told.push(seconds)
+    expect(await client({ fetch: fetchWith }).send('Hello', { onExpiresIn })).toMatch(/^relay:/)
+    // The logins of the same client answer no file.
+    expect(told).toEqual(expected)
+  })
+
   it('makes a link that a phone opens, and opens it', async () => {
     const uri = await client().send('Hello')
     const link = client().link(uri, 'https://app.example/open?lang=en#old')

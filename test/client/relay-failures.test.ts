@@ -65,7 +65,11 @@ const honest = () => gatewayAt((res, bytes) => res.end(bytes))
 
 describe('RelayClient at a relay that fails', () => {
   it.each([
-    ['HTML', answering(200, '<html>Welcome</html>'), { code: 'ERR_PROTOCOL', status: 200 }],
+    [
+      'HTML',
+      answering(200, '<html>Welcome</html>'),
+      { code: 'ERR_PROTOCOL', status: 200, message: expect.stringMatching(/^http\S+\/request-auth: 200 text\/html/) }
+    ],
     ['other JSON', answering(200, '{"challenge":7}'), { code: 'ERR_PROTOCOL' }],
     ['null', answering(200, 'null'), { code: 'ERR_PROTOCOL' }],
     ['404 of a host that has no relay', answering(404, 'Not found'), { code: 'ERR_PROTOCOL', status: 404 }],
@@ -74,7 +78,12 @@ describe('RelayClient at a relay that fails', () => {
     ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'ERR_RATE_LIMITED', retryAfterSeconds: 7, retryable: true }],
     ['503', problem(503, 'ERR_STORE'), { code: 'ERR_UNAVAILABLE', retryAfterSeconds: 7, serverCode: 'ERR_STORE' }],
     ['507', problem(507, 'ERR_STORAGE_FULL'), { code: 'ERR_CONTENT', reason: 'full' }],
-    ['401', problem(401, 'ERR_SIGNATURE'), { code: 'ERR_CHALLENGE', status: 401 }]
+    ['401', problem(401, 'ERR_SIGNATURE'), { code: 'ERR_CHALLENGE', status: 401 }],
+    [
+      '401 for the network',
+      problem(401, 'ERR_DID_UNSUPPORTED'),
+      { status: 401, userMessage: 'The service refuses the network rsk. Tell those who run it.' }
+    ]
   ])('that answers %s says so', async (_what, listener, fields) => {
     const one = client({ url: await serverAt(listener) })
     await expectError(one.send('Hello'), fields)

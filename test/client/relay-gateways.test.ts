@@ -17,11 +17,13 @@ afterEach(async () => {
 async function gatewayWith(
   cid: string,
   block: Uint8Array
-): Promise<{ url: string; asked: string[]; most: () => number }> {
+): Promise<{ url: string; asked: string[]; accepts: unknown[]; most: () => number }> {
   const asked: string[] = []
+  const accepts: unknown[] = []
   let [pending, most] = [0, 0]
   const server = await listenAt((req, res) => {
     asked.push(String(req.url))
+    accepts.push(req.headers.accept)
     pending += 1
     most = Math.max(most, pending)
     setTimeout(() => {
@@ -31,7 +33,7 @@ async function gatewayWith(
     }, 5)
   })
   open.push(server)
-  return { url: server.url, asked, most: () => most }
+  return { url: server.url, asked, accepts, most: () => most }
 }
 
 /** The cid of a node that was made by hand, whose first byte of content is not ours. */
@@ -75,21 +77,20 @@ describe('RelayClient with a gateway', () => {
     expect(gateway.most()).toBeLessThanOrEqual(8)
   })
 
-  it('asks one whose URL ends in a slash for the same path', async () => {
+  it('asks for a block in both ways, and one whose URL ends in a slash for the same path', async () => {
     const block = Buffer.from('abc')
     const cid = await cidOf(Uint8Array.from(block))
     const gateway = await gatewayWith(cid, block)
     const work = new RelayClient({ url }).open(`relay://${cid}#${KEY}`, { gateways: [`${gateway.url}/`] })
     await expectError(work, { reason: 'key' })
     expect(gateway.asked).toEqual([`/ipfs/${cid}?format=raw`])
+    expect(gateway.accepts).toEqual(['application/vnd.ipld.raw'])
   })
 })
 
 describe('RelayClient says what is wrong with what it is given:', () => {
   it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (given) => {
-    expect(() => new RelayClient({ url: given as string })).toThrow(
-      new TypeError('The url has to begin with https:// or http://')
-    )
+    expect(() => new RelayClient({ url: given as string })).toThrow(new TypeError(`${given}: not http(s)`))
   })
 
   it.each([new ArrayBuffer(8), [1, 2], 5, new Blob(['a']), undefined])(

@@ -20,7 +20,11 @@ describe('VaultClient at a vault that fails', () => {
   }
 
   it.each([
-    ['HTML', answering(200, '<html>Welcome</html>'), { code: 'ERR_PROTOCOL' }],
+    [
+      'HTML',
+      answering(200, '<html>Welcome</html>'),
+      { code: 'ERR_PROTOCOL', message: expect.stringMatching(/^http\S+: text\/html, no answer of a vault/) }
+    ],
     ['other JSON', answering(200, '{"a":[1]}'), { code: 'ERR_PROTOCOL' }],
     ['a list of numbers', answering(200, '[1]'), { code: 'ERR_PROTOCOL' }],
     ['404', answering(404, 'Not found'), { code: 'ERR_PROTOCOL', status: 404 }],

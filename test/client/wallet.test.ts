@@ -1,5 +1,5 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
-import { Wallet as EthersWallet, verifyMessage } from 'ethers'
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { BrowserProvider, Wallet as EthersWallet, verifyMessage } from 'ethers'
 import {
   NoWalletError,
   UserRejectedError,
@@ -8,6 +8,7 @@ import {
   type Eip1193Provider,
   type Wallet
 } from 'express-did-auth/client'
+import { createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { connectWallet, didOfAccount } from '../../src/client/wallet.js'
 import { setGlobals } from '../support/client-time.js'
@@ -23,7 +24,7 @@ afterEach(async () => {
 
 /** A browser wallet: it takes the bytes of a message in hex. */
 function provider(
-  answers: Partial<Record<'eth_requestAccounts' | 'eth_chainId' | 'personal_sign', unknown>> = {}
+  answers: Partial<Record<'eth_requestAccounts' | 'eth_accounts' | 'eth_chainId' | 'personal_sign', unknown>> = {}
 ): Eip1193Provider & { asked: string[]; change: (accounts: unknown) => void } {
   const asked: string[] = []
   let listener: (accounts: never) => void = () => undefined
@@ -42,10 +43,10 @@ function provider(
         if (answer instanceof Error || (typeof answer === 'object' && answer !== null && 'code' in answer)) throw answer
         return answer
       }
-      if (method === 'eth_requestAccounts') return [alice.address]
+      if (method === 'eth_requestAccounts' || method === 'eth_accounts') return [alice.address]
       if (method === 'eth_chainId') return '0x1e'
       const [message, address] = params as [string, string]
-      expect(address).toBe(alice.address)
+      expect(address.toLowerCase()).toBe(alice.address.toLowerCase())
       return alice.personalSign(Buffer.from(message.slice(2), 'hex').toString())
     }
   }
@@ -58,17 +59,58 @@ const start = async (): Promise<ClientService> => {
 }
 
 describe('a login', () => {
-  it.each<[string, () => Wallet, string]>([
+  it.each<[string, () => Wallet | Promise<Wallet>, string]>([
     ['a browser wallet', () => provider(), alice.did],
     ['a wallet of ethers', () => new EthersWallet(alice.privateKey), alice.did],
     ['an account of viem', () => privateKeyToAccount(alice.privateKey as '0x'), alice.did],
     ['a plain wallet', () => plainWallet(alice), alice.did],
-    ['a plain wallet on another chain', () => plainWallet(alice, 31), alice.did.replace('rsk', 'rsk:testnet')]
+    ['a signer of ethers in a page', () => new BrowserProvider(provider()).getSigner(), alice.did],
+    ['a browser wallet on another chain', () => provider({ eth_chainId: '0x1' }), alice.did],
+    ['a plain wallet on another chain', () => plainWallet(alice, 31), alice.did]
   ])('works with %s', async (_name, wallet, did) => {
     const service = await start()
     const auth = service.client({ wallet: undefined })
-    expect(await auth.logIn({ wallet: wallet() })).toMatchObject({ did })
+    expect(await auth.logIn({ wallet: await wallet() })).toMatchObject({ did })
     expect((await auth.fetch('/me')).status).toBe(200)
+  })
+
+  it('is of the account that a wallet client of viem was made with, not of the first that its wallet names', async () => {
+    const service = await start()
+    const account = privateKeyToAccount(walletOf(2).privateKey as '0x')
+    const auth = service.client({ wallet: createWalletClient({ account, transport: custom(provider()) }) })
+    expect(await auth.logIn()).toMatchObject({ did: walletOf(2).did })
+  })
+
+  it('says which network the service does not accept, at the challenge and at the login', async () => {
+    const service = await start()
+    for (const [network, path, name] of [
+      [undefined, '/request-auth', 'rsk'],
+      ['rsk:testnet', '/auth', 'rsk:testnet'],
+      ['', '/request-auth', 'Ethereum']
+    ] as const) {
+      service.intercept((exchange) =>
+        exchange.path === path
+          ? Response.json({ title: 'Unsupported DID', code: 'ERR_DID_UNSUPPORTED' }, { status: 401 })
+          : undefined
+      )
+      await expect(service.client({ network }).logIn()).rejects.toMatchObject({
+        code: 'ERR_REFUSED',
+        serverCode: 'ERR_DID_UNSUPPORTED',
+        userMessage: `The service refuses the network ${name}. Tell those who run it.`
+      })
+    }
+  })
+
+  it('throws a TypeError that names getSigner for a provider of ethers, and nothing fails apart from it', async () => {
+    const service = await start()
+    const apart = jest.fn()
+    process.on('unhandledRejection', apart)
+    undo.push(() => process.off('unhandledRejection', apart))
+    const wallet = new BrowserProvider(provider()) as unknown as Wallet
+    await expect(service.client({ wallet }).logIn()).rejects.toThrow(TypeError)
+    await expect(service.client({ wallet: undefined }).logIn({ wallet })).rejects.toThrow('getSigner()')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(apart).not.toHaveBeenCalled()
   })
 
   it('works with window.ethereum where no wallet is given, and throws NoWalletError without it', async () => {
@@ -84,11 +126,11 @@ describe('a login', () => {
     const wallet = provider()
     const auth = service.client({ wallet })
     await auth.prepare(alice.address)
-    expect(wallet.asked).toEqual(['eth_chainId'])
+    expect(wallet.asked).toEqual([])
     const before = service.exchanges.length
     await auth.logIn()
     expect(service.paths().slice(before)).toEqual(['/auth'])
-    expect(wallet.asked.slice(1)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
+    expect(wallet.asked).toEqual(['eth_requestAccounts', 'personal_sign'])
   })
 
   it('asks for another challenge where the prepared one has ended or is of another account', async () => {
@@ -141,7 +183,15 @@ describe('connectWallet', () => {
     ['a rejection', { eth_requestAccounts: rejected }, UserRejectedError],
     ['a rejection that a library passes on', { personal_sign: nested }, UserRejectedError],
     ['a rejection within another error', { personal_sign: new Error('x', { cause: rejected }) }, UserRejectedError],
+    ['a rejection by WalletConnect', { eth_requestAccounts: { code: 5000 } }, UserRejectedError],
+    ['methods rejected by WalletConnect', { eth_requestAccounts: { code: 5002 } }, UserRejectedError],
+    ['an error of WalletConnect that is no rejection', { eth_requestAccounts: { code: 5001 } }, WalletError],
     ['a pending request', { eth_requestAccounts: { code: -32002 } }, WalletBusyError],
+    [
+      'a pending request within info',
+      { personal_sign: { code: 'x', info: { error: { code: -32002 } } } },
+      WalletBusyError
+    ],
     ['no account', { eth_requestAccounts: [] }, NoWalletError],
     ['nothing', { eth_requestAccounts: null }, NoWalletError],
     ['an account that is none', { eth_requestAccounts: ['0x12'] }, WalletError],
@@ -152,15 +202,42 @@ describe('connectWallet', () => {
     ['an object for a signature', { personal_sign: { r: 1 } }, WalletError],
     ['an error of its own', { personal_sign: new Error('Ledger is locked') }, WalletError]
   ])('tells what %s means, and what to do', async (_name, answers, kind) => {
-    const sign = async (): Promise<string> => (await connectWallet(provider(answers))).signMessage('text')
+    const sign = async (): Promise<string> => (await connectWallet(provider(answers), 'chain')).signMessage('text')
     const error = await sign().catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(kind)
     expect(error).toMatchObject({ retryable: false, userMessage: expect.stringMatching(/try again|confirm it there/) })
   })
 
   it.each([
+    ['eth_requestAccounts', -32002, WalletBusyError],
+    ['personal_sign', -32002, WalletBusyError],
+    ['eth_requestAccounts', 4001, UserRejectedError],
+    ['personal_sign', 4001, UserRejectedError],
+    ['personal_sign', 5000, UserRejectedError]
+  ] as const)('finds what %s failed with, %d, in the error of ethers', async (method, code, kind) => {
+    const failing = provider({ eth_accounts: [alice.address] })
+    const ethers = new BrowserProvider(failing)
+    undo.push(() => {
+      ethers.destroy()
+    })
+    const request = failing.request.bind(failing)
+    const signer = {
+      getAddress: async () => (await ethers.getSigner()).address,
+      signMessage: async (text: string) => (await ethers.getSigner()).signMessage(text)
+    }
+    failing.request = async (args) => {
+      if (args.method === 'eth_accounts') return method === 'personal_sign' ? [alice.address] : []
+      if (args.method === method) throw Object.assign(new Error('x'), { code })
+      return request(args)
+    }
+    const sign = async (): Promise<string> => (await connectWallet(signer)).signMessage('text')
+    await expect(sign()).rejects.toBeInstanceOf(kind)
+  })
+
+  it.each([
     ['a wallet that is an empty object', {}],
-    ['a wallet without signMessage', { address: alice.address }]
+    ['a wallet without signMessage', { address: alice.address }],
+    ['a wallet client of viem without an account', createWalletClient({ transport: custom(provider()) })]
   ])('throws WalletError or NoWalletError for %s', async (_name, wallet) => {
     const sign = async (): Promise<string> => (await connectWallet(wallet as Wallet)).signMessage('text')
     await expect(sign()).rejects.toMatchObject({ code: expect.stringMatching(/^ERR_(NO_)?WALLET$/) })
@@ -179,10 +256,13 @@ describe('didOfAccount', () => {
   const address = '0xAbCdef0000000000000000000000000000000001'
   it.each([
     [undefined, undefined, 'did:ethr:rsk:'],
-    [30, undefined, 'did:ethr:rsk:'],
-    [31, undefined, 'did:ethr:rsk:testnet:'],
-    [1, undefined, 'did:ethr:'],
-    [11_155_111, undefined, 'did:ethr:0xaa36a7:'],
+    [1, undefined, 'did:ethr:rsk:'],
+    [31, undefined, 'did:ethr:rsk:'],
+    [undefined, 'chain', 'did:ethr:rsk:'],
+    [30, 'chain', 'did:ethr:rsk:'],
+    [31, 'chain', 'did:ethr:rsk:testnet:'],
+    [1, 'chain', 'did:ethr:'],
+    [11_155_111, 'chain', 'did:ethr:0xaa36a7:'],
     [1, 'rsk', 'did:ethr:rsk:'],
     [30, '', 'did:ethr:'],
     [undefined, '0x5', 'did:ethr:0x5:']

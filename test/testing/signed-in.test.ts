@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { createServer } from 'node:http'
 import express from 'express'
+import session from 'express-session'
 import { fakeClock, signedIn, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
 import { testApp } from '../support/test-app.js'
@@ -43,6 +44,21 @@ describe('signedIn', () => {
     const fetch = await signedIn(app, alice)
     expect(fetch.headers.Cookie).toMatch(/^__Host-authorization=\S+; __Host-refresh-token=\S+$/)
     expect(await didAt(fetch)).toBe(alice.did)
+  })
+
+  it('sends its token, and all cookies beside it, where a middleware of the app sets some of its own', async () => {
+    const { app } = await testApp(
+      {},
+      {
+        before: (app) => app.use(session({ secret: 'secret', resave: false, saveUninitialized: true })),
+        after: (app) => app.get('/id', (req, res) => void res.json(req.sessionID))
+      }
+    )
+    const fetch = await signedIn(app, alice)
+    expect(await didAt(fetch)).toBe(alice.did)
+    expect(fetch.headers).toEqual({ Authorization: expect.stringMatching(/^DIDAuth ey/), Cookie: expect.any(String) })
+    const ids = [await (await fetch('/id')).json(), await (await fetch('/id')).json()]
+    expect(ids[0]).toBe(ids[1])
   })
 
   it('sends method, body and headers as fetch does; headers of the caller win', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { computeAddress, verifyMessage } from 'ethers'
 import { WalletError, wallet } from 'express-did-auth/testing'
+import { didOfAccount } from '../../src/client/wallet.js'
 
 const refusal = async (work: Promise<unknown>): Promise<unknown> =>
   work.then(
@@ -24,12 +25,14 @@ describe('wallet', () => {
   })
 
   it.each([
-    [31, 'rsk:testnet:'],
-    [1, ''],
-    [11155111, '0xaa36a7:']
-  ])('names the network of chain %d', async (chainId, network) => {
-    const alice = wallet('alice', { chainId })
-    expect(alice.did).toBe(`did:ethr:${network}${alice.address}`)
+    [31, undefined, 'rsk:'],
+    [31, 'rsk:testnet', 'rsk:testnet:'],
+    [1, '', '']
+  ])('on chain %d with network %p has the DID did:ethr:%s0x…, as a client has', async (chainId, network, middle) => {
+    const alice = wallet('alice', { chainId, network })
+    expect(alice.did).toBe(`did:ethr:${middle}${alice.address}`)
+    expect(alice.rejecting().did).toBe(alice.did)
+    expect(await didOfAccount(alice, alice.address, network)).toBe(alice.did)
     expect(await alice.request({ method: 'eth_chainId' })).toBe(`0x${chainId.toString(16)}`)
   })
 

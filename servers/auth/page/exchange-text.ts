@@ -27,7 +27,7 @@ const MAX_SHOWN = 20_000
 
 /** Headers of answers that mean something here. The others show together with long values. */
 const TELLING =
-  /^(?:cache-control|challenge-expires-in|content-type|etag|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
+  /^(?:cache-control|challenge-expires-in|content-type|etag|file-expires-in|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
 
 /** `did%3Aethr…` as people read it. */
 export const readable = (path: string): string => {

@@ -39,7 +39,12 @@ export class RelayStep {
     const content =
       file === undefined ? byId('send-text', HTMLTextAreaElement).value : new Uint8Array(await file.arrayBuffer())
     const relay = this.#relay()
-    const link = relay.link(await relay.send(content), new URL('open', location.href).href)
+    let until = ''
+    const onExpiresIn = (seconds: number): void => {
+      until = `The relay keeps it until ${new Date(Date.now() + seconds * 1_000).toLocaleString()}.`
+    }
+    const link = relay.link(await relay.send(content, { onExpiresIn }), new URL('open', location.href).href)
+    byId('sent-until', HTMLElement).textContent = until
     const anchor = byId('sent-link', HTMLAnchorElement)
     anchor.href = anchor.textContent = link
     byId('sent-code', HTMLImageElement).src = `data:image/svg+xml,${encodeURIComponent(qrSvg(link))}`

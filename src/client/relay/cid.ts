@@ -1,4 +1,5 @@
 import { joined, type Bytes } from '../seal.js'
+import { hexOf } from '../wallet.js'
 
 /** How every IPFS node splits content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
 export const LEAF_BYTES = 262_144
@@ -7,7 +8,6 @@ export const MAX_LINKS = 174
 const RAW = 0x55
 const DAG_PB = 0x70
 const LINK = 0x12
-const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567'
 
 /** A block, or a tree of blocks, by its root. */
 interface Tree {
@@ -93,13 +93,14 @@ function varint(value: number): number[] {
   return value < 128 ? [value] : [(value & 127) | 128, ...varint(value >> 7)]
 }
 
-/** As IPFS writes a cid: lower case, without padding, `b` before it. */
+/** As IPFS writes a cid of 36 bytes: lower case, without padding, `b` before it. */
 function encodeBase32(bytes: Bytes): string {
-  let text = 'b'
-  let [bits, value] = [0, 0]
-  for (const byte of bytes) {
-    value = (value << 8) | byte
-    for (bits += 8; bits >= 5; bits -= 5) text += BASE32.charAt((value >> (bits - 5)) & 31)
-  }
-  return text + BASE32.charAt((value << (5 - bits)) & 31)
+  const digits = (BigInt(`0x0${hexOf(bytes)}`) << 2n).toString(32).padStart(58, '0')
+  return `b${digits.replace(/./g, letterOf)}`
+}
+
+/** JavaScript counts 0 to 9, then a to v; base32 of RFC 4648 a to z, then 2 to 7. */
+function letterOf(digit: string): string {
+  const value = parseInt(digit, 32)
+  return String.fromCharCode(value + (value < 26 ? 97 : 24))
 }

@@ -1,8 +1,8 @@
 import { ContentError } from '../content-errors.js'
 import { exchange, refusalOf, type ExchangeOptions } from '../exchange.js'
+import { withoutSlash } from '../requests.js'
 import { joined, type Bytes } from '../seal.js'
 import { isBlockOf, isCid, isLeaf, LEAF_BYTES, linksOf, MAX_LINKS } from './cid.js'
-import { withoutSlash } from './relay-options.js'
 
 /** Of one file: 64 MiB are 256 leaves and 3 nodes. */
 const MAX_BLOCKS = 300
@@ -22,7 +22,8 @@ export async function readFromGateway(gateway: string, cid: string, options: Exc
   const read = async (block: string): Promise<Bytes> => {
     const answer = await exchange(
       `${withoutSlash(gateway)}/ipfs/${block}?format=raw`,
-      { credentials: 'omit' },
+      // Gateways differ in which of the two they look at.
+      { headers: { Accept: 'application/vnd.ipld.raw' }, credentials: 'omit' },
       LEAF_BYTES,
       options
     )

@@ -2,7 +2,7 @@ import { loginMessage } from '../../protocol/login-message.js'
 import { ContentError } from '../content-errors.js'
 import { ChallengeError } from '../errors.js'
 import { exchange, refusalOf, textIn } from '../exchange.js'
-import { isOutdated } from '../requests.js'
+import { isOutdated, parseServiceUrl } from '../requests.js'
 import {
   crypt,
   decodeBase64url,
@@ -20,13 +20,7 @@ import { unlessAborted } from '../timing.js'
 import { connectWallet } from '../wallet.js'
 import { cidOf } from './cid.js'
 import { readFromGateway } from './gateway.js'
-import {
-  parseBytes,
-  parseRelayUrl,
-  type OpenOptions,
-  type RelayClientOptions,
-  type SendOptions
-} from './relay-options.js'
+import { parseBytes, type OpenOptions, type RelayClientOptions, type SendOptions } from './relay-options.js'
 import { parseRelayUri } from './relay-uri.js'
 
 const CONTEXT = 'relay:1'
@@ -51,7 +45,7 @@ export class RelayClient {
   /** @throws TypeError for a `url` that is none */
   constructor(options: RelayClientOptions) {
     this.#options = options
-    this.#url = parseRelayUrl(options.url)
+    this.#url = parseServiceUrl(options.url)
   }
 
   /**
@@ -62,7 +56,7 @@ export class RelayClient {
    * @throws TypeError for other content; ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
    * ProtocolError, errors of the wallet, or the signal's reason
    */
-  async send(content: string | Uint8Array, { signal }: SendOptions = {}): Promise<string> {
+  async send(content: string | Uint8Array, options?: SendOptions): Promise<string> {
     const isText = typeof content === 'string'
     const typed = joined([Uint8Array.of(isText ? TEXT : BYTES), isText ? utf8Of(content) : parseBytes(content)])
     const key = randomBytes(KEY_BYTES)
@@ -70,7 +64,7 @@ export class RelayClient {
     const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
     const cid = await cidOf(utf8(file))
     // Under another cid, the recipient would not find it, or find something else.
-    if ((await this.#withToken('/file', 'cid', { file }, signal)) !== cid) throw new ContentError('mismatch')
+    if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new ContentError('mismatch')
     return `relay://${cid}#${encodeBase64url(key)}`
   }
 
@@ -127,23 +121,22 @@ export class RelayClient {
 
   /** @returns UTF-8 of the file, which has the cid */
   async #read(cid: string, signal: AbortSignal): Promise<Bytes> {
-    const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, signal))
+    const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { signal }))
     if ((await cidOf(file)) !== cid) throw new ContentError('mismatch')
     return file
   }
 
   /** Asks with a token. Logs in again, once, where one of before is refused, or a challenge came too late. */
-  async #withToken(path: string, field: string, body?: object, signal?: AbortSignal, isAgain = false): Promise<string> {
+  #withToken(path: string, field: string, body?: object, options: SendOptions = {}): Promise<string> {
     const before = this.#token
-    const token = (this.#token ??= this.#logIn())
-    try {
-      return await this.#ask(path, field, body, signal, await unlessAborted(token, signal))
-    } catch (error) {
-      const isRefused = error instanceof ChallengeError
-      if (isRefused && this.#token === token) this.#token = undefined
-      if (isAgain || !isRefused || !(before ?? isOutdated(error))) throw error
-      return this.#withToken(path, field, body, signal, true)
-    }
+    const send = async (): Promise<string> =>
+      this.#ask(path, field, body, options, await unlessAborted((this.#token ??= this.#logIn()), options.signal))
+    return send().catch((error: unknown) => {
+      if (!(error instanceof ChallengeError && (before ?? isOutdated(error)))) throw error
+      // Unless another call has logged in again.
+      if (this.#token === before) this.#token = undefined
+      return send()
+    })
   }
 
   /** Without a signal, because several calls wait for one login. */
@@ -164,7 +157,13 @@ export class RelayClient {
   }
 
   /** @returns the text in a field of the answer */
-  async #ask(path: string, field: string, body?: object, signal?: AbortSignal, Authorization = ''): Promise<string> {
+  async #ask(
+    path: string,
+    field: string,
+    body?: object,
+    { signal, onExpiresIn }: SendOptions = {},
+    Authorization = ''
+  ): Promise<string> {
     const init = {
       headers: { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization },
       redirect: 'manual',
@@ -173,7 +172,9 @@ export class RelayClient {
     } as const
     const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, { ...this.#options, signal })
     const text = answer.status === 200 && textIn(answer, field)
-    if (text) return text
-    throw refusalOf(answer)
+    if (!text) throw refusalOf(answer, body)
+    const seconds = Number(answer.headers.get('file-expires-in'))
+    if (seconds) onExpiresIn?.(seconds)
+    return text
   }
 }

@@ -6,7 +6,7 @@ export interface RelayClientOptions {
   readonly url: string
   /** Signs the login. Without it, `open` reads from gateways alone. */
   readonly wallet?: Wallet
-  /** Network of the DID: `rsk`, `rsk:testnet`, a hex chain id, empty for Ethereum. The wallet's chain when absent. */
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet. */
   readonly network?: string
   /** What stands after `Login to `. The host of `url` when absent. */
   readonly domain?: string
@@ -18,24 +18,18 @@ export interface RelayClientOptions {
   readonly timeoutSeconds?: number
 }
 
-/** What every call takes. */
+/** What `send` takes. */
 export interface SendOptions {
   /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
+  /** Is told for how many seconds the relay keeps the file. Not called where the relay does not say it. */
+  readonly onExpiresIn?: (seconds: number) => void
 }
 
 /** Where content is looked for. */
-export interface OpenOptions extends SendOptions {
+export interface OpenOptions extends Pick<SendOptions, 'signal'> {
   /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]
-}
-
-export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
-
-/** @throws TypeError when it is no URL with http or https */
-export function parseRelayUrl(url: string): string {
-  if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError('The url has to begin with https:// or http://')
-  return withoutSlash(url)
 }
 
 /** @throws TypeError for other content, such as an ArrayBuffer, a Blob or an array */

@@ -1,5 +1,5 @@
 import { ProtocolError } from '../errors.js'
-import type { Answer } from '../exchange.js'
+import { jsonIn, type Answer } from '../exchange.js'
 import { parseFields } from '../json.js'
 
 /** The contents under a key, in the order in which they were written. */
@@ -50,27 +50,31 @@ export function changeOf(answer: Answer): Omit<Written, 'id'> {
   return { etag: etagOf(answer), isPinned: answer.headers.get('pin-status') !== 'pending' }
 }
 
-function notOurs(): ProtocolError {
-  return new ProtocolError({ message: 'The answer is not one of a vault' })
+/** Another server answered, or ours at another path. */
+export function notOurs({ url, headers }: Answer): ProtocolError {
+  return new ProtocolError({ message: `${url}: ${headers.get('content-type')}, no answer of a vault` })
 }
 
-export function parseTexts(json: unknown): string[] {
-  if (!Array.isArray(json) || !json.every((one) => typeof one === 'string')) throw notOurs()
+export function parseTexts(answer: Answer): string[] {
+  const json = jsonIn(answer)
+  if (!Array.isArray(json) || !json.every((one) => typeof one === 'string')) throw notOurs(answer)
   return json
 }
 
-export function parseKeys(json: unknown): VaultKey[] {
-  const keys = parseFields(json).keys
-  if (!Array.isArray(keys)) throw notOurs()
+export function parseKeys(answer: Answer): VaultKey[] {
+  const keys = parseFields(jsonIn(answer)).keys
+  if (!Array.isArray(keys)) throw notOurs(answer)
   return keys as VaultKey[]
 }
 
-export function parseStorage(json: unknown): VaultStorage {
-  if (typeof parseFields(json).used !== 'number') throw notOurs()
+export function parseStorage(answer: Answer): VaultStorage {
+  const json = jsonIn(answer)
+  if (typeof parseFields(json).used !== 'number') throw notOurs(answer)
   return json as VaultStorage
 }
 
-export function parseBackup(json: unknown): VaultBackup {
-  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw notOurs()
+export function parseBackup(answer: Answer): VaultBackup {
+  const json = jsonIn(answer)
+  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw notOurs(answer)
   return json as VaultBackup
 }

@@ -1,18 +1,13 @@
 import { ContentError } from '../content-errors.js'
-import {
-  CrossOriginError,
-  DidAuthClientError,
-  NotSignedInError,
-  ProtocolError,
-  type ClientErrorDetails
-} from '../errors.js'
-import { exchange, jsonIn, refusalOf, textIn, type Answer } from '../exchange.js'
+import { CrossOriginError, DidAuthClientError, NotSignedInError, type ClientErrorDetails } from '../errors.js'
+import { exchange, refusalOf, textIn, type Answer } from '../exchange.js'
 import { KEY_BYTES } from '../seal.js'
 import { decryptEntry, encryptEntry } from './envelope.js'
 import type { EntryOptions, ReadOptions, VaultClientOptions, WriteOptions } from './vault-options.js'
 import {
   changeOf,
   etagOf,
+  notOurs,
   parseBackup,
   parseKeys,
   parseStorage,
@@ -72,7 +67,7 @@ export class VaultClient {
    */
   async get(key: string, did: string = this.#did(), options?: ReadOptions): Promise<VaultList> {
     const answer = await this.#ask('GET', pathOf(did, key), options)
-    const contents = parseTexts(jsonIn(answer))
+    const contents = parseTexts(answer)
     return {
       contents: await Promise.all(contents.map((content) => this.#decrypt(content, key, did))),
       etag: etagOf(answer)
@@ -101,17 +96,17 @@ export class VaultClient {
 
   /** The user's keys, in the order of their first entries. @throws as {@link VaultClient.add} */
   async keys(options?: ReadOptions): Promise<VaultKey[]> {
-    return parseKeys(jsonIn(await this.#ask('GET', './keys', options)))
+    return parseKeys(await this.#ask('GET', './keys', options))
   }
 
   /** What the user stores, and may store beside it. @throws as {@link VaultClient.add} */
   async storage(options?: ReadOptions): Promise<VaultStorage> {
-    return parseStorage(jsonIn(await this.#ask('GET', './storage', options)))
+    return parseStorage(await this.#ask('GET', './storage', options))
   }
 
   /** Every entry of the user with its content. @throws as {@link VaultClient.get} and {@link VaultClient.add} */
   async backup(options?: ReadOptions): Promise<VaultBackup> {
-    const { did, entries } = parseBackup(jsonIn(await this.#ask('GET', './backup', options)))
+    const { did, entries } = parseBackup(await this.#ask('GET', './backup', options))
     const decrypted = entries.map(async ({ key, id, content }) => {
       return { key, id, content: await this.#decrypt(content, key, did) }
     })
@@ -123,7 +118,7 @@ export class VaultClient {
     const body = JSON.stringify({ content: await this.#encrypt(content, key) })
     const answer = await this.#ask(method, path, options, body)
     const id = textIn(answer, 'id')
-    if (id === undefined) throw new ProtocolError({ message: 'A write without an id' })
+    if (id === undefined) throw notOurs(answer)
     return { id, ...changeOf(answer) }
   }
 

@@ -26,6 +26,15 @@ const declining: PageWallet = {
   }
 }
 
+/** The relay says for how many seconds it keeps what is posted, or does not say it. */
+const answerExpiry = (page: Page, seconds: string | undefined): Promise<unknown> =>
+  page.route('**/file', async (route) => {
+    const response = await route.fetch()
+    const { 'file-expires-in': _, ...headers } = response.headers()
+    const exposed = { 'file-expires-in': String(seconds), 'access-control-expose-headers': 'File-Expires-In' }
+    await route.fulfill({ response, headers: seconds === undefined ? headers : { ...headers, ...exposed } })
+  })
+
 async function makeWalletAndLogIn(page: Page): Promise<void> {
   await page.click('#throw-away')
   await page.click('#log-in')
@@ -53,11 +62,13 @@ describe('the page in a browser', () => {
     const sender = await newProfile(browser)
     const page = await sender.open(all.serviceUrl)
     await page.click('#throw-away')
+    await answerExpiry(page, '3600')
     await page.fill('#send-text', 'Meet me at the old oak.')
     const sent: string[] = []
     sender.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
     await page.click('#send-form button')
     await says(page, 'relay', 'Sent.')
+    expect(await page.textContent('#sent-until')).toMatch(/^The relay keeps it until \d.+\.$/)
     const link = String(await page.textContent('#sent-link'))
     const [, key = ''] = /^http:\/\/localhost:\d+\/open#r=bafk[a-z2-7]+\.([\w-]{43})$/.exec(link) ?? []
     expect(key).toHaveLength(43)
@@ -79,9 +90,11 @@ describe('the page in a browser', () => {
     const page = await open(all.serviceUrl)
     await page.click('#throw-away')
     const buffer = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 256))
+    await answerExpiry(page, undefined)
     await page.setInputFiles('#send-file', { name: 'map.bin', mimeType: 'application/octet-stream', buffer })
     await page.click('#send-form button')
     await says(page, 'relay', 'Sent.')
+    expect(await page.textContent('#sent-until')).toBe('')
     await page.fill('#open-link', String(await page.textContent('#sent-link')))
     await page.click('#open-form button')
     await says(page, 'relay', 'Opened.')
