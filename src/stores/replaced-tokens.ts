@@ -7,20 +7,19 @@ const RECORD_BYTES = HASH_BYTES + TIME_BYTES
 const HASH_CHARACTERS = (HASH_BYTES / 3) * 4
 const RECORD_CHARACTERS = (RECORD_BYTES / 3) * 4
 
-/**
- * Puts a replaced token in front of those that a session remembers, and forgets the oldest beyond
- * `MAX_REPLACED_TOKENS`. Each takes 24 bytes: the first 18 of its hash, then the time.
- */
-export function addReplacedToken(packed: Uint8Array, hash: string, replacedAtSeconds: number): Buffer {
+/** The bytes that a session remembers replaced tokens in: the newest first, the oldest beyond them forgotten. */
+export const REPLACED_BYTES = RECORD_BYTES * MAX_REPLACED_TOKENS
+
+/** What a session remembers of a replaced token: the first 18 bytes of its hash, then the time in 6. */
+export function packReplacedToken(hash: string, replacedAtSeconds: number): Buffer {
   const record = Buffer.alloc(RECORD_BYTES)
   record.write(hash, 0, HASH_BYTES, 'base64url')
   record.writeUIntBE(replacedAtSeconds, HASH_BYTES, TIME_BYTES)
-  return Buffer.concat([record, packed.subarray(0, RECORD_BYTES * (MAX_REPLACED_TOKENS - 1))])
+  return record
 }
 
-/** Reads what {@link addReplacedToken} wrote, the newest first. */
-export function parseReplacedTokens(packed: Uint8Array): ReplacedToken[] {
-  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length)
+/** Reads records of {@link packReplacedToken}. */
+export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
   // A record is a whole number of base64url's groups of 3 bytes, so that all are encoded at once, in a third of the time.
   const text = bytes.toString('base64url')
   const tokens: ReplacedToken[] = []

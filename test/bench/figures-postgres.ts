@@ -7,7 +7,10 @@
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { postgresStore } from '../../src/stores/postgres/index.js'
-import { SESSION_STATEMENTS } from '../../src/stores/postgres/session-statements.js'
+import { packReplacedToken } from '../../src/stores/replaced-tokens.js'
+import { postgresDialect } from '../../src/stores/sql/dialect.js'
+import { rowKey } from '../../src/stores/sql/row-key.js'
+import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import type { Store } from '../../src/ports.js'
 import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { runOn, startPostgres } from '../support/postgres-server.js'
@@ -172,13 +175,15 @@ async function overheadFigure(): Promise<void> {
     steps[which].set(index, step + 1)
     return rotationOf(`${which} ${index}`, step, step + 1)
   }
+  const [rotate] = sessionStatements(postgresDialect).rotate
   const bytes = (hash: string): Buffer => Buffer.from(hash, 'base64url')
   const calls = {
     ours: (number: number) => store.rotateRefreshToken(next('ours', number)),
     bare: (number: number) => {
       const { sessionId, presentedHash, nextHash, nowSeconds, nextExpiresAtSeconds } = next('bare', number)
-      const values = [sessionId, 1, bytes(presentedHash), bytes(nextHash), null, nowSeconds, nextExpiresAtSeconds, 1, 1]
-      return pool.query({ name: 'bare', text: SESSION_STATEMENTS.rotate.text, values })
+      const tokens = [bytes(presentedHash), bytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
+      const values = [rowKey(service, sessionId), ...tokens, null, nowSeconds, nextExpiresAtSeconds, 1, 1]
+      return pool.query({ name: 'bare', text: rotate!.text, values })
     }
   }
   const rates = { ours: 0, bare: 0 }

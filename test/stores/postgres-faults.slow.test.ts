@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { PostgresStore } from '../../src/stores/postgres/postgres-store.js'
+import { openPostgresStore } from '../../src/stores/postgres/postgres-store.js'
 import { service, sessionOf } from '../../src/testing/store-case.js'
 import { loseAnswers } from '../support/postgres-lost-answers.js'
 import { startPostgres, type PostgresEngine } from '../support/postgres-server.js'
@@ -19,7 +19,7 @@ describe('a PostgreSQL store, at length', () => {
   it('answers the truth when the connections of each verb are cut 50 times', async () => {
     const proxy = await tcpProxy(engine.port)
     const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`
-    const store = new PostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const store = openPostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     await store.ping()
     expect(await loseAnswers(store, proxy, 50)).toEqual([])
     await store.close()
@@ -27,7 +27,7 @@ describe('a PostgreSQL store, at length', () => {
   })
 
   it('loses nothing that it answered in 20 crashes of the server, and is back after each', async () => {
-    const store = new PostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     await store.ping()
     const answered: string[] = []
     const codes = new Set<unknown>()

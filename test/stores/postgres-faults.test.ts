@@ -1,7 +1,8 @@
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
 import { asClient } from '../../src/stores/request-client.js'
-import { PostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
+import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { postgresCode } from '../../src/stores/postgres/index.js'
 import {
   allAtOnce,
@@ -16,6 +17,7 @@ import { loseAnswers } from '../support/postgres-lost-answers.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
 import { tcpProxy, type TcpProxy } from '../support/tcp-proxy.js'
+import { scaled } from '../support/time-factor.js'
 import { until } from '../support/until.js'
 
 let tables: PostgresTables
@@ -23,10 +25,10 @@ let proxy: TcpProxy
 const open: Store[] = []
 
 /** A store behind the proxy. */
-function behindProxy(options: PostgresStoreOptions = {}): PostgresStore {
+function behindProxy(options: PostgresStoreOptions = {}): Store {
   const url = new URL(tables.url)
   url.port = String(proxy.port)
-  const store = new PostgresStore(url.href, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
+  const store = openPostgresStore(url.href, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
   open.push(store)
   return store
 }
@@ -107,7 +109,9 @@ describe('a PostgreSQL store with few connections', () => {
 
   it('refuses at once what would wait beyond its bound, and serves the others, on a slow network', async () => {
     const store = behindProxy({ poolSize: 5, maxWaiting: 50 })
-    await store.ping()
+    await store.createSession(sessionOf('a'))
+    // The store has looked at the sizes of its tables.
+    await setTimeout(scaled(200))
     proxy.delay(20)
     const calls = Array.from({ length: 200 }, (_, index) => codeOf(store.chargeQuota(chargeOf({ key: String(index) }))))
     const outcomes = await Promise.all(calls)
@@ -168,7 +172,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
 describe('a PostgreSQL store whose server crashes', () => {
   it('rejects only as unavailable, loses nothing that it answered, and is back with the server', async () => {
     const engine = await startPostgres()
-    const store = new PostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     try {
       await store.createSession(sessionOf('first'))
       await store.chargeQuota(chargeOf())
@@ -205,7 +209,7 @@ describe('a PostgreSQL store whose server crashes', () => {
   it('can be made before its server is there', async () => {
     const engine = await startPostgres()
     await engine.stop()
-    const store = new PostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     try {
       const error: unknown = await store.ping().catch((reason: unknown) => reason)
       expect(error).toMatchObject({ code: 'ERR_STORE', retryAfterSeconds: 5 })

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { renameSync } from 'node:fs'
-import { StoreWorker } from '../../src/stores/sqlite/store-worker.js'
+import { sqliteDialect } from '../../src/stores/sql/dialect.js'
+import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
+import { GroupCommit } from '../../src/stores/sqlite/group-commit.js'
+import { sqliteCode } from '../../src/stores/sqlite/sqlite-error.js'
 import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startedWorkers } from '../support/start-sqlite-worker.js'
@@ -12,7 +15,7 @@ const sessionId = 'session-a'
  * statement that fails, better-sqlite3 aborts the whole process.
  */
 async function terminate(): Promise<void> {
-  const worker = startedWorkers.at(-1)!
+  const { worker } = startedWorkers.at(-1)!
   const ended = new Promise((resolve) => worker.once('exit', resolve))
   worker.postMessage('no JSON')
   await ended
@@ -42,9 +45,10 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
     it('first answers what it was asked before', async () => {
       const store = files.store()
-      const asked = Promise.all([store.createSession(sessionOf('a')), store.rotateRefreshToken(rotationOf('a', 0, 1))])
+      await store.createSession(sessionOf('a'))
+      const asked = Promise.all([store.chargeQuota(chargeOf()), store.rotateRefreshToken(rotationOf('a', 0, 1))])
       await store.close()
-      expect(await asked).toEqual([0, 'rotate'])
+      expect(await asked).toEqual([expect.objectContaining({ count: 1 }), 'rotate'])
       expect((await files.store().findSession(service, sessionId))?.refreshTokenHash).toBe(hashOf('a', 1))
     })
   })
@@ -71,21 +75,10 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
 
     it('says that it has ended where there is no other reason', async () => {
       const store = files.store()
-      const ended = expect(store.createSession(sessionOf('a'))).rejects.toThrow(
-        'the thread of the SQLite store has ended'
-      )
+      const ended = expect(store.ping()).rejects.toThrow('the thread of the SQLite store has ended')
       // Before it has begun: no statement runs.
-      await startedWorkers.at(-1)!.terminate()
+      await startedWorkers.at(-1)!.worker.terminate()
       await ended
-    })
-
-    it('reads in another thread, and counts quotas on', async () => {
-      const store = files.store()
-      await store.createSession(sessionOf('a'))
-      expect((await store.chargeQuota(chargeOf())).count).toBe(1)
-      await terminate()
-      expect((await store.chargeQuota(chargeOf())).count).toBe(2)
-      expect(await store.findSession(service, sessionId)).toBeDefined()
     })
 
     it('says why where it cannot begin again, and works when it can', async () => {
@@ -129,19 +122,20 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     it('rejects after 4 s with SQLITE_BUSY, and works again after', async () => {
       await files.store().close()
       const other = files.inspect()
-      const replies: unknown[] = []
-      const bounds = { maxSessions: 9, maxChallengeUses: 9 }
-      const worker = new StoreWorker({ file: files.file, engine, bounds }, (message) => {
-        replies.push(...(JSON.parse(message) as unknown[]))
+      const connection = files.inspect()
+      const outcomes: unknown[] = []
+      const group = new GroupCommit(connection, storeVerbsOf(sqliteDialect), {
+        succeed: (_, result) => outcomes.push(result),
+        fail: (_, error) => outcomes.push(sqliteCode(error))
       })
       other.exec('BEGIN IMMEDIATE')
       // What has waited for so long in the thread of the application is given up with the first attempt.
-      worker.receive(JSON.stringify([4_000, [1, 'createSession', sessionOf('a')]]))
-      expect(replies).toEqual([[1, null, expect.objectContaining({ code: 'SQLITE_BUSY' })]])
+      group.add([1, 'createSession', sessionOf('a'), false], performance.now() - 4_000)
+      await group.run(() => undefined)
       other.exec('COMMIT')
-      worker.receive(JSON.stringify([0, [2, 'createSession', sessionOf('a')]]))
-      expect(replies.slice(1)).toEqual([[2, 0]])
-      worker.close()
+      group.add([2, 'createSession', sessionOf('a'), false], performance.now())
+      await group.run(() => undefined)
+      expect(outcomes).toEqual([expect.stringMatching('^SQLITE_BUSY'), 0])
     })
   })
 
@@ -149,7 +143,9 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     const store = files.store()
     await store.createSession(sessionOf('5'))
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 10 }, (_, index) => store.createSession(sessionOf(String(index))))
+      Array.from({ length: 10 }, (_, index) =>
+        store.createSession(sessionOf(String(index), index === 5 ? { refreshTokenHash: 'another' } : {}))
+      )
     )
     expect(outcomes.map(({ status }) => status === 'fulfilled').indexOf(false)).toBe(5)
     expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1)

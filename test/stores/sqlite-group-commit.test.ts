@@ -1,35 +1,36 @@
 import { describe, expect, it } from '@jest/globals'
-import { GroupCommit, type Request } from '../../src/stores/sqlite/group-commit.js'
+import { sqliteDialect } from '../../src/stores/sql/dialect.js'
+import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
+import { GroupCommit, type GroupHooks, type Request } from '../../src/stores/sqlite/group-commit.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
-import { SessionVerbs } from '../../src/stores/sqlite/session-database.js'
 import { openConnection, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
 import { sqliteCode } from '../../src/stores/sqlite/sqlite-error.js'
-import { SweepClock } from '../../src/stores/sweep-clock.js'
-import { hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
+import { hashOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { faultyConnection, type FaultyConnection } from '../support/faulty-connection.js'
 import { engines } from '../support/sqlite-stores.js'
 
 /** More than any group here executes. */
 const MOST_STATEMENTS = 60
-const sessionId = 'session-a'
+
+type Call = [verb: string, ...args: unknown[]]
 
 /** The outcome of each verb of a group, in their order: what it answered, or the code or text of its error. */
-function runGroup(connection: SqlConnection, ...calls: [verb: string, ...args: unknown[]][]): unknown[] {
+async function runGroup(connection: SqlConnection, calls: Call[], hooks: GroupHooks = {}): Promise<unknown[]> {
   const outcomes: unknown[] = []
-  const verbs = new SessionVerbs(connection, { maxSessions: 99, maxChallengeUses: 99 }, new SweepClock())
-  const group = new GroupCommit(connection, verbs, {
-    succeed: (id, result) => (outcomes[id] = result),
-    fail: (id, error) => (outcomes[id] = sqliteCode(error) || (error as Error).message)
-  })
+  const tell = {
+    succeed: (id: number, result: unknown) => (outcomes[id] = result),
+    fail: (id: number, error: unknown) => (outcomes[id] = sqliteCode(error) || (error as Error).message)
+  }
+  const group = new GroupCommit(connection, storeVerbsOf(sqliteDialect), tell, hooks)
   calls.forEach((call, id) => {
     group.add([id, ...call] as unknown as Request, performance.now())
   })
-  group.run(() => undefined)
+  await group.run(() => undefined)
   return outcomes
 }
 
-const create = (name: string, details = {}): [string, unknown] => ['createSession', sessionOf(name, details)]
-const rotate = (from: number, to: number): [string, unknown] => ['rotateRefreshToken', rotationOf('a', from, to)]
+const create = (name: string, details = {}): Call => ['createSession', sessionOf(name, details), false]
+const rotate = (from: number, to: number): Call => ['rotateRefreshToken', rotationOf('a', from, to)]
 
 describe.each(engines)('a group of verbs on a database by %s', (engine) => {
   const openMemory = (): SqlConnection => {
@@ -37,115 +38,138 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     prepareTables(connection)
     return connection
   }
-  const hashIn = (connection: SqlConnection): unknown =>
-    connection.prepare('SELECT refresh_token_hash AS hash FROM did_auth_sessions').get()?.hash
+  const hashIn = (connection: SqlConnection): string => {
+    const { hash } = connection.prepare('SELECT hex(token_hash) AS hash FROM did_auth_sessions').get()!
+    return Buffer.from(String(hash), 'hex').toString('base64url')
+  }
+  const sessionsIn = (connection: SqlConnection): unknown =>
+    connection
+      .prepare('SELECT session_id FROM did_auth_sessions ORDER BY number')
+      .all()
+      .map((row) => row.session_id)
 
-  it('is one transaction: it begins and commits once', () => {
+  it('is one transaction: it begins and commits once', async () => {
     const connection = openMemory()
     const texts: string[] = []
     const noted: SqlConnection = {
-      ...connection,
       exec: (text) => connection.exec(text),
+      close: () => connection.close(),
       prepare(text) {
         const statement = connection.prepare(text)
-        if (!/^(BEGIN|COMMIT)/.test(text)) return statement
         return {
           get: () => undefined,
-          all: () => [],
-          run() {
-            texts.push(text)
-            return statement.run()
+          all: (...values) => statement.all(...values),
+          run(...values) {
+            if (/^(BEGIN|COMMIT)/.test(text)) texts.push(text)
+            return statement.run(...values)
           }
         }
       }
     }
-    expect(runGroup(noted, create('a'), rotate(0, 1), ['consumeChallenge', useOf()], ['ping'])).toEqual([
-      0,
-      'rotate',
-      'consumed',
-      1
-    ])
+    const outcomes = await runGroup(noted, [create('a'), rotate(0, 1), ['consumeChallenge', useOf(), false], ['ping']])
+    expect(outcomes).toEqual([0, 'rotate', 'consumed', undefined])
     expect(texts).toEqual(['BEGIN IMMEDIATE', 'COMMIT'])
   })
 
-  it('undoes a verb that fails, and does the others in their order', () => {
+  it('undoes a verb that fails, and does the others in their order', async () => {
     const connection = openMemory()
-    const outcomes = runGroup(connection, create('a'), create('a'), rotate(0, 1), ['noSuchVerb'], rotate(1, 2))
-    expect([outcomes[0], outcomes[2], outcomes[4]]).toEqual([0, 'rotate', 'rotate'])
-    expect(outcomes[1]).toMatch(/^SQLITE_CONSTRAINT/)
-    expect(outcomes[3]).toContain('no such verb')
+    const another = create('a', { refreshTokenHash: hashOf('another', 0) })
+    const outcomes = await runGroup(connection, [create('a'), another, rotate(0, 1), ['noSuchVerb'], rotate(1, 2)])
+    expect(outcomes).toEqual([
+      0,
+      'there is a session with this id',
+      'rotate',
+      'express-did-auth: no such verb: noSuchVerb',
+      'rotate'
+    ])
     expect(hashIn(connection)).toBe(hashOf('a', 2))
   })
 
+  it('runs a verb once more where the cause of its failure was removed, and no more often', async () => {
+    const connection = openMemory()
+    await runGroup(connection, [create('a')])
+    const another = create('a', { refreshTokenHash: hashOf('another', 0) })
+    const causes: string[] = []
+    const onFailure = (verb: string): boolean => {
+      causes.push(verb)
+      if (causes.length === 1) connection.exec('DELETE FROM did_auth_sessions')
+      return true
+    }
+    expect(await runGroup(connection, [another, create('b')], { onFailure })).toEqual([0, 0])
+    expect(causes).toEqual(['createSession'])
+    const blocked = create('b', { refreshTokenHash: hashOf('another', 1) })
+    expect(await runGroup(connection, [blocked], { onFailure: () => true })).toEqual([
+      'there is a session with this id'
+    ])
+  })
+
+  it('fails whole where it may not begin, and works when it may', async () => {
+    const connection = openMemory()
+    const beforeGroup = (): void => {
+      throw new Error('moved')
+    }
+    expect(await runGroup(connection, [create('a'), create('b')], { beforeGroup })).toEqual(['moved', 'moved'])
+    expect(sessionsIn(connection)).toEqual([])
+    expect(await runGroup(connection, [create('a')])).toEqual([0])
+  })
+
   describe.each(['before', 'after'] as const)('whose n-th statement fails %s it is done', (when) => {
-    const failingAt = (statements: number): FaultyConnection => {
+    const failingAt = async (statements: number): Promise<FaultyConnection> => {
       const connection = faultyConnection(openMemory())
-      runGroup(connection, create('a'))
+      await runGroup(connection, [create('a')])
       connection.failAt(statements, when)
       return connection
     }
 
-    it('leaves a refresh done or not done, and the next attempt finds which', () => {
+    it('leaves a refresh done or not done, and the next attempt finds which', async () => {
       const seen = new Set<string>()
       for (let statements = 0; statements < MOST_STATEMENTS; statements += 1) {
-        const connection = failingAt(statements)
-        const [outcome] = runGroup(connection, rotate(0, 1))
+        const connection = await failingAt(statements)
+        const [outcome] = await runGroup(connection, [rotate(0, 1)])
         if (!connection.hasFailed()) break
         expect(outcome).toBe('disk I/O error')
         const isDone = hashIn(connection) === hashOf('a', 1)
         seen.add(isDone ? 'done' : 'not done')
-        expect(runGroup(connection, rotate(0, 1))).toEqual([isDone ? 'repeated' : 'rotate'])
+        expect(await runGroup(connection, [rotate(0, 1)])).toEqual([isDone ? 'repeated' : 'rotate'])
       }
       // What is done is a commit that was reported as failed.
       expect([...seen]).toEqual(when === 'after' ? ['not done', 'done'] : ['not done'])
     })
 
-    it('costs a larger group nothing, because each verb is done again by itself', () => {
-      const seen: unknown[][] = []
+    it('leaves each verb of a larger group done and acknowledged, or failed and not done', async () => {
+      let groups = 0
       for (let statements = 0; statements < MOST_STATEMENTS; statements += 1) {
-        const connection = failingAt(statements)
-        const outcomes = runGroup(connection, create('b'), create('c'), rotate(0, 1))
+        const connection = await failingAt(statements)
+        const outcomes = await runGroup(connection, [create('b'), create('c')])
         if (!connection.hasFailed()) break
-        seen.push(outcomes)
+        groups += 1
+        const kept = sessionsIn(connection)
+        for (const [index, name] of ['b', 'c'].entries()) {
+          if (outcomes[index] === 0) expect(kept).toContain(`session-${name}`)
+          // A commit that was reported as failed is found done by the next attempt: the same session again is 0.
+          else expect(kept).not.toContain(`session-${name}`)
+        }
       }
-      expect(seen.length).toBeGreaterThan(6)
-      expect(seen[0]).toEqual(['disk I/O error', 'disk I/O error', 'disk I/O error'])
-      const done = [0, 0, 'rotate']
-      expect(seen.slice(1, -1)).toEqual(Array.from({ length: seen.length - 2 }, () => done))
-      // The last is the commit: where it was done, what it did is found done.
-      const found = [
-        expect.stringMatching(/^SQLITE_CONSTRAINT/),
-        expect.stringMatching(/^SQLITE_CONSTRAINT/),
-        'repeated'
-      ]
-      expect(seen.at(-1)).toEqual(when === 'after' ? found : done)
+      expect(groups).toBeGreaterThan(8)
     })
   })
 
-  it('fails with SQLITE_FULL on a full disk and changes nothing, and works again when there is space', () => {
+  it('fails with SQLITE_FULL on a full disk and changes nothing, and works again when there is space', async () => {
     const connection = openMemory()
-    runGroup(connection, create('a'))
+    await runGroup(connection, [create('a')])
     const pages = Number(connection.prepare('PRAGMA page_count').get()?.page_count)
     connection.exec(`PRAGMA max_page_count = ${String(pages)}`)
     const claims = { tokenClaims: { text: 'x'.repeat(9_000) } }
-    expect(runGroup(connection, create('b', claims), ['ping'], create('c', claims))).toEqual([
-      'SQLITE_FULL',
-      1,
-      'SQLITE_FULL'
-    ])
-    expect(
-      new SessionVerbs(connection, { maxSessions: 9, maxChallengeUses: 9 }, new SweepClock()).run('findSession', [
-        service,
-        sessionId
-      ])
-    ).toMatchObject({ sessionId })
+    const outcomes = await runGroup(connection, [create('b', claims), ['ping'], create('c', claims)])
+    expect(outcomes).toEqual(['SQLITE_FULL', undefined, 'SQLITE_FULL'])
+    expect(sessionsIn(connection)).toEqual(['session-a'])
     connection.exec('PRAGMA max_page_count = 100000')
-    expect(runGroup(connection, create('b', claims), rotate(0, 1))).toEqual([0, 'rotate'])
+    expect(await runGroup(connection, [create('b', claims), rotate(0, 1)])).toEqual([0, 'rotate'])
   })
 
-  it('fails with SQLITE_READONLY where the file can only be read, pings too', () => {
+  it('fails with SQLITE_READONLY where the file can only be read, pings too', async () => {
     const connection = openMemory()
     connection.exec('PRAGMA query_only = on')
-    expect(runGroup(connection, create('a'), ['ping'])).toEqual(['SQLITE_READONLY', 'SQLITE_READONLY'])
+    expect(await runGroup(connection, [create('a'), ['ping']])).toEqual(['SQLITE_READONLY', 'SQLITE_READONLY'])
   })
 })

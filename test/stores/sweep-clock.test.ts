@@ -1,12 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
-import { SessionVerbs } from '../../src/stores/sqlite/session-database.js'
-import { openConnection, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
-import { Sweeper } from '../../src/stores/sqlite/sweeper.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
-import { engines } from '../support/sqlite-stores.js'
+import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 
 const MONTH_SECONDS = 30 * 86_400
 const windowAt = (seconds: number) => {
@@ -130,69 +126,55 @@ describe('a memory store, when the clock jumps ahead by a month for a minute', (
 })
 
 describe.each(engines)('a SQLite store by %s', (engine) => {
-  const clocks = new Clocks()
-  let connection: SqlConnection | undefined
-  afterEach(() => {
-    connection?.close()
-  })
+  let files: SqliteFile
+  afterEach(() => files.remove())
 
   const opened = () => {
-    Object.assign(clocks, { wall: 0, monotonic: 0 })
-    connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
-    prepareTables(connection)
-    const clock = new SweepClock(() => clocks.monotonic)
-    const verbs = new SessionVerbs(connection, { maxSessions: 99, maxChallengeUses: 3 }, clock)
-    const sweeper = new Sweeper(clock, (sweepSeconds) => verbs.sweep(sweepSeconds))
-    const sweep = async () => {
-      sweeper.see(START_SECONDS + clocks.wall)
-      sweeper.run()
-      await new Promise(setImmediate)
+    const clocks = new Clocks()
+    files = sqliteFile(engine)
+    const store = files.store({}, { clock: new SweepClock(() => clocks.monotonic), graceSeconds: 0 })
+    const countRows = (table: string) => files.rows(`SELECT count(*) AS number FROM ${table}`)[0]?.number
+    return {
+      clocks,
+      store,
+      /** Lets a verb come, and the sweep that it starts come to its end. */
+      async arrive() {
+        await store.revokeSessions(service, 'did:example:none', START_SECONDS + clocks.wall)
+        for (let verb = 0; verb < 8; verb += 1) await store.ping()
+      },
+      rows: () => [countRows('did_auth_sessions'), countRows('did_auth_challenge_uses')],
+      closedUntil: () => files.rows("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")[0]?.number
     }
-    const countRows = (table: string) => connection?.prepare(`SELECT COUNT(*) AS number FROM ${table}`).get()?.number
-    const rows = () => [countRows('did_auth_sessions'), countRows('did_auth_challenge_uses')]
-    const highWater = () =>
-      connection?.prepare("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'").get()?.number
-    return { verbs, sweep, rows, highWater }
   }
 
-  it('deletes nothing, and moves no high-water mark, when the clock jumps ahead by a month for a minute', async () => {
-    const { verbs, sweep, rows, highWater } = opened()
-    await sweep()
+  it('deletes nothing, and closes no window, when the clock jumps ahead by a month for a minute', async () => {
+    const { clocks, store, arrive, rows, closedUntil } = opened()
+    await arrive()
     clocks.advance(900)
-    verbs.run('createSession', [sessionOf('a', { nowSeconds: START_SECONDS + 900 })])
-    verbs.run('consumeChallenge', [useOf(windowAt(900))])
-    await sweep()
+    await store.createSession(sessionOf('a', { nowSeconds: START_SECONDS + 900 }))
+    await store.consumeChallenge(useOf(windowAt(900)))
+    await arrive()
     clocks.wall += MONTH_SECONDS
-    for (let second = 0; second < 60; second += 1) {
-      clocks.advance(1)
-      await sweep()
+    for (let second = 0; second < 60; second += 20) {
+      clocks.advance(20)
+      await arrive()
     }
     clocks.wall -= MONTH_SECONDS
-    await sweep()
-    expect([rows(), highWater()]).toEqual([[1, 1], 0])
+    await arrive()
+    expect([rows(), closedUntil()]).toEqual([[1, 1], 0])
   })
 
-  it('deletes by a clock that has run for two windows, and sets the mark to the newest window deleted', async () => {
-    const { verbs, sweep, rows, highWater } = opened()
-    verbs.run('createSession', [sessionOf('a')])
-    verbs.run('consumeChallenge', [useOf()])
-    await sweep()
+  it('deletes by a clock that has run for two windows, and closes the newest window that it deletes', async () => {
+    const { clocks, store, arrive, rows, closedUntil } = opened()
+    await store.createSession(sessionOf('a'))
+    await store.consumeChallenge(useOf())
+    await arrive()
     // The day after the one on which the session expires.
     clocks.advance(2 * 86_400)
-    await sweep()
-    expect([rows(), highWater()]).toEqual([[0, 0], START_SECONDS + 300])
-  })
-
-  it('that is full deletes no used challenge by a clock that jumped, and takes new ones once the clock has run on', () => {
-    const { verbs } = opened()
-    const consume = (did: string) => verbs.run('consumeChallenge', [useOf({ did, ...windowAt(clocks.wall) })])
-    expect(['a', 'b', 'c', 'd'].map(consume)).toEqual(['consumed', 'consumed', 'consumed', 'full'])
-    clocks.wall += MONTH_SECONDS
-    expect(consume('d')).toBe('full')
-    clocks.wall -= MONTH_SECONDS
-    expect(verbs.run('consumeChallenge', [useOf({ did: 'a' })])).toBe('taken')
-    expect(consume('e')).toBe('full')
-    clocks.advance(600)
-    expect(consume('d')).toBe('consumed')
+    await arrive()
+    expect([rows(), closedUntil()]).toEqual([[0, 1], START_SECONDS + 300])
+    clocks.advance(100)
+    await arrive()
+    expect(rows()).toEqual([0, 0])
   })
 })

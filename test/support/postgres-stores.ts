@@ -1,4 +1,6 @@
-import { PostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
+import type { SqlStore, SweepTimes } from '../../src/stores/sql/sql-store.js'
+import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
+import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { migrateStore } from '../../src/stores/postgres/index.js'
 import { runOn, TEST_TIMEOUT_SECONDS, testDatabase } from './postgres-server.js'
 
@@ -8,7 +10,7 @@ const TABLES = 'did_auth_sessions, did_auth_challenge_uses, did_auth_request_quo
 export interface PostgresTables {
   readonly url: string
   /** A store. Its sweeps trust each clock at once, because the clocks of tests jump, unless other times are given. */
-  store(options?: PostgresStoreOptions, times?: { sustainedSeconds?: number; graceSeconds?: number }): PostgresStore
+  store(options?: PostgresStoreOptions, times?: SweepTimes): SqlStore
   rows(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
   /** Closes all stores and empties the tables. */
   clear(): Promise<void>
@@ -21,15 +23,15 @@ export { TEST_TIMEOUT_SECONDS }
 export async function postgresTables(): Promise<PostgresTables> {
   const { url, drop } = await testDatabase()
   await migrateStore(url)
-  const open: PostgresStore[] = []
+  const open: SqlStore[] = []
   const rows = (text: string, values?: unknown[]): Promise<Record<string, unknown>[]> => runOn(url, text, values)
   const close = async (): Promise<void> => {
     await Promise.all(open.splice(0).map((one) => one.close()))
   }
   return {
     url,
-    store: (options, times = { sustainedSeconds: 0, graceSeconds: 0 }) => {
-      const made = new PostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }, times)
+    store: (options, times = { clock: new SweepClock(undefined, 0), graceSeconds: 0 }) => {
+      const made = openPostgresStore(url, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options }, times)
       open.push(made)
       return made
     },

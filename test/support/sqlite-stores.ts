@@ -1,5 +1,7 @@
 import { openConnection, type EngineName, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
-import { SqliteStore, type SqliteStoreOptions } from '../../src/stores/sqlite/sqlite-store.js'
+import type { SqlStore, SweepTimes } from '../../src/stores/sql/sql-store.js'
+import { openSqliteStore, type SqliteStoreOptions } from '../../src/stores/sqlite/sqlite-store.js'
+import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { temporaryFolder } from './store-folder.js'
 
 /** The engines that work here: better-sqlite3 may be compiled for another Node, and before its version 13 aborts Node 24. */
@@ -18,7 +20,7 @@ export interface SqliteFile {
   readonly file: string
   readonly folder: string
   /** A store whose sweeps trust each clock at once, because the clocks of tests jump. */
-  store(options?: SqliteStoreOptions): SqliteStore
+  store(options?: SqliteStoreOptions, times?: SweepTimes): SqlStore
   /**
    * A connection to look into the file, or into another, of the same engine as the stores: two of them in one process
    * would drop each other's locks.
@@ -44,7 +46,8 @@ export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
   return {
     file,
     folder,
-    store: (options) => opened(new SqliteStore(file, options, engine, 0)),
+    store: (options, times = { clock: new SweepClock(undefined, 0), graceSeconds: 0 }) =>
+      opened(openSqliteStore(file, options, engine, times)),
     inspect,
     rows: (text, name) =>
       inspect(name)

@@ -6,7 +6,7 @@ import {
   openSqliteConnection,
   startSqliteWorker,
   SweepClock,
-  SqliteWorkerClient
+  SqliteThread
 } from 'express-did-auth/stores/sqlite'
 import { startStep } from '../../config/startup-error.js'
 import { FileObjectStore } from '../files/file-object-store.js'
@@ -57,7 +57,7 @@ export async function openContentStore(
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(options, file))
   const settings: ThreadSettings = { file, engine, synchronous: isDurable ? 'FULL' : 'NORMAL', tracksPins }
   const start = () => startSqliteWorker(new URL('./content-worker.js', import.meta.url), settings)
-  const verbs = new VerbCaller(new SqliteWorkerClient({ start, format: 'clone' }))
+  const verbs = new VerbCaller(new SqliteThread({ start, format: 'clone' }))
   const objects = options.objects ?? new FileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const writer = new ObjectWriter(objects, spool)
   const sweepClock = new SweepClock(monotonicSeconds)

@@ -1,4 +1,4 @@
-import type { SqlConnection } from 'express-did-auth/stores/sqlite'
+import type { SqlConnection, SqlVerb, SqlVerbs } from 'express-did-auth/stores/sqlite'
 import { ContentTable } from './content-table.js'
 import { ContentVerbs } from './content-verbs.js'
 import { EntryTable } from './entry-table.js'
@@ -81,12 +81,15 @@ export function threadVerbs(connection: SqlConnection, tracksPins: boolean): Thr
   }
 }
 
-/** Runs a verb by its name. */
-export function runVerb(verbs: ThreadVerbs, name: string, args: readonly unknown[]): unknown {
-  const [group = '', verb = ''] = name.split('.')
-  // Messages come from our own other thread, whose calls are typed.
-  const ofGroup = (verbs as unknown as Record<string, Record<string, (...args: unknown[]) => unknown>>)[group]
-  const method = ofGroup?.[verb]
-  if (method === undefined) throw new Error(`no such verb of a content store: ${name}`)
-  return method.apply(ofGroup, [...args])
+/** The verbs by the names that messages have for them. */
+export function verbsByName(verbs: ThreadVerbs): SqlVerbs {
+  const named = Object.entries(verbs).flatMap(([group, ofGroup]: [string, Record<string, Method>]) =>
+    Object.getOwnPropertyNames(Object.getPrototypeOf(ofGroup)).map((name) => {
+      const verb: SqlVerb = async (_query, ...args) => ofGroup[name]?.(...args)
+      return [`${group}.${name}`, verb] as const
+    })
+  )
+  return Object.fromEntries(named)
 }
+
+type Method = (...args: unknown[]) => unknown

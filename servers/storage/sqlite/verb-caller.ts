@@ -1,4 +1,4 @@
-import type { SqliteWorkerClient } from 'express-did-auth/stores/sqlite'
+import type { SqliteThread, SqlVerbs } from 'express-did-auth/stores/sqlite'
 import { ServerError } from '../../http/server-error.js'
 import { errorOf, storageFailure, type Refusal } from '../storage-error.js'
 import type { ThreadVerbs } from './thread-verbs.js'
@@ -9,9 +9,9 @@ type Method<G extends Group, V extends Verb<G>> = Extract<ThreadVerbs[G][V], (..
 
 /** Calls verbs of the thread, with the types that they have there. */
 export class VerbCaller {
-  readonly #client: SqliteWorkerClient
+  readonly #client: SqliteThread<SqlVerbs>
 
-  constructor(client: SqliteWorkerClient) {
+  constructor(client: SqliteThread<SqlVerbs>) {
     this.#client = client
   }
 
@@ -23,7 +23,7 @@ export class VerbCaller {
   ): Promise<Exclude<ReturnType<Method<G, V>>, Refusal>> {
     let result: unknown
     try {
-      result = await this.#client.call(`${group}.${verb}`, ...args)
+      result = await this.#client.call(`${group}.${verb}`, ...(args as never[]))
     } catch (error) {
       const failure = storageFailure(error)
       // Else the thread has ended, or the store is closed.

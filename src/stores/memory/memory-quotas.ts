@@ -1,12 +1,18 @@
 import { Buffer } from 'node:buffer'
-import type { QuotaCharge, QuotaState } from '../../ports.js'
+import type { QuotaCharge, QuotaState, QuotaStore } from '../../ports.js'
 import { AgedMap } from './memory-aged-map.js'
 
 /** Ended quotas that are deleted when one is added. */
 const PURGED_AT_ONCE = 2
 
+/** Quotas in memory, of each kind apart, so that those of strangers displace none of users. */
+export function memoryQuotas(maxQuotas: number): QuotaStore {
+  const kinds = { request: new MemoryQuotas(maxQuotas), anonymous: new MemoryQuotas(maxQuotas) }
+  return { chargeQuota: async (charge) => kinds[charge.kind].charge(charge) }
+}
+
 /** Counters of requests in fixed time slots. Ended ones are deleted when others are added, oldest first. */
-export class MemoryQuotas {
+class MemoryQuotas {
   readonly #maxQuotas: number
   /** By service and key. In the order in which the time slots began. */
   readonly #quotas = new AgedMap<{ count: number; resetsAtSeconds: number }>()

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
 import type { JsonObject } from '../../protocol/json.js'
 import type { ReplacedToken, Session, StoredSession } from '../../protocol/session.js'
-import { addReplacedToken, parseReplacedTokens } from '../replaced-tokens.js'
+import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 
 /** A session in memory: flat and small, because there may be a million. */
 export class SessionRecord {
@@ -15,7 +15,7 @@ export class SessionRecord {
   rotatedAtSeconds: number
   expiresAtSeconds: number
   refreshTokenHash: string
-  /** As `addReplacedToken` packs them, one character a byte: a Buffer would need more memory than its content. */
+  /** As `packReplacedToken` packs them, one character a byte: a Buffer would need more memory than its content. */
   replaced = ''
   /** The user's session before this one: each user's sessions are a chain, the newest first. */
   older: SessionRecord | undefined
@@ -47,8 +47,8 @@ export class SessionRecord {
   }
 
   rotate({ nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds }: Rotation): void {
-    const replaced = addReplacedToken(Buffer.from(this.replaced, 'latin1'), this.refreshTokenHash, nowSeconds)
-    this.replaced = replaced.toString('latin1')
+    const record = packReplacedToken(this.refreshTokenHash, nowSeconds).toString('latin1')
+    this.replaced = (record + this.replaced).slice(0, REPLACED_BYTES)
     this.refreshTokenHash = nextHash
     this.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
     this.rotatedAtSeconds = nowSeconds

@@ -5,13 +5,14 @@ import type {
   NewSession,
   QuotaCharge,
   QuotaState,
+  QuotaStore,
   Rotation,
   Store
 } from '../../ports.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { SweepClock } from '../sweep-clock.js'
 import { MemoryChallengeUses } from './memory-challenge-uses.js'
-import { MemoryQuotas } from './memory-quotas.js'
+import { memoryQuotas } from './memory-quotas.js'
 import { MemorySessions } from './memory-sessions.js'
 
 /** Bounds of a memory store. */
@@ -30,14 +31,13 @@ export interface MemoryStoreOptions {
 export class MemoryStore implements Store {
   readonly #sessions: MemorySessions
   readonly #challengeUses: MemoryChallengeUses
-  readonly #quotas: Record<QuotaCharge['kind'], MemoryQuotas>
+  readonly #quotas: QuotaStore
 
   constructor(options: MemoryStoreOptions = {}) {
     const clock = new SweepClock(options.monotonicSeconds)
     this.#sessions = new MemorySessions(options.maxSessions ?? 1_000_000, clock)
     this.#challengeUses = new MemoryChallengeUses(options.maxChallengeUses ?? 1_000_000, clock)
-    const maxQuotas = options.maxQuotas ?? 100_000
-    this.#quotas = { request: new MemoryQuotas(maxQuotas), anonymous: new MemoryQuotas(maxQuotas) }
+    this.#quotas = memoryQuotas(options.maxQuotas ?? 100_000)
   }
 
   async createSession(session: NewSession): Promise<number> {
@@ -77,8 +77,8 @@ export class MemoryStore implements Store {
     return this.#challengeUses.consume(use)
   }
 
-  async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
-    return this.#quotas[charge.kind].charge(charge)
+  chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
+    return this.#quotas.chargeQuota(charge)
   }
 
   async ping(): Promise<void> {

@@ -2,7 +2,7 @@ import type { Store } from '../../ports.js'
 import { migratePostgres, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
 import type { PostgresPool } from './postgres-pool.js'
-import { PostgresStore, type PostgresStoreOptions } from './postgres-store.js'
+import { openPostgresStore, type PostgresStoreOptions } from './postgres-store.js'
 import { MIGRATIONS, SCHEMA_TABLE } from './schema.js'
 
 /**
@@ -21,7 +21,7 @@ import { MIGRATIONS, SCHEMA_TABLE } from './schema.js'
  * ```
  */
 export function postgresStore(source: string | PostgresPool | PostgresDatabase, options?: PostgresStoreOptions): Store {
-  return new PostgresStore(source, options)
+  return openPostgresStore(source, options)
 }
 
 /**
@@ -52,8 +52,14 @@ export async function migrateStore(
 export { migratePostgres } from './migrate-postgres.js'
 export type { PostgresMigration, PostgresMigrationOptions } from './migrate-postgres.js'
 export { PostgresDatabase } from './postgres-database.js'
-export type { PostgresDatabaseOptions, PostgresQuery, PostgresResult, RepeatOptions } from './postgres-database.js'
+export type { PostgresDatabaseOptions, RepeatOptions } from './postgres-database.js'
+export type {
+  SqlQuery as PostgresQuery,
+  SqlResult as PostgresResult,
+  SqlRow as PostgresRow,
+  SqlStatement as PostgresStatement
+} from '../sql/query.js'
 export { postgresCode } from './postgres-error.js'
-export type { PostgresClient, PostgresPool, PostgresRow, PostgresStatement } from './postgres-pool.js'
+export type { PostgresClient, PostgresPool } from './postgres-pool.js'
 export type { PostgresStoreOptions } from './postgres-store.js'
 export type * from '../port-types.js'

@@ -1,6 +1,7 @@
 import { DidAuthError } from '../../errors.js'
 import { isSetupFault, postgresCode } from './postgres-error.js'
-import type { PostgresDatabase, PostgresQuery } from './postgres-database.js'
+import type { SqlQuery } from '../sql/query.js'
+import type { PostgresDatabase } from './postgres-database.js'
 
 /** A step of a schema: the first makes version 1, and so on. It only adds, so that instances of both versions can work. */
 export interface PostgresMigration {
@@ -68,7 +69,7 @@ async function applyStep(
   texts: readonly string[],
   { number, steps, schemaTable }: { number: number; steps: readonly PostgresMigration[]; schemaTable: string }
 ): Promise<boolean> {
-  const apply = async (query: PostgresQuery): Promise<boolean> => {
+  const apply = async (query: SqlQuery): Promise<boolean> => {
     await query({ text: 'SET LOCAL lock_timeout = 0' })
     await query({ text: 'SET LOCAL statement_timeout = 0' })
     await query({ text: 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))' }, [schemaTable])
@@ -94,11 +95,7 @@ async function findVersion(
   }
 }
 
-async function readVersion(
-  query: PostgresQuery,
-  steps: readonly PostgresMigration[],
-  schemaTable: string
-): Promise<number> {
+async function readVersion(query: SqlQuery, steps: readonly PostgresMigration[], schemaTable: string): Promise<number> {
   const text = `SELECT pg_catalog.max(version) AS version, pg_catalog.max(needs_code) AS needs_code FROM ${schemaTable}`
   const { rows } = await query({ text })
   const [version, needsCode] = [Number(rows[0]?.version ?? 0), Number(rows[0]?.needs_code ?? 0)]

@@ -2,14 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
 import { Connections, ConnectError, ExpiredError, inOrder, withinTime, WorkError } from './connections.js'
 import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
-import {
-  assertPool,
-  openPool,
-  type PostgresClient,
-  type PostgresPool,
-  type PostgresRow,
-  type PostgresStatement
-} from './postgres-pool.js'
+import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
+import { assertPool, openPool, type PostgresClient, type PostgresPool } from './postgres-pool.js'
 
 /** How a database is connected to. */
 export interface PostgresDatabaseOptions {
@@ -24,18 +18,6 @@ export interface PostgresDatabaseOptions {
   /** Seconds after which a verb is given up; a quarter of it is how long a verb waits for others. Default 4. */
   timeoutSeconds?: number
 }
-
-/** What a statement came to. */
-export interface PostgresResult {
-  readonly rows: readonly PostgresRow[]
-  /** Rows that were read, or changed. */
-  readonly rowCount: number
-  /** Whether an earlier attempt may have done it already: its connection was lost before its answer. */
-  readonly isRepeat: boolean
-}
-
-/** Runs a statement within a transaction. */
-export type PostgresQuery = (statement: PostgresStatement, values?: readonly unknown[]) => Promise<PostgresResult>
 
 /** How a failed attempt is repeated. */
 export interface RepeatOptions {
@@ -91,11 +73,7 @@ export class PostgresDatabase {
   }
 
   /** Runs one statement in a transaction of its own. */
-  query(
-    statement: PostgresStatement,
-    values: readonly unknown[] = [],
-    options: RepeatOptions = {}
-  ): Promise<PostgresResult> {
+  query(statement: SqlStatement, values: readonly unknown[] = [], options: RepeatOptions = {}): Promise<SqlResult> {
     return this.#attempt(async (client, isRepeat) => this.#run(client, statement, values, isRepeat), options)
   }
 
@@ -106,10 +84,10 @@ export class PostgresDatabase {
    * @param work - is called again at each repetition, so it changes nothing but the database. What it throws of its own
    *   takes the transaction back, and is thrown as it is
    */
-  transaction<T>(work: (query: PostgresQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
+  transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
     return this.#attempt(async (client, isRepeat) => {
       const failures: unknown[] = []
-      const query = inOrder(client, (statement: PostgresStatement, values: readonly unknown[] = []) =>
+      const query = inOrder(client, (statement: SqlStatement, values: readonly unknown[] = []) =>
         this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
           failures.push(error)
           throw error
@@ -181,14 +159,14 @@ export class PostgresDatabase {
 
   async #run(
     client: PostgresClient,
-    { name, text }: PostgresStatement,
+    { name, text }: SqlStatement,
     values: readonly unknown[],
     isRepeat: boolean
-  ): Promise<PostgresResult> {
+  ): Promise<SqlResult> {
     const isNamed = this.#prepare && name !== undefined
     const { rows, rowCount, command } = await client.query({ ...(isNamed && { name }), text, values: [...values] })
     // A transaction in which a statement failed is rolled back by COMMIT.
     if (text === 'COMMIT' && command !== 'COMMIT') throw new Error('PostgreSQL rolled the transaction back')
-    return { rows: rows as PostgresRow[], rowCount: rowCount ?? 0, isRepeat }
+    return { rows: rows as SqlRow[], rowCount: rowCount ?? 0, isRepeat }
   }
 }

@@ -1,15 +1,6 @@
 import { createRequire } from 'node:module'
 import { isObject } from '../../protocol/json.js'
 
-/** A row, its values by column name. */
-export type PostgresRow = Readonly<Record<string, unknown>>
-
-/** A statement. One with a `name` is parsed once for each connection. */
-export interface PostgresStatement {
-  readonly name?: string
-  readonly text: string
-}
-
 /** A connection, as a pool lends it: a `PoolClient` of the package pg. */
 export interface PostgresClient {
   query(statement: { name?: string; text: string; values?: unknown[] }): Promise<{

@@ -1,66 +1,109 @@
 import type { QuotaCharge, QuotaState } from '../../ports.js'
+import { postgresDialect } from '../sql/dialect.js'
+import { rowKey } from '../sql/row-key.js'
 import type { PostgresDatabase } from './postgres-database.js'
-import type { PostgresStatement } from './postgres-pool.js'
-import type { ServiceIds } from './row-keys.js'
 
 /** The tables of quotas, one for each kind, so that quotas of strangers displace none of users. */
-export const QUOTA_TABLES: Readonly<
-  Record<QuotaCharge['kind'], 'did_auth_request_quotas' | 'did_auth_anonymous_quotas'>
-> = { request: 'did_auth_request_quotas', anonymous: 'did_auth_anonymous_quotas' }
-
-// A slot that ends later than two slots from now was begun by a clock that ran far ahead, and must refuse no user.
-const isRunning = (now: string, slot: string): string =>
-  `known.resets_at > ${now}::bigint AND known.resets_at <= ${now} + 2 * ${slot}::bigint`
-
-/** Adds the cost to the count of the running slot, or begins one, and does neither beyond the limit. */
-function charge(kind: QuotaCharge['kind']): PostgresStatement {
-  const running = isRunning('$5', '$6')
-  const text = `INSERT INTO ${QUOTA_TABLES[kind]} AS known (quota_key, service, count, resets_at)
-    VALUES ($1, $2, $3::bigint, $5::bigint + $6::bigint)
-    ON CONFLICT (quota_key, service) DO UPDATE SET
-      count = CASE WHEN ${running} THEN known.count + excluded.count ELSE excluded.count END,
-      resets_at = CASE WHEN ${running} THEN known.resets_at ELSE excluded.resets_at END
-    WHERE NOT (${running}) OR known.count + excluded.count <= $4::bigint
-    RETURNING count, resets_at`
-  return { name: `did_auth_charge_${kind}`, text }
+const TABLES: Readonly<Record<QuotaCharge['kind'], string>> = {
+  request: 'did_auth_request_quotas',
+  anonymous: 'did_auth_anonymous_quotas'
 }
 
-/** The running slot. */
-function find(kind: QuotaCharge['kind']): PostgresStatement {
-  const text = `SELECT count, resets_at FROM ${QUOTA_TABLES[kind]} AS known
-    WHERE quota_key = $1 AND service = $2 AND ${isRunning('$3', '$4')}`
-  return { name: `did_auth_find_quota_${kind}`, text }
-}
+/** Unlogged: written at half the cost, and empty after a crash or a failover, so that quotas begin again. */
+export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((name) => [
+  `CREATE UNLOGGED TABLE ${name} (
+    quota_key bytea PRIMARY KEY,
+    count bigint NOT NULL,
+    resets_at bigint NOT NULL
+  ) WITH (fillfactor = 70)`,
+  `CREATE INDEX ${name}_by_end ON ${name} (resets_at)`
+])
 
-const CHARGE = { request: charge('request'), anonymous: charge('anonymous') }
-const FIND = { request: find('request'), anonymous: find('anonymous') }
+const ROWS_AT_A_TIME = 1_000
+const STATEMENTS = { request: statementsOf('request'), anonymous: statementsOf('anonymous') }
 
 /** A charge whose answer was lost is made again: at worst it counts twice. */
 const REPEATABLE = { isRepeatable: true }
 
-/** The verb of quotas. */
+/** Quotas in a database, for several instances. On one machine they are counted in memory. */
 export class QuotaTable {
   readonly #database: PostgresDatabase
-  readonly #services: ServiceIds
+  readonly #maxQuotas: number
 
-  constructor(database: PostgresDatabase, services: ServiceIds) {
+  constructor(database: PostgresDatabase, maxQuotas: number) {
     this.#database = database
-    this.#services = services
+    this.#maxQuotas = maxQuotas
   }
 
-  async charge(charge: QuotaCharge): Promise<QuotaState> {
-    const { kind, key, cost, limit = Infinity, nowSeconds, timeSlotSeconds } = charge
-    const owner = [key, await this.#services.of(charge.service)]
-    const slot = [nowSeconds, timeSlotSeconds]
+  async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
+    const { service, kind, key, cost, limit = Infinity, nowSeconds, timeSlotSeconds } = charge
+    const quotaKey = rowKey(service, key)
     // A cost above the limit begins no slot.
     if (cost <= limit) {
-      const values = [...owner, cost, Math.min(limit, Number.MAX_SAFE_INTEGER), ...slot]
-      const { rows } = await this.#database.query(CHARGE[kind], values, REPEATABLE)
+      const values = [quotaKey, cost, Math.min(limit, Number.MAX_SAFE_INTEGER), nowSeconds, timeSlotSeconds]
+      const { rows } = await this.#database.query(STATEMENTS[kind].charge, values, REPEATABLE)
       if (rows[0] !== undefined) return { isCharged: true, ...parseState(rows[0]) }
     }
-    const { rows } = await this.#database.query(FIND[kind], [...owner, ...slot], REPEATABLE)
+    const values = [quotaKey, nowSeconds, timeSlotSeconds]
+    const { rows } = await this.#database.query(STATEMENTS[kind].find, values, REPEATABLE)
     const state = rows[0] && parseState(rows[0])
     return { isCharged: false, ...(state ?? { count: 0, resetsAtSeconds: nowSeconds + timeSlotSeconds }) }
+  }
+
+  /** Deletes the quotas that end first, where there are more of a kind than its bound, about. */
+  async trim(): Promise<void> {
+    for (const { count, deleteFirst } of Object.values(STATEMENTS)) {
+      const { rows } = await this.#database.query(count, [], REPEATABLE)
+      const surplus = Number(rows[0]?.rows) - this.#maxQuotas
+      if (surplus > 0) await this.#database.query(deleteFirst, [surplus], REPEATABLE)
+    }
+  }
+
+  /** Deletes the quotas that ended before a time. */
+  async deleteEnded(endSeconds: number): Promise<void> {
+    for (const { deleteEnded } of Object.values(STATEMENTS)) {
+      let deleted = ROWS_AT_A_TIME
+      while (deleted === ROWS_AT_A_TIME) {
+        const { rowCount } = await this.#database.query(deleteEnded, [endSeconds, ROWS_AT_A_TIME], REPEATABLE)
+        deleted = rowCount
+      }
+    }
+  }
+}
+
+function statementsOf(kind: QuotaCharge['kind']) {
+  const { deleteRows, isAlone, rowCount } = postgresDialect
+  const table = TABLES[kind]
+  // A slot that ends later than two slots from now was begun by a clock that ran far ahead, and must refuse no user.
+  const isRunning = (now: string, slot: string): string =>
+    `known.resets_at > ${now}::bigint AND known.resets_at <= ${now} + 2 * ${slot}::bigint`
+  const running = isRunning('$4', '$5')
+  return {
+    /** Adds the cost to the count of the running slot, or begins one, and does neither beyond the limit. */
+    charge: {
+      name: `did_auth_charge_${kind}`,
+      text: `INSERT INTO ${table} AS known (quota_key, count, resets_at)
+        VALUES ($1, $2::bigint, $4::bigint + $5::bigint)
+        ON CONFLICT (quota_key) DO UPDATE SET
+          count = CASE WHEN ${running} THEN known.count + excluded.count ELSE excluded.count END,
+          resets_at = CASE WHEN ${running} THEN known.resets_at ELSE excluded.resets_at END
+        WHERE NOT (${running}) OR known.count + excluded.count <= $3::bigint
+        RETURNING count, resets_at`
+    },
+    find: {
+      name: `did_auth_find_quota_${kind}`,
+      text: `SELECT count, resets_at FROM ${table} AS known WHERE quota_key = $1 AND ${isRunning('$2', '$3')}`
+    },
+    deleteEnded: {
+      name: `${table}_ended`,
+      text: deleteRows(table, `${isAlone(table)} AND one.resets_at <= $1 ORDER BY one.resets_at LIMIT $2`)
+    },
+    // An estimate, as for the other tables.
+    count: { name: `${table}_count`, text: `SELECT ${rowCount(table, '')} AS rows` },
+    deleteFirst: {
+      name: `${table}_first`,
+      text: deleteRows(table, `${isAlone(table)} ORDER BY one.resets_at LIMIT $1`)
+    }
   }
 }
 

@@ -1,19 +1,17 @@
-import { rollBack } from './schema.js'
+import type { SqlQuery, SqlVerbs } from '../sql/query.js'
+import { statementRunner } from './run-statement.js'
+import type { SqlConnection } from './sqlite-engine.js'
 import { isBusy } from './sqlite-error.js'
-import type { SqlConnection, SqlStatement } from './sqlite-engine.js'
 
 /** A verb to be run: its number, its name, its arguments. */
 export type Request = readonly [id: number, verb: string, ...args: unknown[]]
 
-/** Verbs on one database. */
-export interface Verbs {
-  /** Called in a transaction, before the first verb. */
-  begin(): void
-  run(verb: string, args: readonly unknown[]): unknown
-  /** Called after the last verb, before the commit. */
-  finish(): void
-  /** Drops what is cached of the tables: the transaction was rolled back. */
-  reset(): void
+/** What else the thread of a database does around its verbs. */
+export interface GroupHooks {
+  /** Called in each transaction, before its first verb. What it throws fails the group. */
+  readonly beforeGroup?: () => void
+  /** Called with the error of a verb. True: it removed the cause, and a verb that writes is run once more. */
+  readonly onFailure?: (verb: string, error: unknown) => boolean
 }
 
 /** Receives the outcome of each verb. */
@@ -26,9 +24,11 @@ interface Waiting {
   readonly request: Request
   /** Milliseconds, by `performance.now`. */
   readonly since: number
+  /** Whether it has failed once already. */
+  readonly isRetry?: boolean
 }
 
-/** How long a verb waits for another process that writes; below the library's timeout of 5 s for a store. */
+/** How long a verb waits for another process that writes; below the time that a verb of a store has. */
 const BUSY_MILLISECONDS = 4_000
 const PAUSE_MILLISECONDS = 5
 
@@ -36,25 +36,39 @@ const PAUSE_MILLISECONDS = 5
  * Runs verbs in groups, each group in one transaction: all verbs that arrived during the last commit. So a hundred logins
  * wait for one sync of the disk and not for a hundred. A verb is acknowledged after its commit, never before.
  *
+ * The verbs of a group run one after another, each in a savepoint: one that throws leaves nothing behind, and the group
+ * goes on. Verbs wait for their own statements alone, which are answered at once, so that no message comes in between.
+ *
  * While another process writes, it retries every few milliseconds, and the thread does other work in between.
  */
 export class GroupCommit {
-  readonly #verbs: Verbs
-  readonly #outcomes: Outcomes
   readonly #connection: SqlConnection
-  readonly #begin: SqlStatement
-  readonly #commit: SqlStatement
+  readonly #query: SqlQuery
+  readonly #verbs: SqlVerbs
+  readonly #outcomes: Outcomes
+  readonly #hooks: GroupHooks
   #waiting: Waiting[] = []
-  /** How many of the first have to run one by one, because one of them failed and its group was rolled back. */
+  /** How many of the first have to run one by one, because the commit of their group failed. */
   #singles = 0
   #timer: NodeJS.Timeout | undefined
+  #isRunning = false
 
-  constructor(connection: SqlConnection, verbs: Verbs, outcomes: Outcomes) {
+  constructor(connection: SqlConnection, verbs: SqlVerbs, outcomes: Outcomes, hooks: GroupHooks = {}) {
     this.#connection = connection
+    this.#query = statementRunner(connection)
     this.#verbs = verbs
     this.#outcomes = outcomes
-    this.#begin = connection.prepare('BEGIN IMMEDIATE')
-    this.#commit = connection.prepare('COMMIT')
+    this.#hooks = hooks
+  }
+
+  /** Runs a verb that only reads, in no transaction. */
+  async read([id, name, ...args]: Request): Promise<void> {
+    try {
+      this.#outcomes.succeed(id, await this.#call(name, args))
+    } catch (error) {
+      this.#hooks.onFailure?.(name, error)
+      this.#outcomes.fail(id, error)
+    }
   }
 
   /** @param since - when it was called: milliseconds, by `performance.now` */
@@ -63,67 +77,83 @@ export class GroupCommit {
   }
 
   /** Runs the waiting verbs. @param onCommitted - called after each group whose outcomes are known */
-  run(onCommitted: () => void): void {
+  async run(onCommitted: () => void): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
     clearTimeout(this.#timer)
     while (this.#waiting.length > 0) {
       try {
-        this.#begin.run()
+        await this.#query(BEGIN)
       } catch (error) {
         this.#failToBegin(error)
-        if (this.#waiting.length > 0) {
-          this.#timer = setTimeout(() => {
-            this.run(onCommitted)
-          }, PAUSE_MILLISECONDS)
-        }
+        if (this.#waiting.length > 0) this.#timer = setTimeout(() => void this.run(onCommitted), PAUSE_MILLISECONDS)
         onCommitted()
-        return
+        break
       }
-      this.#runGroup(this.#singles > 0 ? this.#waiting.splice(0, 1) : this.#waiting.splice(0))
+      await this.#runGroup(this.#singles > 0 ? this.#waiting.splice(0, 1) : this.#waiting.splice(0))
       onCommitted()
     }
+    this.#isRunning = false
   }
 
-  /** Runs work of our own in a transaction, if that is possible at once. @returns undefined where it is not */
-  attempt<T>(work: () => T): T | undefined {
-    try {
-      this.#begin.run()
-      this.#verbs.begin()
-      const result = work()
-      this.#commit.run()
-      return result
-    } catch {
-      this.#abandon()
-      return undefined
-    }
-  }
-
-  #runGroup(group: Waiting[]): void {
+  async #runGroup(group: readonly Waiting[]): Promise<void> {
     this.#singles = Math.max(0, this.#singles - 1)
-    const results: unknown[] = []
+    const tell: (() => void)[] = []
+    const again: Waiting[] = []
     try {
-      this.#verbs.begin()
-      for (const { request } of group) {
-        const [, verb, ...args] = request
-        results.push(this.#verbs.run(verb, args))
+      this.#hooks.beforeGroup?.()
+      for (const one of group) {
+        const [id, name, ...args] = one.request
+        await this.#query(SAVE)
+        try {
+          const result = await this.#call(name, args)
+          tell.push(() => {
+            this.#outcomes.succeed(id, result)
+          })
+        } catch (error) {
+          // Some failures, such as a full disk, have taken the whole transaction back.
+          await this.#query(UNDO).catch(() => {
+            throw error
+          })
+          if (one.isRetry !== true && this.#hooks.onFailure?.(name, error) === true)
+            again.push({ ...one, isRetry: true })
+          else
+            tell.push(() => {
+              this.#outcomes.fail(id, error)
+            })
+        }
+        await this.#query(RELEASE)
       }
-      this.#verbs.finish()
-      this.#commit.run()
+      await this.#query(COMMIT)
     } catch (error) {
-      this.#abandon()
-      if (group.length > 1) {
-        this.#waiting = [...group, ...this.#waiting]
-        this.#singles = group.length
-      } else for (const { request } of group) this.#outcomes.fail(request[0], error)
+      this.#failGroup(group, error)
       return
     }
-    group.forEach(({ request }, index) => {
-      this.#outcomes.succeed(request[0], results[index])
-    })
+    this.#waiting.unshift(...again)
+    for (const one of tell) one()
   }
 
-  #abandon(): void {
+  /** The transaction is gone, as on a full disk: it is tried again verb by verb. */
+  #failGroup(group: readonly Waiting[], error: unknown): void {
     rollBack(this.#connection)
-    this.#verbs.reset()
+    const [first] = group
+    if (group.length > 1 || first === undefined) {
+      this.#waiting.unshift(...group)
+      this.#singles = group.length
+      return
+    }
+    const [id, name] = first.request
+    if (first.isRetry !== true && this.#hooks.onFailure?.(name, error) === true) {
+      this.#waiting.unshift({ ...first, isRetry: true })
+      this.#singles = Math.max(1, this.#singles + 1)
+    } else this.#outcomes.fail(id, error)
+  }
+
+  async #call(name: string, args: readonly unknown[]): Promise<unknown> {
+    const verb = this.#verbs[name]
+    if (verb === undefined) throw new Error(`express-did-auth: no such verb: ${name}`)
+    // The other thread checked them: its calls are typed.
+    return verb(this.#query, ...(args as never[]))
   }
 
   #failToBegin(error: unknown): void {
@@ -134,5 +164,20 @@ export class GroupCommit {
     for (const one of this.#waiting) if (isOver(one)) this.#outcomes.fail(one.request[0], error)
     this.#waiting = this.#waiting.filter((one) => !isOver(one))
     this.#singles = Math.min(this.#singles, this.#waiting.length)
+  }
+}
+
+const BEGIN = { text: 'BEGIN IMMEDIATE' }
+const SAVE = { text: 'SAVEPOINT verb' }
+const UNDO = { text: 'ROLLBACK TO verb' }
+const RELEASE = { text: 'RELEASE verb' }
+const COMMIT = { text: 'COMMIT' }
+
+/** Rolls a transaction back. Some failures, such as a full disk, have rolled it back already. */
+export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
+  try {
+    connection.exec('ROLLBACK')
+  } catch (error) {
+    if (!String(error).includes('no transaction is active')) throw error
   }
 }

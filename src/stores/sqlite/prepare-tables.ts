@@ -1,16 +1,13 @@
-import {
-  CHALLENGE_TABLES,
-  FIRST_NUMBERS,
-  inTransaction,
-  NUMBERS_TABLE,
-  SCHEMA_VERSION,
-  SESSION_TABLES
-} from './schema.js'
+import { SQLITE_TABLES } from '../sql/tables.js'
+import { rollBack } from './group-commit.js'
 import type { SqlConnection } from './sqlite-engine.js'
 
+/** Version of the tables that this package writes. */
+const VERSION = 1
+
 /**
- * Creates the tables where they are missing. All in one transaction, so that of two processes that start together one does
- * it and the other finds it done.
+ * Creates the tables where they are missing, in one transaction, so that of two processes that start together one does it
+ * and the other finds it done.
  *
  * The version is a row and not `user_version`, which belongs to the application when other tables lie beside ours.
  *
@@ -18,13 +15,24 @@ import type { SqlConnection } from './sqlite-engine.js'
  */
 export function prepareTables(connection: SqlConnection): void {
   inTransaction(connection, () => {
-    connection.exec(NUMBERS_TABLE)
-    const version = connection.prepare("SELECT number FROM did_auth_numbers WHERE name = 'version'").get()?.number
-    if (version === SCHEMA_VERSION) return
-    if (version !== undefined) {
-      const ours = String(SCHEMA_VERSION)
-      throw new Error(`express-did-auth: the database has tables of version ${String(version)}, not ${ours}`)
+    if (connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'did_auth_numbers'").get() === undefined) {
+      for (const text of SQLITE_TABLES) connection.exec(text)
+      connection.exec(`INSERT INTO did_auth_numbers (name, number) VALUES ('version', ${String(VERSION)})`)
     }
-    for (const text of [...SESSION_TABLES, ...CHALLENGE_TABLES, FIRST_NUMBERS]) connection.exec(text)
+    const found = connection.prepare("SELECT number FROM did_auth_numbers WHERE name = 'version'").get()?.number
+    if (found === VERSION) return
+    throw new Error(`express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`)
   })
+}
+
+/** Runs work in a transaction that has the write lock from its beginning on. */
+function inTransaction(connection: SqlConnection, work: () => void): void {
+  connection.exec('BEGIN IMMEDIATE')
+  try {
+    work()
+    connection.exec('COMMIT')
+  } catch (error) {
+    rollBack(connection)
+    throw error
+  }
 }

@@ -1,21 +1,17 @@
-/** The thread that owns a database: runs verbs in the order in which they come, writes of a moment in one transaction. */
+/** The thread that owns the database of a store. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { StoreWorker } from './store-worker.js'
-import { CLOSE, parseSettings } from './worker-message.js'
+import { sqliteDialect } from '../sql/dialect.js'
+import { STORE_READS, storeVerbsOf } from '../sql/store-verbs.js'
+import { isFile } from './better-sqlite3.js'
+import { prepareTables } from './prepare-tables.js'
+import { serveSqlite } from './serve-sqlite.js'
+import { openConnection, type EngineName } from './sqlite-engine.js'
 
-// That node:sqlite is experimental, the main thread has said already.
-process.removeAllListeners('warning')
+/** How long a statement may block the thread while another process writes. */
+const BUSY_MILLISECONDS = 20
 
-const port = parentPort
-if (port === null) throw new Error('express-did-auth: this file is started by sqliteStore')
-const worker = new StoreWorker(parseSettings(workerData), (message) => {
-  port.postMessage(message)
-})
-port.on('message', (message: string) => {
-  if (message !== CLOSE) {
-    worker.receive(message)
-    return
-  }
-  worker.close()
-  port.close()
-})
+if (parentPort === null) throw new Error('express-did-auth: this file is started by sqliteStore')
+const { file, engine } = workerData as { file: string; engine: EngineName }
+const connection = openConnection(file, engine, { synchronous: 'FULL', busyMilliseconds: BUSY_MILLISECONDS })
+if (!isFile(file)) prepareTables(connection)
+serveSqlite(parentPort, connection, { verbs: storeVerbsOf(sqliteDialect), reads: STORE_READS })

@@ -9,7 +9,7 @@ import { openPostgresContents } from '../../../servers/storage/open-engines.js'
 import type { OpenContentStore } from '../../../servers/storage/opened-content-store.js'
 import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { openContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
-import { SqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
+import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
 import { cidOf, entryOf, fileOf, textOf } from '../../support/content-stores.js'
 import { startFakeS3 } from '../../support/fake-s3.js'
 import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
@@ -256,7 +256,7 @@ describe('copy', () => {
 
   it('leaves sessions behind, and finds nothing to copy where there are only sessions', async () => {
     mkdirSync(join(folder.path, 'vault'))
-    const sessions = new SqliteStore(join(folder.path, 'vault', 'auth.db'))
+    const sessions = openSqliteStore(join(folder.path, 'vault', 'auth.db'))
     const session = { service: 'https://vault.example', sessionId: 'of-vault', did: ANN.did, tokenClaims: undefined }
     const refreshTokenHash = Buffer.alloc(32, 'vault').toString('base64url')
     await sessions.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })

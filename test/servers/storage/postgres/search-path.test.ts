@@ -1,16 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import ts from 'typescript'
 import { cidOf, did, entryOf, fileOf, largeBytes, NOW } from '../../../support/content-stores.js'
 import { usePostgresContents } from '../../../support/postgres-contents.js'
 import { root } from '../../../support/packed-package.js'
+import { unqualifiedFunctionsIn } from '../../../support/unqualified-functions.js'
 
 const folder = join(root, 'servers/storage/postgres')
 const make = usePostgresContents()
-
-/** Forms of the grammar, which no schema has. */
-const SYNTAX = new Set(['coalesce', 'extract', 'greatest', 'least', 'nullif'])
 
 /** Functions as another role would make them: PostgreSQL prefers them to its own, because their arguments fit better. */
 const HOSTILE = [
@@ -23,15 +20,7 @@ const HOSTILE = [
 
 describe('a database on which another role may make functions', () => {
   it.each(readdirSync(folder))('is asked with the schema of each function: %s', (name) => {
-    const texts: string[] = []
-    const visit = (node: ts.Node): void => {
-      if (ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node))
-        texts.push(node.text)
-      ts.forEachChild(node, visit)
-    }
-    visit(ts.createSourceFile(name, readFileSync(join(folder, name), 'utf8'), ts.ScriptTarget.Latest))
-    const calls = texts.flatMap((text) => [...text.matchAll(/(?<![.\w])([a-z_]+)\(/g)].map(([, called = '']) => called))
-    expect(calls.filter((called) => !SYNTAX.has(called))).toEqual([])
+    expect(unqualifiedFunctionsIn(join(folder, name))).toEqual([])
   })
 
   it('runs none of them', async () => {

@@ -1,28 +1,32 @@
 import type { Worker } from 'node:worker_threads'
+import type { CallVerb, SqlVerbs } from '../sql/query.js'
 import type { Request } from './group-commit.js'
-import { CLOSE, parseReplies, toError, type Reply } from './worker-message.js'
+import { CLOSE, toError, type Batch, type Reply } from './thread-message.js'
 
 interface Pending {
   resolve(result: unknown): void
   reject(error: Error): void
 }
 
-export interface WorkerClientOptions {
+/** How a thread is started, and how messages cross. */
+export interface SqliteThreadOptions {
   /** Starts the thread: once at once, and again for the next verb after it has ended. */
   readonly start: () => Worker
-  /** How messages cross: as JSON, which is cheaper, or cloned, which bytes need. Default `json`. */
+  /** As JSON, which is cheaper, or cloned, which bytes need. Default `json`. */
   readonly format?: 'json' | 'clone'
 }
 
 /**
- * Sends verbs to a worker. All verbs that are called in one round of the event loop form one message, and the next message
- * waits for the first reply to the last: under load that makes few messages with many verbs, and messages are what costs.
- * The worker replies to each message at least once, if only with no outcome yet, and to each verb in the end.
+ * A thread that owns a database of SQLite, seen from the threads that call its verbs.
  *
- * Verbs that a worker has not answered when it ends are rejected; the next verb starts another worker.
+ * All verbs that are called in one round of the event loop form one message, and the next message waits for the first reply
+ * to the last: under load that makes few messages with many verbs, and messages are what costs. The thread replies to each
+ * message at least once, if only with no outcome yet, and to each verb in the end.
+ *
+ * Verbs that a thread has not answered when it ends are rejected; the next verb starts another.
  */
-export class WorkerClient {
-  readonly #options: WorkerClientOptions
+export class SqliteThread<V extends SqlVerbs> {
+  readonly #options: SqliteThreadOptions
   #worker: Worker | undefined
   #lastId = 0
   /** Verbs that are not sent yet. */
@@ -30,19 +34,21 @@ export class WorkerClient {
   /** When the first of them was called: milliseconds, by `performance.now`. */
   #batchSince = 0
   readonly #pending = new Map<number, Pending>()
-  /** Whether the worker has a message that it did not answer yet. */
+  /** Whether the thread has a message that it did not answer yet. */
   #isAwaiting = false
   #isScheduled = false
   #closing: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
-  constructor(options: WorkerClientOptions) {
+  constructor(options: SqliteThreadOptions) {
     this.#options = options
     this.#worker = this.#start()
   }
 
-  /** Runs a verb in the worker. @throws Error with the `code` of SQLite, or when the store is closed or its worker ended */
-  call(verb: string, ...args: unknown[]): Promise<unknown> {
+  /** Runs a verb. @throws Error with the `code` of SQLite, or when the store is closed or its thread ended */
+  readonly call: CallVerb<V> = ((verb, ...args) => this.#call(verb, args)) as CallVerb<V>
+
+  #call(verb: string, args: readonly unknown[]): Promise<unknown> {
     if (this.#closing !== undefined) return Promise.reject(new Error('express-did-auth: the store is closed'))
     return new Promise((resolve, reject) => {
       this.#lastId += 1
@@ -83,12 +89,11 @@ export class WorkerClient {
 
   #send(): void {
     if (this.#isAwaiting || this.#batch.length === 0) return
-    const [batch, waited] = [this.#batch, performance.now() - this.#batchSince]
+    const message: Batch = [performance.now() - this.#batchSince, ...this.#batch]
     this.#batch = []
     this.#isAwaiting = true
     this.#worker ??= this.#start()
     this.#worker.ref()
-    const message = [waited, ...batch]
     this.#worker.postMessage(this.#options.format === 'clone' ? message : JSON.stringify(message))
   }
 
@@ -96,7 +101,7 @@ export class WorkerClient {
     const worker = this.#options.start()
     let cause: Error | undefined
     worker.on('message', (message: string | Reply[]) => {
-      this.#receive(parseReplies(message))
+      this.#receive(typeof message === 'string' ? (JSON.parse(message) as Reply[]) : message)
     })
     worker.on('error', (error: Error) => {
       cause = error

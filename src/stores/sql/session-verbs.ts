@@ -1,0 +1,187 @@
+import { Buffer } from 'node:buffer'
+import type { NewSession, Rotation } from '../../ports.js'
+import { judgeRefresh, MAX_SESSIONS_PER_DID, type RefreshVerdict } from '../../protocol/session.js'
+import type { Dialect } from './dialect.js'
+import type { SqlQuery, SqlStatement } from './query.js'
+import { packReplacedToken, REPLACED_BYTES } from '../replaced-tokens.js'
+import { rowKey, userKey } from './row-key.js'
+import {
+  parseStoredSession,
+  SESSION_COLUMNS,
+  STATES,
+  storedColumns,
+  toJson,
+  type SessionRow,
+  type StoredSessionRow
+} from './session-row.js'
+
+const SECONDS_A_DAY = 86_400
+
+/** More than a user's sessions ever are: SQLite and PostgreSQL have no common way to say "all". */
+const MANY = 1_000_000
+
+const statement = (name: string, text: string): SqlStatement => ({ name: `did_auth_session_${name}`, text })
+
+/**
+ * The verbs of sessions. What has to be atomic is one statement: one that waited for the row of a session looks at it again
+ * afterwards, so that of many rotations one finds the hash that it presents. Each statement leaves the same when it is run
+ * twice, or says which of both it was.
+ */
+export function sessionVerbs(dialect: Dialect) {
+  const statements = sessionStatements(dialect)
+
+  async function findSession(
+    query: SqlQuery,
+    service: string,
+    sessionId: string
+  ): Promise<StoredSessionRow | undefined> {
+    const { rows } = await query(statements.find, [rowKey(service, sessionId)])
+    return rows[0] as StoredSessionRow | undefined
+  }
+
+  return {
+    findSession,
+
+    /** @param isFull - whether another session has to go for it @returns how many active ones were evicted */
+    async createSession(query: SqlQuery, session: NewSession, isFull: boolean): Promise<number> {
+      const { service, sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
+      const [key, user] = [rowKey(service, sessionId), userKey(service, did)]
+      const ends = [nowSeconds, expiresAtSeconds, sweepDay(expiresAtSeconds)]
+      const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...ends]
+      const { rowCount } = await query(statements.insert, values)
+      if (rowCount === 0) throw new Error('there is a session with this id')
+      // A statement of its own sees what others added meanwhile, so that the last of many that come at once trims.
+      await query(statements.trim, [user, nowSeconds])
+      if (!isFull) return 0
+      const { rows } = await query(statements.evict, [key])
+      // What ended is deleted as well, and another session with it.
+      return rows.filter(({ state, expires_at: end }) => Number(state) === 0 && Number(end) > nowSeconds).length
+    },
+
+    async rotateRefreshToken(query: SqlQuery, rotation: Rotation): Promise<RefreshVerdict> {
+      const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
+      const key = rowKey(service, sessionId)
+      const tokens = [toBytes(presentedHash), toBytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
+      const ends = [nowSeconds, nextExpiresAtSeconds, sweepDay(nextExpiresAtSeconds), dayOf(nowSeconds)]
+      const values = [key, ...tokens, toJson(tokenClaims), ...ends]
+      let isRepeat = false
+      for (const rotate of statements.rotate) {
+        const result = await query(rotate, values)
+        if (result.rowCount > 0) return 'rotate'
+        isRepeat ||= result.isRepeat
+      }
+      const row = await findSession(query, service, sessionId)
+      if (row === undefined) return 'unknown'
+      const verdict = judgeRefresh(parseStoredSession(row), rotation)
+      // The first attempt did it, and its answer was lost.
+      if (isRepeat && verdict === 'repeated') return 'rotate'
+      if (verdict === 'reused') await query(statements.revoke, [key])
+      // The statement above decides. What it refused is not made good by a session that looks good afterwards.
+      return verdict === 'rotate' ? 'replaced' : verdict
+    },
+
+    async endSession(
+      query: SqlQuery,
+      service: string,
+      sessionId: string,
+      state: 'loggedOut' | 'revoked',
+      nowSeconds: number
+    ): Promise<boolean> {
+      const values = [rowKey(service, sessionId), STATES.indexOf(state), nowSeconds]
+      const { rowCount, isRepeat } = await query(statements.end, values)
+      if (rowCount > 0 || !isRepeat) return rowCount > 0
+      const row = await findSession(query, service, sessionId)
+      return row !== undefined && STATES[row.state] === state && nowSeconds < Number(row.expires_at)
+    },
+
+    async revokeSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<number> {
+      return (await query(statements.revokeAll, [userKey(service, did), nowSeconds])).rowCount
+    },
+
+    async listSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<SessionRow[]> {
+      const { rows } = await query(statements.list, [userKey(service, did), nowSeconds])
+      return rows as unknown as SessionRow[]
+    },
+
+    /** Deletes sessions that expired before today. @returns how many */
+    async deleteExpiredSessions(query: SqlQuery, nowSeconds: number, limit: number): Promise<number> {
+      return (await query(statements.deleteExpired, [dayOf(nowSeconds), limit])).rowCount
+    }
+  }
+}
+
+/** The statements of sessions. */
+export function sessionStatements(dialect: Dialect) {
+  const { fn, joinBytes, deleteRows } = dialect
+  const table = 'did_auth_sessions'
+  const replaced = `${fn}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
+  const rotate = (name: string, set: string, condition: string): SqlStatement =>
+    statement(
+      name,
+      `UPDATE ${table} SET token_hash = $3, replaced = ${replaced}, token_claims = $5, rotated_at = $6, expires_at = $7${set}
+      WHERE session_key = $1 AND token_hash = $2 AND state = 0 AND expires_at > $6${condition}`
+    )
+  const days = ', sweep_day = $8, refreshed_day = $9'
+  return {
+    // The same session again is the first attempt, whose answer was lost.
+    insert: statement(
+      'insert',
+      `INSERT INTO ${table} AS known (session_key, session_id, user_key, did, token_claims, token_hash, created_at,
+        rotated_at, expires_at, sweep_day) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
+      ON CONFLICT (session_key) DO UPDATE SET token_hash = excluded.token_hash
+        WHERE known.token_hash = excluded.token_hash`
+    ),
+    trim: statement(
+      'trim',
+      deleteRows(
+        table,
+        `one.session_key IN (SELECT session_key FROM ${table} WHERE user_key = $1
+          ORDER BY expires_at <= $2, state <> 0, number DESC LIMIT ${String(MANY)} OFFSET ${String(MAX_SESSIONS_PER_DID)})`
+      )
+    ),
+    evict: statement(
+      'evict',
+      `${deleteRows(
+        table,
+        'one.session_key <> $1 ORDER BY one.refreshed_day NULLS FIRST, one.number LIMIT 1'
+      )} RETURNING state, expires_at`
+    ),
+    find: statement('find', `SELECT ${storedColumns(dialect)} FROM ${table} WHERE session_key = $1`),
+    rotate: dialect.rewritesIndexes
+      ? // Measured in SQLite: 5 µs more where a statement sets columns of indexes, which change once a day.
+        [rotate('rotate', '', ' AND sweep_day = $8 AND refreshed_day = $9'), rotate('rotate_day', days, '')]
+      : [rotate('rotate', days, '')],
+    revoke: statement('revoke', `UPDATE ${table} SET state = 2 WHERE session_key = $1 AND state = 0`),
+    end: statement('end', `UPDATE ${table} SET state = $2 WHERE session_key = $1 AND state = 0 AND expires_at > $3`),
+    revokeAll: statement(
+      'revoke_all',
+      `UPDATE ${table} SET state = 2 WHERE user_key = $1 AND state = 0 AND expires_at > $2`
+    ),
+    list: statement(
+      'list',
+      `SELECT ${SESSION_COLUMNS} FROM ${table} WHERE user_key = $1 AND state = 0 AND expires_at > $2
+      ORDER BY number DESC`
+    ),
+    deleteExpired: statement(
+      'delete_expired',
+      deleteRows(
+        table,
+        `${dialect.isAlone('did_auth_delete_sessions')} AND one.sweep_day <= $1 ORDER BY one.sweep_day LIMIT $2`
+      )
+    )
+  }
+}
+
+/** The first day that begins after a moment: from then on all of its sessions have expired. */
+function sweepDay(expiresAtSeconds: number): number {
+  return Math.ceil(expiresAtSeconds / SECONDS_A_DAY)
+}
+
+/** The day that a moment lies in. */
+function dayOf(seconds: number): number {
+  return Math.floor(seconds / SECONDS_A_DAY)
+}
+
+function toBytes(hash: string): Buffer {
+  return Buffer.from(hash, 'base64url')
+}

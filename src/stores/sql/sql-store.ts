@@ -1,0 +1,183 @@
+import type {
+  ChallengeFlow,
+  ChallengeUse,
+  ChallengeUseKey,
+  NewSession,
+  QuotaCharge,
+  QuotaState,
+  QuotaStore,
+  Rotation,
+  Store
+} from '../../ports.js'
+import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
+import type { CallVerb } from './query.js'
+import { parseSession, parseStoredSession } from './session-row.js'
+import type { StoreVerbs, TableBounds } from './store-verbs.js'
+import { SweepClock } from '../sweep-clock.js'
+
+/** Seconds between two sweeps: each instance draws its own, so that they do not come together. */
+const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
+/** Rows that one verb deletes, and how long the sweep of one table may take, so that instances take turns. */
+const ROWS_AT_A_TIME = 1_000
+const MILLISECONDS_A_TABLE = 2_000
+/** How long the uses of a closed window stay. */
+const GRACE_SECONDS = 30
+
+/** What an engine gives a {@link SqlStore}. */
+export interface SqlEngine {
+  /** Runs verbs: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
+  readonly call: CallVerb<StoreVerbs>
+  readonly bounds: TableBounds
+  /** Seconds of the monotonic clock between two looks at the sizes of the tables. */
+  readonly sizeSeconds: number
+  readonly quotas: QuotaStore & {
+    /** Deletes quotas that are over the bound: those that end first. */
+    trim?(): Promise<void>
+    /** Deletes quotas that ended before a time. */
+    deleteEnded?(endSeconds: number): Promise<void>
+  }
+  close(): Promise<void>
+}
+
+/** For tests, whose clocks jump. */
+export interface SweepTimes {
+  readonly clock?: SweepClock
+  readonly graceSeconds?: number
+}
+
+/**
+ * Sessions, uses of challenges and quotas in SQL, on either engine.
+ *
+ * It has no timer: verbs start what is to be done now and then, and none waits for it.
+ */
+export class SqlStore implements Store {
+  readonly #engine: SqlEngine
+  readonly #call: CallVerb<StoreVerbs>
+  readonly #clock: SweepClock
+  readonly #graceSeconds: number
+  #full = { sessions: false, challengeUses: false }
+  #sizesReadAt = -Infinity
+  /** Known from the first verb on that adds a row. */
+  #sizes: Promise<unknown> | undefined
+  #nowSeconds = -Infinity
+  #sweptAtSeconds = -Infinity
+  #pauseSeconds = 0
+  #sweeping: Promise<void> | undefined
+  #isClosed = false
+
+  constructor(engine: SqlEngine, { clock = new SweepClock(), graceSeconds = GRACE_SECONDS }: SweepTimes = {}) {
+    this.#engine = engine
+    this.#call = engine.call
+    this.#clock = clock
+    this.#graceSeconds = graceSeconds
+  }
+
+  async createSession(session: NewSession): Promise<number> {
+    this.#see(session.nowSeconds)
+    await (this.#sizes ??= this.#readSizes())
+    return this.#call('createSession', session, this.#full.sessions)
+  }
+
+  async findSession(service: string, sessionId: string): Promise<StoredSession | undefined> {
+    const row = await this.#call('findSession', service, sessionId)
+    return row && parseStoredSession(row)
+  }
+
+  rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
+    this.#see(rotation.nowSeconds)
+    return this.#call('rotateRefreshToken', rotation)
+  }
+
+  endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean> {
+    this.#see(nowSeconds)
+    return this.#call('endSession', service, sessionId, state, nowSeconds)
+  }
+
+  revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number> {
+    this.#see(nowSeconds)
+    return this.#call('revokeSessions', service, canonicalDid, nowSeconds)
+  }
+
+  async listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]> {
+    return (await this.#call('listSessions', service, canonicalDid, nowSeconds)).map(parseSession)
+  }
+
+  countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
+    return this.#call('countChallengeUses', key)
+  }
+
+  async consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken' | 'full'> {
+    this.#clock.observeWindow(use)
+    this.#see(use.nowSeconds)
+    await (this.#sizes ??= this.#readSizes())
+    return this.#call('consumeChallenge', use, this.#full.challengeUses)
+  }
+
+  chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
+    this.#see(charge.nowSeconds)
+    return this.#engine.quotas.chargeQuota(charge)
+  }
+
+  /** Resolves when the tables are there and can be written to. */
+  ping(): Promise<void> {
+    if (this.#nowSeconds !== -Infinity) this.#see(this.#nowSeconds)
+    return this.#call('ping')
+  }
+
+  /** Ends a sweep after the verb that it is at, and closes the engine. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#sweeping
+    await this.#engine.close()
+  }
+
+  /** Starts what is due, by the caller's time; also after the clock was set back. */
+  #see(nowSeconds: number): void {
+    this.#nowSeconds = nowSeconds
+    if (this.#sweeping !== undefined || this.#isClosed) return
+    const areSizesDue = performance.now() - this.#sizesReadAt >= this.#engine.sizeSeconds * 1000
+    const isSweepDue = Math.abs(nowSeconds - this.#sweptAtSeconds) >= this.#pauseSeconds
+    if (!areSizesDue && !isSweepDue) return
+    this.#sweeping = this.#maintain(nowSeconds, isSweepDue)
+      // The engine is unavailable, which the verbs say. It is tried again when it is due again.
+      .catch(() => undefined)
+      .finally(() => {
+        this.#sweeping = undefined
+      })
+  }
+
+  async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
+    await (this.#sizes = this.#readSizes())
+    await this.#engine.quotas.trim?.()
+    if (!isSweepDue) return
+    this.#sweptAtSeconds = nowSeconds
+    this.#pauseSeconds = SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE)
+    const sweepSeconds = this.#clock.sweepSeconds(nowSeconds)
+    if (sweepSeconds === -Infinity) return
+    // A clock that was set back meanwhile counts: rows that it does not call expired stay.
+    const endSeconds = (): number => Math.min(sweepSeconds, this.#nowSeconds)
+    await this.#repeat((limit) => this.#call('deleteExpiredSessions', endSeconds(), limit))
+    await this.#repeat((limit) => this.#call('deleteClosedUses', this.#graceSeconds, limit))
+    if (this.#isClosed) return
+    await this.#call('closeWindows', endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
+    await this.#engine.quotas.deleteEnded?.(endSeconds())
+    if (Object.values(this.#full).includes(true)) await this.#readSizes()
+  }
+
+  async #readSizes(): Promise<void> {
+    this.#sizesReadAt = performance.now()
+    try {
+      this.#full = await this.#call('findFullTables', this.#engine.bounds)
+    } catch {
+      // The engine is unavailable, which the verbs say.
+    }
+  }
+
+  async #repeat(deleteSome: (limit: number) => Promise<number>): Promise<void> {
+    const end = performance.now() + MILLISECONDS_A_TABLE
+    while (!this.#isClosed && performance.now() < end) {
+      if ((await deleteSome(ROWS_AT_A_TIME)) < ROWS_AT_A_TIME) return
+    }
+  }
+}

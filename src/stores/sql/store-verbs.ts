@@ -1,0 +1,47 @@
+import { challengeVerbs } from './challenge-verbs.js'
+import type { Dialect } from './dialect.js'
+import type { SqlQuery } from './query.js'
+import { sessionVerbs } from './session-verbs.js'
+
+/** Bounds of the tables, in rows. */
+export interface TableBounds {
+  readonly sessions: number
+  readonly challengeUses: number
+}
+
+/** The verbs of sessions and of uses of challenges on either engine. They keep nothing between two calls. */
+export type StoreVerbs = ReturnType<typeof storeVerbsOf>
+
+export function storeVerbsOf(dialect: Dialect) {
+  const isFull = (table: string, bound: string): string =>
+    `CAST(${dialect.rowCount(table, bound)} >= CAST(${bound} AS bigint) AS int)`
+  const fullTables = {
+    name: 'did_auth_full_tables',
+    text: `SELECT ${isFull('did_auth_sessions', '$1')} AS sessions,
+      ${isFull('did_auth_challenge_uses', '$2')} AS challenge_uses`
+  }
+  const ping = { name: 'did_auth_ping', text: "UPDATE did_auth_numbers SET number = number + 1 WHERE name = 'pings'" }
+  return {
+    ...sessionVerbs(dialect),
+    ...challengeVerbs(dialect),
+
+    /** Which tables have no space for another row, about. */
+    async findFullTables(query: SqlQuery, bounds: TableBounds): Promise<{ sessions: boolean; challengeUses: boolean }> {
+      const { rows } = await query(fullTables, [bounds.sessions, bounds.challengeUses])
+      return { sessions: Number(rows[0]?.sessions) === 1, challengeUses: Number(rows[0]?.challenge_uses) === 1 }
+    },
+
+    /** A real write, so that a full disk, a read-only file or a missing synchronous standby fails. */
+    async ping(query: SqlQuery): Promise<void> {
+      await query(ping)
+    }
+  }
+}
+
+/** The verbs that write nothing. SQLite runs them in no transaction. */
+export const STORE_READS: ReadonlySet<keyof StoreVerbs> = new Set([
+  'findSession',
+  'listSessions',
+  'countChallengeUses',
+  'findFullTables'
+] as const)
