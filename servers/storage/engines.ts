@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { combineStores, DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
+import { combineStores, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
@@ -17,6 +17,7 @@ import type { ContentMaintenance } from './content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import {
+  askQuotas,
   dataFolder,
   migrateSessions,
   openDatabase,
@@ -197,13 +198,6 @@ export class Engines {
   async close(): Promise<void> {
     await Promise.all([this.#named.database?.close(), this.#named.quotas?.close()])
   }
-}
-
-/** @throws DidAuthError ERR_STORE */
-async function askQuotas(quotas: StoreLifecycle): Promise<void> {
-  await quotas.ping().catch((cause: unknown) => {
-    throw new DidAuthError('ERR_STORE', { cause })
-  })
 }
 
 /** A pool with many waiting is at work: taken out of service, it would only leave its load to the others. */

@@ -113,6 +113,7 @@ async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
 
 /** What an operator reads about an engine that cannot be used as it is set up. */
 export function unusable(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
+  if (error instanceof StartError) return error
   const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
   return new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
@@ -157,12 +158,22 @@ export async function openObjects(env: ServerEnv): Promise<S3ObjectStore | undef
 export async function openQuotas(url: string): Promise<QuotaStore & StoreLifecycle> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
   const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
-  await quotas.ping().catch(async (error: unknown) => {
-    if (codeOf(error) !== 'ERR_CONFIG') return
+  try {
+    await whenThere(() => askQuotas(quotas))
+  } catch (error) {
     await quotas.close()
-    throw unusable(error, 'Redis (REDIS_URL)')
-  })
+    throw error
+  }
   return quotas
+}
+
+/** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError when it cannot be used as it is set up */
+export async function askQuotas(quotas: StoreLifecycle): Promise<void> {
+  await quotas.ping().catch((cause: unknown) => {
+    throw codeOf(cause) === 'ERR_CONFIG'
+      ? unusable(cause, 'Redis (REDIS_URL)')
+      : new DidAuthError('ERR_STORE', { cause })
+  })
 }
 
 /** @throws StartError */
