@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
+import { execFileSync } from 'node:child_process'
+import { pathToFileURL } from 'node:url'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { issueJwt } from '../../src/adapters/issue-jwt.js'
 import { isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
 import { es256k } from '../protocol/forge-jwt.js'
+import { nodeOptions, scriptFile } from '../support/run-script.js'
 import { walletOf } from '../support/wallet.js'
 
 const sign = es256k(walletOf(7777).privateKey)
@@ -35,5 +38,20 @@ describe('issueJwt', () => {
     const failure = new Error('the signer is unavailable')
     const issued = issueJwt(Object.freeze({ ...claims }), () => Promise.reject(failure))
     await expect(issued).rejects.toBe(failure)
+  })
+
+  // Its import takes as long as ours. A process in which it is missing shows when it is loaded.
+  it('loads did-jwt with the first token, neither with the package nor at setup', () => {
+    const script = `
+      import express from 'express'
+      import { setupDidAuth } from 'express-did-auth'
+      import { accessTokenFor, testConfig, wallet } from 'express-did-auth/testing'
+      await setupDidAuth(express(), testConfig()).ready
+      console.log('ready')
+      await accessTokenFor(wallet('alice').did).catch(({ code }) => console.log(code))`
+    const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
+    const args = [...nodeOptions, '--import', imports, '--input-type=module', '--eval', script]
+    const env = { ...process.env, TEST_MISSING: 'did-jwt' }
+    expect(execFileSync(process.execPath, args, { encoding: 'utf8', env })).toBe('ready\nERR_MODULE_NOT_FOUND\n')
   })
 })

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { runCli, ServerProcesses, spawnCli, type Ended } from '../support/server-process.js'
-import { ask, logIn, post } from '../support/server-client.js'
+import { runCli, ServerProcesses, spawnCli, type Ended, type ReadyServer } from '../support/server-process.js'
+import { ask, logIn, post, signedLogin } from '../support/server-client.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
 import { databaseOf, testVault } from '../support/vault-app.js'
@@ -122,6 +122,25 @@ describe('express-did-auth', () => {
     expectSentence(await runCli(['all'], { ...env, IPFS_API_URL_FILE: 'any' }), sentence)
     expect((await runCli(['vault'], env)).stderr).toMatch(/^Wrong environment:\n/)
     expect((await runCli(['auth'], withNode)).stderr).toMatch(/^Wrong environment:\n/)
+  })
+
+  // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
+  it('all start without did-jwt and did-jwt-vc, which the first token of each kind loads', async () => {
+    const statusesOf = async (missing: string): Promise<number[]> => {
+      const { servers: started, signal, ended } = await servers.start({ TEST_MISSING: missing }, [], 'all')
+      const [auth, relay] = started as [ReadyServer, ReadyServer]
+      const statuses = []
+      for (const { url, serviceUrl } of [auth, relay]) {
+        const login = await signedLogin(url, walletOf(1), new URL(serviceUrl).host)
+        statuses.push((await post(`${url}/auth`, login)).status)
+      }
+      signal('SIGKILL')
+      await ended
+      return statuses
+    }
+    expect(await statusesOf('did-jwt')).toEqual([500, 500])
+    expect(await statusesOf('did-jwt-vc')).toEqual([200, 500])
+    expect(await statusesOf('')).toEqual([200, 200])
   })
 
   it('says that the port is in use', async () => {
