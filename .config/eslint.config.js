@@ -105,6 +105,11 @@ export default defineConfig(
   },
 
   {
+    files: ['examples/**/*.ts'],
+    // A handler that prints one line is one line of an example.
+    rules: { '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }] }
+  },
+  {
     // The page runs in a browser, whose types nothing else here has.
     files: ['servers/auth/page/**/*.ts'],
     languageOptions: { parserOptions: { project: './.config/tsconfig.client.json', tsconfigRootDir: rootDir } }

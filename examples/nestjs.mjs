@@ -30,3 +30,4 @@ const requireDid = setupDidAuth(app.getHttpAdapter().getInstance(), {
 })
 app.use('/profile', requireDid)
 await app.listen(3000)
+console.log('http://localhost:3000')

@@ -11,4 +11,4 @@ const requireDid = setupDidAuth(app, {
   // maxRequestsPerTimeSlot: 20, the default: of one user in ten minutes, then 429
 })
 app.get('/profile', requireDid, (req, res) => res.json(req.user))
-app.listen(3000)
+app.listen(3000).on('listening', () => console.log('http://localhost:3000'))

@@ -11,4 +11,4 @@ const requireDid = setupDidAuth(app, {
   serviceSigner: es256kSigner(privateKey)
 })
 app.get('/profile', requireDid, (req, res) => res.json(req.user))
-app.listen(3000)
+app.listen(3000).on('listening', () => console.log('http://localhost:3000'))

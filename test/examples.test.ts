@@ -76,11 +76,17 @@ describe('examples/', () => {
 
 describe('an example that serves', () => {
   const texts = readdirSync(join(root, 'examples'))
-    .filter((file) => file.endsWith('.ts') && file !== 'quickstart.ts')
+    .filter((file) => /[.](?:ts|mjs|cjs)$/.test(file))
     .map((file) => [file, readFileSync(join(root, 'examples', file), 'utf8')] as const)
+  const serving = texts.filter(([, text]) => /[.]listen\(300\d/.test(text))
 
-  it.each(texts.filter(([, text]) => /[.]listen\(300\d/.test(text)))('%s prints its URL', (_file, text) => {
+  it.each(serving)('%s prints its URL', (_file, text) => {
     expect(text).toMatch(/console\.log\('http:\/\/localhost:300\d'\)/)
+  })
+
+  // Express 5 calls it with the error: an app that ignores it would say that it listens on a port that is in use.
+  it.each(serving)('%s gives listen() no callback', (_file, text) => {
+    expect(text).not.toMatch(/[.]listen\(300\d,/)
   })
 })
 
