@@ -1,5 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { packBoth, root, runIn, treeOf, whileRunning, type PackedPackage } from '../../support/packed-package.js'
@@ -107,6 +117,26 @@ const ESM_IMPORTS = `import express from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
 `
 
+const slowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
+/** Bun and Deno as test/slow/package.json installs them: on Linux x64. */
+const RUNTIMES = [
+  { name: 'Node', command: [process.execPath] },
+  { name: 'Bun', command: [slowPackage('@oven/bun-linux-x64/bin/bun')] },
+  { name: 'Deno', command: [slowPackage('@deno/linux-x64-glibc/deno'), 'run', '--allow-all', '--cached-only'] }
+]
+const RUNTIME_OUTPUT = `verified true
+POST /request-auth
+POST /auth
+GET /profile
+200 true
+POST /refresh-token
+GET /profile
+200 true
+POST /logout
+GET /profile
+logged out 401
+`
+
 /** Logs in at an example as a wallet would, and opens its protected route. */
 async function visit(url: string): Promise<void> {
   const post = async (path: string, body: object): Promise<unknown> => {
@@ -180,6 +210,14 @@ describe('the package as a user gets it', () => {
   it('runs the quickstart as an ES module', async () => {
     cpSync(join(root, 'examples/quickstart.ts'), join(project, 'quickstart.mjs'))
     await whileRunning(project, 'quickstart.mjs', visit)
+  })
+
+  describe.each(RUNTIMES)('on $name', ({ name, command: [program = '', ...options] }) => {
+    const itRuns = existsSync(program) ? it : it.skip
+    itRuns('runs library, client and verifier: a login, a refresh and a logout', async () => {
+      cpSync(join(root, 'test/slow/packed/runtime.mjs'), join(project, 'runtime.mjs'))
+      expect(await runIn(project, program, ...options, 'runtime.mjs')).toBe(`${name}\n${RUNTIME_OUTPUT}`)
+    })
   })
 
   it('runs by require() on Express 5', async () => {
