@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 interface LockedPackage {
   readonly version?: string
   readonly resolved?: string
+  readonly integrity?: string
   readonly link?: boolean
   readonly optionalDependencies?: Readonly<Record<string, string>>
 }
@@ -30,6 +31,13 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json'])('%s', (file)
           ]
         : []
     )
+  })
+
+  // A package without a hash is whatever the registry at hand sends. npm writes none for a platform that it was not offered.
+  it('has the SHA-512 of each package but the folders of this repository', () => {
+    const without = locked.filter(([, { integrity = '' }]) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))
+    const own = ['', 'node_modules/express-did-auth', 'node_modules/express-did-auth-servers', 'servers']
+    expect(without.map(([path]) => path)).toEqual(file === 'package-lock.json' ? own : [''])
   })
 
   // npm leaves out what the registry at hand does not offer, and then refuses its own lock file at `npm ci`.
