@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
+import { ownCommand } from '../config/own-command.js'
 import type { ServerEnv } from '../config/read-env.js'
 import { StartError, startStep } from '../config/startup-error.js'
 import type { ContentImport } from './content-inspection.js'
@@ -79,8 +80,13 @@ async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
 
 /** What an operator reads about a database that cannot be used as it is set up. */
 export function unusable(error: unknown): StartError {
-  const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
-  return new StartError(`Cannot use the database (DATABASE_URL): ${reason}`, { cause: error })
+  return new StartError(`Cannot use the database (DATABASE_URL): ${faultOfDatabase(error)}`, { cause: error })
+}
+
+/** The library's sentence about a database, for a process that runs the servers: with its own command. */
+export function faultOfDatabase(error: unknown): string {
+  const sentence = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
+  return sentence.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
 }
 
 /** Opens the store of sessions in a database, which stays its caller's to close. */

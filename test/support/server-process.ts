@@ -41,11 +41,12 @@ export interface ServerProcess extends ReadyServer {
 export function spawnCli(
   args: string[],
   env: Env,
-  hooks: readonly string[] = []
+  hooks: readonly string[] = [],
+  cwd = root
 ): { child: ChildProcess; output: () => string; ended: Promise<Ended> } {
   const options = [...nodeOptions, '--import', imports, ...hooks.flatMap((hook) => ['--import', hook])]
   const child = spawn(process.execPath, [...options, scriptFile('servers/cli.ts'), ...args], {
-    cwd: root,
+    cwd,
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })

@@ -3,7 +3,7 @@ import { serverPorts, type ServerName } from '../../config/read-env.js'
 import { painter, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
 import { checkPlan, readPlans } from './environment.js'
 import { linesOf, unique, type Finding } from './finding.js'
-import { checkNetwork, type NetworkSurroundings } from './network.js'
+import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -43,7 +43,10 @@ async function examineEnvironment(
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
   const [plans, findings] = readPlans(env, names, chosen === 'all')
-  const asked = await Promise.all(plans.map((plan) => checkNetwork(plan, surroundings)))
+  const asked = await Promise.all([
+    ...plans.slice(0, 1).map((plan) => checkEngines(plan)),
+    ...plans.map((plan) => checkNetwork(plan, surroundings))
+  ])
   return [...findings, ...plans.flatMap(checkPlan), ...asked.flat()]
 }
 
