@@ -6,30 +6,35 @@ import { loadEnvFile } from './config/load-env-file.js'
 import { ownCommand } from './config/own-command.js'
 import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
 
-/** What each command takes. Each text begins with the command that it is about. */
-const usages: readonly string[] = [
-  'auth    the authentication server (port 3000)',
-  'relay   the file relay (port 3001)',
-  'vault   the data vault (port 3002)',
-  'all     the three of them in one process',
-  'vault reconcile [--accept-damage] [--dry-run]\n          makes the pins of the IPFS node those of the entries',
-  'vault takedown <cid> [--allow] [--dry-run]\n          removes content from all entries and refuses it, or allows it again',
-  'relay takedown <cid> [--allow] [--dry-run]\n          removes a file and refuses it from then on, or allows it again',
-  'migrate [--check|--print]\n          brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL',
-  'copy [--from <DATA_DIR>] [--without-sessions]\n          copies what one machine stored to DATABASE_URL (and the bucket)',
-  'keys new [--network <name>] [--out <file>] [--json]\n          makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID',
-  'doctor [<url>] [--origin <origin>]… [--server <name>] [--json]\n          finds what is wrong with the environment, or with a running service',
-  `conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--json]
-          asks any service of this protocol whether it keeps the rules; --<route>-path names another path of a route`
-]
+/** What each command takes. A line that is further indented belongs to the one before it. */
+const USAGE = `  auth    the authentication server (port 3000)
+  relay   the file relay (port 3001)
+  vault   the data vault (port 3002)
+  all     the three of them in one process
+  vault reconcile [--accept-damage] [--dry-run]
+          makes the pins of the IPFS node those of the vault's entries
+  vault takedown <cid> [--allow] [--dry-run]
+          removes content from all entries and refuses it, or allows it again
+  relay takedown <cid> [--allow] [--dry-run]
+          removes a file and refuses it from then on, or allows it again
+  migrate [--check|--print]
+          brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL
+  copy [--from <DATA_DIR>] [--without-sessions]
+          copies what one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
+  keys new [--network <name>] [--out <file>] [--json]
+          makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
+  doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
+          finds what is wrong with the environment, or with a running service
+  conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--json]
+          asks any service of this protocol whether it keeps the rules`
 
 /** The usage of one command; of all where there is no such command. */
 function usageOf(command: string): string {
-  const own = usages.filter((one) => one.split(' ', 1)[0] === command)
-  const lines = (own.length > 0 ? own : usages).map((one) => `  ${one}`)
+  const all = USAGE.split(/\n(?= {2}\S)/)
+  const own = all.filter((one) => one.trim().split(' ', 1)[0] === command)
   return `usage: ${ownCommand('<command>')}
 
-${lines.join('\n')}
+${(own.length > 0 ? own : all).join('\n')}
 
   --help     prints this text, behind a command its own
   --version  prints the version
