@@ -1,6 +1,6 @@
 import { variableNames } from '../../config/env-schema.js'
 import { serverPorts, type ServerName } from '../../config/read-env.js'
-import { painter, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
+import { painter, printableJson, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
 import { checkPlan, readPlans } from './environment.js'
 import { linesOf, unique, type Finding } from './finding.js'
 import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
@@ -28,7 +28,7 @@ export async function runDoctor(commandLine: CommandLine, surroundings: NetworkS
       ? await examineEnvironment(env, parseServer(values.server), surroundings)
       : await examineService(readUrl(text), env, values.origin ?? [])
   )
-  if (values.json === true) out(JSON.stringify({ findings }))
+  if (values.json === true) out(printableJson({ findings }))
   else for (const line of linesOf(findings, painter(commandLine))) out(line)
   return findings.some(({ level }) => level === 'change') ? 1 : 0
 }
