@@ -88,7 +88,7 @@ export default suite([
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
       '<rootDir>/test/servers/commands/conformance/command.test.ts',
-      '<rootDir>/test/servers/http/http-defaults.test.ts',
+      '<rootDir>/test/servers/http/create-app.test.ts',
       '<rootDir>/test/servers/relay/relay-file.test.ts',
       '<rootDir>/test/servers/vault/verbs.test.ts'
     ],

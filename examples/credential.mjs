@@ -1,6 +1,7 @@
 // The credential that logs a wallet in at the file relay: a JWT whose only claim is the challenge.
 // node examples/credential.mjs <URL of the relay> <challenge>
-import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
+import { ES256KSigner, hexToBytes } from 'did-jwt'
+import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { Wallet } from 'ethers'
 
 const [relayUrl, challenge] = process.argv.slice(2)
@@ -10,6 +11,7 @@ const vc = {
   type: ['VerifiableCredential'],
   credentialSubject: { claims: [{ claimType: 'challenge', claimValue: challenge }] }
 }
-const issuer = `did:ethr:rsk:${wallet.address.toLowerCase()}`
-const signer = ES256KSigner(hexToBytes(wallet.privateKey))
-console.log(await createJWT({ aud: relayUrl, vc }, { issuer, signer }))
+const did = `did:ethr:rsk:${wallet.address.toLowerCase()}`
+const issuer = { did, signer: ES256KSigner(hexToBytes(wallet.privateKey)), alg: 'ES256K' }
+const iat = Math.floor(Date.now() / 1000)
+console.log(await createVerifiableCredentialJwt({ aud: relayUrl, iat, vc }, issuer))

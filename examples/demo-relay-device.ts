@@ -1,5 +1,6 @@
-import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
+import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import type { HDNodeWallet } from 'ethers'
+import { es256kSigner } from 'express-did-auth'
 import type { Answer } from './demo-step.js'
 
 /** A user's device at the file relay, where a credential takes the place of the signed message. */
@@ -14,15 +15,16 @@ export class RelayDevice {
   ) {}
 
   async logIn(): Promise<Answer> {
-    const issuer = `did:ethr:rsk:${this.wallet.address.toLowerCase()}`
-    const { challenge } = JSON.parse((await this.#send('/request-auth', { did: issuer })).text) as { challenge: string }
+    const did = `did:ethr:rsk:${this.wallet.address.toLowerCase()}`
+    const { challenge } = JSON.parse((await this.#send('/request-auth', { did })).text) as { challenge: string }
     const vc = {
       '@context': ['https://www.w3.org/2018/credentials/v1'],
       type: ['VerifiableCredential'],
       credentialSubject: { claims: [{ claimType: 'challenge', claimValue: challenge }] }
     }
-    const signer = ES256KSigner(hexToBytes(this.wallet.privateKey))
-    const answer = await this.#send('/auth', { jwt: await createJWT({ aud: this.relayUrl, vc }, { issuer, signer }) })
+    const issuer = { did, signer: es256kSigner(this.wallet.privateKey), alg: 'ES256K' }
+    const jwt = await createVerifiableCredentialJwt({ aud: this.relayUrl, vc }, issuer)
+    const answer = await this.#send('/auth', { jwt })
     this.#token = (JSON.parse(answer.text) as { token: string }).token
     return answer
   }

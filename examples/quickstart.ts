@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import express from 'express'
-import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import { es256kSigner, setupDidAuth } from 'express-did-auth'
 
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
 const app = express()
 const requireDid = setupDidAuth(app, {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
   serviceUrl: 'http://localhost:3000',
-  serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey)
+  // maxRequestsPerTimeSlot: 20, the default: of one user in ten minutes, then 429
 })
 app.get('/profile', requireDid, (req, res) => res.json(req.user))
 app.listen(3000)

@@ -1,19 +1,14 @@
 // The quickstart in a CommonJS file, for Express 4 and 5 alike. Node 20.19 or newer loads the package with require().
 const { randomBytes } = require('node:crypto')
 const express = require('express')
-const { didOfPrivateKey, es256kSigner, setupDidAuth } = require('express-did-auth')
+const { es256kSigner, setupDidAuth } = require('express-did-auth')
 
-async function main() {
-  const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
-  const app = express()
-  const requireDid = setupDidAuth(app, {
-    challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
-    serviceUrl: 'http://localhost:3000',
-    serviceDid: await didOfPrivateKey(privateKey),
-    serviceSigner: es256kSigner(privateKey)
-  })
-  app.get('/profile', requireDid, (req, res) => res.json(req.user))
-  app.listen(3000)
-}
-
-main()
+const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
+const app = express()
+const requireDid = setupDidAuth(app, {
+  challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
+  serviceUrl: 'http://localhost:3000',
+  serviceSigner: es256kSigner(privateKey)
+})
+app.get('/profile', requireDid, (req, res) => res.json(req.user))
+app.listen(3000)

@@ -19,8 +19,8 @@ const USAGE = `  auth    the authentication server (port 3000)
           removes a file and refuses it from then on, or allows it again
   migrate [--check|--print]
           brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL
-  copy [--from <DATA_DIR>] [--without-sessions]
-          copies what one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
+  copy [--from <DATA_DIR>]
+          copies contents that one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
   keys new [--network <name>] [--out <file>] [--json]
           makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]

@@ -23,8 +23,9 @@ export interface UserIdentity {
  * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
  * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
  *
- * A builtin error such as TypeError, and an error with a `code` such as ECONNREFUSED, is a failure and not a refusal: it
- * is logged and answered 500. Look users up by `user.canonicalDid`; ban a key by `user.address`.
+ * A builtin error such as TypeError, and one of the system (`errno`, `syscall`), of Node (a `code` that begins with `ERR_`)
+ * or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and answered 500. A `code` of your own is a
+ * refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
  */
 export type AuthenticationBusinessLogic = (did: string, user: UserIdentity) => unknown
 /**

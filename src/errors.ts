@@ -57,8 +57,8 @@ export interface DidAuthErrorOptions {
 /**
  * Why a request was refused, for people who read the log at debug.
  *
- * It holds what the service expects, and of what it received no more than the kind: never a secret, signature, challenge or
- * token, and no text of the request.
+ * It holds what the service expects, and of what it received the kind, and what is no secret and bounded: the host of an
+ * origin, the issuer of a token, the network of a DID. Never a secret, signature, challenge or token.
  */
 export interface RefusalReason {
   /** The check that refused: `signer`, `aud`, `origin`. */

@@ -1,8 +1,10 @@
 import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
+import { ownSignerOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
+import { issueJwt } from './adapters/issue-jwt.js'
 import { MemorySignatureCache } from './adapters/memory-signature-cache.js'
 import { RecentEntries } from './adapters/recent-entries.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
@@ -14,7 +16,7 @@ import { BUSINESS_LOGIC_SECONDS } from './flows/run-business-logic.js'
 import type { AuthenticatedUser, DidResolver } from './ports.js'
 
 /** What is there before the curve is loaded. */
-type Given = Pick<Parts, 'settings' | 'clock' | 'store' | 'logger' | 'report'> & { resolver: DidResolver }
+type Given = Pick<Parts, 'clock' | 'store' | 'logger' | 'report'> & { settings: Settings; resolver: DidResolver }
 
 /** Loads the curve, and wires all that the flows work with. */
 export async function loadParts({ settings, clock, store, logger, report, resolver }: Given): Promise<Parts> {
@@ -26,13 +28,17 @@ export async function loadParts({ settings, clock, store, logger, report, resolv
     verifiedTokens.clear()
     report({ type: 'signer-address-changed', address })
   }
-  const { serviceSigner, serviceDid, isTrustedIssuer, resolution } = settings
+  const { serviceSigner, isTrustedIssuer, resolution } = settings
+  const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
+  if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
+  const serviceKey = signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid)
   return {
-    settings,
+    settings: Object.freeze({ ...settings, serviceDid }),
     clock,
     random: systemRandom,
     curve,
-    serviceKey: signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid),
+    serviceKey,
+    issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data)),
     store,
     verifiedTokens,
     disclosureRequests: new MemorySignatureCache(settings.challengeWindowSeconds),

@@ -71,16 +71,23 @@ export interface Client {
   isGone(): boolean
 }
 
+/** The client of a sign up with credentials. */
+export interface CredentialClient extends Client {
+  /** Counts a key that is tried against the budget of refused proofs. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  chargeKey(): Promise<void>
+}
+
 /** Verifies that a credential was signed by the issuer that it names. */
 export interface CredentialVerifier {
   /**
    * Verifies credentials one after the other, up to the first bad one.
    *
-   * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY
+   * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY,
+   * ERR_TOO_MANY_REQUESTS, ERR_STORE
    */
   verify(
     jwts: readonly string[],
-    user: { did: string; client: Client },
+    user: { did: string; client: CredentialClient },
     nowSeconds: number
   ): Promise<VerifiedCredential[]>
 }

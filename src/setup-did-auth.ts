@@ -1,10 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { consoleLogger } from './adapters/console-logger.js'
+import { asClient } from './stores/request-client.js'
 import { withTimeout } from './stores/with-timeout.js'
+import { ownSignerOf } from './adapters/es256k-signer.js'
 import { securityReporter } from './adapters/security-reporter.js'
 import { serviceQuotas } from './adapters/service-quotas.js'
-import { sharedStoreWarnings } from './adapters/shared-store-warnings.js'
+import { sharedPathWarnings, sharedStoreWarnings } from './adapters/shared-store-warnings.js'
 import { systemClock, timerDeadline } from './adapters/system.js'
 import type { DidAuthConfig } from './config/options.js'
 import { configWarnings, parseConfig } from './config/settings.js'
@@ -12,6 +14,7 @@ import type { Parts } from './flows/parts.js'
 import { listSessions } from './flows/manage-sessions.js'
 import { describeCause } from './flows/describe-cause.js'
 import './express-types.js'
+import { clientOf } from './http/client-network.js'
 import { requestLimits } from './http/limit-requests.js'
 import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
@@ -79,15 +82,18 @@ export interface RequireDid extends Guard {
  *
  * @param app - an application or router, before or after its own parsers
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
- * @throws DidAuthError ERR_CONFIG, naming every problem at once
+ * @throws DidAuthError ERR_CONFIG, naming every problem at once; TypeError without an application
  * @example
  * ```ts
- * const requireDid = setupDidAuth(app, { challengeSecret, serviceUrl, serviceDid, serviceSigner })
+ * const requireDid = setupDidAuth(app, { challengeSecret, serviceUrl, serviceSigner: es256kSigner(privateKey) })
  * app.get('/profile', requireDid, (req, res) => res.json(req.user))
  * ```
  */
 export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid {
-  const settings = parseConfig(config)
+  if (!isExpressApp(app)) {
+    throw new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
+  }
+  const settings = parseConfig(config, ownSignerOf)
   const { serviceUrl } = settings
   const logger = config.logger ?? consoleLogger
   const clock = wholeSeconds(config.clock ?? systemClock)
@@ -96,7 +102,11 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     hasOwnStore: config.store !== undefined && !isMemoryStore(sessionsOf(config.store)),
     isProduction: process.env.NODE_ENV === 'production'
   }
-  const warnings = [...configWarnings(settings, environment), ...sharedStoreWarnings(config.store, settings)]
+  const warnings = [
+    ...configWarnings(settings, environment),
+    ...sharedStoreWarnings(config.store, settings),
+    ...sharedPathWarnings(app, { ...settings.paths })
+  ]
   for (const warning of warnings) logger.warn({ event: 'configuration' }, warning)
 
   const report = securityReporter({ clock, logger, onSecurityEvent: config.onSecurityEvent })
@@ -121,7 +131,13 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     report
   }
   const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
-  app.use(answerRequest)
+  // Our routes and all that come behind them work for the client that sent the request.
+  app.use((req, res, next) => {
+    asClient(
+      () => clientOf(req),
+      () => void answerRequest(req, res, next)
+    )
+  })
   app.use(ownPaths, answerParserError)
 
   const ready = parts().then(async ({ serviceKey }) => {
@@ -132,7 +148,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet')
   })
 
-  const guard = (options: GuardOptions): Guard => parseAnyRequest(requireDidHandler(http, options))
+  const guard = (options: GuardOptions = {}): Guard => parseAnyRequest(requireDidHandler(http, options))
   return Object.assign(guard({}), {
     with: guard,
     optional: guard({ optional: true }),
@@ -155,6 +171,12 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       if (config.store === undefined) await store.close()
     }
   })
+}
+
+/** Whether a value has what we use of an application. A caller without types may pass anything. */
+function isExpressApp(value: unknown): boolean {
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
+  return 'use' in value && typeof value.use === 'function'
 }
 
 /** A handler for requests of Express, typed for requests of Node. Express passes its own. */

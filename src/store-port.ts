@@ -54,11 +54,6 @@ export interface SessionStore {
   revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number>
   /** A user's active sessions, the newest first. */
   listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]>
-  /**
-   * The id of the session that a refresh token of version 0.1 belongs to, current or replaced. Only a store with
-   * sessions of that version has this verb.
-   */
-  findMigratedSessionId?(service: string, refreshTokenHash: string): Promise<string | undefined>
 }
 
 /** Which uses are counted: of one user in one window of one service. */

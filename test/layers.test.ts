@@ -25,7 +25,14 @@ const LAYERS: readonly Layer[] = [
   // What a guard adds to a request: types alone.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
-  { name: 'http', files: /^src\/http\//, uses: ['errors', 'protocol', 'ports', 'config', 'flows'], packages: ANY },
+  // Express is an optional peer: its types alone are imported, so that the package loads without it.
+  {
+    name: 'http',
+    files: /^src\/http\//,
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows'],
+    packages: /^(?:node:\w+|cookie-parser)$/,
+    typePackages: /^express$/
+  },
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
@@ -33,7 +40,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol'],
     packages: /^@noble\//
   },
-  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports', 'pure-adapters'] },
+  { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
+  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue'] },
   {
     name: 'setup',
     files: /^src\/(?:load-parts|setup-did-auth)\.ts$/,
@@ -50,7 +58,7 @@ const LAYERS: readonly Layer[] = [
   // Imports the servers by name at run time, where they are installed.
   { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
   // Each store is a door of its own as well. A package that only a store uses is loaded by name at run time.
-  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports'], packages: /^node:/ },
+  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports', 'fair-queue'], packages: /^node:/ },
   // The other doors. Besides setup, they alone name adapters.
   { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores'] },
   // Express is what its glue is for, and is named by its structure alone.
@@ -123,7 +131,7 @@ describe('findLayerFaults', () => {
         'src/errors.ts': '',
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
-        'src/http/routes.ts': "import express from 'express'\nimport { parseDid } from '../protocol/did.js'",
+        'src/http/routes.ts': "import type { Express } from 'express'\nimport { parseDid } from '../protocol/did.js'",
         'src/setup-did-auth.ts': "import type { Express } from 'express'\nimport { routes } from './http/routes.js'",
         'servers/http/listen.ts': "import express from 'express'",
         'servers/auth/app.ts':

@@ -53,6 +53,62 @@ describe('setupDidAuth', () => {
     expect({ settings: { ...(app.settings as object) }, locals: { ...app.locals } }).toEqual(before)
   })
 
+  it('takes the DID of its own signer, on rsk, where none is given', async () => {
+    const test = await testApp({ serviceDid: undefined })
+    const { accessToken } = await logIn(test.app, wallet)
+    const me = await request(test.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    const { auth } = me.body as { auth: { claims: { iss: string } } }
+    expect(auth.claims.iss).toBe(serviceWallet.did)
+    expect(test.log).toEqual([])
+  })
+
+  it('lists a key that is none with the other problems, and needs the DID of any other signer', () => {
+    const problemsOf = (changes: object): string[] => {
+      try {
+        setupDidAuth(express(), { ...config, ...changes })
+        return []
+      } catch (error) {
+        return (error as Error).message.split('\n').slice(1)
+      }
+    }
+    const unset = undefined as unknown as string
+    expect(problemsOf({ challengeSecret: unset, serviceDid: undefined, serviceSigner: es256kSigner(unset) })).toEqual([
+      '  - challengeSecret: received nothing; give a non-empty string',
+      '  - serviceSigner: received es256kSigner without a private key; give a private key of 32 bytes, or its 64 hexadecimal digits'
+    ])
+    expect(problemsOf({ serviceDid: undefined, serviceSigner: async () => '' })).toEqual([
+      '  - serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)'
+    ])
+  })
+
+  it('says in one sentence that it needs an application, and that requireDid is not called', () => {
+    const untyped = setupDidAuth as (...values: unknown[]) => unknown
+    for (const app of [undefined, null, {}, config]) {
+      expect(() => untyped(app, config)).toThrow(
+        new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
+      )
+    }
+    const requireDid = setupDidAuth(express(), config)
+    for (const guard of [requireDid, requireDid.optional, requireDid.with({})] as unknown as (() => void)[]) {
+      expect(guard).toThrow(
+        new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
+      )
+    }
+  })
+
+  it('warns of a second service on one application whose paths the first answers', async () => {
+    const warnings: string[] = []
+    const logger = { info() {}, warn: (_: unknown, message: string) => warnings.push(message), error() {} }
+    const app = express()
+    setupDidAuth(app, { ...config, logger })
+    setupDidAuth(express(), { ...config, logger })
+    expect(warnings).toEqual([])
+    setupDidAuth(app, { ...config, logger, authPath: '/auth2' })
+    expect(warnings).toEqual([
+      'setupDidAuth was called twice on one app: the first answers /request-signup, /signup, /request-auth, /logout, /refresh-token'
+    ])
+  })
+
   it('throws one error that names every problem, and installs nothing', () => {
     const app = express()
     const uses = jest.spyOn(app, 'use')

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { copySessions, type PostgresDatabase } from 'express-did-auth/stores/postgres'
+import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/stores/sqlite'
 import { ownCommand } from '../config/own-command.js'
 import { readEnv, readForEach, type ServerEnv } from '../config/read-env.js'
@@ -16,11 +16,11 @@ import { migrateTables, waitFor } from './migrate.js'
 /** For each statement: no client waits for an answer. */
 const TIMEOUT_SECONDS = 60
 
-const OPTIONS = { from: { type: 'string' }, 'without-sessions': { type: 'boolean' } } as const
+const OPTIONS = { from: { type: 'string' } } as const
 
 /**
- * `copy`: brings what one machine stored in `DATA_DIR` to a database, and to a bucket where the environment names one. It may
- * end at any moment and be run again. `DATA_DIR` stays.
+ * `copy`: brings the contents that one machine stored in `DATA_DIR` to a database, and to a bucket where the environment names
+ * one. Sessions stay behind. It may end at any moment and be run again. `DATA_DIR` stays.
  *
  * @returns the exit code; 1: something could not be copied, and is named
  * @throws UsageError; StartError when there is nothing to copy, a server runs on it, or the database cannot be used
@@ -28,21 +28,20 @@ const OPTIONS = { from: { type: 'string' }, 'without-sessions': { type: 'boolean
 export async function runCopy({ args, env, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
   const given = { ...env, ...(values.from !== undefined && { DATA_DIR: values.from }) }
-  const envs = readForEach(['auth', 'relay', 'vault'] as const, (name) => readEnv(given, name, false, 'operate'))
+  const envs = readForEach(['relay', 'vault'] as const, (name) => readEnv(given, name, false, 'operate'))
   const [serverEnv] = envs
   // No option: every user of the machine reads command lines, and the URL has a password.
   if (serverEnv?.DATABASE_URL === undefined) throw new StartError('There is no database: set DATABASE_URL')
-  const files = envs.flatMap((one) => filesOf(one)).filter((file) => existsSync(file))
-  if (files.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
-  for (const file of files) assertUnused(file)
+  const stored = envs.filter((one) => existsSync(fileOf(one)))
+  if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
+  for (const one of stored) assertUnused(fileOf(one))
   const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, { timeoutSeconds: TIMEOUT_SECONDS })
   try {
     await waitFor(database, out)
     await migrateTables(database, out)
     let isWhole = true
-    for (const one of envs)
-      isWhole = (await copyServer(one, database, values['without-sessions'] !== true, out)) && isWhole
-    out('Left out: quotas, and what users posted to the relay today: they count from zero.')
+    for (const one of stored) isWhole = (await copyServer(one, database, out)) && isWhole
+    out('Left out: sessions, so that users log in again; quotas, and what users posted today: they count from zero.')
     return isWhole ? 0 : 1
   } catch (error) {
     throw error instanceof StartError
@@ -53,9 +52,8 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   }
 }
 
-function filesOf(env: ServerEnv): string[] {
-  const names = env.name === 'auth' ? ['auth.db'] : ['auth.db', `${env.name}.db`]
-  return names.map((name) => join(dataFolder(env), name))
+function fileOf(env: ServerEnv): string {
+  return join(dataFolder(env), `${env.name}.db`)
 }
 
 /** @throws StartError when another process has the file open */
@@ -78,31 +76,15 @@ function assertUnused(file: string): void {
 }
 
 /** Copies what one server stored. @returns whether all of it could be copied */
-async function copyServer(
-  env: ServerEnv,
-  database: PostgresDatabase,
-  withSessions: boolean,
-  out: CommandLine['out']
-): Promise<boolean> {
+async function copyServer(env: ServerEnv, database: PostgresDatabase, out: CommandLine['out']): Promise<boolean> {
   const { name } = env
-  const [sessionFile = '', contentFile = ''] = filesOf(env)
-  if (existsSync(sessionFile)) {
-    const copied = await copySessions({ from: sessionFile, to: database, withSessions })
-    const { sessions, knownSessions, expiredSessions, oldTokens, challengeUses } = copied
-    out(`${name}: sessions copied: ${sessions} (there already: ${knownSessions}); used challenges: ${challengeUses}`)
-    if (!withSessions) out(`${name}: all sessions left out; users log in again`)
-    if (expiredSessions > 0) out(`${name}: expired sessions left out: ${expiredSessions}`)
-    if (oldTokens > 0) out(`${name}: refresh tokens of version 0.1 left out: ${oldTokens}; their users log in again`)
-  }
-  if (!existsSync(contentFile)) return true
   const bucket = await openObjects(env)
   const folder = dataFolder(env)
   const files = new FileObjectStore(join(folder, 'objects'))
   const source = await openContentStore({
     folder,
     database: `${name}.db`,
-    ...(bucket && { objects: readableAt(files, bucket) }),
-    oldFileTtlSeconds: env.RELAY_FILE_TTL_SECONDS
+    ...(bucket && { objects: readableAt(files, bucket) })
   })
   try {
     const target = await openPostgresContents(database, env, bucket)

@@ -45,6 +45,8 @@ export const variables = z.object({
   REPLAY_PROTECTION: forms.replayProtection.optional(),
   REFRESH_REUSE_GRACE_SECONDS: forms.secondsOrNone.optional(),
   LOGIN_DOMAINS: forms.loginDomains.optional(),
+  LOGIN_DIALECTS: forms.loginDialects.optional(),
+  NETWORKS: forms.networks.optional(),
   COOKIE_PREFIX: forms.cookiePrefix.optional(),
   ABSOLUTE_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
   ERROR_FORMAT: forms.errorFormat.optional(),

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { isPrivateKey } from 'express-did-auth'
-import { isDid } from 'express-did-auth/protocol'
+import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
 import { z } from 'zod'
 
 /** The longest times that the library accepts. */
@@ -69,10 +69,8 @@ export const forms = {
     ),
   redisUrl: z
     .string()
-    .refine(
-      (text) => entriesOf(text).every((entry) => hasScheme(entry, /^rediss?:$/)) && entriesOf(text).length > 0,
-      'give a URL such as redis://host:6379, or several of a cluster separated by commas'
-    ),
+    // The store parses it, and says what is wrong with the rest.
+    .regex(/^rediss?:\/\/\S+$/, 'give a URL such as redis://host:6379, or redis://host1:6379,host2:6379 of a cluster'),
   bucketUrl: z.string().refine(isBucketUrl, 'give https://host[:port], without user and query'),
   // It stands in a header, and ends at a slash there.
   accessKeyId: z.string().regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces'),
@@ -86,12 +84,15 @@ export const forms = {
       'give origins separated by commas, such as https://app.example'
     ),
   address: z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits'),
-  did: z.string().refine(isDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)'),
-  network: z
+  did: z.string().refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)'),
+  network: z.string().refine(isEthrNetwork, 'give a network, such as rsk or rsk:testnet'),
+  networks: z
     .string()
-    .regex(
-      /^[A-Za-z][\w-]{0,31}(?::[A-Za-z][\w-]{0,31})?$|^0x[0-9a-fA-F]{1,16}$/,
-      'give a network, such as rsk or rsk:testnet'
+    // An empty name in a list could not be told from a slip.
+    .transform((text) => entriesOf(text).map((name) => (name === 'ethereum' ? '' : name)))
+    .refine(
+      (names) => names.length > 0 && names.every(isEthrNetwork),
+      'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
     ),
   privateKey: z.string().refine(isPrivateKey, 'give a private key of secp256k1, 64 hex digits'),
   secret: z.string().refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more'),
@@ -116,6 +117,13 @@ export const forms = {
     .refine(
       (entries) => entries.every((entry) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(entry)),
       'give domains of printable ASCII separated by commas, such as app.example'
+    ),
+  loginDialects: z
+    .string()
+    .transform(entriesOf)
+    .refine(
+      (entries): entries is LoginDialect[] => entries.length > 0 && entries.every(isLoginDialect),
+      'give login, url, or login,url'
     ),
   cookiePrefix: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }),
   errorFormat: z.enum(['text', 'problem'], { error: 'give text or problem' }),

@@ -80,7 +80,9 @@ export function appShell(
   const onNotReady = (reasons: Readonly<Record<string, string>>): void => {
     log.warn({ event: 'not-ready', reasons }, 'not ready')
   }
-  app.get('/ready', readiness([...dependencies, ...others], { draining, onNotReady }))
+  const { answer, watchFailures } = readiness([...dependencies, ...others], { draining, onNotReady })
+  app.get('/ready', answer)
+  app.use(watchFailures)
   return app
 }
 

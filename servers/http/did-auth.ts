@@ -35,6 +35,8 @@ export function didAuthConfig(
     replayProtection: env.REPLAY_PROTECTION,
     refreshReuseGraceSeconds: env.REFRESH_REUSE_GRACE_SECONDS,
     loginDomains: env.LOGIN_DOMAINS,
+    loginDialects: env.LOGIN_DIALECTS,
+    networks: env.NETWORKS,
     cookiePrefix: env.COOKIE_PREFIX,
     absoluteSessionDurationInHours: env.ABSOLUTE_SESSION_DURATION_IN_HOURS,
     errorFormat: env.ERROR_FORMAT,

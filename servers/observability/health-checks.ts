@@ -6,11 +6,16 @@ const CHECK_MILLISECONDS = 1_800
 /** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
 const FRESH_MILLISECONDS = 500
 
+/** The same of a good answer of the own storage, whose question is a real write. */
+export const FRESH_WRITE_MILLISECONDS = 5_000
+
 /** A dependency, and whether the server needs it. */
 export interface Dependency {
   name: string
   isNeeded: boolean
   check: (signal: AbortSignal) => Promise<unknown>
+  /** How long a good answer is reused, unless a request fails meanwhile. Default 500 ms, as for every other answer. */
+  freshMilliseconds?: number
   /** What its failure is called. `wrong` comes with its reason also where it is not needed. Default `unavailable`. */
   failure?: 'unavailable' | 'wrong'
 }
@@ -30,6 +35,20 @@ export interface ReadinessOptions {
   nowMilliseconds?: () => number
 }
 
+/** The answers of `/ready`. */
+export interface ReadinessRoute {
+  answer: RequestHandler
+  /** Comes before the routes: an answer of 503 is a reason to ask again what was good a moment ago. */
+  watchFailures: RequestHandler
+}
+
+/** What a dependency answered, or is about to. */
+interface Asked {
+  reason: Promise<string | undefined>
+  askedAt: number
+  freshUntil: number
+}
+
 /** `GET /health`: the process is alive. It asks no dependency. */
 export const health: RequestHandler = (_req, res) => {
   res.set('Cache-Control', 'no-store').json({ status: 'ok' })
@@ -42,21 +61,39 @@ export const health: RequestHandler = (_req, res) => {
 export function readiness(
   dependencies: readonly Dependency[],
   { draining, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
-): RequestHandler {
-  let asked: { answer: Promise<Readiness>; freshUntil: number } | undefined
+): ReadinessRoute {
+  const asked = new Map<Dependency, Asked>()
   let wasReady = true
-  return (_req, res) => {
-    if (asked === undefined || nowMilliseconds() >= asked.freshUntil) {
-      const answer = stateOfAll(dependencies)
-      const current = { answer, freshUntil: Infinity }
-      asked = current
-      void answer.then(({ isReady, reasons }) => {
-        current.freshUntil = nowMilliseconds() + FRESH_MILLISECONDS
-        if (wasReady && !isReady) onNotReady?.(reasons)
-        wasReady = isReady
-      })
-    }
-    void asked.answer.then(({ isReady, dependencies, reasons }) => {
+
+  const reasonNow = (dependency: Dependency): Promise<string | undefined> => {
+    const known = asked.get(dependency)
+    const askedAt = nowMilliseconds()
+    if (known !== undefined && askedAt < known.freshUntil) return known.reason
+    const current: Asked = { reason: reasonAgainst(dependency), askedAt, freshUntil: Infinity }
+    asked.set(dependency, current)
+    void current.reason.then((reason) => {
+      const fresh = reason === undefined ? dependency.freshMilliseconds : undefined
+      current.freshUntil = nowMilliseconds() + (fresh ?? FRESH_MILLISECONDS)
+    })
+    return current.reason
+  }
+
+  const forget = (): void => {
+    // Not at once: whoever causes failures and asks `/ready` in turn must not cause a write with each.
+    for (const one of asked.values()) one.freshUntil = Math.min(one.freshUntil, one.askedAt + FRESH_MILLISECONDS)
+  }
+
+  const watchFailures: RequestHandler = (_req, res, next) => {
+    res.once('finish', () => {
+      if (res.statusCode === 503) forget()
+    })
+    next()
+  }
+
+  const answer: RequestHandler = (_req, res) => {
+    void stateOfAll(dependencies, reasonNow).then(({ isReady, dependencies, reasons }) => {
+      if (wasReady && !isReady) onNotReady?.(reasons)
+      wasReady = isReady
       const isDraining = draining?.aborted === true
       const status = isReady ? 'ready' : 'not ready'
       res
@@ -69,11 +106,15 @@ export function readiness(
         })
     })
   }
+  return { answer, watchFailures }
 }
 
-async function stateOfAll(dependencies: readonly Dependency[]): Promise<Readiness> {
+async function stateOfAll(
+  dependencies: readonly Dependency[],
+  reasonNow: (dependency: Dependency) => Promise<string | undefined>
+): Promise<Readiness> {
   const states = await Promise.all(
-    dependencies.map(async (dependency) => ({ ...dependency, reason: await reasonAgainst(dependency) }))
+    dependencies.map(async (dependency) => ({ ...dependency, reason: await reasonNow(dependency) }))
   )
   const told = states.flatMap(({ name, isNeeded, failure, reason }) =>
     reason !== undefined && (isNeeded || failure === 'wrong') ? [[name, reason]] : []
@@ -136,11 +177,6 @@ function withoutCredentials(text: string): { url: URL; username: string; passwor
   return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) }
 }
 
-/**
- * How far each instance may be from the one clock that all compare theirs with. Two of them are then at most twice as far
- * apart: the 5 s by which a new token may lie ahead of the clock of the instance that it is shown to.
- */
-const MAX_SKEW_SECONDS = 2.5
 /** For the answer of another clock: less than for a whole check. */
 const CLOCK_MILLISECONDS = 1_500
 /** How long a jump of the clock is told. */
@@ -152,10 +188,12 @@ export type ReferenceClock = () => Promise<number>
 /**
  * Makes the check of the wall clock for `/ready`.
  *
- * @returns a check that rejects with the difference, where it is more than 2.5 s
+ * @param maxSkewSeconds - how far it may be from the one clock that all instances compare theirs with
+ * @returns a check that rejects with the difference, where it is more
  */
 export function clockCheck(
   { name, read }: { name: string; read: ReferenceClock },
+  maxSkewSeconds: number,
   nowSeconds = (): number => Date.now() / 1_000
 ): () => Promise<void> {
   return async () => {
@@ -166,7 +204,7 @@ export function clockCheck(
     if (reference === undefined) return
     // The reference was read at some moment of the question.
     const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)
-    if (Math.abs(difference) <= MAX_SKEW_SECONDS) return
+    if (Math.abs(difference) <= maxSkewSeconds) return
     const side = difference > 0 ? 'ahead of' : 'behind'
     throw new Error(`${Math.round(Math.abs(difference))} s ${side} ${name}`)
   }

@@ -1,11 +1,15 @@
 const MINUTE_MILLISECONDS = 60_000
 /** How long a stop waits for what is under way. */
 const STOP_MILLISECONDS = 3_000
+/** How long work that is due soon waits for more reasons to do it. */
+const SOON_MILLISECONDS = 1_000
 /** Which part of a minute may be added, so that processes that start together do not work together. */
 const JITTER = 0.2
 
 /** Work that repeats. */
 export interface RepeatedWork {
+  /** Works within a second, or so long after what is under way. */
+  soon(): void
   /** Ends it. Resolves when nothing is under way, or after 3 s. */
   stop(): Promise<void>
 }
@@ -22,18 +26,31 @@ export function repeatWork(
 ): RepeatedWork {
   const stopping = new AbortController()
   let timer: NodeJS.Timeout | undefined
-  const run = async (): Promise<void> => {
-    await work(stopping.signal).catch((error: unknown) => {
-      if (!stopping.signal.aborted) onFailure(error)
-    })
-    if (stopping.signal.aborted) return
-    const milliseconds = MINUTE_MILLISECONDS * (1 + JITTER * Math.random())
+  let isWorking = false
+  /** How often it was asked for soon, since it began last. */
+  let asked = 0
+  const runIn = (milliseconds: number): void => {
+    clearTimeout(timer)
     timer = setTimeout(() => {
       underWay = run()
     }, milliseconds).unref()
   }
+  const run = async (): Promise<void> => {
+    isWorking = true
+    asked = 0
+    await work(stopping.signal).catch((error: unknown) => {
+      if (!stopping.signal.aborted) onFailure(error)
+    })
+    isWorking = false
+    if (stopping.signal.aborted) return
+    runIn(asked > 0 ? SOON_MILLISECONDS : MINUTE_MILLISECONDS * (1 + JITTER * Math.random()))
+  }
   let underWay = run()
   return {
+    soon: () => {
+      asked += 1
+      if (asked === 1 && !isWorking && !stopping.signal.aborted) runIn(SOON_MILLISECONDS)
+    },
     stop: async () => {
       stopping.abort()
       clearTimeout(timer)

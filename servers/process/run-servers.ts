@@ -8,6 +8,7 @@ import { crashLog } from '../observability/error-fields.js'
 import { logPage, logReady, serverLog } from '../observability/logger.js'
 import { type Metrics, prometheusMetrics } from '../observability/metrics.js'
 import type { ContentMaintenance } from '../storage/content-store.js'
+import type { UsedPercent } from '../storage/disk-space.js'
 import { Engines } from '../storage/engines.js'
 import { stopAtSignal } from './shutdown.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
@@ -106,7 +107,7 @@ export async function startServer(
   { build, contents }: ServerPlan
 ): Promise<Running> {
   const identity = await loadIdentity(env)
-  const opened = await engines.openStore(env, log)
+  const opened = await engines.openStore(env)
   const { store } = opened
   let serviceUrl = ''
   let ready: Promise<void> | undefined
@@ -142,6 +143,7 @@ export interface ContentServerParts extends ShellParts {
   spool: OpenContentStore['spool']
   /** Undefined: none is configured. */
   node: IpfsNode | undefined
+  usedPercent: UsedPercent
 }
 
 /**
@@ -155,6 +157,7 @@ export async function startContentServer(
   build: (parts: ContentServerParts) => ServerApp
 ): Promise<Running> {
   const { store: contents, spool } = await surroundings.engines.openContents(env)
+  const usedPercent = surroundings.engines.usedPercent(env)
   const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
   const watchPins = (): void => {
     surroundings.metrics?.watch('did_auth_pins_open', async () => [
@@ -165,7 +168,7 @@ export async function startContentServer(
     return await startServer(env, surroundings, {
       contents,
       build: (parts) => {
-        const app = build({ ...parts, contents, spool, node })
+        const app = build({ ...parts, contents, spool, node, usedPercent })
         if (node !== undefined) watchPins()
         const close = async (): Promise<void> => {
           const closed = app.close()

@@ -13,6 +13,7 @@ import { serveDocument } from '../openapi/document.js'
 import { relayDocument } from '../openapi/relay.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, FileStore } from '../storage/content-store.js'
+import { diskBound, StoreBound, type UsedPercent } from '../storage/disk-space.js'
 import type { Spool } from '../storage/files/spool.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
@@ -30,10 +31,13 @@ export interface RelayParts extends ShellParts {
   node: IpfsNode | undefined
   /** Where bodies lie while they arrive. */
   spool: Spool
+  usedPercent: UsedPercent
   clock?: Clock
 }
 
 const DEFAULT_TIME_SLOT_SECONDS = 600
+/** Of the bound of the store; above it, what is removed is not kept for its readers. */
+const NEARLY_FULL = 0.9
 /** Of answers from memory that are being sent. */
 const MAX_SENT_BYTES = 33_554_432
 
@@ -53,11 +57,14 @@ export function relayApp(parts: RelayParts): ServerApp {
     serviceUrl,
     serviceDid: identity.serviceDid,
     loginDomains: loginDomainsOf(parts),
+    loginDialects: env.LOGIN_DIALECTS ?? ['login'],
+    networks: env.NETWORKS,
     challengeSecret: challengeSecretOf(env, identity.challengeSecret),
     tokenSeconds: env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS,
     maxRequests: maxRequestsOf(env) ?? Infinity,
     timeSlotSeconds: env.TIME_SLOT_IN_SECONDS ?? DEFAULT_TIME_SLOT_SECONDS,
     key,
+    signer,
     store,
     clock
   })
@@ -67,6 +74,7 @@ export function relayApp(parts: RelayParts): ServerApp {
     store: contents,
     pins,
     repair: new ContentRepair({ store: contents, node, log }),
+    disk: new StoreBound(diskBound(parts.usedPercent), () => contents.collectGarbage(clock.nowSeconds())),
     cache,
     ttlSeconds: env.RELAY_FILE_TTL_SECONDS,
     maxStoreBytes: env.RELAY_MAX_STORE_BYTES,
@@ -76,7 +84,8 @@ export function relayApp(parts: RelayParts): ServerApp {
   const sweep = repeatWork(
     async (signal) => {
       while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
-      await contents.collectGarbage(clock.nowSeconds())
+      const isFull = (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES
+      await contents.collectGarbage(clock.nowSeconds(), { isFull })
       metrics?.succeeded('relay', 'sweep')
     },
     (error) => {

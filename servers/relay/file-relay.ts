@@ -2,6 +2,7 @@ import type { Clock } from 'express-did-auth'
 import { ServerError } from '../http/server-error.js'
 import type { ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentReads, FileStore, NewContent, StoredContent } from '../storage/content-store.js'
+import type { StoreBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 import { type CachedFile, encodeAnswer, type FileCache, type FoundFile } from './file-cache.js'
 
@@ -20,6 +21,7 @@ export interface FileRelayParts {
   pins: { settle(cids: readonly string[]): Promise<boolean> } | undefined
   /** Reads from the IPFS node what is damaged here. */
   repair: Pick<ContentRepair, 'whileReading'>
+  disk: StoreBound
   cache: FileCache
   ttlSeconds: number
   maxStoreBytes: number
@@ -47,10 +49,11 @@ export class FileRelay {
    * Stores a file.
    *
    * @param did - canonical DID of the user
-   * @throws as `FileStore.writeFile`
+   * @throws ServerError ERR_STORAGE_FULL where the disk is; as `FileStore.writeFile`
    */
   async post(did: string, content: NewContent): Promise<RelayFile> {
-    const { store, ttlSeconds, maxStoreBytes, maxBytesPerDid, clock } = this.#parts
+    const { store, disk, ttlSeconds, maxStoreBytes, maxBytesPerDid, clock } = this.#parts
+    await disk.assertFree()
     const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
     await store.writeFile({ did, content, nowSeconds: clock.nowSeconds(), ttlSeconds, bounds })
     return { url: `relay://${content.cid}`, cid: content.cid }

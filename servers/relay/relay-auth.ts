@@ -3,6 +3,7 @@ import { DidAuthError, type Clock, type Store } from 'express-did-auth'
 import {
   addressOfDid,
   assertInForce,
+  assertNetwork,
   canonicalDid,
   chainIdOfDid,
   isDid,
@@ -11,16 +12,17 @@ import {
   parseSignature,
   recoverPersonalSigner,
   signerAddresses,
-  signJwt,
-  type Curve
+  type Curve,
+  type LoginDialect
 } from 'express-did-auth/protocol'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
 import {
+  issueRelayToken,
   parseLoginCredential,
+  type RelaySigner,
   type RelayTokenClaims,
-  relayTokenPayload,
   type ServiceKey,
   verifyRelayToken
 } from './relay-credentials.js'
@@ -37,11 +39,16 @@ export interface RelayAuthParts {
   serviceDid: string
   /** What may stand after `Login to ` in the message of a login by signature. */
   loginDomains: readonly string[]
+  /** How its first line may begin. */
+  loginDialects: readonly LoginDialect[]
+  /** Networks of users' DIDs; undefined: any. */
+  networks: readonly string[] | undefined
   challengeSecret: string
   tokenSeconds: number
   maxRequests: number
   timeSlotSeconds: number
   key: Promise<ServiceKey>
+  signer: RelaySigner
   store: Pick<Store, 'consumeChallenge' | 'chargeQuota'>
   clock: Clock
 }
@@ -81,9 +88,13 @@ export class RelayAuth {
     this.#quota = new RequestQuota({ ...parts, secret: parts.challengeSecret })
   }
 
-  /** @throws ServerError ERR_INVALID_REQUEST when it is no DID */
+  /**
+   * @throws ServerError ERR_INVALID_REQUEST when it is no DID
+   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is of a network that is not accepted
+   */
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
+    assertNetwork(did, this.#parts.networks)
     const challenge = issueRelayChallenge(this.#parts.challengeSecret, did, this.#now(), randomBytes(32))
     if (isEthrDid(did)) this.#lastChallenges.set(canonicalDid(did), challenge)
     return challenge
@@ -98,18 +109,18 @@ export class RelayAuth {
    * ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED, ERR_BUSY, ERR_STORE
    */
   async logIn(request: LoginRequest): Promise<string> {
-    const { serviceDid, challengeSecret, tokenSeconds } = this.#parts
-    const { curve, sign } = await this.#parts.key
+    const { serviceDid, challengeSecret, tokenSeconds, signer, networks } = this.#parts
+    const { curve } = await this.#parts.key
     const nowSeconds = this.#now()
     const { userDid, challenge, isBy, refusal } = this.#proofIn(curve, request, nowSeconds)
+    assertNetwork(userDid, networks)
     const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
     if (known === undefined) throw new DidAuthError('ERR_CHALLENGE')
     if (known.isExpired) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
     if (!isBy(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
     await this.#consume(challenge, known, nowSeconds)
     const tokenId = randomBytes(16).toString('base64url')
-    const payload = relayTokenPayload({ serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds: tokenSeconds })
-    return signJwt(payload, sign)
+    return issueRelayToken(signer, { serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds: tokenSeconds })
   }
 
   /**
@@ -133,7 +144,7 @@ export class RelayAuth {
   }
 
   #proofIn(curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof {
-    const { serviceDid, serviceUrl, loginDomains } = this.#parts
+    const { serviceDid, serviceUrl, loginDomains, loginDialects } = this.#parts
     if ('jwt' in request) {
       const service = { did: serviceDid, url: serviceUrl }
       const { userDid, challenge, parsed } = parseLoginCredential(request.jwt, service, nowSeconds)
@@ -145,8 +156,10 @@ export class RelayAuth {
     if (!isEthrDid(did)) throw new DidAuthError('ERR_DID_UNSUPPORTED')
     const signature = parseSignature(sig, chainIdOfDid(did))
     const isBy = (address: string): boolean =>
-      loginDomains.some(
-        (domain) => recoverPersonalSigner(curve, loginMessage(domain, challenge), signature) === address
+      loginDialects.some((dialect) =>
+        loginDomains.some(
+          (domain) => recoverPersonalSigner(curve, loginMessage(domain, challenge, dialect), signature) === address
+        )
       )
     return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
   }

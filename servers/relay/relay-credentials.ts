@@ -1,4 +1,5 @@
-import { canonicalDid, type Curve, DidAuthError, type JsonObject, loadCurve } from 'express-did-auth'
+import type * as didJwtVc from 'did-jwt-vc'
+import { canonicalDid, type Curve, DidAuthError, loadCurve } from 'express-did-auth'
 import {
   assertInForce,
   isDid,
@@ -87,14 +88,20 @@ export interface NewRelayToken {
   lifetimeSeconds: number
 }
 
+/** As `es256kSigner` makes it. */
+export type RelaySigner = (data: string | Uint8Array) => Promise<string>
+
+let loading: Promise<typeof didJwtVc> | undefined
+
 /**
- * The payload of a new token: a W3C credential of the service about the user. It names no audience, so that did-jwt-vc
- * verifies it as it is; `use` keeps it apart from everything else that the service's key signs.
+ * Issues a new token: a W3C credential of the service about the user, by did-jwt-vc, which is loaded with the first one.
+ * It names no audience, so that did-jwt-vc verifies it as it is; `use` keeps it apart from everything else that the
+ * service's key signs.
  */
-export function relayTokenPayload(token: NewRelayToken): JsonObject {
+export async function issueRelayToken(signer: RelaySigner, token: NewRelayToken): Promise<string> {
+  const { createVerifiableCredentialJwt } = await (loading ??= import('did-jwt-vc'))
   const { serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds } = token
-  return {
-    iss: serviceDid,
+  const payload = {
     sub: userDid,
     iat: nowSeconds,
     nbf: nowSeconds,
@@ -107,6 +114,7 @@ export function relayTokenPayload(token: NewRelayToken): JsonObject {
       credentialSubject: { id: userDid }
     }
   }
+  return createVerifiableCredentialJwt(payload, { did: serviceDid, signer, alg: 'ES256K' })
 }
 
 /**
@@ -147,13 +155,11 @@ function isTime(value: unknown): value is number {
   return Number.isSafeInteger(value)
 }
 
-/** The service's key, at hand in this process. */
+/** The key that verifies the service's tokens. */
 export interface ServiceKey {
   curve: Curve
   /** 65 bytes, uncompressed. */
   publicKey: Uint8Array
-  /** 64 bytes, low s. */
-  sign: (data: string) => Promise<Uint8Array>
 }
 
 /** @param privateKey - 64 hexadecimal digits, with or without `0x` */
@@ -162,5 +168,5 @@ export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {
   const key = Buffer.from(privateKey.replace(/^0x/, ''), 'hex')
   const publicKey = curve.publicKeyOf(key)
   if (publicKey === undefined) throw new TypeError('PRIVATE_KEY is no private key of secp256k1')
-  return { curve, publicKey, sign: async (data) => curve.sign(curve.sha256(data), key).signature }
+  return { curve, publicKey }
 }

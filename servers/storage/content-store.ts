@@ -107,8 +107,6 @@ export interface EntryStore {
   /** Every entry of an owner, in the order in which they were written. @throws as `listEntries` */
   listOwnEntries(did: string): Promise<readonly KeyedEntry[]>
   usageOf(did: string): Promise<Usage>
-  /** Of all users together; content that several have counts for each. */
-  usageOfAll(): Promise<Usage>
 }
 
 export interface FileWrite {
@@ -158,8 +156,14 @@ export interface ContentAdministration {
 
 /** What keeps a store in order, and tells whether it works. */
 export interface ContentMaintenance {
-  /** Deletes objects that no content uses. Runs on any instance, also on several at once. */
-  collectGarbage(nowSeconds: number): Promise<void>
+  /**
+   * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several at once.
+   *
+   * @param how.isFull - also objects that are kept for readers who may be reading them yet. Default false
+   */
+  collectGarbage(nowSeconds: number, how?: { readonly isFull: boolean }): Promise<void>
+  /** What is stored of all users and files, also what was let go until it is deleted; content of several users counts for each. */
+  storedBytes(): Promise<number>
   /** Writes, and looks whether file and path are still one. @throws Error with the reason */
   probe(): Promise<void>
   close(): Promise<void>

@@ -26,29 +26,49 @@ export interface StoreMeasure {
   readonly describe: (measured: number) => string
 }
 
+/** How long a measurement is used that found no space: a removal makes some. */
+const FULL_MILLISECONDS = 1_000
+
 /** A bound of all that is stored. Writes may exceed it by what they store between two measurements. */
 export class StoreBound {
   readonly #parts: StoreMeasure
+  readonly #makeSpace: () => Promise<unknown>
   readonly #nowMilliseconds: () => number
   #last = 0
-  #measured: { answer: Promise<number>; freshUntil: number } | undefined
+  #measured: Promise<number> | undefined
+  #freshUntil = 0
 
-  constructor(parts: StoreMeasure, nowMilliseconds = (): number => performance.now()) {
+  /** @param makeSpace - deletes what is not needed; what is over the bound is measured once more after it */
+  constructor(
+    parts: StoreMeasure,
+    makeSpace: () => Promise<unknown>,
+    nowMilliseconds = (): number => performance.now()
+  ) {
     this.#parts = parts
+    this.#makeSpace = makeSpace
     this.#nowMilliseconds = nowMilliseconds
   }
 
   /** @throws ServerError ERR_STORAGE_FULL */
   async assertFree(): Promise<void> {
-    const { measure, max, freshMilliseconds, describe } = this.#parts
+    const { max, describe, freshMilliseconds } = this.#parts
     const now = this.#nowMilliseconds()
-    if (this.#measured === undefined || now >= this.#measured.freshUntil) {
-      const last = this.#last
-      this.#measured = { answer: measure().catch(() => last), freshUntil: now + freshMilliseconds }
+    if (this.#measured === undefined || now >= this.#freshUntil) {
+      this.#measured = this.#measure()
+      this.#freshUntil = now + freshMilliseconds
     }
-    const measured = await this.#measured.answer
-    this.#last = measured
-    if (measured > max) throw new ServerError('ERR_STORAGE_FULL', { detail: describe(measured) })
+    const measured = await this.#measured
+    if (measured <= max) return
+    this.#freshUntil = Math.min(this.#freshUntil, this.#nowMilliseconds() + FULL_MILLISECONDS)
+    throw new ServerError('ERR_STORAGE_FULL', { detail: describe(measured) })
+  }
+
+  async #measure(): Promise<number> {
+    const { measure, max } = this.#parts
+    const ask = async (): Promise<number> => (this.#last = await measure().catch(() => this.#last))
+    if ((await ask()) <= max) return this.#last
+    await this.#makeSpace().catch(() => undefined)
+    return ask()
   }
 }
 

@@ -2,18 +2,22 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { combineStores, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import type { SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
-import { clockCheck, steadyClock, type Dependency, type ReferenceClock } from '../observability/health-checks.js'
+import {
+  clockCheck,
+  FRESH_WRITE_MILLISECONDS,
+  steadyClock,
+  type Dependency,
+  type ReferenceClock
+} from '../observability/health-checks.js'
 import type { Metrics } from '../observability/metrics.js'
 import type { ContentMaintenance } from './content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import {
   dataFolder,
-  OBJECT_GRACE_SECONDS,
   openDatabase,
   openObjects,
   openPostgresContents,
@@ -24,8 +28,11 @@ import {
 } from './open-engines.js'
 import { openContentStore, type OpenContentStore } from './sqlite/open-content-store.js'
 
-/** How long an answer of the own storage is reused by `/ready`: each is a real write. */
-const FRESH_MILLISECONDS = 5_000
+/**
+ * How far the clock of an instance may be from the database's, at least: a clock that is further off than the grace of
+ * refreshes takes the tabs of one user that refresh at two instances for theft.
+ */
+const MIN_SKEW_SECONDS = 10
 
 /** A server's store of sessions, used challenges and quotas. */
 export interface OpenedStore {
@@ -47,12 +54,14 @@ interface NamedEngines {
 export class Engines {
   readonly #named: NamedEngines
   readonly #clock: { name: string; read: ReferenceClock }
+  readonly #maxSkewSeconds: number
   /** Where relay and vault have large content. */
   readonly #objects = new Map<string, S3ObjectStore>()
 
-  private constructor(named: NamedEngines) {
+  private constructor(named: NamedEngines, { REFRESH_REUSE_GRACE_SECONDS: graceSeconds = 0 }: ServerEnv) {
     const { database } = named
     this.#named = named
+    this.#maxSkewSeconds = Math.max(MIN_SKEW_SECONDS, graceSeconds)
     this.#clock =
       database === undefined
         ? { name: 'the time that has passed', read: steadyClock() }
@@ -63,7 +72,7 @@ export class Engines {
   static async open(env: ServerEnv): Promise<Engines> {
     const database = env.DATABASE_URL === undefined ? undefined : await openDatabase(env, env.DATABASE_URL)
     const quotas = env.REDIS_URL === undefined ? undefined : await openQuotas(env.REDIS_URL)
-    return new Engines({ ...(database && { database }), ...(quotas && { quotas }) })
+    return new Engines({ ...(database && { database }), ...(quotas && { quotas }) }, env)
   }
 
   /** Whether the own storage is reached over the network, and may come back while a server runs. */
@@ -72,10 +81,10 @@ export class Engines {
   }
 
   /** @throws StartError */
-  async openStore(env: ServerEnv, logger: SqliteStoreOptions['logger']): Promise<OpenedStore> {
+  async openStore(env: ServerEnv): Promise<OpenedStore> {
     const { database, quotas } = this.#named
     const durable =
-      database === undefined ? openSqliteStore(env, logger) : await openPostgresStore(database, env.DATABASE_MIGRATE)
+      database === undefined ? openSqliteStore(env) : await openPostgresStore(database, env.DATABASE_MIGRATE)
     if (quotas === undefined) return { store: durable, durable }
     // The servers of a process share the connection to Redis.
     const shared = {
@@ -101,11 +110,10 @@ export class Engines {
       return await openContentStore({
         folder,
         database,
-        ...(objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }),
+        ...(objects && { objects }),
         // The relay does not wait for the disk: the loss of power may cost its last files.
         isDurable: env.name !== 'relay',
-        tracksPins: env.IPFS_API_URL !== undefined,
-        oldFileTtlSeconds: env.RELAY_FILE_TTL_SECONDS
+        tracksPins: env.IPFS_API_URL !== undefined
       })
     } catch (error) {
       if (error instanceof StartError) throw error
@@ -127,13 +135,21 @@ export class Engines {
     { name, contents }: { name: string; contents?: Pick<ContentMaintenance, 'probe'> | undefined }
   ): Dependency[] {
     const objects = this.#objects.get(name)
-    const check = remembered(() => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy))
     const { database, quotas } = this.#named
+    const isShared = database !== undefined
+    const own = { isNeeded: true, freshMilliseconds: FRESH_WRITE_MILLISECONDS }
+    const check = (): Promise<unknown> => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy)
+    // A clock that jumped under a server alone differs from no other.
+    const clock = {
+      isNeeded: isShared,
+      failure: 'wrong' as const,
+      check: clockCheck(this.#clock, this.#maxSkewSeconds)
+    }
     return [
-      { name: database === undefined ? 'store' : 'database', isNeeded: true, check },
-      ...(quotas === undefined ? [] : [{ name: 'redis', isNeeded: true, check: () => quotas.ping() }]),
-      ...(objects === undefined ? [] : [{ name: 'objects', isNeeded: true, check: remembered(() => objects.ping()) }]),
-      { name: 'clock', isNeeded: false, failure: 'wrong', check: clockCheck(this.#clock) }
+      { name: isShared ? 'database' : 'store', ...own, check },
+      ...(quotas === undefined ? [] : [{ name: 'redis', ...own, check: () => quotas.ping() }]),
+      ...(objects === undefined ? [] : [{ name: 'objects', ...own, check: () => objects.ping() }]),
+      { name: 'clock', ...clock }
     ]
   }
 
@@ -164,22 +180,4 @@ export class Engines {
 function ignoreBusy(error: unknown): void {
   for (let cause = error; cause instanceof Error; cause = cause.cause) if (codeOf(cause) === 'ERR_BUSY') return
   throw error
-}
-
-/** Asks at most once in 5 s, and gives the same good answer in between; a failure is asked about again. */
-export function remembered(
-  ask: () => Promise<unknown>,
-  nowMilliseconds = (): number => performance.now()
-): () => Promise<unknown> {
-  let asked: { answer: Promise<unknown>; freshUntil: number } | undefined
-  return () => {
-    if (asked === undefined || nowMilliseconds() >= asked.freshUntil) {
-      const current = { answer: ask(), freshUntil: nowMilliseconds() + FRESH_MILLISECONDS }
-      asked = current
-      current.answer.catch(() => {
-        current.freshUntil = 0
-      })
-    }
-    return asked.answer
-  }
 }

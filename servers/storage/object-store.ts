@@ -4,6 +4,8 @@
  * Files of `DATA_DIR` by default; a store of objects in the network has the same four verbs.
  */
 export interface ObjectStore {
+  /** Whether a deletion ends reading, so that the collector has to keep objects for those who read them. Default false. */
+  readonly breaksReaders?: boolean
   /**
    * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it resolves.
    *
@@ -12,14 +14,14 @@ export interface ObjectStore {
    */
   put(name: string, file: string): Promise<void>
   /**
-   * Reads from the beginning, in pieces of any length, of which none crosses a multiple of 256 KiB. An object that was
-   * opened by its first piece stays readable to its end, also when it is deleted meanwhile.
+   * Reads from the beginning, in pieces of any length, of which none crosses a multiple of 256 KiB. Unless the store
+   * `breaksReaders`, an object that was opened by its first piece stays readable to its end, also when it is deleted meanwhile.
    *
    * @throws Error with code ENOENT where there is none
    */
   read(name: string): AsyncIterable<Uint8Array>
   /** Good as well where there is none. @param how.overwrite - its bytes first, where the medium lets us */
   delete(name: string, how?: { readonly overwrite: boolean }): Promise<void>
-  /** Names of all objects, for inspection. */
+  /** Names of all objects, for inspection; of a store that others may use as well, those of our form alone. */
   list(): AsyncIterable<string>
 }

@@ -6,6 +6,7 @@ import type { ObjectStore } from './object-store.js'
 import { ServerError } from '../http/server-error.js'
 import { isMissing, storageFailure } from './storage-error.js'
 import { storedContent, type FoundContent } from './stored-content.js'
+import { isCid } from './unixfs-blocks.js'
 
 /** Content up to so many bytes lies in its row, larger content in an object. */
 export const MAX_ROW_BYTES = 65_536
@@ -32,6 +33,16 @@ export const UPLOAD_SECONDS = 3_600
  */
 export interface UploadNeeded {
   readonly upload: true
+}
+
+/** A name that was never used. */
+function newObjectName(cid: string): string {
+  return `${cid}.${randomBytes(8).toString('hex')}`
+}
+
+/** Whether an object may be ours: a bucket or a folder may have what others put there. */
+export function isObjectName(name: string): boolean {
+  return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }
 
 /** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
@@ -68,7 +79,7 @@ export class ObjectWriter {
         if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
       }
       for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
-        const name = `${cid}.${randomBytes(8).toString('hex')}`
+        const name = newObjectName(cid)
         const first = await write({ ...info, object: { name, isUploaded: false } })
         if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
         await this.#upload(name, source)
@@ -103,9 +114,15 @@ export interface Garbage {
   readonly overwrite: boolean
 }
 
-/** The last moment whose removals a collector carries out: any, where nothing is kept for readers. */
-export function removedBefore(nowSeconds: number, graceSeconds: number): number {
-  return graceSeconds === 0 ? Number.MAX_SAFE_INTEGER : nowSeconds - graceSeconds
+/**
+ * In SQL, the moment at which the slowest reader of a removed object has read it to its end: 5 s, and 4 KiB/s from then on,
+ * as downloads are bounded.
+ */
+export const READ_UNTIL = 'since + 5 + byte_count / 4096'
+
+/** The time up to which a collector looks at `READ_UNTIL`: any, where nothing is kept for readers. */
+export function readUntil(nowSeconds: number, { breaksReaders = false }: ObjectStore, isFull: boolean): number {
+  return breaksReaders && !isFull ? nowSeconds : Number.MAX_SAFE_INTEGER
 }
 
 /**

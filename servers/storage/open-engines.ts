@@ -2,17 +2,14 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { sqliteStore, type SqliteStoreOptions } from 'express-did-auth/stores/sqlite'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { ownCommand } from '../config/own-command.js'
 import type { ServerEnv } from '../config/read-env.js'
-import { StartError, startStep } from '../config/startup-error.js'
+import { codeOf, StartError, startStep } from '../config/startup-error.js'
 import type { ContentImport } from './content-inspection.js'
 import type { ObjectStore } from './object-store.js'
 import type { OpenContentStore } from './opened-content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
-
-/** A reader that knows of an object opens it within this time, or finds the content gone. */
-export const OBJECT_GRACE_SECONDS = 60
 
 /** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
@@ -78,13 +75,13 @@ async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** What an operator reads about a database that cannot be used as it is set up. */
-export function unusable(error: unknown): StartError {
-  return new StartError(`Cannot use the database (DATABASE_URL): ${faultOfDatabase(error)}`, { cause: error })
+/** What an operator reads about an engine that cannot be used as it is set up. */
+export function unusable(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
+  return new StartError(`Cannot use ${what}: ${faultOfEngine(error)}`, { cause: error })
 }
 
-/** The library's sentence about a database, for a process that runs the servers: with its own command. */
-export function faultOfDatabase(error: unknown): string {
+/** The library's sentence about an engine, for a process that runs the servers: with its own command. */
+export function faultOfEngine(error: unknown): string {
   const sentence = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
   return sentence.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
 }
@@ -111,8 +108,7 @@ export async function openPostgresContents(
   await whenThere(migrate)
   const tracksPins = env.IPFS_API_URL !== undefined
   const folder = dataFolder(env)
-  const elsewhere = objects && { objects, removalGraceSeconds: OBJECT_GRACE_SECONDS }
-  return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...elsewhere })
+  return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
 }
 
 /** The object storage that the environment names; below the server's own prefix, since servers may share a bucket. */
@@ -126,24 +122,32 @@ export async function openObjects(env: ServerEnv): Promise<S3ObjectStore | undef
   return new S3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
 }
 
-/** @throws StartError when the URL is none of Redis */
+/** @throws StartError when the URL is none of Redis, or names one node of a cluster; one that is unavailable is waited for */
 export async function openQuotas(url: string): Promise<QuotaStore & StoreLifecycle> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
-  return startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
+  const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
+  await quotas.ping().catch(async (error: unknown) => {
+    if (codeOf(error) !== 'ERR_CONFIG') return
+    await quotas.close()
+    throw unusable(error, 'Redis (REDIS_URL)')
+  })
+  return quotas
 }
 
 /** @throws StartError */
-export function openSqliteStore(env: ServerEnv, logger: SqliteStoreOptions['logger']): Store {
+export function openSqliteStore(env: ServerEnv): Store {
   const folder = dataFolder(env)
   const file = join(folder, 'auth.db')
   return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    return sqliteStore(file, logger === undefined ? {} : { logger })
+    return sqliteStore(file)
   })
 }
 
 /** What the clock of the database shows. */
 export async function timeOf(database: PostgresDatabase): Promise<number> {
-  const { rows } = await database.query({ text: 'SELECT extract(epoch FROM clock_timestamp())::float8 AS seconds' })
+  const { rows } = await database.query({
+    text: 'SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8 AS seconds'
+  })
   return Number(rows[0]?.seconds)
 }

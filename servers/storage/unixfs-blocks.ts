@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { createLink, createNode, decode, encode } from '@ipld/dag-pb'
+import { createLink, createNode, encode } from '@ipld/dag-pb'
 import { UnixFS } from 'ipfs-unixfs'
 import { CID, digest } from 'multiformats'
 import type { NewContent } from './content-store.js'
@@ -109,21 +109,6 @@ function cidOf(codec: number, bytes: Uint8Array): CID {
 /** Whether text is a cid as we write them. */
 export function isCid(text: string): boolean {
   return /^baf[a-z2-7]{56}$/.test(text)
-}
-
-/** Whether bytes are those that a cid of ours names. */
-export function isBlockOf(cid: string, bytes: Uint8Array): boolean {
-  return cidOf(isLeaf(cid) ? RAW : DAG_PB, bytes).toString() === cid
-}
-
-/** The cids that a block links to, in order; none for a leaf. @throws Error when it is no node */
-export function childrenOf({ cid, bytes }: Block): string[] {
-  return isLeaf(cid) ? [] : decode(bytes).Links.map((link) => link.Hash.toString())
-}
-
-/** Whether a block is content itself. The codec stands in the third to seventh character: `bafkrei` is raw, `bafybei` dag-pb. */
-export function isLeaf(cid: string): boolean {
-  return cid.startsWith('bafkrei')
 }
 
 /** Computes the cid of content that arrives in parts, and the hashes that its pieces are verified by later. */

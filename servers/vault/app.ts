@@ -49,12 +49,25 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log })
   const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
   app.get('/openapi.json', serveDocument(vaultDocument, parts.serviceUrl))
+  const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(nowSeconds(), how)
+  const collector = repeatWork(
+    async () => {
+      await collect()
+      metrics?.succeeded('vault', 'collector')
+    },
+    (error) => {
+      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'unused objects could not be deleted')
+    }
+  )
   vaultRoutes(app, {
     requireDid,
     sendError,
     vault: new Vault({ store: contents, pins, quota }),
     bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),
-    bounds: boundsOf(parts).map((measure) => new StoreBound(measure)),
+    bounds: boundsOf(parts).map((measure) => new StoreBound(measure, () => collect({ isFull: true }))),
+    collectSoon: () => {
+      collector.soon()
+    },
     reading: {
       store: contents,
       repair: new ContentRepair({ store: contents, node, log }),
@@ -64,15 +77,6 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     quota,
     maxContentBytes: env.VAULT_MAX_CONTENT_BYTES
   })
-  const collector = repeatWork(
-    async () => {
-      await contents.collectGarbage(nowSeconds())
-      metrics?.succeeded('vault', 'collector')
-    },
-    (error) => {
-      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'unused objects could not be deleted')
-    }
-  )
   pins?.start()
   const close = async (): Promise<void> => {
     await Promise.all([collector.stop(), pins?.stop()])
@@ -85,5 +89,5 @@ function boundsOf({ env, contents, usedPercent }: VaultServerParts): StoreMeasur
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
   const disk = diskBound(usedPercent)
   if (maxBytes === undefined) return [disk]
-  return [disk, bytesBound(async () => (await contents.usageOfAll()).byteCount, maxBytes)]
+  return [disk, bytesBound(() => contents.storedBytes(), maxBytes)]
 }

@@ -9,6 +9,5 @@ import { vaultApp } from './app.js'
  * @throws StartError
  */
 export function startVault(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
-  const usedPercent = surroundings.engines.usedPercent(env)
-  return startContentServer(env, surroundings, (parts) => vaultApp({ ...parts, usedPercent }))
+  return startContentServer(env, surroundings, vaultApp)
 }

@@ -16,6 +16,8 @@ export interface VaultRoutesParts {
   bodies: BodyReader
   /** Of all that is stored, asked before content is written. */
   bounds: readonly StoreBound[]
+  /** Called after content was replaced or removed. */
+  collectSoon: () => void
   reading: SendEntriesParts & { store: EntryStore }
   quota: Quota
   maxContentBytes: number
@@ -25,7 +27,7 @@ type Answer = (req: Request, res: Response) => Promise<void>
 
 /** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
-  const { requireDid, sendError, vault, bodies, bounds, reading, quota, maxContentBytes } = parts
+  const { requireDid, sendError, vault, bodies, bounds, collectSoon, reading, quota, maxContentBytes } = parts
   const { store } = reading
 
   const answering =
@@ -65,7 +67,9 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
       const body = { field: 'content', maxBytes: maxContentBytes, owner: place.did }
       await bodies.read(req, body, async (content) => {
         for (const bound of bounds) await bound.assertFree()
-        setHeaders(res, await vault.write(place, content, replacedBy(req)))
+        const replaces = replacedBy(req)
+        setHeaders(res, await vault.write(place, content, replaces))
+        if (replaces !== 'nothing') collectSoon()
         res.status(status).json({ id: content.cid })
       })
     }
@@ -74,6 +78,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   const remove: Answer = async (req, res) => {
     const { id } = req.params
     setHeaders(res, await vault.remove(placeOf(req), id === undefined ? undefined : paramOf(req, 'id')))
+    collectSoon()
     res.status(200).end()
   }
 

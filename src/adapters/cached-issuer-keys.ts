@@ -1,16 +1,15 @@
 import { DidAuthError } from '../errors.js'
 import type { Client, Clock, Deadline, DidResolver } from '../ports.js'
-import { parseResolution } from './did-resolution.js'
+import { parseResolution, type ListedKey } from './did-resolution.js'
 import { ExpiringCache } from './expiring-cache.js'
-import type { IssuerKey } from './issuer-key.js'
 import { InFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
 const ANSWERS_SECONDS = 60
 const FAILURES_SECONDS = 10
 const MAX_CACHED = 1_000
-/** Keys of all cached issuers together; one needs about 300 bytes. */
-const MAX_CACHED_KEYS = 10_000
+/** The JSON of all cached documents together. In memory it takes several times that. */
+const MAX_CACHED_BYTES = 3 * 1024 * 1024
 /** A resolution is several calls to a node, and a client network can prove control of any number of DIDs. */
 const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
 const MAX_REASON_LENGTH = 200
@@ -18,13 +17,13 @@ const MAX_REASON_LENGTH = 200
 /** Says which keys may sign credentials of an issuer. */
 export interface IssuerKeys {
   /**
-   * The keys that the issuer's DID document lists for assertions: at least one.
+   * The keys that the issuer's DID document lists for assertions: at least one that can be parsed.
    *
    * @param client - who waits; a resolution whose clients are all gone is aborted
    * @throws DidAuthError ERR_RESOLVER when the resolver does not answer, ERR_CREDENTIAL_ISSUER when the issuer is
    * unproved (see `parseResolution`), ERR_BUSY when too many resolutions are in flight
    */
-  keysOf(did: string, client: Client): Promise<IssuerKey[]>
+  keysOf(did: string, client: Client): Promise<readonly ListedKey[]>
 }
 
 /** A resolver that may have code to load before its first resolution. */
@@ -48,13 +47,13 @@ export function cachedIssuerKeys(
   parts: { clock: Clock; deadline: Deadline },
   resolver: LoadableDidResolver
 ): IssuerKeys {
-  const answers = new ExpiringCache<IssuerKey[]>({
+  const answers = new ExpiringCache<readonly ListedKey[]>({
     lifetimeSeconds: ANSWERS_SECONDS,
     maxEntries: MAX_CACHED,
-    maxWeight: MAX_CACHED_KEYS
+    maxWeight: MAX_CACHED_BYTES
   })
   const failures = new ExpiringCache<Failure>({ lifetimeSeconds: FAILURES_SECONDS, maxEntries: MAX_CACHED })
-  const requests = new InFlightRequests<IssuerKey[]>(IN_FLIGHT)
+  const requests = new InFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
 
   const resolve = async (did: string, abandoned: AbortSignal): Promise<unknown> => {
     const timeout = new AbortController()
@@ -72,10 +71,10 @@ export function cachedIssuerKeys(
     }
   }
 
-  const ask = async (did: string, abandoned: AbortSignal): Promise<IssuerKey[]> => {
+  const ask = async (did: string, abandoned: AbortSignal): Promise<readonly ListedKey[]> => {
     try {
-      const keys = parseResolution(did, await resolve(did, abandoned))
-      answers.set(did, keys, parts.clock.nowSeconds(), keys.length)
+      const { keys, bytes } = parseResolution(did, await resolve(did, abandoned))
+      answers.set(did, keys, parts.clock.nowSeconds(), bytes)
       return keys
     } catch (error) {
       const failure = failureOf(error)

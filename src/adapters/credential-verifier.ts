@@ -1,16 +1,17 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import type { Client, CredentialVerifier, Curve, Scheduler } from '../ports.js'
+import type { CredentialClient, CredentialVerifier, Curve, Scheduler } from '../ports.js'
 import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../protocol/credential.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import type { ParsedJwt } from '../protocol/jwt.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
+import { absoluteKeyId, type ListedKey } from './did-resolution.js'
 import type { IssuerKey } from './issuer-key.js'
 import { isSignedByIssuerKey } from './issuer-signature.js'
 
 /** Keys of an issuer that are tried, one after the other. */
-const MAX_KEYS = 10
+const MAX_KEYS = 3
 
 export interface CredentialVerifierParts {
   curve: Curve
@@ -27,8 +28,8 @@ export interface CredentialVerifierParts {
  * by the issuer's keys.
  *
  * The client that signs up chooses the issuers, so that each step costs little until the one before has passed: credentials
- * are resolved and verified one after the other, up to the first bad one, and it yields once for each key tried. The
- * content of a credential is read from the bytes that were signed.
+ * are resolved and verified one after the other, up to the first bad one. Each key tried is charged to the client, and yields before.
+ * The content of a credential is read from the bytes that were signed.
  */
 export function credentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
   const { curve, scheduler, issuerKeys, provesByAddress, isTrustedIssuer } = parts
@@ -42,21 +43,35 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
     }
   }
 
-  const keysOf = async (issuer: string, client: Client): Promise<IssuerKey[]> =>
-    provesByAddress && isEthrDid(issuer) ? [keyByAddress(curve, issuer)] : issuerKeys.keysOf(issuer, client)
+  const keysOf = async (issuer: string, client: CredentialClient): Promise<readonly ListedKey[]> => {
+    if (!provesByAddress || !isEthrDid(issuer)) return issuerKeys.keysOf(issuer, client)
+    const key = keyByAddress(curve, issuer)
+    return [{ id: undefined, parse: () => key }]
+  }
 
-  const isSigned = async (parsed: ParsedJwt, keys: readonly IssuerKey[], client: Client): Promise<boolean> => {
-    const fitting = keys.filter((key) => KINDS[String(parsed.header.alg)]?.has(key.kind))
-    if (isSecp256k1(parsed)) {
-      // Its signature tells the keys that can have made it: however many the issuer has, it is one piece of arithmetic.
-      if (fitting.length === 0) return false
-      await scheduler.yield(client)
-      const signers = signerPublicKeys(curve, parsed).flatMap((publicKey) => formsOf(curve, publicKey))
-      return fitting.some(({ hex }) => signers.includes(hex))
-    }
-    for (const key of fitting.slice(0, MAX_KEYS)) {
-      await scheduler.yield(client)
-      if (isSignedByIssuerKey(key, parsed)) return true
+  const isSigned = async ({ credential, parsed }: UnprovedCredential, client: CredentialClient): Promise<boolean> => {
+    const { alg, kid } = parsed.header
+    const named = typeof kid === 'string' ? absoluteKeyId(credential.issuer, kid) : undefined
+    const keys = await keysOf(credential.issuer, client)
+    const ordered = [...keys.filter(({ id }) => id === named), ...keys.filter(({ id }) => id !== named)]
+    let signers: string[] | undefined
+    let tried = 0
+    for (const listed of ordered) {
+      const key = listed.parse()
+      if (key === undefined || KINDS[String(alg)]?.has(key.kind) !== true) continue
+      // A signature of secp256k1 tells the keys that can have made it: however many the issuer has, it is one trial.
+      if (signers === undefined) {
+        tried += 1
+        await client.chargeKey()
+        await scheduler.yield(client)
+      }
+      if (isSecp256k1(parsed)) {
+        signers ??= signerPublicKeys(curve, parsed).flatMap((publicKey) => formsOf(curve, publicKey))
+        if (signers.includes(key.hex)) return true
+      } else {
+        if (isSignedByIssuerKey(key, parsed)) return true
+        if (tried === MAX_KEYS) return false
+      }
     }
     return false
   }
@@ -65,9 +80,8 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
     async verify(jwts, { did, client }, nowSeconds) {
       const unproved: UnprovedCredential[] = jwts.map((jwt) => parseCredential(jwt, did, nowSeconds))
       await assertTrusted(new Set(unproved.map(({ credential }) => credential.issuer)))
-      for (const { credential, parsed } of unproved) {
-        const keys = await keysOf(credential.issuer, client)
-        if (!(await isSigned(parsed, keys, client))) throw new DidAuthError('ERR_CREDENTIAL')
+      for (const one of unproved) {
+        if (!(await isSigned(one, client))) throw new DidAuthError('ERR_CREDENTIAL')
       }
       return unproved.map(({ credential }) => credential)
     }

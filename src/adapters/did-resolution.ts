@@ -17,16 +17,35 @@ const FINAL_ERRORS: ReadonlySet<unknown> = new Set([
   'representationNotSupported'
 ])
 
+/** A key that a document lists for assertions. */
+export interface ListedKey {
+  /** Absolute: with the DID in front. */
+  id: string | undefined
+  /**
+   * Parses it, once; undefined when it is none that we verify with.
+   *
+   * @throws DidAuthError ERR_CREDENTIAL_ISSUER when it is longer than 1 KiB, or cannot be read
+   */
+  parse: () => IssuerKey | undefined
+}
+
+export interface ListedKeys {
+  /** At least one of them can be parsed. */
+  keys: readonly ListedKey[]
+  /** Length of the document as JSON. */
+  bytes: number
+}
+
 /**
- * Parses a DID resolution result: the keys that the document lists for assertions.
+ * Parses a DID resolution result: the keys that the document lists for assertions. Each is parsed when it is asked for,
+ * because the issuer decides how many there are.
  *
- * @returns at least one key
  * @throws DidAuthError ERR_RESOLVER when it is no answer; ERR_CREDENTIAL_ISSUER when there is no such DID, it is
  * deactivated, has no key that we verify with, more than 100 verification methods, a document of more than 64 KiB, or a
  * key of more than 1 KiB
  * @see W3C DID Resolution 0.3, "DID Resolution Result"
  */
-export function parseResolution(did: string, result: unknown): IssuerKey[] {
+export function parseResolution(did: string, result: unknown): ListedKeys {
   const error = fieldOf(fieldOf(result, 'didResolutionMetadata'), 'error')
   const document = fieldOf(result, 'didDocument')
   if (error !== undefined || !isObject(document)) {
@@ -37,34 +56,52 @@ export function parseResolution(did: string, result: unknown): IssuerKey[] {
     throw new DidAuthError(isFinal ? 'ERR_CREDENTIAL_ISSUER' : 'ERR_RESOLVER', { cause })
   }
   if (fieldOf(fieldOf(result, 'didDocumentMetadata'), 'deactivated') === true) throw unproved('it is deactivated')
-  const keys = keysIn(did, document)
-  if (keys.length === 0) throw unproved('it has no key for assertions')
-  return keys
+  const listed = readable(() => keysIn(did, document))
+  if (!listed.keys.some((key) => key.parse() !== undefined)) throw unproved('it has no key for assertions')
+  return listed
 }
 
-function keysIn(did: string, document: Record<string, unknown>): IssuerKey[] {
+/** The document of a custom resolver may have getters, which may throw. */
+function readable<T>(read: () => T): T {
   try {
-    return assertionMethodsIn(did, document).flatMap((method) => parseIssuerKey(method) ?? [])
+    return read()
   } catch (error) {
-    // The document of a custom resolver may have getters, which may throw.
     throw error instanceof DidAuthError ? error : unproved('its document cannot be read')
   }
 }
 
+function listedKey(id: string | undefined, method: Record<string, unknown>): ListedKey {
+  let parsed: { key: IssuerKey | undefined } | undefined
+  return {
+    id,
+    parse: () => (parsed ??= { key: readable(() => parseIssuerKey(method)) }).key
+  }
+}
+
 /** Each method that is listed for assertions, once. The work grows with the length of the document, no faster. */
-function assertionMethodsIn(did: string, document: Record<string, unknown>): Record<string, unknown>[] {
-  if (isLargerThan(document, MAX_DOCUMENT_BYTES)) throw unproved('its document has more than 64 KiB')
+function keysIn(did: string, document: Record<string, unknown>): ListedKeys {
+  const bytes = jsonBytes(document, MAX_DOCUMENT_BYTES)
+  if (bytes > MAX_DOCUMENT_BYTES) throw unproved('its document has more than 64 KiB')
   const listed = listOf(document, 'verificationMethod').filter(isObject)
   const entries = listOf(document, 'assertionMethod')
   if (listed.length + entries.filter(isObject).length > MAX_METHODS) throw unproved('it has more than 100 methods')
-  const absolute = (id: string): string => (id.startsWith('#') ? `${did}${id}` : id)
+  const absolute = (id: string): string => absoluteKeyId(did, id)
   const byId = new Map<string, Record<string, unknown>>()
   for (const method of listed) {
     const { id } = method
     if (typeof id === 'string' && !byId.has(absolute(id))) byId.set(absolute(id), method)
   }
   const named = entries.map((entry) => (typeof entry === 'string' ? byId.get(absolute(entry)) : entry))
-  return [...new Set(named.filter(isObject))]
+  const keys = [...new Set(named.filter(isObject))].map((method) => {
+    const { id } = method
+    return listedKey(typeof id === 'string' ? absolute(id) : undefined, method)
+  })
+  return { keys, bytes }
+}
+
+/** The id of a key, or a `kid`, with the DID in front. */
+export function absoluteKeyId(did: string, id: string): string {
+  return id.startsWith('#') ? `${did}${id}` : id
 }
 
 function listOf(document: Record<string, unknown>, name: string): unknown[] {
@@ -73,10 +110,9 @@ function listOf(document: Record<string, unknown>, name: string): unknown[] {
 }
 
 /**
- * Whether a value has more than `maxBytes` as JSON. It stops reading there, so that a cycle, which has no end, counts as
- * larger.
+ * The length of a value as JSON. It stops reading behind `maxBytes`, so that a cycle, which has no end, counts as longer.
  */
-function isLargerThan(value: unknown, maxBytes: number): boolean {
+function jsonBytes(value: unknown, maxBytes: number): number {
   let left = maxBytes
   const waiting: unknown[] = [value]
   while (waiting.length > 0 && left >= 0) {
@@ -89,13 +125,13 @@ function isLargerThan(value: unknown, maxBytes: number): boolean {
       const names = Array.isArray(next) ? [] : Object.keys(next)
       // Two brackets, a comma between two members, a colon after each name.
       left -= 1 + Math.max(1, Array.isArray(next) ? next.length : 2 * names.length)
-      if (left < 0) return true
+      if (left < 0) break
       for (const name of names) left -= textBytes(name, left)
       const members: unknown[] = Array.isArray(next) ? next : Object.values(next)
       waiting.push(...members)
     }
   }
-  return left < 0
+  return maxBytes - left
 }
 
 /** Of a text that is too long, the length says enough. */

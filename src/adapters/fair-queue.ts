@@ -11,28 +11,38 @@ export interface WaitingTask {
  * Tasks that wait, scheduled round-robin by client network. A full queue refuses the newest task of the network with the
  * most tasks, so that a flood from one network displaces only its own.
  */
-export class FairQueue {
+export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number
   /** In the order in which the networks are served next. */
-  readonly #byNetwork = new Map<string, WaitingTask[]>()
+  readonly #byNetwork = new Map<string, T[]>()
   #size = 0
 
   constructor(maxSize: number) {
     this.#maxSize = maxSize
   }
 
-  /** Adds a task; where that is one too many, refuses the newest of the network that has the most. */
-  add(task: WaitingTask): void {
+  /** Tasks that wait. */
+  get size(): number {
+    return this.#size
+  }
+
+  /**
+   * Adds a task; where that is one too many, refuses the newest of the network that has the most.
+   *
+   * @param isFirst - it comes before the others of its network
+   */
+  add(task: T, isFirst = false): void {
     const { network } = task.client
     const tasks = this.#byNetwork.get(network)
     if (tasks === undefined) this.#byNetwork.set(network, [task])
+    else if (isFirst) tasks.unshift(task)
     else tasks.push(task)
     this.#size += 1
     if (this.#size > this.#maxSize) this.#removeFromLongest()?.refuse()
   }
 
   /** Removes the next task; undefined when the queue is empty. */
-  next(): WaitingTask | undefined {
+  next(): T | undefined {
     const [first] = this.#byNetwork
     if (first === undefined) return undefined
     const [network, tasks] = first
@@ -44,8 +54,8 @@ export class FairQueue {
     return task
   }
 
-  #removeFromLongest(): WaitingTask | undefined {
-    let longest: [string, WaitingTask[]] | undefined
+  #removeFromLongest(): T | undefined {
+    let longest: [string, T[]] | undefined
     // Of equals the last, which would have been served last.
     for (const entry of this.#byNetwork) if (entry[1].length >= (longest?.[1].length ?? 0)) longest = entry
     if (longest === undefined) return undefined

@@ -3,8 +3,8 @@ import { DidAuthError } from '../errors.js'
 import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
-import { parseSignerOutput } from '../protocol/sign-jwt.js'
-import { localSignerOf } from './es256k-signer.js'
+import { parseSignerOutput } from '../protocol/parse-signer-output.js'
+import { ownSignerOf } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
@@ -31,7 +31,7 @@ interface SignerParts {
  * changed its key must not hand out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
-  const local = localSignerOf(signer)
+  const local = ownSignerOf(signer)?.sign
   let learning: Promise<Uint8Array> | undefined
   let warnedOf: string | undefined
   let lastKey: Uint8Array | undefined

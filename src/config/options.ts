@@ -21,8 +21,8 @@ export interface DidAuthConfig {
   challengeSecret: string
   /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
   serviceUrl: string
-  /** DID whose key signs the tokens. */
-  serviceDid: string
+  /** DID whose key signs the tokens. Default where `serviceSigner` is `es256kSigner(privateKey)`: that key's, on `rsk`. */
+  serviceDid?: string | undefined
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
   /** True: tokens travel in cookies. Default false: in bodies and the Authorization header. */
@@ -79,6 +79,13 @@ export interface DidAuthConfig {
   /** Further texts accepted after `Login to `. At most 6 with those of `serviceUrl`. */
   loginDomains?: readonly string[] | undefined
   /**
+   * First lines of a signed message that are accepted: `login`, `Login to <domain>`; `url`, `URL: <domain>`, as rLogin
+   * signs it. Default `login` alone.
+   */
+  loginDialects?: readonly ('login' | 'url')[] | undefined
+  /** Networks of users' DIDs that are accepted, `''` for Ethereum: `['rsk', '']`. Default: any. */
+  networks?: readonly string[] | undefined
+  /**
    * Further origins whose pages are your own: they may make unsafe requests with cookies, and what they request is not
    * counted as caused by a foreign page.
    */
@@ -124,6 +131,7 @@ export type Defaults = Required<
     | 'replayProtection'
     | 'refreshReuseGraceSeconds'
     | 'loginDomains'
+    | 'loginDialects'
     | 'trustedOrigins'
     | 'cookiePrefix'
     | 'errorFormat'
@@ -150,6 +158,7 @@ export const defaults: Readonly<Defaults> = {
   replayProtection: 'single-use',
   refreshReuseGraceSeconds: 10,
   loginDomains: [],
+  loginDialects: ['login'],
   trustedOrigins: [],
   cookiePrefix: '',
   errorFormat: 'text',

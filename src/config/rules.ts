@@ -9,9 +9,9 @@ import {
 import { pathsOf } from './paths.js'
 import { describe } from './describe.js'
 import { storeVerbs } from '../ports.js'
-import { isDid } from '../protocol/did.js'
+import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
+import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
 import { parseUrl } from '../protocol/parse-url.js'
 
 interface Rule {
@@ -38,8 +38,8 @@ const secondsFrom = (least: number): Rule => ({
   holds: (value) => typeof value === 'number' && value >= least && value <= MAX_SECONDS,
   remedy: `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
 })
-const listOf = (holds: (value: unknown) => boolean, remedy: string): Rule => ({
-  holds: (value) => Array.isArray(value) && value.every(holds),
+const listOf = (holds: (value: unknown) => boolean, remedy: string, least = 0): Rule => ({
+  holds: (value) => Array.isArray(value) && value.length >= least && value.every(holds),
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
@@ -61,7 +61,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     remedy: 'give a URI of printable ASCII without space, double quote or backslash',
     required: true
   },
-  serviceDid: { holds: isDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
+  serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
   serviceSigner: {
     ...logic,
     remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer',
@@ -119,6 +119,8 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   },
   refreshReuseGraceSeconds: secondsFrom(0),
   loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
+  loginDialects: listOf(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
+  networks: listOf(isEthrNetwork, 'give an array of networks such as "rsk", "" for Ethereum, at least one', 1),
   trustedOrigins: {
     holds: (values) => Array.isArray(values) && values.every(isOrigin),
     remedy: (values) => {
@@ -137,16 +139,24 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
 /** Names of all options. */
 export const optionNames: readonly string[] = Object.keys(rules)
 
+/** Tells a signer whose key the service has, so that its DID need not be given; undefined for any other signer. */
+export type FindOwnSigner = (signer: unknown) => { problem: string | undefined } | undefined
+
 /** All problems of a configuration, each with the value received (never a secret) and the remedy. */
-export function findProblems(config: Record<string, unknown>): string[] {
+export function findProblems(config: Record<string, unknown>, findOwnSigner: FindOwnSigner): string[] {
+  const ownSigner = findOwnSigner(config.serviceSigner)
   const bad = Object.entries(rules).filter(([field, rule]) => {
     const value = config[field]
-    return value === undefined ? rule.required === true : !rule.holds(value)
+    if (value !== undefined) return !rule.holds(value)
+    return rule.required === true && (field !== 'serviceDid' || ownSigner === undefined)
   })
   const problems = bad.map(([field, { remedy }]) => {
     const value = config[field]
     return `${field}: received ${describe(field, value)}; ${typeof remedy === 'string' ? remedy : remedy(value)}`
   })
+  if (ownSigner?.problem !== undefined) {
+    problems.push(`serviceSigner: received es256kSigner without a private key; ${ownSigner.problem}`)
+  }
   const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field))) }
   return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
 }

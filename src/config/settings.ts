@@ -1,7 +1,7 @@
 import { defaultNetworks, defaults, type CompleteConfig, type DidAuthConfig } from './options.js'
 import { pathsOf, type Paths } from './paths.js'
 import { describe } from './describe.js'
-import { findProblems, optionNames, parseGiven } from './rules.js'
+import { findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import type {
   AuthenticationBusinessLogic,
@@ -13,7 +13,7 @@ import type {
 } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, parseHttpUrl } from '../protocol/login-message.js'
+import { acceptedLoginDomains, parseHttpUrl, type LoginDialect } from '../protocol/login-message.js'
 import type { RequiredDisclosure } from '../protocol/selective-disclosure.js'
 
 /** Where issuers of credentials are resolved. */
@@ -31,7 +31,8 @@ export type Resolution =
 export interface Settings {
   readonly challengeSecret: string
   readonly serviceUrl: string
-  readonly serviceDid: string
+  /** Undefined: the DID of the own signer's key, which is known once the curve is loaded. */
+  readonly serviceDid: string | undefined
   readonly serviceSigner: Signer
   readonly useCookies: boolean
   readonly paths: Readonly<Paths>
@@ -52,6 +53,9 @@ export interface Settings {
   readonly singleUse: boolean
   readonly refreshReuseGraceSeconds: number
   readonly loginDomains: readonly string[]
+  readonly loginDialects: readonly LoginDialect[]
+  /** Undefined: any. */
+  readonly networks: readonly string[] | undefined
   readonly trustedOrigins: ReadonlySet<string>
   readonly cookiePrefix: string
   readonly errorFormat: 'text' | 'problem'
@@ -63,9 +67,9 @@ export interface Settings {
  *
  * @throws DidAuthError ERR_CONFIG, naming every problem at once: field, value received (never a secret) and remedy
  */
-export function parseConfig(config: unknown): Settings {
+export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () => undefined): Settings {
   const problems = isObject(config)
-    ? findProblems(config)
+    ? findProblems(config, findOwnSigner)
     : [`config: received ${describe('config', config)}; give an object`]
   if (problems.length > 0) {
     const message = `express-did-auth: invalid configuration\n${problems.map((problem) => `  - ${problem}`).join('\n')}`
@@ -103,6 +107,8 @@ function completed(given: DidAuthConfig): Settings {
     singleUse: config.replayProtection === 'single-use',
     refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
     loginDomains: acceptedLoginDomains(config.serviceUrl, config.loginDomains),
+    loginDialects: [...new Set(config.loginDialects)],
+    networks: config.networks,
     trustedOrigins: new Set([...(url === undefined ? [] : [url.origin]), ...config.trustedOrigins]),
     cookiePrefix: config.cookiePrefix,
     errorFormat: config.errorFormat,

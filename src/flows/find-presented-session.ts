@@ -5,7 +5,7 @@ import { parseRefreshToken, type PresentedToken } from './refresh-token.js'
 
 /** A refresh token that was presented, and the session that it belongs to. */
 export interface PresentedSession {
-  presented: PresentedToken & { sessionId: string }
+  presented: PresentedToken
   session: StoredSession
 }
 
@@ -23,11 +23,10 @@ export async function findPresentedSession(
   const { serviceUrl } = parts.settings
   const presented = parseRefreshToken(parts, received)
   if (presented === undefined) throw refused('form', typeof received)
-  const sessionId = presented.sessionId ?? (await store.findMigratedSessionId?.(serviceUrl, presented.hash))
-  const session = sessionId === undefined ? undefined : await store.findSession(serviceUrl, sessionId)
+  const session = await store.findSession(serviceUrl, presented.sessionId)
   if (session === undefined) throw refused('session', 'unknown')
   if (!isTokenOf(session, presented.hash)) throw refused('secret', 'unknown')
-  return { presented: { ...presented, sessionId: session.sessionId }, session }
+  return { presented, session }
 }
 
 function refused(check: string, got: string): DidAuthError {

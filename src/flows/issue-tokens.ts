@@ -1,6 +1,5 @@
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
-import { signJwt } from '../protocol/sign-jwt.js'
 import type { UserIdentity } from '../ports.js'
 import type { Parts } from './parts.js'
 import { newRefreshToken, newSessionId } from './refresh-token.js'
@@ -26,12 +25,12 @@ export interface ProvedUser extends UserIdentity {
  * @throws DidAuthError ERR_SIGNER
  */
 export async function issueAccessToken(
-  parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'verifiedTokens'>,
+  parts: Pick<Parts, 'settings' | 'random' | 'issueJwt' | 'verifiedTokens'>,
   user: ProvedUser,
   session: { sessionId: string; tokenClaims: JsonObject | undefined },
   nowSeconds: number
 ): Promise<string> {
-  const { settings, random, serviceKey, verifiedTokens } = parts
+  const { settings, random, issueJwt, verifiedTokens } = parts
   const claims = accessTokenPayload({
     serviceDid: settings.serviceDid,
     serviceUrl: settings.serviceUrl,
@@ -42,7 +41,7 @@ export async function issueAccessToken(
     lifetimeSeconds: settings.accessTokenSeconds,
     tokenClaims: session.tokenClaims
   })
-  const token = await signJwt(claims, (data) => serviceKey.sign(data))
+  const token = await issueJwt(claims)
   verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token
 }
@@ -67,7 +66,7 @@ export function sessionEndSeconds(
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(
-  parts: Pick<Parts, 'settings' | 'random' | 'curve' | 'serviceKey' | 'verifiedTokens' | 'store' | 'logger' | 'report'>,
+  parts: Pick<Parts, 'settings' | 'random' | 'curve' | 'issueJwt' | 'verifiedTokens' | 'store' | 'logger' | 'report'>,
   user: ProvedUser,
   session: { event: 'login' | 'signup'; tokenClaims: JsonObject | undefined; nowSeconds: number }
 ): Promise<Tokens> {

@@ -18,7 +18,7 @@ export type LoginParts = Pick<
   | 'clock'
   | 'random'
   | 'curve'
-  | 'serviceKey'
+  | 'issueJwt'
   | 'store'
   | 'scheduler'
   | 'deadline'
@@ -41,7 +41,7 @@ export async function logIn(parts: LoginParts, request: LoginRequest): Promise<T
     sig,
     client,
     flow: 'logIn',
-    messagesFor: (domain, challenge) => [loginMessage(domain, challenge)]
+    messagesFor: (...line) => [loginMessage(...line)]
   })
   await client.chargeLogin()
   await consumeVerifiedChallenge(parts, verified)

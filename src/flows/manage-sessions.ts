@@ -1,3 +1,4 @@
+import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
@@ -76,7 +77,7 @@ async function unlessRefused<T>(read: () => Promise<T>): Promise<T | undefined> 
  * @throws DidAuthError ERR_STORE
  */
 export async function listSessions(
-  { settings, clock, store }: Pick<Parts, 'settings' | 'clock' | 'store'>,
+  { settings, clock, store }: Pick<Parts, 'clock' | 'store'> & { settings: Settings },
   did: string
 ): Promise<Session[]> {
   const nowSeconds = clock.nowSeconds()

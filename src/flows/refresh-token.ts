@@ -9,7 +9,6 @@ const SESSION_RANDOM_BYTES = 12
 const SECRET_BYTES = 32
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
-const TOKEN_OF_VERSION_0_1 = /^[A-Za-z0-9_-]{43}$/
 
 /** A refresh token, and the hash under which it is kept. */
 export interface RefreshToken {
@@ -20,8 +19,8 @@ export interface RefreshToken {
 
 /** A refresh token in a good form, not yet verified. */
 export interface PresentedToken extends RefreshToken {
-  /** The session that it names; undefined in one of version 0.1, which names none. */
-  sessionId: string | undefined
+  /** The session that it names. */
+  sessionId: string
 }
 
 /**
@@ -57,7 +56,7 @@ export function successorToken(
 export function parseRefreshToken({ curve }: Pick<Parts, 'curve'>, received: unknown): PresentedToken | undefined {
   if (typeof received !== 'string') return undefined
   const sessionId = REFRESH_TOKEN.exec(received)?.[1]
-  if (sessionId === undefined && !TOKEN_OF_VERSION_0_1.test(received)) return undefined
+  if (sessionId === undefined) return undefined
   return { token: received, hash: hashRefreshToken(curve, received), sessionId }
 }
 

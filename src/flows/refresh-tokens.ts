@@ -17,16 +17,7 @@ export interface RefreshRequest {
 
 type RefreshParts = Pick<
   Parts,
-  | 'settings'
-  | 'clock'
-  | 'random'
-  | 'curve'
-  | 'serviceKey'
-  | 'store'
-  | 'verifiedTokens'
-  | 'deadline'
-  | 'logger'
-  | 'report'
+  'settings' | 'clock' | 'random' | 'curve' | 'issueJwt' | 'store' | 'verifiedTokens' | 'deadline' | 'logger' | 'report'
 >
 
 /**

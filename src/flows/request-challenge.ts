@@ -1,6 +1,5 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
-import { canonicalDid } from '../protocol/did.js'
-import { signJwt } from '../protocol/sign-jwt.js'
+import { assertNetwork, canonicalDid } from '../protocol/did.js'
 import { selectiveDisclosureRequest, signUpUrl } from '../protocol/selective-disclosure.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
@@ -20,7 +19,7 @@ type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
  * Computes the challenge for a login. It is not stored.
  *
  * @param did - as received: its exact spelling is part of the challenge
- * @throws DidAuthError ERR_STORE
+ * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE
  */
 export async function requestLoginChallenge(parts: ChallengeParts, did: string): Promise<ChallengeAnswer> {
   return requestChallenge(parts, did, 'logIn', parts.clock.nowSeconds())
@@ -33,14 +32,14 @@ export async function requestLoginChallenge(parts: ChallengeParts, did: string):
  * The request is signed once for a DID and window, after the logins that wait: anybody can ask for one.
  *
  * @param mountPath - where the routes are mounted in the application
- * @throws DidAuthError ERR_STORE, ERR_SIGNER, ERR_BUSY
+ * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE, ERR_SIGNER, ERR_BUSY
  */
 export async function requestSignUpChallenge(
-  parts: ChallengeParts & Pick<Parts, 'serviceKey' | 'scheduler' | 'disclosureRequests'>,
+  parts: ChallengeParts & Pick<Parts, 'issueJwt' | 'scheduler' | 'disclosureRequests'>,
   did: string,
   { mountPath, client }: { mountPath: string; client: Client }
 ): Promise<ChallengeAnswer> {
-  const { settings, serviceKey } = parts
+  const { settings } = parts
   const nowSeconds = parts.clock.nowSeconds()
   const answer = await requestChallenge(parts, did, 'signUp', nowSeconds)
   const { required } = settings
@@ -59,7 +58,7 @@ export async function requestSignUpChallenge(
       nowSeconds,
       expiresAtSeconds
     })
-    return signJwt(request, (data) => serviceKey.sign(data))
+    return parts.issueJwt(request)
   })
   return { ...answer, sdr }
 }
@@ -71,6 +70,7 @@ async function requestChallenge(
   nowSeconds: number
 ): Promise<ChallengeAnswer> {
   const { settings, curve } = parts
+  assertNetwork(did, settings.networks)
   const window = challengeWindow(nowSeconds, settings.challengeWindowSeconds)
   const useCount = await countUses(parts, did, window, flow)
   return {

@@ -23,6 +23,9 @@ const BUILTIN_ERRORS: ReadonlySet<unknown> = new Set([
   'URIError'
 ])
 
+/** Codes of Node and of this package, and SQLSTATEs: five of `0-9A-Z`, at least one of them a digit. */
+const FAILURE_CODE = /^(?:ERR_|(?=.*\d)[0-9A-Z]{5}$)/
+
 /**
  * Runs business logic. What it throws is logged.
  *
@@ -54,10 +57,16 @@ async function parseRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unk
   }
 }
 
-/** A builtin error, or one with a system's code: an unavailable database must not look like a refused user. */
+/**
+ * A builtin error, or one of the system, of Node or of a database: an unavailable database must not look like a refused
+ * user. Any other code is the application's own.
+ */
 function isFailure(thrown: unknown): boolean {
   try {
-    return isObject(thrown) && (BUILTIN_ERRORS.has(thrown.name) || thrown.code !== undefined)
+    if (!isObject(thrown)) return false
+    const { name, code, errno, syscall } = thrown
+    if (BUILTIN_ERRORS.has(name) || errno !== undefined || syscall !== undefined) return true
+    return typeof code === 'string' && FAILURE_CODE.test(code)
   } catch {
     // A getter that throws is not what a refusal looks like.
     return true

@@ -41,7 +41,7 @@ export async function signUp(
     sig,
     client,
     flow: 'signUp',
-    messagesFor: (domain, challenge) => signUpMessages(domain, challenge, credentialJwts)
+    messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect)
   })
   const disclosed = usesDisclosure(settings) ? credentialJwts : []
   const credentials = await parts.credentialVerifier.verify(disclosed, { did, client }, clock.nowSeconds())

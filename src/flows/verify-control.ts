@@ -2,7 +2,8 @@ import { DidAuthError } from '../errors.js'
 import type { ChallengeFlow, Client, UserIdentity } from '../ports.js'
 import { challengeWindow, USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 import { explainRefusal, findSignedMessage } from '../protocol/challenge-response.js'
-import { chainIdOfDid } from '../protocol/did.js'
+import { assertNetwork, chainIdOfDid } from '../protocol/did.js'
+import type { LoginDialect } from '../protocol/login-message.js'
 import { parseSignature } from '../protocol/personal-sign.js'
 import type { Parts } from './parts.js'
 import { countUses } from './request-challenge.js'
@@ -16,8 +17,8 @@ export interface ControlClaim {
   sig: unknown
   client: Client
   flow: ChallengeFlow
-  /** The messages that would be good for one domain, the likeliest first; as many for each domain. */
-  messagesFor: (domain: string, challenge: string) => string[]
+  /** The messages that would be good for one domain and dialect, the likeliest first; as many for each. */
+  messagesFor: (domain: string, challenge: string, dialect: LoginDialect) => string[]
 }
 
 /** A good answer whose challenge is still to be consumed, see {@link consumeVerifiedChallenge}. */
@@ -43,13 +44,18 @@ export async function verifyControl(
 ): Promise<VerifiedControl> {
   const { settings, curve } = parts
   const { did, flow } = claim
+  assertNetwork(did, settings.networks)
   const identity = userIdentity(curve, did)
   const signature = parseSignature(claim.sig, chainIdOfDid(did))
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
   const useCount = await countUses(parts, did, window, flow)
   await parts.scheduler.yield(claim.client)
   const messagesOver = (challenge: string): string[] =>
-    byForm(settings.loginDomains.map((domain) => claim.messagesFor(domain, challenge)))
+    byForm(
+      settings.loginDialects.flatMap((dialect) =>
+        settings.loginDomains.map((domain) => claim.messagesFor(domain, challenge, dialect))
+      )
+    )
   const response = { address: identity.address, signature, messagesOver }
   const expected = { did, secret: settings.challengeSecret, window, useCount }
   const { message, recovered } = findSignedMessage(curve, response, expected)
@@ -60,16 +66,19 @@ export async function verifyControl(
       () => false
     )
     const code = mayExplain ? explainRefusal(curve, response, expected) : 'ERR_CHALLENGE'
-    throw code === 'ERR_CHALLENGE' ? refusedSigner(settings.loginDomains, recovered) : new DidAuthError(code)
+    throw code === 'ERR_CHALLENGE' ? refusedSigner(settings, recovered) : new DidAuthError(code)
   }
   // Two lines are a login message, and a sign up message without credentials as well.
   return { did, identity, flow, window, useCount, consumesBoth: message.split('\n').length === 2 }
 }
 
 /** The usual form of the message comes first for each domain, so that the first addresses belong to the domains in order. */
-function refusedSigner(acceptedDomains: readonly string[], recovered: readonly string[]): DidAuthError {
+function refusedSigner(
+  { loginDomains: acceptedDomains, loginDialects }: Parts['settings'],
+  recovered: readonly string[]
+): DidAuthError {
   const expected = 'the address of the DID, recovered over a message with an accepted domain and the current challenge'
-  const recoveredAddresses = recovered.slice(0, acceptedDomains.length)
+  const recoveredAddresses = recovered.slice(0, acceptedDomains.length * loginDialects.length)
   const reason = { check: 'signer', expected, acceptedDomains, recoveredAddresses }
   return new DidAuthError('ERR_CHALLENGE', { reason })
 }

@@ -6,7 +6,12 @@ import type { Client } from '../ports.js'
 const MAX_ADDRESS_LENGTH = 45
 
 const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
-const MAPPED_IPV4 = /^ffff:([0-9a-f]+):([0-9a-f]+)$/
+
+/** The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), and translated by a gateway (RFC 6052). */
+const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'])
+
+/** How many times the budget of a /64 its /48 has: one customer may have all of that, or share it. */
+const SITE_FACTOR = 16
 
 /** The client of a request, by the application's own `trust proxy`. */
 export function clientOf(req: Request): Client {
@@ -29,12 +34,20 @@ export function clientNetwork(received: string): string {
   if (isIP(address) !== 6) return address.slice(0, MAX_ADDRESS_LENGTH)
   // One spelling of the many: lower case, no zeros in front, IPv4 at the end in hexadecimal. It knows no zones.
   const [head = '', tail = ''] = new URL(`http://[${address.replace(/%.*/, '')}]`).hostname.slice(1, -1).split('::')
-  const ipv4 = head === '' ? MAPPED_IPV4.exec(tail) : null
-  if (ipv4 !== null) return ipv4.slice(1).flatMap(bytesOf).join('.')
   const groups = head === '' ? [] : head.split(':')
   const behind = tail === '' ? [] : tail.split(':')
   while (groups.length + behind.length < 8) groups.push('0')
-  return `${[...groups, ...behind].slice(0, 4).join(':')}::/64`
+  groups.push(...behind)
+  if (IPV4_PREFIXES.has(groups.slice(0, 6).join(':'))) return groups.slice(6).flatMap(bytesOf).join('.')
+  return `${groups.slice(0, 4).join(':')}::/64`
+}
+
+/** The networks that a request counts for, the smallest first, and how many times the budget each has. */
+export function countedNetworks(address: string): { network: string; factor: number }[] {
+  const network = clientNetwork(address)
+  const own = { network, factor: 1 }
+  if (!network.endsWith('::/64')) return [own]
+  return [own, { network: `${network.split(':').slice(0, 3).join(':')}::/48`, factor: SITE_FACTOR }]
 }
 
 function withoutPort(address: string): string {

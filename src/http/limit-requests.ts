@@ -2,7 +2,7 @@ import type { Request } from 'express'
 import type { Settings } from '../config/settings.js'
 import type { Logger, Quota, Quotas } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
-import { clientNetwork, isBehindUnknownProxy } from './client-network.js'
+import { countedNetworks, isBehindUnknownProxy } from './client-network.js'
 import { isForeignPage, isSafeMethod } from './guard-csrf.js'
 
 /** How much larger than a user's own quota these budgets are. */
@@ -37,25 +37,35 @@ export function requestLimits({ settings, quotas, logger }: LimitParts): Request
   const { maxRequestsPerTimeSlot, trustedOrigins } = settings
   let warnedOfProxy = false
 
-  const networkOf = (req: Request): string => {
+  const networksOf = (req: Request): { network: string; factor: number }[] => {
     if (!warnedOfProxy && isBehindUnknownProxy(req)) {
       warnedOfProxy = true
       const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
       logger.warn({ event: 'trust-proxy-off' }, message)
     }
-    const network = clientNetwork(req.ip ?? '')
-    return isForeignPage(req, trustedOrigins) ? `${network} foreign` : network
+    const suffix = isForeignPage(req, trustedOrigins) ? ' foreign' : ''
+    return countedNetworks(req.ip ?? '').map(({ network, factor }) => ({ network: network + suffix, factor }))
   }
 
-  const anonymous = (budget: keyof typeof FACTORS, owner: string): Quota => ({
-    budget,
-    kind: 'anonymous',
-    name: `${budget} ${owner}`,
-    limit: maxRequestsPerTimeSlot * FACTORS[budget]
-  })
+  const anonymous = (req: Request, budget: keyof typeof FACTORS, owner = ''): Quota[] =>
+    networksOf(req).map(({ network, factor }) => ({
+      budget,
+      kind: 'anonymous',
+      name: `${budget} ${owner}${network}`,
+      limit: maxRequestsPerTimeSlot * FACTORS[budget] * factor
+    }))
+
+  /** The smaller network first: what it is refused does not count for the larger one. */
+  const charge = async (counted: Quota[]): Promise<void> => {
+    for (const quota of counted) await quotas.charge(quota)
+  }
+
+  const assertLeft = (counted: Quota[]): void => {
+    for (const quota of counted) quotas.assertLeft(quota)
+  }
 
   const chargeAnonymous = (req: Request, did: string): Promise<void> =>
-    quotas.charge(anonymous('namings', `${canonicalDid(did)} ${networkOf(req)}`))
+    charge(anonymous(req, 'namings', `${canonicalDid(did)} `))
 
   return {
     chargeUser(req, user) {
@@ -69,17 +79,16 @@ export function requestLimits({ settings, quotas, logger }: LimitParts): Request
     },
     chargeAnonymous,
     assertProofBudget(req) {
-      const network = networkOf(req)
-      quotas.assertLeft(anonymous('proofs', network))
-      if (!isBehindUnknownProxy(req)) quotas.assertLeft(anonymous('logins', network))
+      assertLeft(anonymous(req, 'proofs'))
+      if (!isBehindUnknownProxy(req)) assertLeft(anonymous(req, 'logins'))
     },
     async chargeRefusedProof(req, did, isUnproved) {
-      await quotas.charge(anonymous('proofs', networkOf(req)))
+      await charge(anonymous(req, 'proofs'))
       if (isUnproved) await chargeAnonymous(req, did)
     },
     async chargeLogin(req) {
       // Behind a proxy that is not trusted, all users would share one budget.
-      if (!isBehindUnknownProxy(req)) await quotas.charge(anonymous('logins', networkOf(req)))
+      if (!isBehindUnknownProxy(req)) await charge(anonymous(req, 'logins'))
     }
   }
 }

@@ -28,7 +28,8 @@ const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /**
- * Makes the answers to a login and to a sign up. A good proof charges none of the budgets of strangers.
+ * Makes the answers to a login and to a sign up. A good proof charges none of the budgets of strangers,
+ * except for keys of credentials that were tried.
  *
  * @param maxSignUpBytes - longest body of a sign up
  */
@@ -43,7 +44,11 @@ export function loginAnswers(http: HttpParts, maxSignUpBytes: number): { logInAn
     async (req, res) => {
       limits.assertProofBudget(req)
       const proof = await read(req)
-      const client = { ...clientOf(req), chargeLogin: () => limits.chargeLogin(req) }
+      const client = {
+        ...clientOf(req),
+        chargeLogin: () => limits.chargeLogin(req),
+        chargeKey: () => limits.chargeRefusedProof(req, proof.did, false)
+      }
       try {
         transport.sendTokens(res, await prove(await http.parts(), { ...proof, client }))
       } catch (error) {

@@ -1,10 +1,10 @@
-import { errorTexts, type DidAuthError, type RefusalReason } from '../errors.js'
+import { errorTexts, type DidAuthError } from '../errors.js'
 import { describeCause } from '../flows/describe-cause.js'
 import type { Logger } from '../ports.js'
 
 /**
  * Makes the function that logs refused requests: each at debug, with its code and the check that refused it. The first of
- * each kind that an option decides (429 by budget, 403) is a warning that names the option.
+ * each code (of 429: of each budget) is a warning that names the check, or the option that decides.
  *
  * The texts are fixed: an error's own message may be the application's.
  */
@@ -13,16 +13,16 @@ export function refusalLog(logger: Logger): (error: DidAuthError) => void {
   return ({ code, reason, cause }) => {
     const fields = { event: 'request-refused', code, ...(reason !== undefined && { reason }) }
     const why = reason === undefined && cause !== undefined ? { cause: describeCause(cause) } : {}
-    logger.debug?.({ ...fields, ...why }, errorTexts[code])
-    if (reason?.option === undefined) return
-    const kind = `${code} ${String(reason.budget ?? '')}`
+    const decides = reason?.option === undefined ? '' : `: the option ${String(reason.option)} decides`
+    logger.debug?.({ ...fields, ...why }, errorTexts[code] + decides)
+    const kind = `${code} ${String(reason?.budget ?? '')}`
     if (warned.has(kind)) return
     warned.add(kind)
-    logger.warn({ ...fields, event: 'first-refusal' }, adviceFor(reason))
+    // What a signature recovers to is for those who ask for it, at debug.
+    const shown = decides === '' ? reason && { check: reason.check } : reason
+    const subject = reason?.budget === undefined ? 'of this code' : `by the budget of ${String(reason.budget)}`
+    const more =
+      decides === '' ? ': pass a logger with debug for the reason' : `${decides}; later ones are logged at debug`
+    logger.warn({ event: 'first-refusal', code, ...(shown && { reason: shown }) }, `first refusal ${subject}${more}`)
   }
-}
-
-function adviceFor({ option, budget }: RefusalReason): string {
-  const subject = budget === undefined ? 'of this code' : `by the budget of ${String(budget)}`
-  return `first refusal ${subject}: the option ${String(option)} decides; later ones are logged at debug`
 }

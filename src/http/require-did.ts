@@ -94,7 +94,10 @@ export function requireDidHandler(http: HttpParts, options: GuardOptions): Reque
     }
     next()
   }
-  return (req, res, next) => {
+  return (req, res, next: NextFunction | undefined) => {
+    if (next === undefined) {
+      throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
+    }
     if (optional && hasNoToken(req)) next()
     // Only the application's own code can fail now: its logger, or its hooks on the response.
     else passOrAnswer(req, res, next).catch(next)

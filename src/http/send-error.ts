@@ -31,15 +31,15 @@ export function errorSender(
   return (req, res, thrown) => {
     const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
     const status = errorStatuses[error.code]
-    // A client that hung up while it waited is not a failure of the service, and must not fill the log.
-    const isOfClientGone = error.code === 'ERR_BUSY' && req.socket.destroyed
-    if (status >= 500 && !isOfClientGone) {
+    // A client that hung up while it waited, or in its body, is neither a failure of the service nor refused.
+    const isGone = req.socket.destroyed
+    if (status >= 500 && !(error.code === 'ERR_BUSY' && isGone)) {
       logger.error(
         { event: 'request-failed', code: error.code, cause: describeCause(error.cause) },
         errorTexts[error.code]
       )
     }
-    if (status < 500) logRefusal(error)
+    if (status < 500 && !isGone) logRefusal(error)
     const type = SECURITY_EVENTS.get(error.code)
     if (type !== undefined) report({ type, code: error.code, clientNetwork: clientOf(req).network })
     if (res.headersSent || res.destroyed) return

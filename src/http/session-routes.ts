@@ -5,7 +5,7 @@ import type { Answer, AnswerWithParameter, Route } from './find-route.js'
 import { passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson } from './send-answer.js'
 
-/** What may be the id of a session, also of one of version 0.1. Anything else never reaches a store. */
+/** What may be the id of a session. Anything else never reaches a store. */
 const SESSION_ID = /^[\w-]{1,64}$/
 
 /** Makes the routes by which users see and end their own sessions: none where no path is configured. */

@@ -124,7 +124,8 @@ function assertAccessTokenPayload(
   expected: AccessTokenExpectation
 ): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
-  if (iss !== expected.serviceDid) throw refused({ check: 'iss', expected: expected.serviceDid, got: typeof iss })
+  if (iss !== expected.serviceDid)
+    throw refused({ check: 'iss', expected: expected.serviceDid, got: isDid(iss) ? iss : typeof iss })
   if (aud !== expected.serviceUrl) throw refused({ check: 'aud', expected: expected.serviceUrl, got: typeof aud })
   if (!isDid(sub)) throw refused({ check: 'sub', expected: 'a DID', got: typeof sub })
   if (![exp, nbf, iat].every(Number.isSafeInteger)) {

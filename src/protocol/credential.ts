@@ -3,7 +3,8 @@ import { NOT_BEFORE_TOLERANCE_SECONDS } from './access-token.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
 import { parseDateTime } from './date-time.js'
 import { canonicalDid, isDid } from './did.js'
-import { isInRange } from './ecdsa-signature.js'
+import { isInRange, P_256_ORDER, toLowS } from './ecdsa-signature.js'
+import { encodeBase64url } from './encode-base64url.js'
 import { dropProtoKeys, isObject } from './json.js'
 import { parseJwt, type ParsedJwt } from './jwt.js'
 
@@ -16,7 +17,9 @@ const ALGORITHMS: ReadonlySet<unknown> = new Set(['ES256K', 'ES256K-R', 'ES256',
 
 /** A verifiable credential in JWT form, decoded. */
 export interface VerifiedCredential {
-  /** The compact JWT as received. */
+  /**
+   * The compact JWT as received, with the low of the two s that verify: nobody can make a second text of a credential.
+   */
   jwt: string
   /** DID that signed it. */
   issuer: string
@@ -82,7 +85,7 @@ export function parseCredential(
   if (!isIssuedBy(vc.issuer, iss)) throw refused('vc.issuer', 'absent, or equal to iss')
   dropProtoKeys(vc)
   const credential = {
-    jwt,
+    jwt: withLowS(jwt, parsed),
     issuer: iss,
     subject: parseSubject([sub, vc.credentialSubject.id], [subjectDids].flat()),
     type: parseType(vc.type),
@@ -91,6 +94,16 @@ export function parseCredential(
     vc
   }
   return { credential, parsed }
+}
+
+/** Anybody can replace s by n - s, and the recovery bit by the other one. Ed25519 has no such twin. */
+function withLowS(jwt: string, { header, signature, signingInput }: ParsedJwt): string {
+  if (header.alg === 'EdDSA' || signature.length < 64) return jwt
+  const received = signature.subarray(0, 64)
+  const low = header.alg === 'ES256' ? toLowS(received, P_256_ORDER) : toLowS(received)
+  if (low === received) return jwt
+  const recovery = signature.subarray(64).map((bit) => bit ^ 1)
+  return `${signingInput}.${encodeBase64url(Uint8Array.of(...low, ...recovery))}`
 }
 
 // Other fields could change what the signature means (crit, b64) or where its key comes from (jwk, jku).

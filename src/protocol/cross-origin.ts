@@ -1,4 +1,8 @@
 import { DidAuthError } from '../errors.js'
+import { parseUrl } from './parse-url.js'
+
+/** The longest name of a host, so that no other text of a request gets into the log. */
+const MAX_HOST_LENGTH = 253
 
 /** The values of `Sec-Fetch-Site`, so that a log shows no other text of a request. */
 const SITES: ReadonlySet<unknown> = new Set(['cross-site', 'same-site', 'same-origin', 'none'])
@@ -33,7 +37,8 @@ export function assertSameSite({ method, origin, site }: RequestOrigin, trustedO
   if (origin !== undefined && trustedOrigins.has(origin)) return
   const isSameSite = site === undefined ? origin === undefined : site === 'same-origin' || site === 'none'
   if (isSameSite && origin !== 'null') return
-  const got = `${origin === undefined ? 'no' : origin === 'null' ? 'the null' : 'another'} Origin`
+  const host = parseUrl(origin ?? '')?.host.slice(0, MAX_HOST_LENGTH)
+  const got = origin === undefined ? 'no Origin' : origin === 'null' ? 'the null Origin' : (host ?? 'another Origin')
   const reason = {
     check: 'origin',
     expected: [...trustedOrigins],

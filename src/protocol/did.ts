@@ -71,6 +71,35 @@ export function isEthrDid(did: string): boolean {
   return ETHR_DID.test(did)
 }
 
+/** Whether a value is a DID that can be a service's: one of did:ethr is complete, so that its key is known. */
+export function isKeyDid(value: unknown): value is string {
+  return isDid(value) && (!value.startsWith('did:ethr:') || isEthrDid(value))
+}
+
+/** Whether a value is the network of a did:ethr: one or two name segments, a chain id in hexadecimal, or empty for Ethereum. */
+export function isEthrNetwork(value: unknown): value is string {
+  if (typeof value !== 'string') return false
+  const did = `did:ethr:${value === '' ? '' : `${value}:`}0x${'0'.repeat(40)}`
+  return isDid(did) && isEthrDid(did)
+}
+
+/**
+ * Asserts that a DID is of an accepted network. Names count in any letter case, as in the canonical DID.
+ *
+ * @param networks - accepted names, empty for Ethereum; undefined: any DID passes
+ * @throws DidAuthError ERR_DID_UNSUPPORTED
+ */
+export function assertNetwork(did: string, networks: readonly string[] | undefined): void {
+  if (networks === undefined) return
+  const ethr = ETHR_DID.exec(did)
+  const network = ethr === null ? undefined : (ethr[1] ?? '').toLowerCase()
+  if (networks.some((name) => name.toLowerCase() === network)) return
+  const got = network ?? 'another method'
+  throw new DidAuthError('ERR_DID_UNSUPPORTED', {
+    reason: { check: 'network', expected: networks, got, option: 'networks' }
+  })
+}
+
 /** The chain id that a did:ethr names, where it is known without a network. */
 export function chainIdOfDid(did: string): number | undefined {
   const network = (ETHR_DID.exec(did)?.[1] ?? '').toLowerCase()

@@ -1,6 +1,8 @@
 import { bytesOfHex, hexOfBytes } from './hex.js'
 
 const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+/** The order of P-256. */
+export const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 const ORDER_BYTES = bytesOf(CURVE_ORDER)
 /** The smallest s that is high. */
 const HIGH_S_BYTES = bytesOf((CURVE_ORDER >> 1n) + 1n)
@@ -27,14 +29,15 @@ export function isLowS(signature: Uint8Array): boolean {
 }
 
 /**
- * The low-s spelling of a signature: the same bytes, or a copy with s replaced by n - s.
+ * The low-s spelling of a signature: the same bytes, or a copy with s replaced by n - s. An s out of range stays.
  *
  * @param signature - 64 bytes, r then s
+ * @param order - n, of secp256k1 by default
  */
-export function toLowS(signature: Uint8Array): Uint8Array {
-  if (isLowS(signature)) return signature
+export function toLowS(signature: Uint8Array, order = CURVE_ORDER): Uint8Array {
   const s = BigInt(`0x${hexOfBytes(signature.subarray(32, 64))}`)
-  return Uint8Array.of(...signature.subarray(0, 32), ...bytesOf(CURVE_ORDER - s))
+  if (s <= order >> 1n || s >= order) return signature
+  return Uint8Array.of(...signature.subarray(0, 32), ...bytesOf(order - s))
 }
 
 /** Whether the 32 bytes from `start` on are a number below another of 32 bytes. */

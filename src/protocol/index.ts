@@ -26,9 +26,15 @@ export * from './curve.js'
 export * from './did.js'
 export type { JsonObject, JsonValue } from './json.js'
 export { isPlainEs256kHeader, isSignedBy, parseJwt, type ParsedJwt } from './jwt.js'
-export { acceptedLoginDomains, loginMessage, MAX_LOGIN_DOMAINS, signUpMessages } from './login-message.js'
+export {
+  acceptedLoginDomains,
+  isLoginDialect,
+  loginMessage,
+  MAX_LOGIN_DOMAINS,
+  signUpMessages,
+  type LoginDialect
+} from './login-message.js'
 export * from './personal-sign.js'
-export { signJwt } from './sign-jwt.js'
 export type { Claim, RequiredDisclosure, SelectiveDisclosureResponse } from './selective-disclosure.js'
 export {
   judgeRefresh,

@@ -13,7 +13,7 @@ export interface ParsedJwt {
 }
 
 /** `{"alg":"ES256K","typ":"JWT"}`: the header of all that we sign, known without being decoded. */
-export const ES256K_HEADER = 'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ'
+const ES256K_HEADER = 'eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ'
 const PLAIN_HEADER = Object.freeze({ alg: 'ES256K', typ: 'JWT' })
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })

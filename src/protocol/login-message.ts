@@ -3,6 +3,16 @@ import { parseUrl } from './parse-url.js'
 /** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
 export const MAX_LOGIN_DOMAINS = 6
 
+const FIRST_LINES = { login: 'Login to ', url: 'URL: ' } as const
+
+/** How the first line of a signed message begins: `url` as rLogin and the client of rif-data-vault write it. */
+export type LoginDialect = keyof typeof FIRST_LINES
+
+/** Whether a value is a {@link LoginDialect}. */
+export function isLoginDialect(value: unknown): value is LoginDialect {
+  return typeof value === 'string' && Object.hasOwn(FIRST_LINES, value)
+}
+
 /**
  * The texts that may stand after `Login to `, the usual one first.
  *
@@ -28,8 +38,8 @@ export function parseHttpUrl(text: string): URL | undefined {
  *
  * @see specification, "Message to be signed"
  */
-export function loginMessage(domain: string, challenge: string): string {
-  return `Login to ${domain}\nVerification code: ${challenge}`
+export function loginMessage(domain: string, challenge: string, dialect: LoginDialect = 'login'): string {
+  return `${FIRST_LINES[dialect]}${domain}\nVerification code: ${challenge}`
 }
 
 /**
@@ -38,8 +48,13 @@ export function loginMessage(domain: string, challenge: string): string {
  * @param credentialJwts - compact JWTs: they contain no comma, so their join is unambiguous
  * @see specification, "Message to be signed"
  */
-export function signUpMessage(domain: string, challenge: string, credentialJwts: readonly string[]): string {
-  const start = loginMessage(domain, challenge)
+export function signUpMessage(
+  domain: string,
+  challenge: string,
+  credentialJwts: readonly string[],
+  dialect?: LoginDialect
+): string {
+  const start = loginMessage(domain, challenge, dialect)
   return credentialJwts.length > 0 ? `${start}\nMy credentials are: ${credentialJwts.join(',')}` : start
 }
 
@@ -49,8 +64,13 @@ export function signUpMessage(domain: string, challenge: string, credentialJwts:
  *
  * @param credentialJwts - as of `signUpMessage`
  */
-export function signUpMessages(domain: string, challenge: string, credentialJwts: readonly string[]): string[] {
-  const usual = signUpMessage(domain, challenge, credentialJwts)
+export function signUpMessages(
+  domain: string,
+  challenge: string,
+  credentialJwts: readonly string[],
+  dialect?: LoginDialect
+): string[] {
+  const usual = signUpMessage(domain, challenge, credentialJwts, dialect)
   if (credentialJwts.length > 0) return [usual]
   return [usual, `${usual}\nMy credentials are: `, `${usual}\nMy credentials are:`, `${usual}\n`]
 }

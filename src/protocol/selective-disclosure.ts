@@ -61,7 +61,9 @@ export interface SelectiveDisclosureRequestInput {
  *
  * @see specification, "Selective disclosure request (sdr)"
  */
-export function selectiveDisclosureRequest(input: SelectiveDisclosureRequestInput): JsonObject {
+export function selectiveDisclosureRequest(
+  input: SelectiveDisclosureRequestInput
+): JsonObject & { iss: string; iat: number } {
   return {
     type: 'sdr',
     issuer: input.serviceDid,

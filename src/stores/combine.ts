@@ -20,7 +20,6 @@ export interface StoreParts {
  */
 export function combineStores({ sessions, challengeUses, quotas }: StoreParts): Store {
   const parts = [...new Set<StoreLifecycle>([sessions, challengeUses, quotas])]
-  const findMigrated = sessions.findMigratedSessionId?.bind(sessions)
   const combined: Store = {
     createSession: (session) => sessions.createSession(session),
     findSession: (service, sessionId) => sessions.findSession(service, sessionId),
@@ -28,7 +27,6 @@ export function combineStores({ sessions, challengeUses, quotas }: StoreParts): 
     endSession: (service, sessionId, state, nowSeconds) => sessions.endSession(service, sessionId, state, nowSeconds),
     revokeSessions: (service, canonicalDid, nowSeconds) => sessions.revokeSessions(service, canonicalDid, nowSeconds),
     listSessions: (service, canonicalDid, nowSeconds) => sessions.listSessions(service, canonicalDid, nowSeconds),
-    ...(findMigrated !== undefined && { findMigratedSessionId: findMigrated }),
     countChallengeUses: (key) => challengeUses.countChallengeUses(key),
     consumeChallenge: (use) => challengeUses.consumeChallenge(use),
     chargeQuota: (charge) => quotas.chargeQuota(charge),

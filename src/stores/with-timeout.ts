@@ -7,23 +7,23 @@ const RETRY_AFTER_SECONDS = 5
 /**
  * Puts a timeout of 5 s on every verb of a store, and turns each failure into the one error that is answered 503.
  *
- * @throws DidAuthError ERR_STORE, from every verb
+ * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store
  */
 export function withTimeout(store: Store, deadline: Deadline): Store {
   const expired = (): Error => new Error(`the store took longer than ${String(STORE_SECONDS)} s`)
-  const verbs = [...Object.values(storeVerbs).flat(), 'findMigratedSessionId' as const, 'ping' as const]
+  const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const]
   const bounded = Object.fromEntries(
-    verbs.flatMap((verb) => {
-      if (store[verb] === undefined) return []
+    verbs.map((verb) => {
       const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
       const call = async (...args: unknown[]): Promise<unknown> => {
         try {
           return await deadline.within(STORE_SECONDS, () => run(...args), expired)
         } catch (cause) {
+          if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
           throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
         }
       }
-      return [[verb, call]]
+      return [verb, call]
     })
   )
   return { ...(bounded as unknown as Store), close: () => store.close() }

@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { es256kSigner } from '../adapters/es256k-signer.js'
+import { issueJwt } from '../adapters/issue-jwt.js'
 import { systemClock } from '../adapters/system.js'
 import type { Clock, Signer } from '../ports.js'
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
-import { parseSignerOutput, signJwt } from '../protocol/sign-jwt.js'
+import { parseSignerOutput } from '../protocol/parse-signer-output.js'
 import { didOn, walletKey } from './wallet-key.js'
 
 const ACCESS_TOKEN_SECONDS = 600
@@ -101,7 +102,7 @@ export async function accessTokenFor(
     lifetimeSeconds: service.accessTokenExpirationTimeInSeconds ?? ACCESS_TOKEN_SECONDS,
     tokenClaims: undefined
   })
-  return signJwt({ ...payload, ...claims }, async (data) => {
+  return issueJwt({ ...payload, ...claims }, async (data) => {
     const signature = parseSignerOutput(await service.serviceSigner(data))
     if (signature === undefined) throw new TypeError('serviceSigner returned no ES256K signature')
     return signature

@@ -72,7 +72,8 @@ export function resolvedKeys(
   let lifetimeSeconds = ANSWER_SECONDS
 
   const ask = async (): Promise<IssuerKeys> => {
-    const keys = parseResolution(issuer, await within(RESOLUTION_MILLISECONDS, resolver.resolve(issuer)))
+    const listed = parseResolution(issuer, await within(RESOLUTION_MILLISECONDS, resolver.resolve(issuer)))
+    const keys = listed.keys.flatMap((key) => key.parse() ?? [])
     onAnswer()
     const isListed = (publicKey: Uint8Array): boolean => {
       const whole = hexOfBytes(publicKey)

@@ -53,8 +53,8 @@ describe('es256kSigner', () => {
     ['a list', [1, 2, 3]],
     ['undefined', undefined],
     ['a number', 1]
-  ])('refuses a key that is %s', (_name, key) => {
-    expect(() => es256kSigner(key as string)).toThrow(
+  ])('makes a signer that rejects for a key that is %s', async (_name, key) => {
+    await expect(es256kSigner(key as string)('some data')).rejects.toEqual(
       new TypeError('give a private key of 32 bytes, or its 64 hexadecimal digits')
     )
   })
@@ -63,8 +63,10 @@ describe('es256kSigner', () => {
     ['0', '0'.repeat(64)],
     ['n', order],
     ['above n', 'f'.repeat(64)]
-  ])('refuses the key %s, which is none of secp256k1, without showing it', (_name, key) => {
-    expect(() => es256kSigner(key)).toThrow(new TypeError('the private key is not in the range of secp256k1'))
+  ])('makes one for the key %s as well, which is none of secp256k1, without showing it', async (_name, key) => {
+    await expect(es256kSigner(key)('some data')).rejects.toEqual(
+      new TypeError('the private key is not in the range of secp256k1')
+    )
   })
 })
 

@@ -14,6 +14,7 @@ import { listAnswer } from '../../servers/vault/vault-answers.js'
 import { Vault } from '../../servers/vault/vault.js'
 import { newContent } from '../support/content-stores.js'
 import { median } from './median.js'
+import { printFigure } from './report-figure.js'
 
 const SMALL = 1_000
 const LARGE = 1_000_000
@@ -112,7 +113,7 @@ function print(what: string, goal: number, [small, large]: { cpu: number; clock:
   for (const unit of ['cpu', 'clock'] as const) {
     const [before = 0, after = 0] = [small?.[unit], large?.[unit]]
     const ratio = (after / before).toFixed(2)
-    console.log(`${what}, ${unit}: ${before.toFixed(1)} µs, ${after.toFixed(1)} µs: ${ratio} × (goal ${goal} ×)`)
+    printFigure(`${what}, ${unit}: ${before.toFixed(1)} µs, ${after.toFixed(1)} µs: ${ratio} × (goal ${goal} ×)`)
   }
 }
 

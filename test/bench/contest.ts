@@ -1,6 +1,7 @@
 import type { BenchServer } from './variants.js'
 import { Connection } from './http-client.js'
 import { median } from './median.js'
+import { printFigure } from './report-figure.js'
 
 /** How many rounds count; one more is to warm up. */
 export const ROUNDS = 5
@@ -57,5 +58,5 @@ export async function compare({ name, goal, bare, ours }: Contest): Promise<void
     ratios.push(bareCost / ourCost)
   }
   const figures = `${median(bareCosts).toFixed(1)} / ${median(ourCosts).toFixed(1)} µs CPU`
-  console.log(`${name.padEnd(58)} ${median(ratios).toFixed(2).padStart(5)}  (goal ${goal}; bare / ours ${figures})`)
+  printFigure(`${name.padEnd(58)} ${median(ratios).toFixed(2).padStart(5)}  (goal ${goal}; bare / ours ${figures})`)
 }

@@ -12,6 +12,7 @@ import type { Store } from '../../src/ports.js'
 import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { runOn, startPostgres } from '../support/postgres-server.js'
 import { tcpProxy } from '../support/tcp-proxy.js'
+import { reportFigure } from './report-figure.js'
 
 const sessions = Number(process.argv[2] ?? 2_000)
 const ROTATIONS = 20
@@ -25,11 +26,6 @@ const engine = await startPostgres({
   autovacuum: 'off'
 })
 await runOn(engine.url(), 'CREATE EXTENSION pg_stat_statements')
-
-function report(figure: string, text: string, isGood = true): void {
-  console.log(`${figure.padEnd(4)} ${isGood ? 'ok  ' : 'MISS'} ${text}`)
-  if (!isGood) process.exitCode = 1
-}
 
 const didOf = (index: number): string => `did:ethr:rsk:0x${hashOf('did', index).slice(0, 40)}`
 const named = (index: number) => sessionOf(String(index), { did: didOf(index) })
@@ -69,7 +65,11 @@ async function costOf(store: Store, count: number, call: (index: number) => Prom
 async function costFigures(): Promise<void> {
   const store = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
   const show = (figure: string, verb: string, { cpu, wal }: Cost, goal = '', isGood = true): void => {
-    report(figure, `${verb}: ${cpu.toFixed(0)} µs of CPU in PostgreSQL, ${wal.toFixed(0)} B of WAL${goal}`, isGood)
+    reportFigure(
+      figure,
+      `${verb}: ${cpu.toFixed(0)} µs of CPU in PostgreSQL, ${wal.toFixed(0)} B of WAL${goal}`,
+      isGood
+    )
   }
   show('S2', 'ping, to compare with', await costOf(store, sessions, () => store.ping()))
   show('S2', 'createSession', await costOf(store, sessions, (index) => store.createSession(named(index))))
@@ -92,7 +92,7 @@ async function costFigures(): Promise<void> {
   show('S2', `rotate, ${(hot * 100).toFixed(0)} % HOT`, warm, ' (goal 250 µs, 600 B, 95 %)', isGood)
   const [size] = await runOn(engine.url(), "SELECT pg_total_relation_size('did_auth_sessions')::float AS bytes")
   const bytes = Number(size?.bytes) / sessions
-  report('S7', `${bytes.toFixed(0)} B a session on disk after ${ROTATIONS} refreshes (goal 1500)`, bytes <= 1500)
+  reportFigure('S7', `${bytes.toFixed(0)} B a session on disk after ${ROTATIONS} refreshes (goal 1500)`, bytes <= 1500)
   const quotas = postgresStore(engine.url(), { poolSize: 1, timeoutSeconds: 60 })
   const quota = await costOf(quotas, sessions * 5, (index) =>
     quotas.chargeQuota(chargeOf({ key: String(index % sessions) }))
@@ -147,7 +147,7 @@ async function scalingFigures(): Promise<void> {
   for (const [verb, [one = NaN, four = NaN, sixteen = NaN, sixtyFour = NaN]] of rates) {
     const ratios = [four / one, sixteen / one, sixtyFour / one].map((ratio) => ratio.toFixed(1))
     const text = `${verb} over a network of 10 ms: 4, 16, 64 connections do ${ratios.join(' ×, ')} × as much as one`
-    report('S3', `${text} (goal 14.4 × at 16)`, sixteen / one >= 14.4)
+    reportFigure('S3', `${text} (goal 14.4 × at 16)`, sixteen / one >= 14.4)
   }
   await proxy.close()
 }
@@ -187,7 +187,11 @@ async function overheadFigure(): Promise<void> {
   }
   const ratio = rates.ours / rates.bare
   const text = `${ratio.toFixed(2)} × the rotations of the bare statement by the same driver (goal 0.6)`
-  report('S8', `${text}: ${(rates.ours / 6).toFixed(0)} and ${(rates.bare / 6).toFixed(0)} a second`, ratio >= 0.6)
+  reportFigure(
+    'S8',
+    `${text}: ${(rates.ours / 6).toFixed(0)} and ${(rates.bare / 6).toFixed(0)} a second`,
+    ratio >= 0.6
+  )
   await pool.end()
   await store.close()
 }

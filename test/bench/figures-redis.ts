@@ -10,6 +10,7 @@ import { chargeOf, did, rotationOf, sessionOf, useOf } from '../../src/testing/s
 import { startRedis, type TestRedis } from '../support/redis-server.js'
 import { suiteStore } from '../support/redis-stores.js'
 import { median } from './median.js'
+import { printFigure } from './report-figure.js'
 
 const CALLS = 3_000
 const ROUNDS = 3
@@ -51,7 +52,7 @@ async function chargeFigures(redis: TestRedis): Promise<void> {
       charges.push(await costOf(redis, callers, (index) => quotas.chargeQuota(chargeOf({ key: String(index % 1000) }))))
     }
     const ratio = median(charges.map(({ aSecond }, index) => aSecond / raw[index]!.aSecond))
-    console.log(
+    printFigure(
       `chargeQuota, ${callers} at a time: ${ratio.toFixed(2)} × raw INCR; ${line(charges)}; INCR ${line(raw)}`
     )
   }
@@ -68,7 +69,7 @@ async function verbFigures(redis: TestRedis): Promise<void> {
     ['findSession', () => store.findSession('https://service.example', 'session-again')],
     ['consumeChallenge', (index) => store.consumeChallenge(useOf({ did: user(index) }))]
   ]
-  for (const [name, call] of verbs) console.log(`${name}, 1 at a time: ${line([await costOf(redis, 1, call)])}`)
+  for (const [name, call] of verbs) printFigure(`${name}, 1 at a time: ${line([await costOf(redis, 1, call)])}`)
   await store.close()
 }
 
@@ -80,7 +81,7 @@ async function memoryFigures(redis: TestRedis): Promise<void> {
   const bytes = async (): Promise<string> => String(await redis.command('MEMORY', 'USAGE', key!))
   const fresh = await bytes()
   for (let token = 0; token < 16; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
-  console.log(`a user with one session: ${fresh} B new, ${await bytes()} B after 16 refreshes`)
+  printFigure(`a user with one session: ${fresh} B new, ${await bytes()} B after 16 refreshes`)
   await store.close()
 }
 

@@ -14,15 +14,15 @@ import { ask, post } from '../support/server-client.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
+import { reportFigure } from './report-figure.js'
 
 const CLIENTS = 12
 const wallet = walletOf(1)
 
 type Start = (env?: Record<string, string>) => Promise<ServerProcess>
 
-function report(figure: string, text: string, isGood: boolean): void {
-  console.log(`${figure.padEnd(4)} ${isGood ? 'ok  ' : 'MISS'} relay: ${text}`)
-  if (!isGood) process.exitCode = 1
+const report = (figure: string, text: string, isMet: boolean): void => {
+  reportFigure(figure, `relay: ${text}`, isMet)
 }
 
 const describe = (faults: readonly string[]): string =>

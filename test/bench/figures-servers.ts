@@ -17,13 +17,13 @@ import { findLosses, startLoad } from '../support/server-load.js'
 import { ServerProcesses } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
+import { reportFigure } from './report-figure.js'
 
 const domain = 'auth.example'
 const wallet = walletOf(1)
 
-function report(figure: string, text: string, isGood: boolean): void {
-  console.log(`${figure.padEnd(4)} ${isGood ? 'ok  ' : 'MISS'} auth server: ${text}`)
-  if (!isGood) process.exitCode = 1
+const report = (figure: string, text: string, isMet: boolean): void => {
+  reportFigure(figure, `auth server: ${text}`, isMet)
 }
 
 /** Runs a figure with servers on a folder of its own. */

@@ -15,11 +15,7 @@ import { chargeOf, hashOf, rotationOf, service, sessionOf, START_SECONDS, useOf 
 import { temporaryFolder } from '../support/store-folder.js'
 import { forkStore, killWhileWriting, type StoreProcess } from '../support/store-processes.js'
 import { findLosses, raceLogout, raceRotations, raceUses } from '../support/store-races.js'
-
-function report(figure: string, text: string, isGood = true): void {
-  console.log(`${figure.padEnd(4)} ${isGood ? 'ok  ' : 'MISS'} ${text}`)
-  if (!isGood) process.exitCode = 1
-}
+import { reportFigure } from './report-figure.js'
 
 /** F1 to F3: races between two processes, 200, 1,000 and 100 rounds. */
 export async function raceFigures(): Promise<void> {
@@ -30,7 +26,7 @@ export async function raceFigures(): Promise<void> {
   const race = async (figure: string, what: string, rounds: number, run: (name: string) => Promise<string[]>) => {
     const faults: string[] = []
     for (let round = 0; round < rounds; round += 1) faults.push(...(await run(`${figure} ${round}`)))
-    report(figure, `SQLite, two processes: ${what}, ${rounds} rounds: ${describe(faults)}`, faults.length === 0)
+    reportFigure(figure, `SQLite, two processes: ${what}, ${rounds} rounds: ${describe(faults)}`, faults.length === 0)
   }
   await race('F1', 'one refresh token 50 times at once', 200, (name) => raceRotations(store, processes, name))
   await race('F2', 'refresh racing logout', 1000, (name) => raceLogout(store, processes, name))
@@ -62,7 +58,11 @@ export async function killFigure(rounds = 100): Promise<void> {
   folder.remove()
   const isGood = faults.length === 0 && slowestOpening <= 5000 && fewestWrites >= 50
   const speed = `at least ${fewestWrites.toFixed(0)} writes/s, open again in at most ${slowestOpening.toFixed(0)} ms`
-  report('F4', `SQLite: kill -9, ${rounds} rounds, ${acknowledged} acknowledged, ${speed}: ${describe(faults)}`, isGood)
+  reportFigure(
+    'F4',
+    `SQLite: kill -9, ${rounds} rounds, ${acknowledged} acknowledged, ${speed}: ${describe(faults)}`,
+    isGood
+  )
 }
 
 /** P9 and F12: heap that 200,000 sessions, and 200,000 strangers' quotas, take. */
@@ -79,7 +79,7 @@ export async function memoryFigures(): Promise<void> {
       refreshTokenHash: hashOf(String(index), 0)
     })
   )
-  report('P9', `memory store: ${perSession.toFixed(0)} B a session (goal 400)`, perSession <= 400)
+  reportFigure('P9', `memory store: ${perSession.toFixed(0)} B a session (goal 400)`, perSession <= 400)
   const perRotation = await heapFor(count, async (index) => {
     for (let token = 0; token < MAX_REPLACED_TOKENS; token += 1) {
       const rotation = rotationOf(String(index), token, token + 1, { sessionId: sessionId(index) })
@@ -87,12 +87,16 @@ export async function memoryFigures(): Promise<void> {
       if (verdict !== 'rotate') throw new Error(verdict)
     }
   })
-  report('P9', `memory store: ${perRotation.toFixed(0)} B more when it was refreshed 16 times`)
+  reportFigure('P9', `memory store: ${perRotation.toFixed(0)} B more when it was refreshed 16 times`)
   const perQuota = await heapFor(count, (index) =>
     store.chargeQuota(chargeOf({ kind: 'anonymous', key: `${newDid()} 203.0.${index % 256}.${index % 251}` }))
   )
   const mebibytes = (perQuota * count) / 2 ** 20
-  report('F12', `memory store: ${mebibytes.toFixed(0)} MiB for 200,000 anonymous quotas (goal 50)`, mebibytes <= 50)
+  reportFigure(
+    'F12',
+    `memory store: ${mebibytes.toFixed(0)} MiB for 200,000 anonymous quotas (goal 50)`,
+    mebibytes <= 50
+  )
   await store.ping()
 }
 
@@ -115,7 +119,7 @@ export async function speedFigures(): Promise<void> {
         const { microseconds, aSecond } = await costOf(callers, call)
         costs.push(`${verb} ${microseconds.toFixed(0)} (${aSecond.toFixed(0)}/s)`)
       }
-      report('', `${name}, ${callers} at a time, µs of CPU: ${costs.join(', ')}`)
+      reportFigure('', `${name}, ${callers} at a time, µs of CPU: ${costs.join(', ')}`)
       await store.close()
     }
   }

@@ -13,14 +13,14 @@ import { askWithFault, vaultVerbs } from '../support/vault-faults.js'
 import { vaultBesideNode } from '../support/vault-beside-node.js'
 import { findVaultLosses, startVaultLoad } from '../support/vault-load.js'
 import { checkVaultModel } from '../support/vault-model.js'
+import { reportFigure } from './report-figure.js'
 
 const USERS = 12
 /** The ledger keeps what is in doubt for a minute, so that the node is compared only so often. */
 const ROUNDS_UNTIL_COMPARED = 10
 
-function report(figure: string, text: string, isGood: boolean): void {
-  console.log(`${figure.padEnd(4)} ${isGood ? 'ok  ' : 'MISS'} vault: ${text}`)
-  if (!isGood) process.exitCode = 1
+const report = (figure: string, text: string, isMet: boolean): void => {
+  reportFigure(figure, `vault: ${text}`, isMet)
 }
 
 const describe = (faults: readonly string[]): string =>

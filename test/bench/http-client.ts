@@ -106,3 +106,30 @@ export class Connection {
     settle?.resolve({ status: Number(headers.slice(9, 12)), headers, body })
   }
 }
+
+/** As many connections to one server as requests are under way at once. */
+export class ConnectionPool {
+  readonly #port: number
+  readonly #idle: Connection[] = []
+
+  constructor(port: number) {
+    this.#port = port
+  }
+
+  /** One that fails is not used again. */
+  async use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    const connection = this.#idle.pop() ?? (await Connection.open(this.#port))
+    try {
+      const result = await work(connection)
+      this.#idle.push(connection)
+      return result
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  close(): void {
+    for (const connection of this.#idle) connection.close()
+  }
+}

@@ -3,7 +3,8 @@
  */
 import { connect } from 'node:net'
 import { benchWallet, type BenchWallet } from './bench-wallet.js'
-import { Connection } from './http-client.js'
+import { ConnectionPool } from './http-client.js'
+import { openLoad } from './open-load.js'
 
 const [port, kind, perSecond] = [Number(process.argv[2]), process.argv[3], Number(process.argv[4])]
 /** The visitor of the foreign page: `figures-strangers.ts` logs it in from the same network. */
@@ -11,44 +12,40 @@ const visitor = benchWallet(1)
 const anySig = benchWallet(2).personalSign('anything')
 const from = (address: string): string => `X-Forwarded-For: ${address}\r\n`
 
-const idle: Connection[] = []
-async function withConnection(use: (connection: Connection) => Promise<unknown>): Promise<void> {
-  const connection = idle.pop() ?? (await Connection.open(port))
-  try {
-    await use(connection)
-    idle.push(connection)
-  } catch {
-    connection.close()
-  }
-}
-
+const pool = new ConnectionPool(port)
 let walletNumber = 50_000_000 + (process.pid % 1_000) * 100_000
 
-const kinds: Record<string, (number: number) => Promise<void>> = {
-  proofs: (number) => {
-    const did = `did:ethr:rsk:0x${String(number).padStart(40, '0')}`
-    return withConnection((connection) => connection.post('/auth', { did, sig: anySig }, from('192.0.2.1')))
-  },
-  issuers: (number) =>
-    withConnection(async (connection) => {
+/** Signs up with 20 credentials of the attacker's own issuers, whose documents `strangers-server.ts` makes up. */
+const signUpWithIssuers =
+  (document: 'huge' | 'silent' | 'many') =>
+  (number: number): Promise<unknown> =>
+    pool.use(async (connection) => {
       const wallet = benchWallet(walletNumber++)
       const asked = await connection.post('/request-signup', { did: wallet.did }, from('192.0.2.2'))
       const { challenge } = JSON.parse(asked.body) as { challenge: string }
-      const issuer = `did:web:${['huge', 'silent', 'many'][number % 3]!}-${String(number)}.example`
+      const issuer = `did:web:${document}-${String(number)}.example`
       const credentials = Array.from({ length: 20 }, (_, index) => credentialOf(`${issuer}:${String(index)}`, wallet))
       const text = `Login to bench.example\nVerification code: ${challenge}\nMy credentials are: ${credentials.join(',')}`
-      await connection.post(
-        '/signup',
-        { did: wallet.did, sig: wallet.personalSign(text), credentials },
-        from('192.0.2.2')
-      )
-    }),
+      const body = { did: wallet.did, sig: wallet.personalSign(text), credentials }
+      await connection.post('/signup', body, from('192.0.2.2'))
+    })
+
+const kinds: Record<string, (number: number) => Promise<unknown>> = {
+  /** The control: what so many requests cost that do no harm. */
+  notFound: () => pool.use((connection) => connection.get('/nothing-here', from('192.0.2.4'))),
+  proofs: (number) => {
+    const did = `did:ethr:rsk:0x${String(number).padStart(40, '0')}`
+    return pool.use((connection) => connection.post('/auth', { did, sig: anySig }, from('192.0.2.1')))
+  },
+  hugeIssuers: signUpWithIssuers('huge'),
+  silentIssuers: signUpWithIssuers('silent'),
+  issuersOf100Keys: signUpWithIssuers('many'),
   pages: () =>
-    withConnection((connection) =>
+    pool.use((connection) =>
       connection.get(`/request-auth/${visitor.did}`, `${from('10.255.0.1')}Sec-Fetch-Site: cross-site\r\n`)
     ),
   resets: (number) =>
-    new Promise((resolve) => {
+    new Promise<void>((resolve) => {
       const did = `did:ethr:rsk:0x${String(number).padStart(40, '0')}`
       const body = JSON.stringify({ did, sig: anySig })
       const head = `POST /auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${from('192.0.2.3')}`
@@ -79,10 +76,6 @@ function credentialOf(issuer: string, { did }: BenchWallet): string {
 
 const send = kinds[kind ?? '']
 if (send === undefined) throw new Error(`no strangers of the kind ${String(kind)}`)
-const startedAt = performance.now()
-let sent = 0
-setInterval(() => {
-  const due = ((performance.now() - startedAt) / 1_000) * perSecond
-  while (sent < due) void send(sent++)
-}, 5)
 process.on('disconnect', () => process.exit())
+// A stranger whose request fails goes on with the next.
+await openLoad(perSecond, Infinity, (index) => send(index).catch(() => undefined))

@@ -228,7 +228,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
         another.writeEntry(entryOf('k', large, { did: 'did:ethr:rsk:0xb' })),
         store.writeEntry(entryOf('other', large))
       ])
-      await store.collectGarbage(NOW)
+      await store.collectGarbage(NOW, { isFull: true })
       expect(await objectNames(files.objects)).toHaveLength(1)
       await store.removeEntries(place)
       await store.removeEntries({ did: 'did:ethr:rsk:0xb', key: 'k' })
@@ -236,7 +236,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await textsOf(another, 'other')).toEqual([large.toString()])
       await store.removeEntries({ did, key: 'other' })
       expect(await another.readContents([cidOf(large)])).toEqual([undefined])
-      await Promise.all([store.collectGarbage(NOW), another.collectGarbage(NOW)])
+      await Promise.all([store, another].map((one) => one.collectGarbage(NOW, { isFull: true })))
       expect(await objectNames(files.objects)).toEqual([])
     })
 
@@ -252,6 +252,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
         await store.collectGarbage(NOW)
       }
       expect(Buffer.concat(pieces).equals(large)).toBe(true)
+      await store.collectGarbage(NOW, { isFull: true })
       await expect(content!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING', status: 502 })
     })
 
@@ -311,7 +312,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.readContents([cidOf(largeBytes('x'))])).toEqual([expect.anything()])
       files.clocks.advance(400)
       expect(await store.deleteExpiredFiles(files.clocks.seconds)).toBe(false)
-      await store.collectGarbage(files.clocks.seconds)
+      await store.collectGarbage(files.clocks.seconds, { isFull: true })
       expect(await objectNames(files.objects)).toEqual([])
       await store.writeFile(fileOf(largeBytes('y'), { bounds, nowSeconds: files.clocks.seconds }))
     })
@@ -361,7 +362,7 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await another.takeDown(cidOf(bytes), 'order 1', NOW)).toEqual({ removed: 3, remains: files.remains })
       expect(await textsOf(store, 'k')).toEqual(['stays'])
       expect(await store.usageOf('did:ethr:rsk:0xb')).toEqual({ byteCount: 0, entryCount: 0 })
-      expect(await store.usageOfAll()).toEqual(await store.usageOf('did:ethr:rsk:0xa'))
+      expect(await store.storedBytes()).toBe((await store.usageOf('did:ethr:rsk:0xa')).byteCount)
       expect(await store.isTakenDown(cidOf(bytes))).toBe(true)
       const failure = { code: 'ERR_TAKEN_DOWN', status: 451 }
       await expect(store.writeEntry(entryOf('k', bytes))).rejects.toMatchObject(failure)
@@ -403,18 +404,48 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
   describe('the object of content that was removed', () => {
     const [first, second] = [largeBytes('x'), largeBytes('y')]
 
-    it('is kept for readers for the time that is asked for, and not when it is taken down', async () => {
-      const keeping = await files.open({ objects: files.objects, removalGraceSeconds: 60 })
+    it('is kept while its slowest reader reads it, counts as stored, and is not kept in a full store or taken down', async () => {
+      const objects: ObjectStore = {
+        breaksReaders: true,
+        put: (name, file) => files.objects.put(name, file),
+        read: (name) => files.objects.read(name),
+        delete: (name, how) => files.objects.delete(name, how),
+        list: () => files.objects.list()
+      }
+      const keeping = await files.open({ objects })
+      const lasts = 5 + Math.floor(first.length / 4_096)
       await keeping.writeEntry(entryOf('k', first))
-      await keeping.removeEntries(place)
-      files.clocks.advance(59)
+      await keeping.writeEntry(entryOf('k', 'a', { replaces: 'all' }))
+      files.clocks.advance(lasts - 1)
       await keeping.collectGarbage(files.clocks.seconds)
-      expect(await objectNames(files.objects)).toHaveLength(1)
+      expect([await keeping.storedBytes(), await objectNames(objects)]).toEqual([300_001, [expect.anything()]])
       files.clocks.advance(1)
       await keeping.collectGarbage(files.clocks.seconds)
-      expect(await objectNames(files.objects)).toEqual([])
+      expect([await keeping.storedBytes(), await objectNames(objects)]).toEqual([1, []])
+      await keeping.writeEntry(entryOf('k', first))
+      await keeping.removeEntries(place)
+      await keeping.collectGarbage(files.clocks.seconds, { isFull: true })
+      expect(await objectNames(objects)).toEqual([])
       await keeping.writeEntry(entryOf('k', first))
       await keeping.takeDown(cidOf(first), 'order', files.clocks.seconds)
+      expect(await objectNames(objects)).toEqual([])
+    })
+
+    it('goes with the next collection where its upload ended and the write was refused', async () => {
+      const objects: ObjectStore = {
+        put: async (name, file) => {
+          await files.objects.put(name, file)
+          await another.writeEntry(entryOf('k', 'faster'))
+        },
+        read: (name) => files.objects.read(name),
+        delete: (name, how) => files.objects.delete(name, how),
+        list: () => files.objects.list()
+      }
+      const late = await files.open({ objects })
+      const write = late.writeEntry(entryOf('k', first, { ifNoneMatch: '*' }))
+      await expect(write).rejects.toMatchObject({ code: 'ERR_PRECONDITION' })
+      expect(await objectNames(files.objects)).toHaveLength(1)
+      await late.collectGarbage(files.clocks.seconds)
       expect(await objectNames(files.objects)).toEqual([])
     })
 

@@ -1,8 +1,8 @@
-import { describe, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { signUpChallenge } from '../support/app-client.js'
 import { START_SECONDS, testApp } from '../support/test-app.js'
-import { credentialJwt } from '../support/credentials.js'
+import { credentialJwt, signUp } from '../support/credentials.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const user = walletOf(1)
@@ -33,6 +33,20 @@ describe('POST /signup with one signed body, again and again', () => {
     for (let number = 2; number <= 200; number += 1) await send().expect(status, text)
     await send().expect(429, 'Too many requests')
     server.close()
+    await requireDid.close()
+  })
+})
+
+describe('POST /signup with good credentials', () => {
+  it('charges each key that was tried as a refused proof: after 100 of them the network is refused', async () => {
+    const { app, requireDid } = await testApp({ maxRequestsPerTimeSlot: 1, signupBusinessLogic: () => undefined })
+    const answers: number[] = []
+    for (let number = 1; number <= 6; number += 1) {
+      const wallet = walletOf(6200 + number)
+      const credentials = Array.from({ length: 20 }, (_, at) => credentialJwt(issuer, wallet.did, { jti: String(at) }))
+      answers.push((await signUp(app, wallet, { credentials })).status)
+    }
+    expect(answers).toEqual([200, 200, 200, 200, 200, 429])
     await requireDid.close()
   })
 })

@@ -4,7 +4,7 @@ import { credentialVerifier, type CredentialVerifierParts } from '../../src/adap
 import { loadCurve } from '../../src/adapters/curve.js'
 import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
 import { DidAuthError } from '../../src/errors.js'
-import type { Client } from '../../src/ports.js'
+import type { Client, CredentialClient } from '../../src/ports.js'
 import type { Curve } from '../../src/protocol/curve.js'
 import {
   credentialJwt,
@@ -23,13 +23,16 @@ const forged = credentialJwt({ did: issuer.did, privateKey: walletOf(6102).priva
 
 // Of support/credentials.ts: 2027-01-15T08:00:00Z.
 const START_SECONDS = 1_800_000_000
-const client: Client = { network: '203.0.113.7', isGone: () => false }
+const network: Client = { network: '203.0.113.7', isGone: () => false }
 
 interface Counted {
   verify(jwts: string[]): Promise<unknown>
   /** Scheduler that were asked for, in their order. */
   waiting: { admit: () => void; client: Client }[]
   recoveries(): number
+  /** Keys that were charged to the client, and keys that were parsed. */
+  counts: { charged: number; parsed: number }
+  client: CredentialClient
   /** Issuers whose keys were asked for. */
   asked: string[]
 }
@@ -43,6 +46,13 @@ async function countedVerifier(
   const waiting: Counted['waiting'] = []
   const asked: string[] = []
   let recoveries = 0
+  const counts = { charged: 0, parsed: 0 }
+  const client: CredentialClient = {
+    ...network,
+    async chargeKey() {
+      counts.charged += 1
+    }
+  }
   const recover: Curve['recover'] = (...args) => {
     recoveries += 1
     return curve.recover(...args)
@@ -53,7 +63,13 @@ async function countedVerifier(
     issuerKeys: {
       keysOf: async (did) => {
         asked.push(did)
-        return keys(did)
+        return keys(did).map((key, at) => ({
+          id: `${did}#${String(at)}`,
+          parse() {
+            counts.parsed += 1
+            return key
+          }
+        }))
       }
     },
     provesByAddress: false,
@@ -63,6 +79,8 @@ async function countedVerifier(
     verify: (jwts) => verifier.verify(jwts, { did: user.did, client }, START_SECONDS),
     waiting,
     recoveries: () => recoveries,
+    counts,
+    client,
     asked
   }
 }
@@ -74,7 +92,7 @@ const p256 = (key: TestKey): IssuerKey => parseIssuerKey({ publicKeyJwk: key.pub
 
 describe('credentialVerifier', () => {
   it('computes nothing before its turn, and takes a turn for each credential of an address', async () => {
-    const { verify, waiting, recoveries } = await countedVerifier(keyOfIssuer)
+    const { verify, waiting, recoveries, client } = await countedVerifier(keyOfIssuer)
     const verified = verify([good, good, good])
     for (const turn of [1, 2, 3]) {
       await round()
@@ -88,37 +106,64 @@ describe('credentialVerifier', () => {
 
   it('takes one turn for an issuer of 100 addresses: the signature tells the key', async () => {
     const others = Array.from({ length: 99 }, (_, number) => addressKey(`0x${String(number).padStart(40, '0')}`))
-    const { verify, waiting, recoveries } = await countedVerifier(() => [...others, ...keyOfIssuer()])
+    const { verify, waiting, recoveries, counts } = await countedVerifier(() => [...others, ...keyOfIssuer()])
     const verified = verify([good])
     await round()
     waiting[0]?.admit()
     expect(await verified).toHaveLength(1)
-    expect([waiting.length, recoveries()]).toEqual([1, 2])
+    expect([waiting.length, recoveries(), counts.charged]).toEqual([1, 2, 1])
   })
 
   // One turn a credential was once enough for ten verifications in JavaScript.
-  it('takes a turn for each P-256 key that it tries, 10 at most', async () => {
+  it('takes a turn for each P-256 key that it tries, 3 at most, charges each to the client and parses no further', async () => {
     const key = p256Key()
     const did = 'did:web:issuer.example'
     const jwt = jwtByHand({ alg: 'ES256' }, credentialPayload(did, user.did), key.sign)
     const wrong = p256(p256Key())
     for (const [count, isTried] of [
-      [9, true],
-      [10, false]
+      [2, true],
+      [3, false],
+      [99, false]
     ] as const) {
-      const { verify, waiting } = await countedVerifier(() => [...Array<IssuerKey>(count).fill(wrong), p256(key)])
+      const { verify, waiting, counts } = await countedVerifier(() => [
+        ...Array<IssuerKey>(count).fill(wrong),
+        p256(key)
+      ])
       const outcome = verify([jwt]).then(
         () => 'verified',
         (error: unknown) => (error as DidAuthError).code
       )
-      for (let turn = 1; turn <= 10; turn += 1) {
+      for (let turn = 1; turn <= 3; turn += 1) {
         await round()
         expect(waiting).toHaveLength(turn)
         waiting[turn - 1]?.admit()
       }
       expect(await outcome).toBe(isTried ? 'verified' : 'ERR_CREDENTIAL')
-      expect(waiting).toHaveLength(10)
+      expect([waiting.length, counts]).toEqual([3, { charged: 3, parsed: 3 }])
     }
+  })
+
+  it.each(['#70', 'did:web:issuer.example#70'])(
+    'tries the key first that the credential names: kid %s',
+    async (kid) => {
+      const key = p256Key()
+      const did = 'did:web:issuer.example'
+      const jwt = jwtByHand({ alg: 'ES256', kid }, credentialPayload(did, user.did), key.sign)
+      const keys = Array.from({ length: 100 }, (_, at) => p256(at === 70 ? key : p256Key()))
+      const { verify, waiting, counts } = await countedVerifier(() => keys)
+      const verified = verify([jwt])
+      await round()
+      waiting[0]?.admit()
+      expect(await verified).toHaveLength(1)
+      expect(counts).toEqual({ charged: 1, parsed: 1 })
+    }
+  )
+
+  it('computes nothing once the budget of the client is spent', async () => {
+    const { verify, waiting, client } = await countedVerifier(keyOfIssuer)
+    client.chargeKey = () => Promise.reject(new DidAuthError('ERR_TOO_MANY_REQUESTS'))
+    await expect(verify([good])).rejects.toMatchObject({ code: 'ERR_TOO_MANY_REQUESTS' })
+    expect(waiting).toEqual([])
   })
 
   it('takes no turn where no key of the issuer makes signatures of this algorithm', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
+import type { DidAuthConfig } from '../../src/config/options.js'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { signUp } from '../../src/flows/sign-up.js'
@@ -20,8 +21,12 @@ function fillBackground(parts: FlowParts): void {
     priority === 'background' ? Promise.reject(new DidAuthError('ERR_BUSY')) : Promise.resolve()
 }
 
-async function afterLogins(count: number, domains: string[] = []): Promise<FlowParts> {
-  const parts = await flowParts({ loginDomains: domains })
+async function afterLogins(
+  count: number,
+  domains: string[] = [],
+  config: Partial<DidAuthConfig> = {}
+): Promise<FlowParts> {
+  const parts = await flowParts({ loginDomains: domains, ...config })
   for (let useCount = 0; useCount < count; useCount += 1) await login(parts, useCount)
   parts.steps.length = 0
   return parts
@@ -61,10 +66,12 @@ describe('a refused signature', () => {
     ],
     ['a login with 2 domains', [], async (parts: FlowParts, sig: string) => logIn(parts, { client, did, sig })]
   ])('costs at most 24 recoveries in all: %s', async (_name, domains, send) => {
-    const parts = await afterLogins(15, domains)
-    await expect(send(parts, walletOf(2).personalSign('anything'))).rejects.toEqual(refusal('ERR_CHALLENGE'))
-    expect(recoveriesOf(parts)).toBeLessThanOrEqual(24)
-    expect(recoveriesOf(parts)).toBeGreaterThan(12)
+    for (const loginDialects of [['login'], ['login', 'url']] as const) {
+      const parts = await afterLogins(15, domains, { loginDialects })
+      await expect(send(parts, walletOf(2).personalSign('anything'))).rejects.toEqual(refusal('ERR_CHALLENGE'))
+      expect(recoveriesOf(parts)).toBeLessThanOrEqual(24)
+      expect(recoveriesOf(parts)).toBeGreaterThan(12)
+    }
   })
 })
 

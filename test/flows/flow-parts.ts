@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
+import { issueJwt } from '../../src/adapters/issue-jwt.js'
 import { MemorySignatureCache } from '../../src/adapters/memory-signature-cache.js'
 import { RecentEntries } from '../../src/adapters/recent-entries.js'
 import { systemRandom } from '../../src/adapters/system.js'
@@ -54,13 +55,16 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
   }
   const sign = es256k(service.privateKey)
   const parts: FlowParts = {
-    settings: parseConfig({
-      challengeSecret: SECRET,
-      serviceUrl: SERVICE_URL,
-      serviceDid: service.did,
-      serviceSigner: async () => '',
-      ...config
-    }),
+    settings: {
+      ...parseConfig({
+        challengeSecret: SECRET,
+        serviceUrl: SERVICE_URL,
+        serviceDid: service.did,
+        serviceSigner: async () => '',
+        ...config
+      }),
+      serviceDid: service.did
+    },
     steps,
     warnings: [],
     events: [],
@@ -94,6 +98,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         return sign(data)
       }
     },
+    issueJwt: (payload) => issueJwt(payload, (data) => parts.serviceKey.sign(data)),
     store,
     verifiedTokens: new RecentEntries(),
     disclosureRequests: new MemorySignatureCache(300),
@@ -137,7 +142,8 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
 export const client: LoginClient = {
   network: '192.0.2.1',
   isGone: () => false,
-  chargeLogin: async () => undefined
+  chargeLogin: async () => undefined,
+  chargeKey: async () => undefined
 }
 
 /** The challenge by the specification, computed here once more. */

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
+import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
 import { signUp } from '../../src/flows/sign-up.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
@@ -206,6 +207,21 @@ describe('logIn', () => {
       await expect(signedLogin(parts, { domain })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     }
   )
+
+  // A session for a DID of a network that the service does not know would be a second account of one person.
+  it('refuses a DID of another network at challenge, login and sign up, before it recovers a key', async () => {
+    const parts = await flowParts({ networks: ['rsk', ''] })
+    const foreign = { did: `did:ethr:sepolia:${wallet.address}` }
+    const unsupported = refusal('ERR_DID_UNSUPPORTED')
+    await expect(requestLoginChallenge(parts, foreign.did)).rejects.toEqual(unsupported)
+    await expect(requestSignUpChallenge(parts, foreign.did, { mountPath: '', client })).rejects.toEqual(unsupported)
+    await expect(signedLogin(parts, foreign)).rejects.toEqual(unsupported)
+    const sig = loginSig(parts, wallet, foreign)
+    const body = { client, ...foreign, sig, credentialJwts: [], claims: [] }
+    await expect(signUp(parts, body)).rejects.toEqual(unsupported)
+    expect(parts.steps).toEqual([])
+    await expect(signedLogin(parts, { did: `did:ethr:${wallet.address}` })).resolves.toHaveProperty('accessToken')
+  })
 
   it('refuses a message with a third line, which is one of sign up', async () => {
     const parts = await flowParts()

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import { createHash } from 'node:crypto'
 import { DidAuthError } from '../../src/errors.js'
 import type { Tokens } from '../../src/flows/issue-tokens.js'
 import { logIn } from '../../src/flows/log-in.js'
@@ -106,33 +105,6 @@ describe('refreshTokens', () => {
       await expect(refresh(parts, token)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
       expect(parts.steps).toEqual(['findSession'])
     }
-  })
-
-  it('asks a store without sessions of version 0.1 nothing for a token of that version', async () => {
-    await expect(refresh(parts, 'A'.repeat(43))).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
-    expect(parts.steps).toEqual([])
-  })
-
-  it('exchanges a token of version 0.1, which the store finds by its hash, for one of the new form', async () => {
-    const old = 'B'.repeat(43)
-    const oldHash = createHash('sha256').update(old).digest('base64url')
-    await parts.store.createSession({
-      service: SERVICE_URL,
-      sessionId: 'old-session',
-      did,
-      refreshTokenHash: oldHash,
-      tokenClaims: undefined,
-      nowSeconds: START_SECONDS,
-      expiresAtSeconds: START_SECONDS + 3600
-    })
-    parts.store.findMigratedSessionId = async (service, hash) =>
-      service === SERVICE_URL && hash === oldHash ? 'old-session' : undefined
-    const { accessToken, refreshToken } = await refresh(parts, old)
-    expect(payloadOf(accessToken).sid).toBe('old-session')
-    expect(refreshToken).toMatch(/^old-session[.][A-Za-z0-9_-]{43}$/)
-    await expect(refresh(parts, refreshToken)).resolves.toHaveProperty('accessToken')
-    parts.clock.seconds += 11
-    await expect(refresh(parts, old)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
   })
 
   it('refuses an access token', async () => {

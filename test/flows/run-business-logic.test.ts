@@ -55,6 +55,23 @@ describe('business logic that refuses', () => {
     await expect(run(throwing(thrown))).rejects.toMatchObject({ code: 'ERR_BUSINESS_LOGIC', message })
   })
 
+  // Cause: every error with a code was answered 500, those of the application and of the APIs that it calls included.
+  it.each([
+    ['a word', 'FORBIDDEN'],
+    ['a word of another API', 'resource_missing'],
+    ['five letters', 'ADMIN'],
+    ['four digits', '4031'],
+    ['a text that contains ERR_', 'MY_ERR_BANNED'],
+    ['a number', 403],
+    ['five digits, as a number', 42501]
+  ])('throws an error with a code of its own: %s', async (_name, code) => {
+    const thrown = Object.assign(new Error('Not on the list'), { code })
+    await expect(run(throwing(thrown))).rejects.toMatchObject({
+      code: 'ERR_BUSINESS_LOGIC',
+      message: 'Not on the list'
+    })
+  })
+
   it('throws an object whose message cannot be read', async () => {
     const thrown = {
       get message(): string {
@@ -79,8 +96,11 @@ describe('business logic that fails', () => {
   it.each([
     ['a TypeError', new TypeError('x is undefined')],
     ['a RangeError', new RangeError('too long')],
-    ['an error of a system, with its code', Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })],
-    ['an error with a code of its own', Object.assign(new Error('gone'), { code: 42 })]
+    ['an error of the system', Object.assign(new Error('connect'), { code: 'ECONNREFUSED', syscall: 'connect' })],
+    ['an error with a number of the system', Object.assign(new Error('gone'), { errno: -2 })],
+    ['an error of Node', Object.assign(new Error('socket'), { code: 'ERR_SOCKET_CLOSED' })],
+    ['an error of PostgreSQL', Object.assign(new Error('unique'), { code: '23505' })],
+    ['an error of PostgreSQL, with letters', Object.assign(new Error('table'), { code: '42P01' })]
   ])('is an internal error and no refusal: %s', async (_name, thrown) => {
     const parts = await flowParts()
     const failed = runBusinessLogic(parts, throwing(thrown))

@@ -144,6 +144,25 @@ describe('the budget of those who name a DID', () => {
     await name(test, '2001:db8:0:2::1').expect(200)
   })
 
+  // Cause: who has a /48 has 65,536 networks of /64, each with a budget of its own.
+  it('is 16 times as large for a /48 of IPv6, and one of its /64 spends its own share alone', async () => {
+    const test = await testApp(config, trusting)
+    const from = (network: number) => name(test, `2001:db8:0:${network.toString(16)}::1`)
+    for (let number = 0; number < 12; number += 1) await from(0).expect(number < 10 ? 200 : 429)
+    for (let network = 1; network < 16; network += 1) {
+      for (let number = 0; number < 10; number += 1) await from(network).expect(200)
+    }
+    await from(16).expect(429)
+    await name(test, '2001:db8:1::1').expect(200)
+  })
+
+  it('is one for an IPv4 address and its translations by a gateway', async () => {
+    const test = await testApp(config, trusting)
+    for (let number = 0; number < 10; number += 1) await name(test, '64:ff9b::192.0.2.1').expect(200)
+    await name(test, '192.0.2.1').expect(429)
+    await name(test, '64:ff9b::192.0.2.2').expect(200)
+  })
+
   it('counts failed logins and sign ups', async () => {
     const test = await testApp(config)
     const sig = walletOf(2).personalSign('something else')

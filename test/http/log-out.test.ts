@@ -54,7 +54,7 @@ describe('POST /logout with a refresh token in the body', () => {
     test.clock.seconds = START_SECONDS + 60
     await logOut(test, refreshToken).expect(200)
     await refresh(test, next.refreshToken).expect(401, 'Invalid refresh token')
-    expect(test.log).toEqual([])
+    expect(test.log.map(({ fields }) => fields.event)).toEqual(['first-refusal'])
   })
 
   it('leaves the decision to a good access token', async () => {

@@ -34,7 +34,7 @@ describe('what a body parser of the host refuses', () => {
       const response = await request(app).post(path).type('application/json').send('{"did":"secret')
       expect([response.status, response.text]).toEqual([400, 'Malformed JSON'])
     }
-    expect(log).toEqual([])
+    expect(log).toMatchObject([{ fields: { event: 'first-refusal', code: 'ERR_JSON' } }])
   })
 
   it('on a configured path of ours is 400 in our words, whatever a pattern would make of it', async () => {

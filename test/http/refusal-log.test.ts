@@ -17,7 +17,7 @@ async function loggingApp(config: Partial<DidAuthConfig> = {}) {
 
 describe('the log of refused requests', () => {
   it('has the code of each at debug, with the check that refused it', async () => {
-    const { app, refusals, warn } = await loggingApp()
+    const { app, refusals } = await loggingApp()
     await request(app).get('/me').expect(401)
     await request(app).get('/me').set('Authorization', 'Bearer secret').expect(401)
     await request(app).get('/me').set('Authorization', 'DIDAuth secret').expect(401)
@@ -53,7 +53,6 @@ describe('the log of refused requests', () => {
         reason: { check: 'form', expected: 'a refresh token of a session', got: 'number' }
       }
     ])
-    expect(warn).not.toHaveBeenCalled()
   })
 
   it('names the accepted domains and the recovered address of a signature by another account', async () => {
@@ -112,7 +111,7 @@ describe('the log of refused requests', () => {
     )
   })
 
-  it('names trustedOrigins at warn with the first 403, once, without the origin that was received', async () => {
+  it('names trustedOrigins at warn with the first 403, once, and the host that was refused', async () => {
     const { app, warn, refusals } = await loggingApp({ useCookies: true, trustedOrigins: ['https://app.example'] })
     const cookies = await logInForCookies(app, wallet)
     for (let number = 0; number < 2; number += 1) {
@@ -122,7 +121,7 @@ describe('the log of refused requests', () => {
     const reason = {
       check: 'origin',
       expected: ['https://service.example', 'https://app.example'],
-      got: 'another Origin',
+      got: 'evil.example',
       secFetchSite: 'cross-site',
       option: 'trustedOrigins'
     }
@@ -135,9 +134,39 @@ describe('the log of refused requests', () => {
     expect(refusals()).toHaveLength(2)
   })
 
-  it('is silent where the logger has no debug', async () => {
+  // Cause: with the default logger, nothing told an operator why every proof or token was refused.
+  it('has the first of each code at warn, with the check and without what a signature recovers to', async () => {
     const { app, log } = await testApp()
-    await request(app).get('/me').expect(401)
-    expect(log).toEqual([])
+    const { did } = wallet
+    for (let number = 0; number < 2; number += 1) {
+      await request(app).get('/me').expect(401)
+      await request(app).get('/me').set('Authorization', 'Bearer secret').expect(401)
+      const challenge = await loginChallenge(app, did)
+      const sig = walletOf(2).personalSign(loginText('service.example', challenge))
+      await request(app).post('/auth').send({ did, sig }).expect(401)
+    }
+    const message = 'first refusal of this code: pass a logger with debug for the reason'
+    const line = { level: 'warn', message }
+    expect(log).toEqual([
+      { ...line, fields: { event: 'first-refusal', code: 'ERR_ACCESS_TOKEN_MISSING' } },
+      { ...line, fields: { event: 'first-refusal', code: 'ERR_ACCESS_TOKEN', reason: { check: 'Authorization' } } },
+      { ...line, fields: { event: 'first-refusal', code: 'ERR_CHALLENGE', reason: { check: 'signer' } } }
+    ])
+  })
+
+  it('names the option in the line of a 429, and the issuer of a token that is of another service', async () => {
+    const { app, debug } = await loggingApp({ maxRequestsPerTimeSlot: 1 })
+    const { accessToken } = await logIn(app, wallet)
+    const other = await testApp({ serviceDid: walletOf(9).did })
+    const foreign = await logIn(other.app, wallet)
+    const ask = (token: string) => request(app).get('/me').set('Authorization', `DIDAuth ${token}`)
+    await ask(accessToken).expect(200)
+    await ask(accessToken).expect(429)
+    await ask(foreign.accessToken).expect(401)
+    expect(debug.mock.calls.map(([, message]) => message)).toEqual([
+      'Too many requests: the option maxRequestsPerTimeSlot decides',
+      'Invalid access token'
+    ])
+    expect(debug.mock.calls[1]?.[0]).toMatchObject({ reason: { check: 'iss', got: walletOf(9).did } })
   })
 })

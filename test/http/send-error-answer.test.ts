@@ -46,11 +46,11 @@ describe('isPrivateKey', () => {
     ['0', '0'.repeat(64), false],
     ['63 digits', '1'.repeat(63), false],
     ['no text', undefined, false]
-  ])('agrees with es256kSigner on %s', (_what, value, expected) => {
+  ])('agrees with es256kSigner on %s', async (_what, value, expected) => {
     expect(isPrivateKey(value)).toBe(expected)
-    const make = () => es256kSigner(value as string)
-    if (expected) make()
-    else expect(make).toThrow(TypeError)
+    const signed = es256kSigner(value as string)('data')
+    if (expected) await signed
+    else await expect(signed).rejects.toThrow(TypeError)
   })
 })
 

@@ -3,7 +3,16 @@ import { SigningKey, Wallet } from 'ethers'
 import { privateKeyToAccount } from 'viem/accounts'
 import { loadCurve } from '../../src/adapters/curve.js'
 import type { Curve } from '../../src/protocol/curve.js'
-import { addressOfDid, canonicalDid, chainIdOfDid, isDid, isEthrDid, parseDid } from '../../src/protocol/did.js'
+import {
+  addressOfDid,
+  assertNetwork,
+  canonicalDid,
+  chainIdOfDid,
+  isDid,
+  isEthrDid,
+  isEthrNetwork,
+  parseDid
+} from '../../src/protocol/did.js'
 import { refusal } from '../support/refusal.js'
 
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
@@ -174,5 +183,41 @@ describe('chainIdOfDid', () => {
     [`did:ethr:sepolia:${ADDRESS}`, undefined]
   ])('of %s is %s', (did, chainId) => {
     expect(chainIdOfDid(did)).toBe(chainId)
+  })
+})
+
+describe('isEthrNetwork', () => {
+  it.each(['', 'rsk', 'rsk:testnet', 'RSK', 'sepolia', '0x1e'])('takes %j', (network) => {
+    expect(isEthrNetwork(network)).toBe(true)
+  })
+
+  it.each([':', 'rsk:', 'a:b:c', '0x', '30', 'a b', `rsk:${ADDRESS}`, 'a'.repeat(90), 30, undefined])(
+    'takes no %j',
+    (network) => {
+      expect(isEthrNetwork(network)).toBe(false)
+    }
+  )
+})
+
+describe('assertNetwork', () => {
+  it.each([
+    ['a name of the list', `did:ethr:rsk:${ADDRESS}`],
+    ['in other letters', `did:ethr:RSK:${ADDRESS}`],
+    ['none, for Ethereum', `did:ethr:${ADDRESS}`],
+    ['a chain id of the list', `did:ethr:0x1E:${ADDRESS}`]
+  ])('lets a DID of %s pass', (_name, did) => {
+    assertNetwork(did, ['Rsk', '', '0x1e'])
+  })
+
+  it.each([
+    [`did:ethr:rsk:testnet:${ADDRESS}`, 'rsk:testnet'],
+    [`did:ethr:mainnet:${ADDRESS}`, 'mainnet'],
+    ['did:web:example.com', 'another method']
+  ])('refuses %s, and names the accepted networks', (did, got) => {
+    const reason = { check: 'network', expected: ['rsk', ''], got, option: 'networks' }
+    expect(() => {
+      assertNetwork(did, ['rsk', ''])
+    }).toThrow(expect.objectContaining({ code: 'ERR_DID_UNSUPPORTED', reason }))
+    assertNetwork(did, undefined)
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { Buffer } from 'node:buffer'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
-import { parseSignerOutput, signJwt } from '../../src/protocol/sign-jwt.js'
+import { parseSignerOutput } from '../../src/protocol/parse-signer-output.js'
 import { walletOf } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part } from './forge-jwt.js'
 
@@ -99,22 +99,6 @@ describe('isPlainEs256kHeader', () => {
     [JSON.parse('{"alg":"ES256K","__proto__":{}}') as Record<string, unknown>]
   ])('is false for %j', (fields) => {
     expect(isPlainEs256kHeader(fields)).toBe(false)
-  })
-})
-
-describe('signJwt', () => {
-  it('signs header and payload as ES256K, and isSignedBy knows the key', async () => {
-    const inputs: string[] = []
-    const jwt = await signJwt({ a: 'ü', b: [1, null] }, async (data) => {
-      inputs.push(data)
-      return sign(data)
-    })
-    // {"alg":"ES256K","typ":"JWT"} and {"a":"ü","b":[1,null]}
-    expect(inputs).toEqual(['eyJhbGciOiJFUzI1NksiLCJ0eXAiOiJKV1QifQ.eyJhIjoiw7wiLCJiIjpbMSxudWxsXX0'])
-    const publicKey = curve.publicKeyOf(Buffer.from(walletOf(7777).privateKey.slice(2), 'hex'))!
-    expect(isSignedBy(curve, parse(jwt)!, publicKey)).toBe(true)
-    const otherKey = curve.publicKeyOf(Buffer.from(walletOf(1).privateKey.slice(2), 'hex'))!
-    expect(isSignedBy(curve, parse(jwt)!, otherKey)).toBe(false)
   })
 })
 

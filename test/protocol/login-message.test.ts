@@ -12,6 +12,13 @@ describe('loginMessage', () => {
   it('is the two lines of the specification, without a line feed at the end', () => {
     expect(loginMessage('service.example', 'c4a11e')).toBe('Login to service.example\nVerification code: c4a11e')
   })
+
+  it('begins with URL: in the dialect of that name, and is the same otherwise', () => {
+    expect(loginMessage('service.example', 'c4a11e', 'url')).toBe('URL: service.example\nVerification code: c4a11e')
+    expect(signUpMessages('service.example', 'c4a11e', ['a.b.c'], 'url')).toEqual([
+      'URL: service.example\nVerification code: c4a11e\nMy credentials are: a.b.c'
+    ])
+  })
 })
 
 describe('signUpMessages', () => {

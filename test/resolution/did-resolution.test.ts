@@ -6,7 +6,8 @@ const DID = 'did:web:issuer.example'
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
 const KEY = { kind: 'address', hex: ADDRESS.slice(2) }
 const method = (id: string): Record<string, unknown> => ({ id, ethereumAddress: ADDRESS })
-const keysOf = (didDocument: unknown): unknown => parseResolution(DID, { didDocument })
+const keysOf = (didDocument: unknown): unknown =>
+  parseResolution(DID, { didDocument }).keys.flatMap((key) => key.parse() ?? [])
 const unproved = refusal('ERR_CREDENTIAL_ISSUER')
 
 /** The message that stays in the log. */

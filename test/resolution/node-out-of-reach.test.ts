@@ -51,6 +51,9 @@ const faults: Record<string, RequestListener> = {
       clearInterval(drops)
     })
   },
+  'sends 512 KiB and a byte': (_req, res) => {
+    res.write(' '.repeat(512 * 1024 + 1))
+  },
   'never answers more than its chain id': toldChainId(() => undefined),
   'hangs up': (req) => {
     req.socket.destroy()
@@ -105,6 +108,12 @@ describe('POST /signup while the RPC node', () => {
     const errors = outcomes.get('never answers')!.log.filter(({ level }) => level === 'error')
     expect(errors).toHaveLength(1)
     expect(JSON.stringify(errors)).toMatch(/no answer within 3 s|took longer than 3 s/)
+  })
+
+  // An answer was once read whole, whatever its length.
+  it('sends 512 KiB and a byte is read no further', () => {
+    const { log } = outcomes.get('sends 512 KiB and a byte')!
+    expect(JSON.stringify(log)).toContain('more than 512 KiB')
   })
 
   it('is not there is logged with the code of the operating system', () => {

@@ -57,18 +57,4 @@ describe('combineStores', () => {
     )
     expect(notes).toEqual(['other close'])
   })
-
-  it('finds migrated sessions where the store of sessions does, and lacks the verb where it does not', async () => {
-    const good = notingStore('good', [])
-    expect('findMigratedSessionId' in combineStores({ sessions: good, challengeUses: good, quotas: good })).toBe(false)
-    const migrated = {
-      ...good,
-      ids: { hash: 'id' } as Record<string, string>,
-      async findMigratedSessionId(_service: string, hash: string) {
-        return this.ids[hash]
-      }
-    }
-    const store = combineStores({ sessions: migrated, challengeUses: good, quotas: good })
-    expect(await store.findMigratedSessionId?.('https://service.example', 'hash')).toBe('id')
-  })
 })

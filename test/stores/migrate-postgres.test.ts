@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { migrateStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
+import { sessionOf } from '../../src/testing/store-case.js'
 import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
+import { unqualifiedFunctions } from '../support/unqualified-functions.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -81,5 +86,28 @@ describe('migratePostgres', () => {
       message:
         'express-did-auth: the tables of animals_schema are of version 3, for code that knows version 3; this one knows 2: update express-did-auth'
     })
+  })
+})
+
+describe('the statements of the PostgreSQL store', () => {
+  it('name the schema of every function', () => {
+    const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
+    // That one reads a SQLite file.
+    const files = readdirSync(folder).filter((file) => file !== 'copy-sessions.ts')
+    const found = files.flatMap((file) => unqualifiedFunctions(`${folder}/${file}`).map((name) => [file, name]))
+    // Of several arrays, which the grammar reads as that of pg_catalog.
+    expect(found).toEqual([['copy-statements.ts', 'unnest']])
+  })
+
+  it('run no function that another role puts into the schema', async () => {
+    await runOn(
+      server.url,
+      `CREATE FUNCTION public.hashtextextended(text, int) RETURNS bigint LANGUAGE plpgsql AS
+        $$ BEGIN RAISE 'run as %', current_user; END $$`
+    )
+    expect(await migrateStore(server.url)).not.toEqual([])
+    const store = postgresStore(server.url)
+    await store.createSession(sessionOf('a'))
+    await store.close()
   })
 })

@@ -154,7 +154,7 @@ describe('PostgresDatabase', () => {
     await own.query(write)
     await Promise.all([own.query(write), own.query(write)])
     expect(own.stats.retriesByCode).toEqual({ '25006': 1 })
-    await own.ping()
+    await own.query({ text: 'SELECT 1' })
   })
 })
 

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
+import { asClient } from '../../src/stores/request-client.js'
 import { PostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { postgresCode } from '../../src/stores/postgres/index.js'
 import {
@@ -113,6 +114,54 @@ describe('a PostgreSQL store with few connections', () => {
     const count = (outcome: string): number => outcomes.filter((one) => one === outcome).length
     expect([count('answered'), count('ERR_BUSY')]).toEqual([50, 150])
     expect(proxy.connections()).toBe(5)
+  })
+})
+
+describe('a PostgreSQL store for which many verbs of one client network wait', () => {
+  it('gives each network its turn, so that 400 verbs at once delay those of another by few trips', async () => {
+    const store = behindProxy({ poolSize: 2 })
+    await store.ping()
+    proxy.delay(20)
+    let isOver = false
+    const chargeAs = (network: string, key: string): Promise<unknown> =>
+      new Promise((resolve) => {
+        const client = { network, isGone: () => false }
+        asClient(
+          () => client,
+          () => {
+            resolve(codeOf(store.chargeQuota(chargeOf({ key }))))
+          }
+        )
+      })
+    let floods = 0
+    const flood = Array.from({ length: 400 }, async (_, index) => {
+      while (!isOver) {
+        await chargeAs('flood', String(index))
+        floods += 1
+        await new Promise(setImmediate)
+      }
+    })
+    await until(() => floods > 400)
+    const outcomes: unknown[] = []
+    const before = floods
+    for (let call = 0; call < 20; call += 1) outcomes.push(await chargeAs('other', 'a'))
+    expect(outcomes).toEqual(Array.from({ length: 20 }, () => 'answered'))
+    expect(floods).toBeGreaterThan(before)
+    isOver = true
+    await Promise.all(flood)
+  })
+
+  it('refuses as busy what waits for the others too long, and as unavailable what waits for nothing', async () => {
+    const store = behindProxy({ poolSize: 1, timeoutSeconds: 4 })
+    await store.ping()
+    proxy.delay(200)
+    const charge = (): Promise<unknown> => codeOf(store.chargeQuota(chargeOf()))
+    const outcomes = await Promise.all(Array.from({ length: 60 }, charge))
+    expect(new Set(outcomes)).toEqual(new Set(['answered', 'ERR_BUSY']))
+    proxy.delay(0)
+    proxy.blackHole(true)
+    await charge()
+    expect(new Set(await Promise.all(Array.from({ length: 60 }, charge)))).toEqual(new Set(['ERR_STORE']))
   })
 })
 

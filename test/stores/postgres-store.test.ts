@@ -132,6 +132,16 @@ describe('postgresStore', () => {
     expect(hot / all).toBeGreaterThanOrEqual(0.9)
   })
 
+  it('is not ready while a write waits, as for a standby that is unavailable', async () => {
+    const store = tables.store({ timeoutSeconds: 1 })
+    const writer = new pg.Client({ connectionString: tables.url })
+    await writer.connect()
+    await writer.query('BEGIN; LOCK did_auth_numbers IN SHARE MODE')
+    await expect(store.ping()).rejects.toMatchObject({ code: 'ERR_STORE' })
+    await writer.end()
+    await until(async () => (await store.ping().catch(() => 'failed')) !== 'failed')
+  })
+
   it('refuses another session with the id of one that is there', async () => {
     const store = tables.store()
     await store.createSession(sessionOf('a'))

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { createCluster } from 'redis'
 import type { Store } from '../../src/ports.js'
+import { redisQuotas } from '../../src/stores/redis/index.js'
+import { readEnv } from '../../servers/config/read-env.js'
+import { Engines } from '../../servers/storage/engines.js'
 import { chargeOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { storeContract } from '../../src/testing/index.js'
 import { startRedis, type TestRedis } from '../support/redis-server.js'
@@ -67,6 +70,25 @@ describe('the Store contract on two Redis stores on a cluster of three', () => {
     await client.connect()
     for (const { run } of storeContract(() => suiteStore(client, { keyPrefix: prefixes.pop()! }))) await run()
     await client.close()
+  })
+})
+
+describe('the servers on a Redis Cluster', () => {
+  const open = (REDIS_URL: string): Promise<Engines> => Engines.open(readEnv({ REDIS_URL }, 'auth', false, 'operate'))
+
+  it('count quotas there, given a list of its addresses', async () => {
+    const engines = await open(url)
+    const durable = { ping: () => Promise.resolve() }
+    const redis = engines.dependenciesOf({ durable }, { name: 'auth' }).find(({ name }) => name === 'redis')
+    await redis!.check(new AbortController().signal)
+    await engines.close()
+  })
+
+  it('do not start with one address of it, and say so in one line', async () => {
+    await expect(redisQuotas(nodes[0]!.url).ping()).rejects.toMatchObject({ code: 'ERR_CONFIG' })
+    await expect(open(nodes[0]!.url)).rejects.toThrow(
+      'Cannot use Redis (REDIS_URL): this Redis is a node of a cluster: give several of its hosts, redis://host1:6379,host2:6379'
+    )
   })
 })
 

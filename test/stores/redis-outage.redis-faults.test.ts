@@ -110,6 +110,15 @@ describe('quotas on a Redis that fails', () => {
 })
 
 describe('a Redis that is full', () => {
+  it('is not ready, though it answers PING', async () => {
+    const redis = await server()
+    const quotas = opening(redisQuotas(redis.url))
+    await quotas.ping()
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1')
+    await expect(quotas.ping()).rejects.toThrow('OOM')
+    expect(await redis.command('PING')).toBe('PONG')
+  })
+
   it('refuses new sessions, uses and quotas, and lets users who are logged in refresh and log out', async () => {
     const redis = await server()
     const { store } = storeOn(redis.url)

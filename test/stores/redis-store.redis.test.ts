@@ -4,6 +4,9 @@ import { randomUUID } from 'node:crypto'
 import { createClient } from 'redis'
 import { setupDidAuth, type Store } from '../../src/index.js'
 import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
+import { RedisConnection } from '../../src/stores/redis/redis-connection.js'
+import { RedisKeys } from '../../src/stores/redis/redis-keys.js'
+import { RedisQuotas } from '../../src/stores/redis/redis-quotas.js'
 import { userTagOf } from '../../src/stores/redis/redis-sessions.js'
 import { openRedisStore } from '../../src/stores/redis/redis-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
@@ -117,6 +120,32 @@ describe('redisStore', () => {
       expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
       expect((await store.findSession(service, 'session-a'))?.refreshTokenHash).toBe(hashOf('a', 1))
     })
+  })
+})
+
+describe('quotas in Redis', () => {
+  it('of strangers have a bound, so that whoever names many DIDs fills no Redis, and displaces no user', async () => {
+    const keyPrefix = newPrefix()
+    const quotas = new RedisQuotas(new RedisConnection(redis.url), new RedisKeys(keyPrefix), 4)
+    try {
+      await quotas.chargeQuota(chargeOf({ key: 'user' }))
+      const strangers = Array.from({ length: 400 }, (_, index) => chargeOf({ kind: 'anonymous', key: String(index) }))
+      for (const stranger of strangers) {
+        expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 1 })
+        expect(await quotas.chargeQuota(stranger)).toMatchObject({ count: 2 })
+      }
+      const buckets = (await keysOf(keyPrefix)).filter((key) => key.startsWith('a:'))
+      const lengths = await Promise.all(buckets.map((key) => redis.command('HLEN', keyPrefix + key)))
+      expect(lengths).toEqual([16, 16, 16, 16])
+      // The first that end are deleted first: of those that end later none.
+      const late = chargeOf({ kind: 'anonymous', key: 'late', nowSeconds: START_SECONDS + 1 })
+      await quotas.chargeQuota(late)
+      for (const stranger of strangers) await quotas.chargeQuota(stranger)
+      expect(await quotas.chargeQuota(late)).toMatchObject({ count: 2 })
+      expect(await quotas.chargeQuota(chargeOf({ key: 'user' }))).toMatchObject({ count: 2 })
+    } finally {
+      await quotas.close()
+    }
   })
 })
 

@@ -16,7 +16,7 @@ const sessionId = 'session-a'
 /** The outcome of each verb of a group, in their order: what it answered, or the code or text of its error. */
 function runGroup(connection: SqlConnection, ...calls: [verb: string, ...args: unknown[]][]): unknown[] {
   const outcomes: unknown[] = []
-  const verbs = new SessionVerbs(connection, { maxSessions: 99, maxChallengeUses: 99, maxQuotas: 99 }, new SweepClock())
+  const verbs = new SessionVerbs(connection, { maxSessions: 99, maxChallengeUses: 99 }, new SweepClock())
   const group = new GroupCommit(connection, verbs, {
     succeed: (id, result) => (outcomes[id] = result),
     fail: (id, error) => (outcomes[id] = sqliteCode(error) || (error as Error).message)
@@ -134,10 +134,10 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       'SQLITE_FULL'
     ])
     expect(
-      new SessionVerbs(connection, { maxSessions: 9, maxChallengeUses: 9, maxQuotas: 9 }, new SweepClock()).run(
-        'findSession',
-        [service, sessionId]
-      )
+      new SessionVerbs(connection, { maxSessions: 9, maxChallengeUses: 9 }, new SweepClock()).run('findSession', [
+        service,
+        sessionId
+      ])
     ).toMatchObject({ sessionId })
     connection.exec('PRAGMA max_page_count = 100000')
     expect(runGroup(connection, create('b', claims), rotate(0, 1))).toEqual([0, 'rotate'])

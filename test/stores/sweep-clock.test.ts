@@ -141,7 +141,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
     prepareTables(connection)
     const clock = new SweepClock(() => clocks.monotonic)
-    const verbs = new SessionVerbs(connection, { maxSessions: 99, maxChallengeUses: 3, maxQuotas: 99 }, clock)
+    const verbs = new SessionVerbs(connection, { maxSessions: 99, maxChallengeUses: 3 }, clock)
     const sweeper = new Sweeper(clock, (sweepSeconds) => verbs.sweep(sweepSeconds))
     const sweep = async () => {
       sweeper.see(START_SECONDS + clocks.wall)

@@ -1,7 +1,7 @@
 import { memoryStore, type Store } from 'express-did-auth'
 
 /** A verb that every store has. */
-export type StoreVerb = Exclude<keyof Store, 'findMigratedSessionId'>
+export type StoreVerb = keyof Store
 
 /** A memory store of which one verb fails while it is told to. */
 export function breakableStore(verb: StoreVerb): { store: Store; state: { isBroken: boolean } } {

@@ -49,7 +49,7 @@ for (const verb of ['put', 'delete'] as const) {
 const { store } = await open()
 
 const collect = async (): Promise<never> => {
-  for (;;) await store.collectGarbage(Math.floor(Date.now() / 1_000))
+  for (;;) await store.collectGarbage(Math.floor(Date.now() / 1_000), { isFull: true })
 }
 void collect()
 

@@ -49,7 +49,7 @@ export class ContentModel {
     const [store, did, key] = [this.#stores[number]!, DIDS[owner]!, KEYS[name]!]
     const [text, named] = [TEXTS[index]!, TEXTS[namedIndex]!]
     if (verb === 'collect') {
-      await store.collectGarbage(0)
+      await store.collectGarbage(0, { isFull: true })
       return []
     }
     const before = this.#lists.get(did + key) ?? []

@@ -71,7 +71,7 @@ export async function raceOfWriters(
       await pause(COLLECTOR_MILLISECONDS)
     }
   }
-  const besides = opened.map(({ store }) => repeat(() => store.collectGarbage(NOW)))
+  const besides = opened.map(({ store }) => repeat(() => store.collectGarbage(NOW, { isFull: true })))
   if (beside !== undefined) besides.push(repeat(beside))
   await Promise.all(
     opened.flatMap(({ store }, instance) =>

@@ -32,11 +32,7 @@ export interface ContentFolder {
   readonly objects: ObjectStore
   /** What a takedown says of bytes that are not in reach of the store. */
   readonly remains: readonly string[]
-  open(options?: {
-    readonly tracksPins?: boolean
-    readonly objects?: ObjectStore
-    readonly removalGraceSeconds?: number
-  }): Promise<TestStore>
+  open(options?: { readonly tracksPins?: boolean; readonly objects?: ObjectStore }): Promise<TestStore>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
 }
@@ -122,6 +118,11 @@ export function fileOf(content: string | Uint8Array, rest: Partial<FileWrite> = 
 
 export function cidOf(content: string | Uint8Array): string {
   return newContent(content).cid
+}
+
+/** A name as objects have it. */
+export function objectNameOf(text: string): string {
+  return `${cidOf(text)}.0123456789abcdef`
 }
 
 /** The contents of a key, in their order. */

@@ -14,7 +14,6 @@ export const documentFiles: readonly string[] = [
   'src/README.md',
   'examples/README.md',
   'test/bench/README.md',
-  'test/bench/plan/README.md',
   'servers/README.md',
   'servers/INSTANCES.md',
   'servers/MIGRATION.md',

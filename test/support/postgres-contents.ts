@@ -8,7 +8,6 @@ import {
   type PostgresContentStoreOptions
 } from '../../servers/storage/postgres/open-postgres-content-store.js'
 import { PostgresObjectStore } from '../../servers/storage/postgres/postgres-object-store.js'
-import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
 import { fakeClocks, objectNames, type ContentFolder, type TestStore } from './content-stores.js'
 import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from './postgres-server.js'
 import { temporaryFolder } from './store-folder.js'
@@ -24,7 +23,9 @@ export interface PostgresContents extends ContentFolder {
   readonly url: string
   /** Runs a text beside all stores. */
   query(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
-  openAll(options?: PostgresStoreOptions): OpenContentStore & { readonly database: PostgresDatabase }
+  openAll(
+    options?: PostgresStoreOptions
+  ): ReturnType<typeof openPostgresContentStore> & { readonly database: PostgresDatabase }
   open(options?: PostgresStoreOptions): Promise<TestStore>
   /** What is there that nothing uses, and what is used and not there, once all garbage is collected. */
   leaks(store: TestStore): Promise<string[]>

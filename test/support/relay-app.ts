@@ -40,6 +40,7 @@ export interface TestRelayOptions {
   challengeSecret?: string
   /** DATA_DIR, which is left there at the end. */
   folder?: string
+  usedPercent?: () => Promise<number>
 }
 
 /** A relay without a socket, its clock, its stores, and the log that it writes. */
@@ -72,7 +73,7 @@ export async function startTestRelay(
     }
   })
   const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
-    const { node, store: given } = options
+    const { node, store: given, usedPercent = () => Promise.resolve(50) } = options
     const folder = dataFolder(env)
     const { store: contents, spool } = await openContentStore({
       folder,
@@ -91,7 +92,7 @@ export async function startTestRelay(
     const log = jsonLog(env, destination)
     const dependencies = (await Engines.open(env)).dependenciesOf({ durable: store }, { name: 'relay', contents })
     const shell = { env, identity, serviceUrl, log, store, dependencies }
-    const app = relayApp({ ...shell, contents, ledger: contents, spool, node, clock })
+    const app = relayApp({ ...shell, contents, ledger: contents, spool, node, usedPercent, clock })
     await app.ready
     const close = async (): Promise<void> => {
       await app.close()

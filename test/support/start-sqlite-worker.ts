@@ -1,9 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import { basename } from 'node:path'
-import type { WorkerSettings } from '../../src/stores/sqlite/worker-message.js'
 
-/** The workers of a test, in the order in which they were started; `role` is that of the library's, or `content`. */
-export const startedWorkers: { role: string; worker: Worker }[] = []
+/** The workers of stores of a test, in the order in which they were started. */
+export const startedWorkers: Worker[] = []
 
 /** This file runs as TypeScript, or compiled within the same folder. */
 const cache = import.meta.url.replace(/(?:[.]cache[/]compiled-[^/]+[/])?test[/]support[/][^/]*$/, '.cache/')
@@ -14,6 +13,6 @@ export function startWorker(entry: URL, workerData: unknown): Worker {
   const file = isLibrary ? 'sqlite-worker.mjs' : 'content-worker.mjs'
   // Built files need none of the hooks that a process of a test was started with.
   const worker = new Worker(new URL(file, cache), { workerData, execArgv: [] })
-  startedWorkers.push({ role: isLibrary ? (workerData as WorkerSettings).role : 'content', worker })
+  if (isLibrary) startedWorkers.push(worker)
   return worker
 }

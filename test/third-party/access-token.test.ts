@@ -114,6 +114,48 @@ describe('our access token', () => {
   })
 })
 
+// Anybody gets one, signed by the key of the tokens, for their audience.
+describe('our selective disclosure request', () => {
+  let sdr: string
+
+  beforeEach(async () => {
+    const asking = await testApp({ requiredClaims: [{ claimType: 'email', claimValue: '' }] })
+    const { body } = await request(asking.app).post('/request-signup').send({ did: user.did }).expect(200)
+    sdr = body.sdr
+    await asking.requireDid.close()
+  })
+
+  /** As src/README.md says. */
+  const isAccessToken = ({ sub, use }: Record<string, unknown>): boolean => typeof sub === 'string' && use === 'access'
+
+  it('passes at jose with issuer and audience alone, and no more once sub and use are required', async () => {
+    const { accessToken } = await logIn(app.app, user)
+    const key = await importJWK(serviceJwk(), 'ES256K')
+    const currentDate = new Date(START_SECONDS * 1000)
+    const usual = { algorithms: ['ES256K'], issuer: serviceWallet.did, audience: serviceUrl, currentDate }
+    const required = { ...usual, requiredClaims: ['sub', 'use'] }
+    expect(isAccessToken((await jwtVerify(sdr, key, usual)).payload)).toBe(false)
+    await expect(jwtVerify(sdr, key, required)).rejects.toThrow('missing required')
+    expect(isAccessToken((await jwtVerify(accessToken, key, required)).payload)).toBe(true)
+  })
+
+  it('passes at did-jwt with its audience alone, and no more once sub and use are required', async () => {
+    const { accessToken } = await logIn(app.app, user)
+    const verificationMethod = {
+      id: '#k',
+      type: 'JsonWebKey2020',
+      controller: serviceWallet.did,
+      publicKeyJwk: serviceJwk()
+    }
+    const didDocument = { id: serviceWallet.did, verificationMethod: [verificationMethod], assertionMethod: ['#k'] }
+    const resolver = { resolve: async () => ({ didDocument, didDocumentMetadata: {}, didResolutionMetadata: {} }) }
+    const options = { resolver: resolver as never, audience: serviceUrl, policies: { now: START_SECONDS }, skewTime: 0 }
+    const [ofRequest, ofToken] = [await verifyJWT(sdr, options), await verifyJWT(accessToken, { ...options })]
+    expect([ofRequest.verified, ofRequest.issuer]).toEqual([true, serviceWallet.did])
+    expect([isAccessToken(ofRequest.payload), isAccessToken(ofToken.payload)]).toEqual([false, true])
+  })
+})
+
 describe('a token made elsewhere by did-jwt with the key of the service', () => {
   const required = {
     aud: serviceUrl,

@@ -126,3 +126,31 @@ describe('the v of a signature', () => {
     expect(await outcomes(did, vOf)).toEqual([401])
   })
 })
+
+// `confirmAuth` of @rsksmart/rlogin, from 1.0.2 to 1.6.1: the URL of the service as it was given, at /signup, in `response`.
+describe('the login of rLogin 1.0 to 1.6', () => {
+  const did = walletOf(4242).did
+
+  const confirmAuth = async ({ app: service }: TestApp, backendUrl: string, path = '/signup'): Promise<number> => {
+    const asked = await request(service).get(`${path === '/auth' ? '/request-auth' : '/request-signup'}/${did}`)
+    const { challenge } = asked.body as { challenge: string }
+    const sig = await wallets.viem!(`URL: ${backendUrl}\nVerification code: ${challenge}`)
+    return (
+      await request(service)
+        .post(path)
+        .send({ response: { sig, did, sd: undefined } })
+    ).status
+  }
+
+  it('passes whole where loginDialects has url, with the URL and with the domain', async () => {
+    const service = await testApp({ loginDialects: ['login', 'url'] })
+    expect(await confirmAuth(service, 'https://service.example')).toBe(200)
+    expect(await confirmAuth(service, 'service.example', '/auth')).toBe(200)
+    expect(await confirmAuth(service, 'https://other.example')).toBe(401)
+    await service.requireDid.close()
+  })
+
+  it('is refused by default', async () => {
+    expect(await confirmAuth(app, 'https://service.example')).toBe(401)
+  })
+})

@@ -20,6 +20,7 @@ const least: DidAuthConfig = {
 /** Every row of the table of the specification, and every one of the contract, section 6. */
 export const all: Required<DidAuthConfig> = {
   ...least,
+  serviceDid: 'did:ethr:rsk:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf',
   useCookies: true,
   requestSignupPath: '/request-signup',
   signupPath: '/signup',
@@ -48,6 +49,8 @@ export const all: Required<DidAuthConfig> = {
   replayProtection: 'window',
   refreshReuseGraceSeconds: 0,
   loginDomains: ['app.example'],
+  loginDialects: ['login', 'url'],
+  networks: ['rsk', ''],
   trustedOrigins: ['https://app.example'],
   resolver: { resolve: async () => ({}) },
   absoluteSessionDurationInHours: 24,
@@ -85,6 +88,7 @@ export const fromEnvironment: DidAuthConfig = {
   requiredCredentials: names,
   requiredClaims: claimed,
   loginDomains: names,
+  networks: names,
   trustedOrigins: ['https://app.example'] as const
 }
 

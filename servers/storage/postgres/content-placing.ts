@@ -15,11 +15,14 @@ class UploadFirst extends Error {
 }
 
 /** Errors of our own constraints, after which a transaction begins once more: a collector or another writer was faster. */
-const REPEAT_ON = ['23503', '23505']
+export const REPEAT_ON = ['23503', '23505']
+
+/** The name of content `$1`, as transactions lock it. */
+export const CONTENT_NAME = `pg_catalog.hashtextextended('~' || $1::text, 0)`
 
 /** Columns that tell what is there of content `c`; `$1` is its cid and `$2` its leaf hashes. */
 export const KNOWN_CONTENT = `(SELECT 1 FROM ~denied d WHERE d.cid = $1) AS denied, c.cid AS known_cid, c.object,
-  c.bytes IS NULL OR octet_length($2::bytea) <> 32 OR sha256(c.bytes) = $2::bytea AS is_sound`
+  c.bytes IS NULL OR pg_catalog.octet_length($2::bytea) <> 32 OR pg_catalog.sha256(c.bytes) = $2::bytea AS is_sound`
 
 /** How new content comes into a row, with its object where it needs one: steps of a caller's transaction. */
 export class ContentPlacing {
@@ -29,11 +32,12 @@ export class ContentPlacing {
   readonly #insert
   readonly #repair
   readonly #addGarbage
+  readonly #giveUp
 
   constructor(database: ContentDatabase) {
     this.#database = database
     const { statement } = database
-    this.#lock = statement('lock_content', `SELECT pg_advisory_xact_lock_shared(hashtextextended('~' || $1, 0))`)
+    this.#lock = statement('lock_content', `SELECT pg_catalog.pg_advisory_xact_lock_shared(${CONTENT_NAME})`)
     this.#claimUpload = statement('claim_upload', `DELETE FROM ~garbage WHERE object = $1 AND kind = 'upload'`)
     this.#insert = statement(
       'add_content',
@@ -46,8 +50,12 @@ export class ContentPlacing {
     )
     this.#addGarbage = statement(
       'add_garbage',
-      `INSERT INTO ~garbage (object, cid, kind, since) VALUES ($1, $2, $3, $4)
+      `INSERT INTO ~garbage (object, cid, kind, since, byte_count) VALUES ($1, $2, $3, $4, $5)
        ON CONFLICT (object) DO UPDATE SET kind = excluded.kind, since = excluded.since`
+    )
+    this.#giveUp = statement(
+      'give_up_upload',
+      `UPDATE ~garbage SET kind = 'removed', since = $2 WHERE object = $1 AND kind = 'upload'`
     )
   }
 
@@ -65,13 +73,19 @@ export class ContentPlacing {
     try {
       return await this.#database.transaction(work, { repeatOn: REPEAT_ON, isRepeatable })
     } catch (error) {
-      const isTakenDown = content.object?.isUploaded === true && codeOf(error) === 'ERR_TAKEN_DOWN'
-      const kind = error instanceof UploadFirst ? error.kind : isTakenDown ? 'takedown' : undefined
-      if (kind === undefined || content.object === undefined) throw error
-      const garbage = [content.object.name, content.cid, kind, nowSeconds]
-      await this.#database.query(this.#addGarbage, garbage, { isRepeatable: true })
-      if (kind === 'takedown') throw error
-      return { upload: true }
+      const { object, cid, byteCount } = content
+      const isRefused = object?.isUploaded === true && codeOf(error) !== 'ERR_STORAGE'
+      if (object === undefined || !(error instanceof UploadFirst || isRefused)) throw error
+      const isTakenDown = codeOf(error) === 'ERR_TAKEN_DOWN'
+      if (error instanceof UploadFirst || isTakenDown) {
+        const kind = error instanceof UploadFirst ? error.kind : 'takedown'
+        const garbage = [object.name, cid, kind, nowSeconds, byteCount]
+        await this.#database.query(this.#addGarbage, garbage, { isRepeatable: true })
+      } else {
+        await this.#database.query(this.#giveUp, [object.name, nowSeconds], { isRepeatable: true })
+      }
+      if (error instanceof UploadFirst) return { upload: true }
+      throw error
     }
   }
 
@@ -107,7 +121,7 @@ export class ContentPlacing {
       await query(this.#repair, [cid, leafHashes, bytes])
     }
     // Another writer has brought the same content.
-    if (object?.isUploaded === true) await query(this.#addGarbage, [object.name, cid, 'removed', nowSeconds])
+    if (object?.isUploaded === true) await query(this.#addGarbage, [object.name, cid, 'removed', nowSeconds, byteCount])
   }
 }
 

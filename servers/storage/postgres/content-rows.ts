@@ -2,6 +2,7 @@ import type { ContentRow, UploadNeeded } from '../object-writer.js'
 import { foundContent, type FoundContent } from '../stored-content.js'
 import type { ContentDatabase } from './content-database.js'
 import type { ContentPlacing } from './content-placing.js'
+import { UNUSED } from './loose-contents.js'
 
 /** Content by its cid. */
 export class ContentRows {
@@ -18,12 +19,11 @@ export class ContentRows {
     this.#find = statement('find_contents', 'SELECT * FROM ~contents WHERE cid = ANY($1)')
     this.#used = statement(
       'used_content',
-      `SELECT object FROM ~contents c WHERE cid = $1 AND (EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
-         OR EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)) FOR NO KEY UPDATE`
+      `SELECT object FROM ~contents c WHERE cid = $1 AND NOT (${UNUSED}) FOR NO KEY UPDATE`
     )
     this.#replace = statement(
       'replace_content',
-      `WITH dropped AS (INSERT INTO ~garbage (object, cid, kind, since) SELECT $5, $1, 'removed', $6
+      `WITH dropped AS (INSERT INTO ~garbage (object, cid, kind, since, byte_count) SELECT $5, $1, 'removed', $6, $7
          WHERE $5::text IS NOT NULL ON CONFLICT DO NOTHING)
        UPDATE ~contents SET leaf_hashes = $2, object = $3, bytes = $4 WHERE cid = $1`
     )
@@ -47,7 +47,7 @@ export class ContentRows {
       const isClaimed = await this.#placing.claimUpload(query, content)
       this.#placing.assertUploaded(content, {}, isClaimed)
       const place = [object?.name ?? null, bytes ?? null]
-      await query(this.#replace, [cid, leafHashes, ...place, used.object, nowSeconds])
+      await query(this.#replace, [cid, leafHashes, ...place, used.object, nowSeconds, content.byteCount])
       return undefined
     })
   }

@@ -35,7 +35,8 @@ CREATE TABLE ~garbage (
   object text COLLATE "C" PRIMARY KEY,
   cid text COLLATE "C" NOT NULL,
   kind text NOT NULL CHECK (kind IN ('upload', 'removed', 'takedown')),
-  since bigint NOT NULL
+  since bigint NOT NULL,
+  byte_count integer NOT NULL
 );
 CREATE TABLE ~denied (cid text COLLATE "C" PRIMARY KEY, reason text NOT NULL, at bigint NOT NULL);
 CREATE TABLE ~owners (
@@ -72,7 +73,7 @@ CREATE TABLE ~posts (did_hash text COLLATE "C" PRIMARY KEY, byte_count bigint NO
 CREATE INDEX ~posts_by_end ON ~posts (ends_at);
 CREATE TABLE ~pins (
   cid text COLLATE "C" PRIMARY KEY,
-  revision bigint NOT NULL DEFAULT nextval('~revisions'),
+  revision bigint NOT NULL DEFAULT pg_catalog.nextval('~revisions'),
   state text NOT NULL CHECK (state IN ('pin', 'pinned', 'unpin')),
   attempts integer NOT NULL DEFAULT 0,
   is_in_doubt boolean NOT NULL DEFAULT false,
@@ -83,10 +84,8 @@ CREATE TABLE ~pins (
 CREATE INDEX ~pins_open ON ~pins (retry_at, revision) WHERE state <> 'pinned';
 CREATE TABLE ~objects (
   name text COLLATE "C" PRIMARY KEY,
-  is_whole boolean NOT NULL DEFAULT false,
-  deleted_at timestamptz
+  is_whole boolean NOT NULL DEFAULT false
 );
-CREATE INDEX ~objects_deleted ON ~objects (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE TABLE ~object_pieces (
   object text COLLATE "C" REFERENCES ~objects ON DELETE CASCADE,
   number integer,

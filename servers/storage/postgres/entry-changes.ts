@@ -11,52 +11,43 @@ export interface ListPlace {
 
 /** Changes entries of one key with all that follows from them. Steps of a transaction that has locked the owner. */
 export class EntryChanges {
-  readonly #remove
   readonly #add
   readonly #count
   readonly #countNone
 
   constructor({ statement }: ContentDatabase) {
-    this.#remove = statement(
-      'remove_entries',
-      `WITH gone AS (DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND cid = ANY($3))
-       INSERT INTO ~loose (cid, since) SELECT one, $4 FROM unnest($3::text[]) AS one ORDER BY one COLLATE "C"
-       ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
-    )
     this.#add = statement(
       'add_entry',
       `INSERT INTO ~entries (owner, key, cid, number, byte_count, json_byte_count) VALUES ($1, $2, $3, $4, $5, $6)`
     )
-    const counted = `WITH counted AS (UPDATE ~owners SET byte_count = byte_count + $3, entry_count = entry_count + $4
-      WHERE id = $1)`
+    const counted = `WITH gone AS (DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND cid = ANY($5)),
+      counted AS (UPDATE ~owners SET byte_count = byte_count + $3, entry_count = entry_count + $4 WHERE id = $1)`
     this.#count = statement(
       'count_entries',
-      `${counted} INSERT INTO ~lists (owner, key, entry_count, hash) VALUES ($1, $2, $5, $6)
+      `${counted} INSERT INTO ~lists (owner, key, entry_count, hash) VALUES ($1, $2, $6, $7)
        ON CONFLICT (owner, key) DO UPDATE SET entry_count = excluded.entry_count, hash = excluded.hash`
     )
     this.#countNone = statement('count_none', `${counted} DELETE FROM ~lists WHERE owner = $1 AND key = $2`)
   }
 
-  /** Removes and adds entries, lets removed content go, and counts. @returns the list as it is then */
+  /** Removes and adds entries, and counts. @returns the list as it is then */
   async change(
     query: Query,
     { owner, key, list }: ListPlace,
     removed: readonly Entry[],
-    added: readonly Entry[],
-    nowSeconds: number
+    added: readonly Entry[]
   ): Promise<ListState> {
     const hash = Buffer.from(list.hash)
     for (const entry of [...removed, ...added]) addToHash(hash, entry)
     const byteCount = sum(added) - sum(removed)
     const more = added.length - removed.length
     const after = { entryCount: list.entryCount + more, hash }
-    const counts = [owner, key, byteCount, more]
+    const counts = [owner, key, byteCount, more, removed.map(({ cid }) => cid)]
     await Promise.all([
-      removed.length > 0 && query(this.#remove, [owner, key, removed.map(({ cid }) => cid), nowSeconds]),
+      after.entryCount === 0 ? query(this.#countNone, counts) : query(this.#count, [...counts, after.entryCount, hash]),
       ...added.map(({ cid, number, ...sizes }) =>
         query(this.#add, [owner, key, cid, number, sizes.byteCount, sizes.jsonByteCount])
-      ),
-      after.entryCount === 0 ? query(this.#countNone, counts) : query(this.#count, [...counts, after.entryCount, hash])
+      )
     ])
     return after
   }

@@ -13,7 +13,6 @@ export class EntryReads {
   readonly #list
   readonly #own
   readonly #usage
-  readonly #usageOfAll
 
   constructor(database: ContentDatabase) {
     this.#database = database
@@ -29,10 +28,6 @@ export class EntryReads {
         FROM ~entries WHERE owner = (SELECT id FROM owner) ${condition} ORDER BY number`
     this.#list = statement('list_entries', entriesWhere('AND key = $2'))
     this.#own = statement('list_own_entries', entriesWhere(''))
-    this.#usageOfAll = statement(
-      'usage_of_all',
-      'SELECT sum(byte_count) AS byte_count, sum(entry_count) AS entry_count FROM ~owners'
-    )
     this.#usage = statement('usage', 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1')
   }
 
@@ -60,10 +55,8 @@ export class EntryReads {
     return entries.map(({ key, ...entry }) => ({ key, ...infoOf(entry) }))
   }
 
-  /** Of all users without a DID. */
-  async usageOf(did?: string): Promise<Usage> {
-    const [statement, values] = did === undefined ? [this.#usageOfAll, []] : [this.#usage, [did]]
-    const [row] = (await this.#database.query(statement, values, REPEATABLE)).rows
+  async usageOf(did: string): Promise<Usage> {
+    const [row] = (await this.#database.query(this.#usage, [did], REPEATABLE)).rows
     return { byteCount: numberOf(row?.byte_count ?? 0), entryCount: numberOf(row?.entry_count ?? 0) }
   }
 }

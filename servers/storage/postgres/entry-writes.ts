@@ -4,9 +4,10 @@ import type { EntryRequest, UploadNeeded } from '../object-writer.js'
 import { overQuota } from '../quota.js'
 import { errorOf } from '../storage-error.js'
 import type { ContentDatabase, Query, Row } from './content-database.js'
-import { KNOWN_CONTENT, type ContentPlacing } from './content-placing.js'
+import { CONTENT_NAME, KNOWN_CONTENT, REPEAT_ON, type ContentPlacing } from './content-placing.js'
 import { EntryChanges } from './entry-changes.js'
 import { entryOf, numberOf } from './entry-rows.js'
+import type { LooseContents } from './loose-contents.js'
 import type { PinChanges } from './pin-changes.js'
 
 /** What a write leaves to be done after its commit. */
@@ -14,8 +15,8 @@ export interface WrittenEntry {
   readonly etag: string
   /** Whether the pin of what was written is to change. */
   readonly isPinOpen: boolean
-  /** Content that may be unused now. */
-  readonly released: readonly string[]
+  /** Content that is gone, and whose pin is to change. */
+  readonly unpinned: readonly string[]
 }
 
 interface Owner extends Usage {
@@ -24,7 +25,7 @@ interface Owner extends Usage {
 
 /** What a transaction looks at before it writes anything, in one round trip. */
 interface Found {
-  readonly owner: Owner | undefined
+  readonly owner: Owner
   readonly list: ListState
   readonly known: Row
   readonly named: readonly (Entry & { readonly isLast: boolean })[]
@@ -36,38 +37,41 @@ const OF_KEY = `FROM ~entries e WHERE e.owner = (SELECT id FROM ~owners WHERE di
 
 /**
  * Writes and removals of entries: READ COMMITTED transactions that take their locks in one order: the content's name, the
- * owner, the object, the content, entries, what was let go (in the order of cids), the pin. So they never wait for each
- * other in a circle. The owner's row serialises the writes of one user; content that many have is locked by none for long.
+ * owner, the object, the content, entries, the pin, and at last what was let go, where they wait for no content. So they never
+ * wait for each other in a circle. The owner's row serialises the writes of one user; content that many have is locked by none
+ * for long.
  */
 export class EntryWrites {
   readonly #placing: ContentPlacing
   readonly #pins: PinChanges
   readonly #database: ContentDatabase
   readonly #changes: EntryChanges
+  readonly #loose: LooseContents
   readonly #lockOwner
-  readonly #addOwner
+  readonly #lockBoth
   readonly #state
   readonly #listState
   readonly #all
   readonly #named
 
-  constructor(database: ContentDatabase, placing: ContentPlacing, pins: PinChanges) {
+  constructor(database: ContentDatabase, placing: ContentPlacing, pins: PinChanges, loose: LooseContents) {
     this.#database = database
+    this.#loose = loose
     this.#changes = new EntryChanges(database)
     this.#placing = placing
     this.#pins = pins
     const { statement } = database
-    this.#lockOwner = statement(
-      'lock_owner',
-      'SELECT id, byte_count, entry_count FROM ~owners WHERE did = $1 FOR NO KEY UPDATE'
-    )
-    this.#addOwner = statement(
-      'add_owner',
-      'INSERT INTO ~owners (did, byte_count, entry_count) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING'
+    this.#lockOwner = statement('lock_owner', 'SELECT id FROM ~owners WHERE did = $1 FOR NO KEY UPDATE')
+    // Content first: what is inserted is read before an owner is locked, or made.
+    this.#lockBoth = statement(
+      'lock_content_and_owner',
+      `INSERT INTO ~owners AS o (did, byte_count, entry_count)
+       SELECT $2, 0, 0 FROM (SELECT pg_catalog.pg_advisory_xact_lock_shared(${CONTENT_NAME})) AS locked
+       ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count`
     )
     this.#state = statement(
       'entry_state',
-      `SELECT ${KNOWN_CONTENT}, l.entry_count, l.hash, nextval('~entry_numbers') AS number
+      `SELECT ${KNOWN_CONTENT}, l.entry_count, l.hash, pg_catalog.nextval('~entry_numbers') AS number
        FROM (SELECT 1) one LEFT JOIN ~owners o ON o.did = $3 LEFT JOIN ~lists l ON l.owner = o.id AND l.key = $4
        LEFT JOIN ~contents c ON c.cid = $1`
     )
@@ -95,7 +99,7 @@ export class EntryWrites {
     // A condition that held before the first time does not hold after it.
     const isRepeatable = write.ifMatch === undefined && write.ifNoneMatch === undefined
     return this.#placing.run(content, nowSeconds, isRepeatable, async (query) => {
-      const { owner, list, known, named, isClaimed } = await this.#findForWrite(query, write)
+      const { owner, list, known, named, isClaimed } = await this.#find(query, write)
       if (known.denied !== null) throw errorOf({ refused: 'ERR_TAKEN_DOWN' })
       if (!isMet(write, list)) throw errorOf({ refused: 'ERR_PRECONDITION', etag: etagOf(list) })
       const replaced = replacedBy(write, named)
@@ -103,15 +107,14 @@ export class EntryWrites {
       if (refusal !== undefined) throw errorOf(refusal)
       this.#placing.assertUploaded(content, known, isClaimed)
       const entry = { ...content, number: write.number ?? numberOf(known.number) }
-      const [, after, isPinOpen] = await Promise.all([
-        this.#placing.place(query, content, known, nowSeconds),
-        replaced === undefined
-          ? list
-          : this.#changes.change(query, { owner: owner.id, key, list }, replaced, [entry], nowSeconds),
-        this.#pins.want(query, content.cid)
-      ])
       const released = (replaced ?? []).map(({ cid }) => cid).filter((cid) => cid !== content.cid)
-      return { etag: etagOf(after), isPinOpen, released }
+      const [, after, isPinOpen, unpinned] = await Promise.all([
+        this.#placing.place(query, content, known, nowSeconds),
+        replaced === undefined ? list : this.#changes.change(query, { owner: owner.id, key, list }, replaced, [entry]),
+        this.#pins.want(query, content.cid),
+        this.#loose.release(query, released, nowSeconds)
+      ])
+      return { etag: etagOf(after), isPinOpen, unpinned }
     })
   }
 
@@ -129,37 +132,30 @@ export class EntryWrites {
       const list = state === undefined ? NO_LIST : stateOf(state)
       if (!isMet(removal, list)) throw errorOf({ refused: 'ERR_PRECONDITION', etag: etagOf(list) })
       const removed = found.rows.map(entryOf)
-      if (owner === undefined || removed.length === 0) return { etag: etagOf(list), isPinOpen: false, released: [] }
-      const after = await this.#changes.change(query, { owner: numberOf(owner.id), key, list }, removed, [], nowSeconds)
-      return { etag: etagOf(after), isPinOpen: false, released: removed.map((entry) => entry.cid) }
+      if (owner === undefined || removed.length === 0) return { etag: etagOf(list), isPinOpen: false, unpinned: [] }
+      const released = removed.map((entry) => entry.cid)
+      const [after, unpinned] = await Promise.all([
+        this.#changes.change(query, { owner: numberOf(owner.id), key, list }, removed, []),
+        this.#loose.release(query, released, nowSeconds)
+      ])
+      return { etag: etagOf(after), isPinOpen: false, unpinned }
     }
-    return this.#database.transaction(work, { isRepeatable })
-  }
-
-  async #findForWrite(query: Query, write: EntryRequest): Promise<Found & { readonly owner: Owner }> {
-    const found = await this.#find(query, write)
-    if (found.owner !== undefined) return { ...found, owner: found.owner }
-    await query(this.#addOwner, [write.did])
-    const { owner, ...rest } = await this.#find(query, write)
-    if (owner === undefined) throw errorOf({ refused: 'ERR_STORAGE', detail: 'the owner is not there' })
-    // The upload is claimed only once.
-    return { ...rest, owner, isClaimed: found.isClaimed }
+    return this.#database.transaction(work, { repeatOn: REPEAT_ON, isRepeatable })
   }
 
   /** The locks come first, so that what is read after them is what they protect. */
   async #find(query: Query, { did, key, content, replaces }: EntryRequest): Promise<Found> {
     const { cid } = content
     const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
-    const [, locked, isClaimed, states, entries] = await Promise.all([
-      this.#placing.lock(query, content),
-      query(this.#lockOwner, [did]),
+    const [locked, isClaimed, states, entries] = await Promise.all([
+      query(this.#lockBoth, [cid, did]),
       this.#placing.claimUpload(query, content),
       query(this.#state, [cid, content.leafHashes, did, key]),
       replaces === 'all' ? query(this.#all, [did, key]) : query(this.#named, [did, key, names])
     ])
-    const [owner, known = {}] = [locked.rows[0], states.rows[0]]
+    const [owner = {}, known = {}] = [locked.rows[0], states.rows[0]]
     return {
-      owner: owner && {
+      owner: {
         id: numberOf(owner.id),
         byteCount: numberOf(owner.byte_count),
         entryCount: numberOf(owner.entry_count)

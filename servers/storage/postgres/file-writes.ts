@@ -2,9 +2,9 @@ import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow } from '../quota.
 import type { ContentRow, FileRequest, UploadNeeded } from '../object-writer.js'
 import { errorOf } from '../storage-error.js'
 import type { ContentDatabase, Query } from './content-database.js'
-import { KNOWN_CONTENT, type ContentPlacing } from './content-placing.js'
+import { KNOWN_CONTENT, REPEAT_ON, type ContentPlacing } from './content-placing.js'
 import { numberOf } from './entry-rows.js'
-import type { LooseContents } from './loose-contents.js'
+import { UNUSED, type LooseContents } from './loose-contents.js'
 import type { PinChanges } from './pin-changes.js'
 
 const DELETED_AT_ONCE = 100
@@ -66,13 +66,16 @@ export class FileWrites {
       `SELECT f.byte_count, f.json_byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
        FROM (SELECT 1) one LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`
     )
-    this.#sum = statement('sum_files', `SELECT sum(byte_count + ${FILE_OVERHEAD_BYTES}) AS sum FROM ~files`)
+    this.#sum = statement(
+      'stored_bytes',
+      `SELECT pg_catalog.sum(byte_count) AS sum FROM (SELECT byte_count FROM ~owners
+         UNION ALL SELECT byte_count + ${FILE_OVERHEAD_BYTES} FROM ~files UNION ALL SELECT byte_count FROM ~garbage
+         UNION ALL SELECT c.byte_count FROM ~loose JOIN ~contents c USING (cid) WHERE ${UNUSED}) stored`
+    )
     this.#deleteEnded = statement(
       'delete_files',
-      `WITH ended AS (DELETE FROM ~files WHERE cid = ANY(ARRAY(SELECT cid FROM ~files WHERE expires_at <= $1
-         ORDER BY expires_at LIMIT ${DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED)) AND expires_at <= $1 RETURNING cid)
-       INSERT INTO ~loose (cid, since) SELECT cid, $1 FROM ended ORDER BY cid
-       ON CONFLICT (cid) DO UPDATE SET since = excluded.since RETURNING cid`
+      `DELETE FROM ~files WHERE cid = ANY(ARRAY(SELECT cid FROM ~files WHERE expires_at <= $1
+         ORDER BY expires_at LIMIT ${DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED)) AND expires_at <= $1 RETURNING cid`
     )
     this.#deletePosts = statement(
       'delete_posts',
@@ -102,7 +105,8 @@ export class FileWrites {
         throw errorOf({ refused: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: endsAt - nowSeconds })
       }
       const needed = known.expires_at === null ? byteCount + FILE_OVERHEAD_BYTES : 0
-      if (needed > 0 && used + needed > bounds.maxStoreBytes) {
+      // What is uploaded may be counted already.
+      if (needed > 0 && content.object?.isUploaded !== true && used + needed > bounds.maxStoreBytes) {
         const detail = `${used} of ${bounds.maxStoreBytes} bytes in use by all, ${needed} needed`
         throw errorOf({ refused: 'ERR_STORAGE_FULL', detail })
       }
@@ -157,25 +161,33 @@ export class FileWrites {
   /** Deletes some of what ended. @returns whether there may be more */
   async deleteExpired(beforeSeconds: number): Promise<boolean> {
     const { database, loose } = this.#parts
-    const { rows } = await database.query(this.#deleteEnded, [beforeSeconds], REPEATABLE)
-    const cids = rows.map(({ cid }) => String(cid))
-    await loose.collect(cids, beforeSeconds)
+    const work = async (query: Query): Promise<number> => {
+      const { rows } = await query(this.#deleteEnded, [beforeSeconds])
+      const cids = rows.map(({ cid }) => String(cid))
+      await loose.release(query, cids, beforeSeconds)
+      return cids.length
+    }
+    const deleted = await database.transaction(work, { repeatOn: REPEAT_ON, isRepeatable: true })
     await database.query(this.#deletePosts, [beforeSeconds], REPEATABLE)
-    if (cids.length > 0) this.forgetSum()
-    return cids.length === DELETED_AT_ONCE
+    return deleted === DELETED_AT_ONCE
   }
 
-  /** Files were deleted: the sum is asked again. */
+  /** Something was deleted: the sum is asked again. */
   forgetSum(): void {
     this.#isFreshUntil = -Infinity
+  }
+
+  /** What is stored of all users and files, also what was let go until it is deleted. */
+  async storedBytes(): Promise<number> {
+    const { rows } = await this.#parts.database.query(this.#sum, [], REPEATABLE)
+    return numberOf(rows[0]?.sum ?? 0)
   }
 
   async #used(): Promise<number> {
     const now = this.#parts.monotonicSeconds()
     if (now >= this.#isFreshUntil) {
       this.#isFreshUntil = now + SUM_SECONDS
-      const { rows } = await this.#parts.database.query(this.#sum, [], REPEATABLE)
-      this.#usedBytes = numberOf(rows[0]?.sum ?? 0)
+      this.#usedBytes = await this.storedBytes()
     }
     return this.#usedBytes
   }

@@ -1,5 +1,5 @@
 import type { ObjectStore } from '../object-store.js'
-import { deleteGarbage, UPLOAD_SECONDS } from '../object-writer.js'
+import { deleteGarbage, READ_UNTIL, UPLOAD_SECONDS } from '../object-writer.js'
 import { storageFailure } from '../storage-error.js'
 import type { ContentDatabase } from './content-database.js'
 
@@ -27,7 +27,7 @@ export class GarbageCollector {
     )
     this.#find = statement(
       'find_garbage',
-      `SELECT object, kind FROM ~garbage WHERE object > $1 AND (kind = 'takedown' OR (kind = 'removed' AND since <= $2))
+      `SELECT object, kind FROM ~garbage WHERE object > $1 AND (kind = 'takedown' OR (kind = 'removed' AND ${READ_UNTIL} <= $2))
          ORDER BY object LIMIT ${AT_ONCE}`
     )
     this.#forget = statement('forget_garbage', 'DELETE FROM ~garbage WHERE object = ANY($1)')
@@ -35,16 +35,16 @@ export class GarbageCollector {
 
   /**
    * @param beforeSeconds - uploads that began an hour before it, and have not ended, are garbage
-   * @param removedBefore - objects of content that was removed up to then are deleted
+   * @param until - removed objects are deleted whose readers have ended by then
    * @throws the first failure, once all others are deleted
    */
-  async collect(beforeSeconds: number, removedBefore: number): Promise<void> {
+  async collect(beforeSeconds: number, until: number): Promise<void> {
     if (Number.isFinite(beforeSeconds)) {
       await this.#database.query(this.#condemn, [beforeSeconds - UPLOAD_SECONDS], REPEATABLE)
     }
     let failure: unknown
     for (let after = ''; ;) {
-      const { rows } = await this.#database.query(this.#find, [after, removedBefore], REPEATABLE)
+      const { rows } = await this.#database.query(this.#find, [after, until], REPEATABLE)
       const garbage = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
       const outcome = await deleteGarbage(this.#objects, garbage)
       failure ??= outcome.failure

@@ -32,7 +32,8 @@ export class ListInspection {
        UNION ALL SELECT owner, key, NULL, 0, number, cid, byte_count, json_byte_count
          FROM ~entries WHERE owner = ANY($1) ORDER BY number`
     )
-    const sums = '(SELECT coalesce(sum(byte_count), 0), count(*) FROM ~entries e WHERE e.owner = o.id)'
+    const sums =
+      '(SELECT coalesce(pg_catalog.sum(byte_count), 0), pg_catalog.count(*) FROM ~entries e WHERE e.owner = o.id)'
     this.#isWrong = statement(
       'wrong_owners',
       `SELECT id FROM ~owners o WHERE id = ANY($1) AND (byte_count, entry_count) <> ${sums}`

@@ -1,92 +1,87 @@
 import type { ContentDatabase, Query } from './content-database.js'
 import { UNWANT } from './pin-changes.js'
-import type { Statement } from './statements.js'
 
 const AT_ONCE = 100
 
+/** Nothing has content `c`. */
+export const UNUSED = `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
+  AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)`
+
 /**
- * Content that was let go: a collector deletes what nothing has any more, and makes its pin unwanted. It works on any
- * instance, also on several at once, and leaves aside what another transaction has locked.
+ * Content that was let go. The transaction that lets it go deletes what nothing has any more, and makes its pin unwanted. What
+ * another transaction has locked, or still uses, it leaves aside, so that it waits for none: a collector looks after that, on
+ * any instance, also on several at once.
  *
- * It looks for entries in a statement that begins after the content is locked: a writer of an entry of that content
- * afterwards waits, and begins once more when the content is gone.
+ * A writer of an entry of that content waits, and begins once more when the content is gone. The foreign keys refuse a deletion
+ * that did not see an entry, and then it is looked after once more.
  */
 export class LooseContents {
   readonly #database: ContentDatabase
-  readonly #find
-  readonly #claimOwn
-  readonly #claimFree
-  readonly #unpinned
+  readonly #claim
   readonly #lock
   readonly #known
   readonly #drop
+  readonly #release
 
   constructor(database: ContentDatabase) {
     this.#database = database
     const { statement } = database
-    this.#find = statement('find_loose', `SELECT cid FROM ~loose ORDER BY since LIMIT ${AT_ONCE}`)
-    const claim = 'SELECT cid FROM ~loose WHERE cid = ANY($1) ORDER BY cid FOR UPDATE'
-    this.#claimOwn = statement('claim_own_loose', claim)
-    this.#claimFree = statement('claim_loose', `${claim} SKIP LOCKED`)
-    this.#unpinned = statement('unpinned', `SELECT cid FROM ~pins WHERE cid = ANY($1) AND state = 'unpin'`)
+    const drop = (
+      cids: string,
+      loose: string
+    ): string => `WITH gone AS (DELETE FROM ~contents c WHERE c.cid = ANY(${cids})
+         AND ${UNUSED} RETURNING c.cid, c.object, c.byte_count),
+       garbage AS (INSERT INTO ~garbage (object, cid, kind, since, byte_count)
+         SELECT object, cid, 'removed', $2, byte_count FROM gone WHERE object IS NOT NULL),
+       loose AS (${loose})
+       UPDATE ~pins p ${UNWANT} FROM gone WHERE p.cid = gone.cid AND p.state <> 'unpin' RETURNING p.cid`
+    this.#release = statement(
+      'release_contents',
+      drop(
+        `ARRAY(SELECT cid FROM ~contents c WHERE cid = ANY($1) AND ${UNUSED} ORDER BY cid FOR UPDATE SKIP LOCKED)`,
+        `INSERT INTO ~loose (cid, since) SELECT one, $2 FROM pg_catalog.unnest($1::text[]) AS one
+           WHERE NOT EXISTS (SELECT 1 FROM gone WHERE cid = one) ORDER BY one COLLATE "C"
+         ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
+      )
+    )
+    this.#claim = statement(
+      'claim_loose',
+      `SELECT cid FROM ~loose WHERE cid > $1 ORDER BY cid LIMIT ${AT_ONCE} FOR UPDATE SKIP LOCKED`
+    )
     this.#lock = statement(
       'lock_loose',
       'SELECT cid FROM ~contents WHERE cid = ANY($1) ORDER BY cid FOR UPDATE SKIP LOCKED'
     )
     this.#known = statement('known_contents', 'SELECT cid FROM ~contents WHERE cid = ANY($1)')
-    this.#drop = statement(
-      'drop_loose',
-      `WITH gone AS (DELETE FROM ~contents c WHERE c.cid = ANY($1)
-         AND NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
-         AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid) RETURNING c.cid, c.object),
-       garbage AS (INSERT INTO ~garbage (object, cid, kind, since)
-         SELECT object, cid, 'removed', $2 FROM gone WHERE object IS NOT NULL),
-       settled AS (DELETE FROM ~loose WHERE cid = ANY($1))
-       UPDATE ~pins p ${UNWANT} FROM gone WHERE p.cid = gone.cid AND p.state <> 'unpin' RETURNING p.cid`
-    )
+    this.#drop = statement('drop_loose', drop('$1', 'DELETE FROM ~loose WHERE cid = ANY($1)'))
   }
 
-  /** Looks after content that its caller has just let go. @returns cids whose pins are to change because of it */
-  async collect(cids: readonly string[], nowSeconds: number): Promise<readonly string[]> {
+  /** The last step of a transaction that let content go. @returns cids whose pins are to change because of it */
+  async release(query: Query, cids: readonly string[], nowSeconds: number): Promise<readonly string[]> {
     if (cids.length === 0) return []
-    const { settled, unpinned } = await this.#collect(this.#claimOwn, cids, nowSeconds)
-    const others = cids.filter((cid) => !settled.includes(cid))
-    if (others.length === 0) return unpinned
-    // Another collector was faster, or another writer uses it.
-    const { rows } = await this.#database.query(this.#unpinned, [others], { isRepeatable: true })
-    return [...unpinned, ...rows.map(({ cid }) => String(cid))]
+    return cidsOf(await query(this.#release, [cids, nowSeconds]))
   }
 
-  /** Looks after all that is left of others. */
-  async collectAll(nowSeconds: number): Promise<void> {
-    for (let isMore = true; isMore;) {
-      const { rows } = await this.#database.query(this.#find, [], { isRepeatable: true })
-      const cids = rows.map(({ cid }) => String(cid))
-      if (cids.length === 0) return
-      isMore = (await this.#collect(this.#claimFree, cids, nowSeconds)).settled.length === AT_ONCE
+  /** Looks after all that is left. */
+  async collect(nowSeconds: number): Promise<void> {
+    const work = async (query: Query, after: string): Promise<readonly string[]> => {
+      const claimed = cidsOf(await query(this.#claim, [after]))
+      if (claimed.length === 0) return []
+      const [locked, known] = await Promise.all([query(this.#lock, [claimed]), query(this.#known, [claimed])])
+      const [ours, all] = [new Set(cidsOf(locked)), new Set(cidsOf(known))]
+      const settled = claimed.filter((cid) => ours.has(cid) || !all.has(cid))
+      await query(this.#drop, [settled, nowSeconds])
+      return claimed
     }
-  }
-
-  #collect(claim: Statement, cids: readonly string[], nowSeconds: number): Promise<Collected> {
-    const work = async (query: Query): Promise<Collected> => {
-      const [claimed, locked, known] = await Promise.all(
-        [claim, this.#lock, this.#known].map(async (statement) => {
-          const { rows } = await query(statement, [cids])
-          return new Set(rows.map(({ cid }) => String(cid)))
-        })
-      )
-      const settled = [...(claimed ?? [])].filter((cid) => locked?.has(cid) === true || known?.has(cid) === false)
-      if (settled.length === 0) return { settled, unpinned: [] }
-      const { rows } = await query(this.#drop, [settled, nowSeconds])
-      return { settled, unpinned: rows.map(({ cid }) => String(cid)) }
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const from: string = after
+      const options = { repeatOn: ['23503'], isRepeatable: true }
+      const claimed = await this.#database.transaction((query) => work(query, from), options)
+      after = claimed.length < AT_ONCE ? undefined : claimed.at(-1)
     }
-    return this.#database.transaction(work, { repeatOn: ['23503'], isRepeatable: true })
   }
 }
 
-interface Collected {
-  /** What was looked after. */
-  readonly settled: readonly string[]
-  /** Of these, what is gone and was pinned, or was to be. */
-  readonly unpinned: readonly string[]
+function cidsOf({ rows }: Awaited<ReturnType<Query>>): string[] {
+  return rows.map(({ cid }) => String(cid))
 }

@@ -31,11 +31,6 @@ export interface PostgresContentStoreOptions {
   readonly monotonicSeconds?: () => number
   /** Where large content lies. Default: in the database, since instances share no disk. */
   readonly objects?: ObjectStore
-  /**
-   * How long the object of removed content is kept for readers that have not opened it. Default 0: an open file, and what was
-   * deleted in the database, stays readable; in object storage it is gone.
-   */
-  readonly removalGraceSeconds?: number
 }
 
 const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
@@ -49,16 +44,9 @@ const processSeconds = (): number => performance.now() / 1_000
 export function openPostgresContentStore(
   options: PostgresContentStoreOptions
 ): OpenContentStore & { readonly imports: ContentImport } {
-  const {
-    folder,
-    tracksPins = false,
-    removalGraceSeconds = 0,
-    clock = systemClock,
-    monotonicSeconds = processSeconds
-  } = options
+  const { folder, tracksPins = false, clock = systemClock, monotonicSeconds = processSeconds } = options
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => new Spool(join(folder, 'spool')))
   const database = new ContentDatabase(options.database, options.tables, options.migrate)
-  const ownObjects = options.objects === undefined ? new PostgresObjectStore(database) : undefined
   const objects = options.objects ?? new PostgresObjectStore(database)
   const writer = new ObjectWriter(objects, spool)
   const sweepClock = new SweepClock(monotonicSeconds)
@@ -67,8 +55,6 @@ export function openPostgresContentStore(
   const parts = {
     database,
     objects,
-    ownObjects,
-    removalGraceSeconds,
     writer,
     clock,
     sweepClock,
@@ -79,8 +65,7 @@ export function openPostgresContentStore(
     store: new PostgresContentStore(parts),
     inspection: new PostgresContentInspection(database, objects, clock),
     imports: new PostgresContentImport(parts),
-    spool,
-    takenOver: { movedCount: 0, damagedCids: [] }
+    spool
   }
 }
 

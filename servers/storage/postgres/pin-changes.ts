@@ -1,7 +1,7 @@
 import type { ContentDatabase, Query } from './content-database.js'
 
 /** What sets the state of a pin to `unpin`; the alias of the table is `p`. A lease outlives it. */
-export const UNWANT = `SET state = 'unpin', revision = nextval('~revisions'), attempts = 0, retry_at = 0,
+export const UNWANT = `SET state = 'unpin', revision = pg_catalog.nextval('~revisions'), attempts = 0, retry_at = 0,
   is_in_doubt = p.is_in_doubt OR p.attempts > 0`
 
 /** Makes pins wanted in the transactions that write content. A row that has to change nothing is not locked. */
@@ -12,7 +12,7 @@ export class PinChanges {
   constructor({ statement }: ContentDatabase, tracksPins: boolean) {
     this.#want = statement(
       tracksPins ? 'want_pin' : 'want_pin_again',
-      `WITH changed AS (UPDATE ~pins p SET state = 'pin', revision = nextval('~revisions'), attempts = 0, retry_at = 0,
+      `WITH changed AS (UPDATE ~pins p SET state = 'pin', revision = pg_catalog.nextval('~revisions'), attempts = 0, retry_at = 0,
          is_in_doubt = p.is_in_doubt OR p.attempts > 0 WHERE p.cid = $1 AND p.state = 'unpin' RETURNING 1),
        added AS (INSERT INTO ~pins (cid, state) SELECT $1, 'pin'
          WHERE ${String(tracksPins)} AND NOT EXISTS (SELECT 1 FROM ~pins WHERE cid = $1)

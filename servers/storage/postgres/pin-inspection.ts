@@ -1,5 +1,7 @@
 import type { CheckMode } from '../content-inspection.js'
 import type { ContentDatabase } from './content-database.js'
+import { CONTENT_NAME } from './content-placing.js'
+import { UNUSED } from './loose-contents.js'
 import { UNWANT } from './pin-changes.js'
 import type { Statement } from './statements.js'
 
@@ -23,7 +25,7 @@ export class PinInspection {
     this.#contents = statement(
       'pins_of_contents',
       `SELECT cid, NOT EXISTS (SELECT 1 FROM ~pins p WHERE p.cid = c.cid AND state <> 'unpin')
-         AND (EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid) OR EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid))
+         AND NOT (${UNUSED})
          AS is_wrong FROM ~contents c WHERE cid > $1 ORDER BY cid LIMIT ${BATCH}`
     )
     this.#pins = statement(
@@ -35,10 +37,10 @@ export class PinInspection {
       'want_pins',
       `INSERT INTO ~pins AS p (cid, state)
        SELECT cid, 'pin' FROM (SELECT cid FROM ~contents WHERE cid = ANY($1) ORDER BY cid FOR KEY SHARE) c
-       ON CONFLICT (cid) DO UPDATE SET state = 'pin', revision = nextval('~revisions'), attempts = 0, retry_at = 0,
+       ON CONFLICT (cid) DO UPDATE SET state = 'pin', revision = pg_catalog.nextval('~revisions'), attempts = 0, retry_at = 0,
          is_in_doubt = p.is_in_doubt OR p.attempts > 0 WHERE p.state = 'unpin'`
     )
-    this.#lock = statement('lock_unpinned', `SELECT pg_advisory_xact_lock(hashtextextended('~' || $1, 0))`)
+    this.#lock = statement('lock_unpinned', `SELECT pg_catalog.pg_advisory_xact_lock(${CONTENT_NAME})`)
     this.#unwant = statement(
       'unwant_pin',
       `UPDATE ~pins p ${UNWANT} WHERE p.cid = $1 AND p.state <> 'unpin'

@@ -28,17 +28,19 @@ export class PostgresContentImport implements ContentImport {
     const pins = new PinChanges(database, false)
     this.#parts = parts
     this.#rows = new ContentRows(database, placing)
-    this.#entries = new EntryWrites(database, placing, pins)
-    this.#files = new FileWrites({ database, placing, pins, loose: new LooseContents(database), monotonicSeconds })
+    const loose = new LooseContents(database)
+    this.#entries = new EntryWrites(database, placing, pins, loose)
+    this.#files = new FileWrites({ database, placing, pins, loose, monotonicSeconds })
     const { statement } = database
     this.#reserve = statement(
       'reserve_numbers',
-      `SELECT setval('~entry_numbers', greatest(nextval('~entry_numbers'), $1::bigint))`
+      `SELECT pg_catalog.setval('~entry_numbers', greatest(pg_catalog.nextval('~entry_numbers'), $1::bigint))`
     )
     this.#addPins = statement(
       'import_pins',
       `INSERT INTO ~pins (cid, state, is_in_doubt) SELECT p.cid, p.state, p.is_in_doubt
-         FROM unnest($1::text[], $2::text[], $3::boolean[]) AS p (cid, state, is_in_doubt)
+         FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]),
+           pg_catalog.unnest($3::boolean[])) AS p (cid, state, is_in_doubt)
          WHERE (p.state <> 'unpin') = EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = p.cid)
        ORDER BY p.cid COLLATE "C" ON CONFLICT (cid) DO NOTHING`
     )

@@ -5,7 +5,7 @@ import type { ObjectStore } from '../object-store.js'
 import type { ContentDatabase, Row } from './content-database.js'
 import { entryOf, numberOf } from './entry-rows.js'
 import { ListInspection } from './list-inspection.js'
-import { LooseContents } from './loose-contents.js'
+import { LooseContents, UNUSED } from './loose-contents.js'
 import { PinInspection } from './pin-inspection.js'
 
 /** Rows that one statement looks at. */
@@ -43,46 +43,47 @@ export class PostgresContentInspection implements ContentInspection {
     const { statement } = database
     this.#faults = statement(
       'faults_of_database',
-      `SELECT 'checksums: ' || checksum_failures || ' pages of this database are damaged' AS damage, NULL AS index
-         FROM pg_stat_database WHERE datname = current_database() AND checksum_failures > 0
+      `SELECT 'checksums: ' || checksum_failures::text || ' pages of this database are damaged' AS damage, NULL AS index
+         FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database() AND checksum_failures > 0
        UNION ALL SELECT 'table ' || t.name || ' has no valid foreign key', NULL
-         FROM unnest(ARRAY['~entries', '~files', '~lists', '~object_pieces']) AS t (name)
-         WHERE NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = to_regclass(t.name) AND contype = 'f' AND convalidated)
-       UNION ALL SELECT NULL, i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-         WHERE NOT i.indisvalid AND starts_with(c.relname, '~') AND pg_table_is_visible(c.oid)`
+         FROM pg_catalog.unnest(ARRAY['~entries', '~files', '~lists', '~object_pieces']) AS t (name)
+         WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint
+           WHERE conrelid = pg_catalog.to_regclass(t.name)::oid AND contype = 'f' AND convalidated)
+       UNION ALL SELECT NULL, i.indexrelid::regclass::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+         WHERE NOT i.indisvalid AND pg_catalog.starts_with(c.relname, '~') AND pg_catalog.pg_table_is_visible(c.oid)`
     )
     this.#unused = statement(
       'unused_contents',
-      `SELECT cid, NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
-         AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)
+      `SELECT cid, ${UNUSED}
          AND NOT EXISTS (SELECT 1 FROM ~loose l WHERE l.cid = c.cid) AS is_unused
        FROM ~contents c WHERE cid > $1 ORDER BY cid LIMIT ${BATCH}`
     )
     this.#letGo = statement(
       'let_go',
-      `INSERT INTO ~loose (cid, since) SELECT one, $2 FROM unnest($1::text[]) AS one ORDER BY one COLLATE "C"
+      `INSERT INTO ~loose (cid, since) SELECT one, $2 FROM pg_catalog.unnest($1::text[]) AS one ORDER BY one COLLATE "C"
        ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
     )
     this.#unknownObjects = statement(
       'unknown_objects',
-      `SELECT name FROM unnest($1::text[]) AS name
-       WHERE NOT EXISTS (SELECT 1 FROM ~contents WHERE cid = split_part(name, '.', 1) AND object = name)
+      `SELECT name FROM pg_catalog.unnest($1::text[]) AS name
+       WHERE NOT EXISTS (SELECT 1 FROM ~contents WHERE cid = pg_catalog.split_part(name, '.', 1) AND object = name)
          AND NOT EXISTS (SELECT 1 FROM ~garbage WHERE object = name)`
     )
     this.#addGarbage = statement(
       'add_unknown_objects',
-      `INSERT INTO ~garbage (object, cid, kind, since) SELECT name, split_part(name, '.', 1), 'removed', $2
-       FROM unnest($1::text[]) AS name ON CONFLICT DO NOTHING`
+      `INSERT INTO ~garbage (object, cid, kind, since, byte_count)
+       SELECT name, pg_catalog.split_part(name, '.', 1), 'removed', $2, 0
+       FROM pg_catalog.unnest($1::text[]) AS name ON CONFLICT DO NOTHING`
     )
     this.#used = statement(
       'used_contents',
       `SELECT cid, byte_count, json_byte_count FROM ~contents c WHERE cid > $1
-         AND (EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid) OR EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid))
+         AND NOT (${UNUSED})
        ORDER BY cid LIMIT $2`
     )
     this.#uses = statement(
       'count_uses',
-      'SELECT count(*) AS entries, count(DISTINCT owner) AS owners FROM ~entries WHERE cid = $1'
+      'SELECT pg_catalog.count(*) AS entries, pg_catalog.count(DISTINCT owner) AS owners FROM ~entries WHERE cid = $1'
     )
   }
 
@@ -107,8 +108,8 @@ export class PostgresContentInspection implements ContentInspection {
       unusedContents += cids.length
       if (isDryRun || cids.length === 0) continue
       await this.#database.query(this.#letGo, [cids, this.#clock.nowSeconds()], REPEATABLE)
-      await this.#loose.collect(cids, this.#clock.nowSeconds())
     }
+    if (!isDryRun) await this.#loose.collect(this.#clock.nowSeconds())
     return { owners, damagedLists, unusedContents }
   }
 

@@ -16,7 +16,7 @@ import type {
 } from '../content-store.js'
 import type { FileRow } from '../quota.js'
 import type { ObjectStore } from '../object-store.js'
-import { removedBefore, storeContent, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
+import { readUntil, storeContent, type ContentRow, type ObjectWriter, type UploadNeeded } from '../object-writer.js'
 import { storedContent } from '../stored-content.js'
 import type { ContentDatabase } from './content-database.js'
 import { ContentPlacing } from './content-placing.js'
@@ -27,7 +27,6 @@ import { FileWrites } from './file-writes.js'
 import { GarbageCollector } from './garbage-collector.js'
 import { LooseContents } from './loose-contents.js'
 import { PinChanges } from './pin-changes.js'
-import type { PostgresObjectStore } from './postgres-object-store.js'
 import { PostgresPinLedger } from './postgres-pin-ledger.js'
 import { Takedown } from './takedown.js'
 import { Turns } from './turns.js'
@@ -36,9 +35,6 @@ import { Turns } from './turns.js'
 export interface PostgresContentStoreParts {
   readonly database: ContentDatabase
   readonly objects: ObjectStore
-  /** The objects, when they lie in the database. */
-  readonly ownObjects: PostgresObjectStore | undefined
-  readonly removalGraceSeconds: number
   readonly writer: ObjectWriter
   readonly clock: Clock
   readonly sweepClock: SweepClock
@@ -68,7 +64,7 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     const pins = new PinChanges(database, tracksPins)
     this.#rows = new ContentRows(database, placing)
     this.#loose = new LooseContents(database)
-    this.#entries = new EntryWrites(database, placing, pins)
+    this.#entries = new EntryWrites(database, placing, pins, this.#loose)
     this.#reads = new EntryReads(database)
     this.#files = new FileWrites({ database, placing, pins, loose: this.#loose, monotonicSeconds })
     this.#garbage = new GarbageCollector(database, objects)
@@ -80,12 +76,12 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     const written = await this.#store(content, (row) =>
       this.#turns.run(write.did, () => this.#entries.write({ ...write, content: row }, this.#now()))
     )
-    return this.#changeOf(written, [content.cid])
+    return changeOf(written, [content.cid])
   }
 
   async removeEntries(removal: EntryRemoval): Promise<EntryChange> {
     const removed = this.#turns.run(removal.did, () => this.#entries.remove(removal, this.#now()))
-    return this.#changeOf(await removed, [])
+    return changeOf(await removed, [])
   }
 
   async describeList(place: EntryPlace): Promise<ListDescription> {
@@ -104,8 +100,8 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     return this.#reads.usageOf(did)
   }
 
-  async usageOfAll(): Promise<Usage> {
-    return this.#reads.usageOf()
+  async storedBytes(): Promise<number> {
+    return this.#files.storedBytes()
   }
 
   async writeFile({ content, ...post }: FileWrite): Promise<{ readonly changedPins: readonly string[] }> {
@@ -137,9 +133,7 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     nowSeconds: number
   ): Promise<{ removed: number; remains: readonly string[] }> {
     const removed = await this.#takedown.takeDown(cid, reason, nowSeconds)
-    this.#files.forgetSum()
     await this.collectGarbage(nowSeconds)
-    await this.#parts.ownObjects?.purgeContent(cid)
     // Its log, replicas and backups may have it, as a disk's snapshots may: nothing here can name them.
     return { removed, remains: [] }
   }
@@ -152,12 +146,11 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     return this.#takedown.isTakenDown(cid)
   }
 
-  async collectGarbage(nowSeconds: number): Promise<void> {
-    await this.#loose.collectAll(nowSeconds)
-    const { removalGraceSeconds } = this.#parts
+  async collectGarbage(nowSeconds: number, { isFull } = { isFull: false }): Promise<void> {
+    await this.#loose.collect(nowSeconds)
     const uploadsBefore = Math.min(nowSeconds, this.#sweepSeconds())
-    await this.#garbage.collect(uploadsBefore, removedBefore(nowSeconds, removalGraceSeconds))
-    await this.#parts.ownObjects?.purge()
+    await this.#garbage.collect(uploadsBefore, readUntil(nowSeconds, this.#parts.objects, isFull))
+    this.#files.forgetSum()
   }
 
   async probe(): Promise<void> {
@@ -176,12 +169,6 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
     return storeContent({ objects, writer, find, repair }, content, write)
   }
 
-  /** Deletes what nothing has any more since a write, which is done; the next collector does what fails here. */
-  async #changeOf({ etag, isPinOpen, released }: WrittenEntry, written: readonly string[]): Promise<EntryChange> {
-    const unpinned = await this.#loose.collect(released, this.#now()).catch(() => [])
-    return { etag, changedPins: [...new Set([...(isPinOpen ? written : []), ...unpinned])] }
-  }
-
   #now(): number {
     return this.#parts.clock.nowSeconds()
   }
@@ -189,4 +176,8 @@ export class PostgresContentStore extends PostgresPinLedger implements ContentSt
   #sweepSeconds(): number {
     return this.#parts.sweepClock.sweepSeconds(this.#now())
   }
+}
+
+function changeOf({ etag, isPinOpen, unpinned }: WrittenEntry, written: readonly string[]): EntryChange {
+  return { etag, changedPins: [...(isPinOpen ? written : []), ...unpinned] }
 }

@@ -3,31 +3,23 @@ import type { ObjectStore } from '../object-store.js'
 import { LEAF_BYTES } from '../unixfs-blocks.js'
 import type { ContentDatabase } from './content-database.js'
 
-/** The slowest reader of the largest object that there may be has read it to its end within this time. */
-const READABLE_SECONDS = 7_200
 const NAMES = 1_000
-const PURGED_AT_ONCE = 20
 
 const REPEATABLE = { isRepeatable: true }
 
 /**
  * Objects as rows of pieces, for instances that share no disk and have no other store of objects. Each piece is read by a
  * statement of its own, so that no connection waits for a slow reader, and no more than a piece is in memory.
- *
- * An object that is deleted is readable to its end for those that have opened it: its pieces go two hours later. Only a
- * deletion that overwrites deletes them at once.
  */
 export class PostgresObjectStore implements ObjectStore {
+  readonly breaksReaders = true
   readonly #database: ContentDatabase
   readonly #begin
   readonly #addPiece
   readonly #finish
   readonly #open
   readonly #piece
-  readonly #hide
   readonly #delete
-  readonly #purge
-  readonly #purgeContent
   readonly #list
 
   constructor(database: ContentDatabase) {
@@ -42,28 +34,11 @@ export class PostgresObjectStore implements ObjectStore {
     this.#open = statement(
       'open_object',
       `SELECT p.bytes FROM ~objects o JOIN ~object_pieces p ON p.object = o.name AND p.number = 0
-       WHERE o.name = $1 AND o.is_whole AND o.deleted_at IS NULL`
+       WHERE o.name = $1 AND o.is_whole`
     )
     this.#piece = statement('read_piece', 'SELECT bytes FROM ~object_pieces WHERE object = $1 AND number = $2')
-    this.#hide = statement(
-      'hide_object',
-      'UPDATE ~objects SET deleted_at = now() WHERE name = $1 AND deleted_at IS NULL'
-    )
     this.#delete = statement('delete_object', 'DELETE FROM ~objects WHERE name = $1')
-    // The names of objects begin with the cid.
-    this.#purgeContent = statement(
-      'purge_content',
-      `DELETE FROM ~objects WHERE name > $1 || '.' AND name < $1 || '/' AND deleted_at IS NOT NULL`
-    )
-    this.#purge = statement(
-      'purge_objects',
-      `DELETE FROM ~objects WHERE name = ANY(ARRAY(SELECT name FROM ~objects
-         WHERE deleted_at <= now() - make_interval(secs => $1) LIMIT ${PURGED_AT_ONCE} FOR UPDATE SKIP LOCKED))`
-    )
-    this.#list = statement(
-      'list_objects',
-      `SELECT name FROM ~objects WHERE name > $1 AND deleted_at IS NULL ORDER BY name LIMIT ${NAMES}`
-    )
+    this.#list = statement('list_objects', `SELECT name FROM ~objects WHERE name > $1 ORDER BY name LIMIT ${NAMES}`)
   }
 
   async put(name: string, file: string): Promise<void> {
@@ -89,8 +64,8 @@ export class PostgresObjectStore implements ObjectStore {
     }
   }
 
-  async delete(name: string, { overwrite } = { overwrite: false }): Promise<void> {
-    await this.#database.query(overwrite ? this.#delete : this.#hide, [name], REPEATABLE)
+  async delete(name: string): Promise<void> {
+    await this.#database.query(this.#delete, [name], REPEATABLE)
   }
 
   async *list(): AsyncIterable<string> {
@@ -101,18 +76,6 @@ export class PostgresObjectStore implements ObjectStore {
       if (names.length < NAMES) return
       after = names.at(-1) ?? ''
     }
-  }
-
-  /** Deletes pieces of objects that were deleted so long ago that no reader is left. */
-  async purge(): Promise<void> {
-    for (let purged = PURGED_AT_ONCE; purged === PURGED_AT_ONCE;) {
-      purged = (await this.#database.query(this.#purge, [READABLE_SECONDS], REPEATABLE)).rowCount
-    }
-  }
-
-  /** Deletes what is left of objects of taken-down content that were deleted before. */
-  async purgeContent(cid: string): Promise<void> {
-    await this.#database.query(this.#purgeContent, [cid], REPEATABLE)
   }
 
   async #bytes(...[statement, values]: Parameters<ContentDatabase['query']>): Promise<Uint8Array | undefined> {

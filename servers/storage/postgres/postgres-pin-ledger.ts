@@ -37,7 +37,7 @@ export class PostgresPinLedger implements PinLedger {
     const claim = (
       condition: string
     ): string => `WITH due AS (SELECT cid, retry_at, revision, claimed_until > 0 AS is_late,
-        CASE WHEN claimed_until > 0 THEN nextval('~revisions') ELSE revision END AS claimed FROM ~pins
+        CASE WHEN claimed_until > 0 THEN pg_catalog.nextval('~revisions') ELSE revision END AS claimed FROM ~pins
         WHERE state <> 'pinned' AND retry_at <= $1 AND claimed_until <= $1 ${condition}
         ORDER BY retry_at, revision LIMIT $2 FOR UPDATE SKIP LOCKED),
       taken AS (UPDATE ~pins p SET revision = due.claimed, claimed_revision = due.claimed, claimed_until = $3,
@@ -66,7 +66,10 @@ export class PostgresPinLedger implements PinLedger {
       `UPDATE ~pins SET is_in_doubt = is_in_doubt OR $3, ${given} WHERE cid = $1 AND claimed_revision = $2`
     )
     this.#isOpen = statement('open_pins', `SELECT 1 FROM ~pins WHERE cid = ANY($1) AND state <> 'pinned' LIMIT 1`)
-    this.#countOpen = statement('count_open_pins', `SELECT count(*) AS number FROM ~pins WHERE state <> 'pinned'`)
+    this.#countOpen = statement(
+      'count_open_pins',
+      `SELECT pg_catalog.count(*) AS number FROM ~pins WHERE state <> 'pinned'`
+    )
     // What waits because it is in doubt has not failed since.
     this.#retryNow = statement(
       'retry_pins',
@@ -79,7 +82,7 @@ export class PostgresPinLedger implements PinLedger {
     )
     this.#pinAgain = statement(
       'pin_again',
-      `UPDATE ~pins SET state = 'pin', revision = nextval('~revisions') WHERE cid = ANY(ARRAY(SELECT cid FROM ~pins
+      `UPDATE ~pins SET state = 'pin', revision = pg_catalog.nextval('~revisions') WHERE cid = ANY(ARRAY(SELECT cid FROM ~pins
          WHERE cid = ANY($1) AND state = 'pinned' FOR UPDATE SKIP LOCKED))`
     )
   }

@@ -1,5 +1,6 @@
 import { addToHash, stateOf } from '../list-state.js'
 import type { ContentDatabase, Query } from './content-database.js'
+import { CONTENT_NAME } from './content-placing.js'
 import { entryOf, numberOf } from './entry-rows.js'
 import { UNWANT } from './pin-changes.js'
 
@@ -27,7 +28,7 @@ export class Takedown {
   constructor(database: ContentDatabase) {
     this.#database = database
     const { statement } = database
-    this.#lock = statement('lock_taken_down', `SELECT pg_advisory_xact_lock(hashtextextended('~' || $1, 0))`)
+    this.#lock = statement('lock_taken_down', `SELECT pg_catalog.pg_advisory_xact_lock(${CONTENT_NAME})`)
     this.#deny = statement(
       'deny',
       `INSERT INTO ~denied (cid, reason, at) VALUES ($1, $2, $3)
@@ -45,15 +46,16 @@ export class Takedown {
     )
     this.#removeEntries = statement(
       'remove_content',
-      `WITH gone AS (DELETE FROM ~entries e USING unnest($2::bigint[], $3::text[]) AS one (owner, key)
-         WHERE e.cid = $1 AND e.owner = one.owner AND e.key = one.key RETURNING e.owner, e.byte_count),
-       sums AS (SELECT owner, sum(byte_count) AS bytes, count(*) AS entries FROM gone GROUP BY owner)
+      `WITH gone AS (DELETE FROM ~entries e USING ROWS FROM (pg_catalog.unnest($2::bigint[]), pg_catalog.unnest($3::text[]))
+         AS one (owner, key) WHERE e.cid = $1 AND e.owner = one.owner AND e.key = one.key RETURNING e.owner, e.byte_count),
+       sums AS (SELECT owner, pg_catalog.sum(byte_count) AS bytes, pg_catalog.count(*) AS entries FROM gone GROUP BY owner)
        UPDATE ~owners o SET byte_count = byte_count - bytes, entry_count = entry_count - entries
          FROM sums WHERE o.id = sums.owner`
     )
     this.#setLists = statement(
       'set_lists',
-      `WITH changed AS (SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS c (owner, key, hash)),
+      `WITH changed AS (SELECT * FROM ROWS FROM (pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($2::text[]),
+         pg_catalog.unnest($3::bytea[])) AS c (owner, key, hash)),
        emptied AS (DELETE FROM ~lists l USING changed c WHERE l.owner = c.owner AND l.key = c.key AND l.entry_count = 1)
        UPDATE ~lists l SET entry_count = l.entry_count - 1, hash = c.hash FROM changed c
          WHERE l.owner = c.owner AND l.key = c.key AND l.entry_count > 1`
@@ -61,11 +63,11 @@ export class Takedown {
     this.#deleteContent = statement(
       'delete_content',
       `WITH file AS (DELETE FROM ~files WHERE cid = $1 RETURNING cid),
-       content AS (DELETE FROM ~contents WHERE cid = $1 RETURNING object),
-       garbage AS (INSERT INTO ~garbage (object, cid, kind, since)
-         SELECT object, $1, 'takedown', $2 FROM content WHERE object IS NOT NULL
+       content AS (DELETE FROM ~contents WHERE cid = $1 RETURNING object, byte_count),
+       garbage AS (INSERT INTO ~garbage (object, cid, kind, since, byte_count)
+         SELECT object, $1, 'takedown', $2, byte_count FROM content WHERE object IS NOT NULL
          ON CONFLICT (object) DO UPDATE SET kind = 'takedown'),
-       condemned AS (UPDATE ~garbage SET kind = 'takedown' 
+       condemned AS (UPDATE ~garbage SET kind = 'takedown'
          WHERE object > $1 || '.' AND object < $1 || '/' AND kind <> 'upload')
        SELECT cid FROM file`
     )

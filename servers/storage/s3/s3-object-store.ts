@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { ObjectStore } from '../object-store.js'
+import { isObjectName } from '../object-writer.js'
 import { LEAF_BYTES } from '../unixfs-blocks.js'
 import { parseObjectList } from './parse-object-list.js'
 import { S3Caller, type S3Answer, type S3Deadlines } from './s3-caller.js'
@@ -24,6 +25,7 @@ const MAX_LIST_BYTES = 4_194_304
  * Each failure is an S3Error with a code of the system, as files have them.
  */
 export class S3ObjectStore implements ObjectStore {
+  readonly breaksReaders = true
   readonly #caller: S3Caller
   readonly #prefix: string
 
@@ -69,8 +71,8 @@ export class S3ObjectStore implements ObjectStore {
       for (const key of keys) {
         if (!key.startsWith(this.#prefix)) throw new S3Error('Object storage listed what was not asked for')
         const name = key.slice(this.#prefix.length)
-        // Another store's, whose prefix begins with this one.
-        if (!name.includes('/')) yield name
+        // What is listed and unknown is deleted: never what others put there.
+        if (isObjectName(name)) yield name
       }
       if (continuationToken !== undefined && continuationToken === query['continuation-token'])
         throw new S3Error('Object storage lists without end')

@@ -16,10 +16,10 @@ export class ContentTable {
     this.#find = connection.prepare('SELECT * FROM contents WHERE cid = ?')
     this.#insert = connection.prepare(`INSERT INTO contents
       (cid, byte_count, json_byte_count, leaf_hashes, object, bytes) VALUES (?, ?, ?, ?, ?, ?)`)
-    this.#delete = connection.prepare('DELETE FROM contents WHERE cid = ? RETURNING object')
+    this.#delete = connection.prepare('DELETE FROM contents WHERE cid = ? RETURNING object, byte_count')
     this.#isUsed = connection.prepare(`SELECT EXISTS (SELECT 1 FROM entries WHERE cid = ?)
       OR EXISTS (SELECT 1 FROM relay_files WHERE cid = ?) AS is_used`)
-    this.#addGarbage = connection.prepare(`INSERT INTO garbage VALUES (?, ?, ?)
+    this.#addGarbage = connection.prepare(`INSERT INTO garbage VALUES (?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET kind = excluded.kind, since = excluded.since`)
     this.#useUpload = connection.prepare("DELETE FROM garbage WHERE object = ? AND kind = 'upload'")
     this.#isDenied = connection.prepare('SELECT 1 FROM denied WHERE cid = ?')
@@ -47,14 +47,14 @@ export class ContentTable {
     const found = this.find(content.cid)
     const isDamaged = found?.bytes === undefined && found?.object === undefined
     if (found === undefined || (isDamaged && content.bytes !== undefined)) return this.replace(content, nowSeconds)
-    if (content.object?.isUploaded === true) this.#addGarbage.run(content.object.name, 'removed', nowSeconds)
+    this.discard(content, 'removed', nowSeconds)
     return 'stored'
   }
 
   /** Stores content, also in the place of what is there under its cid. @returns as `store` */
   replace(content: ContentRow, nowSeconds: number): 'upload' | 'stored' {
     const { cid, byteCount, jsonByteCount, leafHashes, object, bytes } = content
-    if (object !== undefined && !this.#isReady(object, nowSeconds)) return 'upload'
+    if (object !== undefined && !this.#isReady(object, byteCount, nowSeconds)) return 'upload'
     this.#drop(cid, nowSeconds)
     // Before Node 24, node:sqlite binds NULL for an empty array that has crossed threads.
     const inRow = bytes?.length === 0 ? Buffer.alloc(0) : (bytes ?? null)
@@ -62,9 +62,9 @@ export class ContentTable {
     return 'stored'
   }
 
-  /** Content is refused for good: an object that was written for it is to be deleted. */
-  discard({ object }: ContentRow, nowSeconds: number): void {
-    if (object?.isUploaded === true) this.#addGarbage.run(object.name, 'takedown', nowSeconds)
+  /** An object that was written for content is to be deleted. */
+  discard({ object, byteCount }: ContentRow, kind: 'removed' | 'takedown', nowSeconds: number): void {
+    if (object?.isUploaded === true) this.#addGarbage.run(object.name, kind, nowSeconds, byteCount)
   }
 
   /** Deletes content that nothing uses any more. @returns whether nothing uses it */
@@ -75,17 +75,17 @@ export class ContentTable {
   }
 
   #drop(cid: string, nowSeconds: number): void {
-    const object = this.#delete.get(cid)?.object
-    if (typeof object === 'string') this.#addGarbage.run(object, 'removed', nowSeconds)
+    const { object, byte_count } = this.#delete.get(cid) ?? {}
+    if (typeof object === 'string') this.#addGarbage.run(object, 'removed', nowSeconds, Number(byte_count))
   }
 
   /**
    * Takes an object into use. One that is not written yet is garbage before it is, and one that a collector was faster to
    * claim is again: it may have looked for the file before that was there.
    */
-  #isReady({ name, isUploaded }: { readonly name: string; readonly isUploaded: boolean }, nowSeconds: number): boolean {
+  #isReady({ name, isUploaded }: NonNullable<ContentRow['object']>, byteCount: number, nowSeconds: number): boolean {
     if (isUploaded && Number(this.#useUpload.run(name).changes) === 1) return true
-    this.#addGarbage.run(name, isUploaded ? 'removed' : 'upload', nowSeconds)
+    this.#addGarbage.run(name, isUploaded ? 'removed' : 'upload', nowSeconds, byteCount)
     return false
   }
 }

@@ -53,13 +53,14 @@ export class ContentVerbs {
   writeEntry(write: EntryRequest, nowSeconds: number): EntryChange | UploadNeeded | Refusal {
     const { did, key, content, quota } = write
     const { cid } = content
-    if (this.#contents.isDenied(cid)) return this.#takenDown(content, nowSeconds)
+    if (this.#contents.isDenied(cid)) return this.#refuse({ refused: 'ERR_TAKEN_DOWN' }, content, nowSeconds)
     const owner = this.#entries.owner(did)
     const before = this.#entries.listState({ did, key })
-    if (!isMet(write, before)) return { refused: 'ERR_PRECONDITION', etag: etagOf(before) }
+    const unmet: Refusal = { refused: 'ERR_PRECONDITION', etag: etagOf(before) }
+    if (!isMet(write, before)) return this.#refuse(unmet, content, nowSeconds)
     const replaced = owner === undefined ? [] : this.#replacedBy(write, owner)
     const refusal = replaced && overQuota(owner ?? NO_USAGE, replaced, content, quota)
-    if (refusal !== undefined) return refusal
+    if (refusal !== undefined) return this.#refuse(refusal, content, nowSeconds)
     if (this.#contents.store(content, nowSeconds) === 'upload') return { upload: true }
     const list =
       replaced === undefined
@@ -97,16 +98,17 @@ export class ContentVerbs {
     return { byteCount, entryCount }
   }
 
-  usageOfAll(): Usage {
-    return this.#entries.usageOfAll()
+  storedBytes(): number {
+    return this.#files.storedBytes()
   }
 
   writeFile({ content, ...post }: FileRequest): { changedPins: string[] } | UploadNeeded | Refusal {
     const { cid } = content
-    if (this.#contents.isDenied(cid)) return this.#takenDown(content, post.nowSeconds)
+    const { nowSeconds } = post
+    if (this.#contents.isDenied(cid)) return this.#refuse({ refused: 'ERR_TAKEN_DOWN' }, content, nowSeconds)
     const refusal = this.#files.refusalOf(content, post)
-    if (refusal !== undefined) return refusal
-    if (this.#contents.store(content, post.nowSeconds) === 'upload') return { upload: true }
+    if (refusal !== undefined) return this.#refuse(refusal, content, nowSeconds)
+    if (this.#contents.store(content, nowSeconds) === 'upload') return { upload: true }
     this.#files.write(content, post)
     this.#pins.want(cid, this.#tracksPins)
     return { changedPins: this.#pins.open([cid]) }
@@ -140,9 +142,10 @@ export class ContentVerbs {
     return this.#contents.isDenied(cid)
   }
 
-  #takenDown(content: ContentRow, nowSeconds: number): Refusal {
-    this.#contents.discard(content, nowSeconds)
-    return { refused: 'ERR_TAKEN_DOWN' }
+  /** What was written for refused content is not waited for. */
+  #refuse(refusal: Refusal, content: ContentRow, nowSeconds: number): Refusal {
+    this.#contents.discard(content, refusal.refused === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed', nowSeconds)
+    return refusal
   }
 
   /** Which entries a write takes the place of; undefined when the list stays as it is. */

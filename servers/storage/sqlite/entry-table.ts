@@ -13,7 +13,6 @@ const NO_USAGE: Usage = { byteCount: 0, entryCount: 0 }
 export class EntryTable {
   readonly #owner: SqlStatement
   readonly #addOwner: SqlStatement
-  readonly #ownersInAll: SqlStatement
   readonly #count: SqlStatement
   readonly #list: SqlStatement
   readonly #listsOf: SqlStatement
@@ -30,9 +29,6 @@ export class EntryTable {
 
   constructor(connection: SqlConnection) {
     this.#owner = connection.prepare('SELECT id, byte_count, entry_count FROM owners WHERE did = ?')
-    this.#ownersInAll = connection.prepare(
-      'SELECT sum(byte_count) AS byte_count, sum(entry_count) AS entry_count FROM owners'
-    )
     this.#addOwner = connection.prepare('INSERT INTO owners (did, byte_count, entry_count) VALUES (?, 0, 0)')
     this.#count = connection.prepare(
       'UPDATE owners SET byte_count = byte_count + ?, entry_count = entry_count + ? WHERE id = ?'
@@ -58,11 +54,6 @@ export class EntryTable {
   owner(did: string): Owner | undefined {
     const row = this.#owner.get(did)
     return row && { id: Number(row.id), did, byteCount: Number(row.byte_count), entryCount: Number(row.entry_count) }
-  }
-
-  usageOfAll(): Usage {
-    const row = this.#ownersInAll.get()
-    return { byteCount: Number(row?.byte_count ?? 0), entryCount: Number(row?.entry_count ?? 0) }
   }
 
   addOwner(did: string): Owner {

@@ -1,5 +1,6 @@
 import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
 import type { ContentInfo } from '../content-store.js'
+import type { ContentRow } from '../object-writer.js'
 import { FILE_OVERHEAD_BYTES, hashOfDid, slotEnd, type FileRow, type Post } from '../quota.js'
 import type { Refusal } from '../storage-error.js'
 
@@ -12,7 +13,7 @@ export class FileTable {
   readonly #ended: SqlStatement
   readonly #delete: SqlStatement
   readonly #resize: SqlStatement
-  readonly #total: SqlStatement
+  readonly #stored: SqlStatement
   readonly #count: SqlStatement
   readonly #posted: SqlStatement
   readonly #setPosted: SqlStatement
@@ -27,7 +28,8 @@ export class FileTable {
     )
     this.#delete = connection.prepare('DELETE FROM relay_files WHERE cid = ? RETURNING byte_count')
     this.#resize = connection.prepare('UPDATE relay_files SET json_byte_count = ? WHERE cid = ?')
-    this.#total = connection.prepare("SELECT number FROM numbers WHERE name = 'fileBytes'")
+    this.#stored = connection.prepare(`SELECT number + (SELECT ifnull(sum(byte_count), 0) FROM owners)
+      + (SELECT ifnull(sum(byte_count), 0) FROM garbage) AS number FROM numbers WHERE name = 'fileBytes'`)
     this.#count = connection.prepare("UPDATE numbers SET number = number + ? WHERE name = 'fileBytes'")
     this.#posted = connection.prepare('SELECT byte_count, ends_at FROM posts WHERE did_hash = ?')
     this.#setPosted = connection.prepare('INSERT OR REPLACE INTO posts VALUES (?, ?, ?)')
@@ -47,7 +49,7 @@ export class FileTable {
   }
 
   /** Whether a file may be posted. What is there costs nothing once more. */
-  refusalOf({ cid, byteCount }: ContentInfo, { did, nowSeconds, bounds }: Post): Refusal | undefined {
+  refusalOf({ cid, byteCount, object }: ContentRow, { did, nowSeconds, bounds }: Post): Refusal | undefined {
     const found = this.find(cid)
     if (found !== undefined && found.expiresAtSeconds > nowSeconds) return undefined
     const posted = this.#postedBytes(did, nowSeconds, bounds.slotSeconds)
@@ -55,11 +57,17 @@ export class FileTable {
       const retryAfterSeconds = slotEnd(nowSeconds, bounds.slotSeconds) - nowSeconds
       return { refused: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds }
     }
-    const used = Number(this.#total.get()?.number ?? 0)
-    const needed = found === undefined ? byteCount + FILE_OVERHEAD_BYTES : 0
-    if (used + needed <= bounds.maxStoreBytes) return undefined
+    const used = this.storedBytes()
+    // What is uploaded is counted already.
+    const needed = found === undefined && object?.isUploaded !== true ? byteCount + FILE_OVERHEAD_BYTES : 0
+    if (needed === 0 || used + needed <= bounds.maxStoreBytes) return undefined
     const detail = `${used} of ${bounds.maxStoreBytes} bytes in use by all, ${needed} needed`
     return { refused: 'ERR_STORAGE_FULL', detail }
+  }
+
+  /** What is stored of all users and files, also objects that are to be deleted. */
+  storedBytes(): number {
+    return Number(this.#stored.get()?.number ?? 0)
   }
 
   /** Stores the row of a file, or lets one that is there end later; what is new is counted. */

@@ -67,7 +67,7 @@ export class InspectionVerbs {
     )
     this.#objectOf = connection.prepare('SELECT object FROM contents WHERE cid = ?')
     this.#isGarbage = connection.prepare('SELECT 1 FROM garbage WHERE object = ?')
-    this.#addGarbage = connection.prepare("INSERT OR IGNORE INTO garbage VALUES (?, 'removed', ?)")
+    this.#addGarbage = connection.prepare("INSERT OR IGNORE INTO garbage VALUES (?, 'removed', ?, 0)")
   }
 
   /** What SQLite finds wrong with its file: indexes that can be built again, and the rest. */

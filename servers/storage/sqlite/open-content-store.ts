@@ -9,14 +9,12 @@ import {
   SqliteWorkerClient
 } from 'express-did-auth/stores/sqlite'
 import { startStep } from '../../config/startup-error.js'
-import { escapeJson } from '../../http/json-string.js'
 import { FileObjectStore } from '../files/file-object-store.js'
 import { Spool } from '../files/spool.js'
 import type { ContentExport } from '../content-inspection.js'
 import type { ObjectStore } from '../object-store.js'
 import { ObjectWriter } from '../object-writer.js'
-import type { OpenContentStore, TakenOver } from '../opened-content-store.js'
-import { newContentOf } from '../unixfs-blocks.js'
+import type { OpenContentStore } from '../opened-content-store.js'
 import type { ThreadSettings } from './content-worker.js'
 import { prepareTables } from './schema.js'
 import { makeReserve } from '../disk-space.js'
@@ -38,31 +36,22 @@ export interface ContentStoreOptions {
   readonly monotonicSeconds?: () => number
   /** Where large content lies. Default: files in `objects/`. */
   readonly objects?: ObjectStore
-  /**
-   * How long the object of removed content is kept for readers that have not opened it. Default 0: an open file, and what was
-   * deleted in the database, stays readable; in object storage it is gone.
-   */
-  readonly removalGraceSeconds?: number
-  /** How long the relay's files of before the content store are kept after they were posted. Default 7 days. */
-  readonly oldFileTtlSeconds?: number
 }
 
 export type { OpenContentStore }
 
 const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 const OPENING_MILLISECONDS = 5_000
-const OLD_FILE_TTL_SECONDS = 604_800
 
 /**
  * Opens the storage of a server in its folder, which several processes of a machine may do, and creates what is missing.
- * A database of before the content store is taken over first, which takes its time.
  *
- * @throws StartError when it cannot be used; ServerError ERR_STORAGE_FULL, ERR_STORAGE when taking it over fails
+ * @throws StartError when it cannot be used
  */
 export async function openContentStore(
   options: ContentStoreOptions
 ): Promise<OpenContentStore & { readonly inspection: ContentExport }> {
-  const { folder, isDurable = true, tracksPins = false, removalGraceSeconds = 0 } = options
+  const { folder, isDurable = true, tracksPins = false } = options
   const { clock = systemClock, monotonicSeconds } = options
   const file = join(folder, options.database)
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(options, file))
@@ -74,60 +63,20 @@ export async function openContentStore(
   const sweepClock = new SweepClock(monotonicSeconds)
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(clock.nowSeconds())
-  try {
-    const takenOver = await takeOverContents({ verbs, writer, clock })
-    const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock, removalGraceSeconds })
-    return { store, inspection: new SqliteContentInspection(verbs, objects, clock), spool, takenOver }
-  } catch (error) {
-    await verbs.close()
-    throw error
-  }
+  const store = new SqliteContentStore({ file, verbs, objects, writer, clock, sweepClock })
+  return { store, inspection: new SqliteContentInspection(verbs, objects, clock), spool }
 }
 
 /** On the caller's thread, so that what is wrong with the folder is known at once. */
-function openFolder(
-  { folder, oldFileTtlSeconds = OLD_FILE_TTL_SECONDS }: ContentStoreOptions,
-  file: string
-): { engine: ThreadSettings['engine']; spool: Spool } {
+function openFolder({ folder }: ContentStoreOptions, file: string): { engine: ThreadSettings['engine']; spool: Spool } {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const engine = chooseSqliteEngine()
   const connection = openSqliteConnection(file, engine, { synchronous: 'FULL', busyMilliseconds: OPENING_MILLISECONDS })
   try {
-    prepareTables(connection, oldFileTtlSeconds)
+    prepareTables(connection)
   } finally {
     connection.close()
   }
   makeReserve(file)
   return { engine, spool: new Spool(join(folder, 'spool')) }
-}
-
-/** Moves what lies in blocks to where content lies now. Nothing is lost, whenever the process ends meanwhile. */
-async function takeOverContents(parts: {
-  readonly verbs: VerbCaller
-  readonly writer: ObjectWriter
-  readonly clock: Clock
-}): Promise<TakenOver> {
-  const { verbs, writer, clock } = parts
-  const damagedCids: string[] = []
-  let movedCount = 0
-  let batch = await verbs.call('takeOver', 'nextContents', '')
-  while (batch.length > 0) {
-    // Together, so that small ones share a commit.
-    const moves = batch.map(async ({ cid, bytes }) => {
-      if (bytes === undefined) {
-        damagedCids.push(cid)
-        return
-      }
-      const content = newContentOf(bytes, escapeJson(bytes).length + 2)
-      await writer.store(content, (row) => verbs.call('takeOver', 'moveContent', row, clock.nowSeconds()))
-      movedCount += 1
-    })
-    await Promise.all(moves)
-    batch = await verbs.call('takeOver', 'nextContents', batch.at(-1)?.cid ?? '')
-  }
-  for (let place: [number, string] | undefined = [0, '']; place !== undefined;) {
-    place = await verbs.call('takeOver', 'buildLists', place)
-  }
-  if (damagedCids.length === 0) await verbs.call('takeOver', 'dropBlocks')
-  return { movedCount, damagedCids }
 }

@@ -17,7 +17,7 @@ import type {
 import type { ObjectStore } from '../object-store.js'
 import {
   deleteGarbage,
-  removedBefore,
+  readUntil,
   storeContent,
   type ContentRow,
   type ObjectWriter,
@@ -40,7 +40,6 @@ export interface SqliteContentStoreParts {
   readonly writer: ObjectWriter
   readonly clock: Clock
   readonly sweepClock: SweepClock
-  readonly removalGraceSeconds: number
 }
 
 /** Relay and vault in one SQLite file, which a thread of its own has open, and objects. */
@@ -78,8 +77,8 @@ export class SqliteContentStore extends SqlitePinLedger implements ContentStore 
     return this.verbs.call('content', 'usageOf', did)
   }
 
-  async usageOfAll(): Promise<Usage> {
-    return this.verbs.call('content', 'usageOfAll')
+  async storedBytes(): Promise<number> {
+    return this.verbs.call('content', 'storedBytes')
   }
 
   async writeFile({ content, ...post }: FileWrite): Promise<{ readonly changedPins: readonly string[] }> {
@@ -122,9 +121,9 @@ export class SqliteContentStore extends SqlitePinLedger implements ContentStore 
     return this.verbs.call('content', 'isTakenDown', cid)
   }
 
-  async collectGarbage(nowSeconds: number): Promise<void> {
-    const { objects, removalGraceSeconds } = this.#parts
-    const times = [Math.min(nowSeconds, this.#sweepSeconds()), removedBefore(nowSeconds, removalGraceSeconds)] as const
+  async collectGarbage(nowSeconds: number, { isFull } = { isFull: false }): Promise<void> {
+    const { objects } = this.#parts
+    const times = [Math.min(nowSeconds, this.#sweepSeconds()), readUntil(nowSeconds, objects, isFull)] as const
     let failure: unknown
     for (let after = ''; ;) {
       const garbage = await this.verbs.call('upkeep', 'claimGarbage', after, ...times)

@@ -6,7 +6,6 @@ import { ExportVerbs } from './export-verbs.js'
 import { FileTable } from './file-table.js'
 import { InspectionVerbs } from './inspection-verbs.js'
 import { PinTable } from './pin-table.js'
-import { TakeOverVerbs } from './take-over-verbs.js'
 import { UpkeepVerbs } from './upkeep-verbs.js'
 
 /** All that the thread can be asked, in groups. */
@@ -14,7 +13,6 @@ export interface ThreadVerbs {
   readonly content: ContentVerbs
   readonly pins: PinTable
   readonly upkeep: UpkeepVerbs
-  readonly takeOver: TakeOverVerbs
   readonly inspection: InspectionVerbs
   readonly exports: ExportVerbs
 }
@@ -28,14 +26,13 @@ export const READS: ReadonlySet<string> = new Set<VerbName>([
   'content.listEntries',
   'content.listOwnEntries',
   'content.usageOf',
-  'content.usageOfAll',
+  'content.storedBytes',
   'content.findFile',
   'content.findContents',
   'content.isTakenDown',
   'pins.open',
   'pins.countOpen',
   'pins.listPins',
-  'takeOver.nextContents',
   'upkeep.vacuum',
   'upkeep.truncateLog',
   'inspection.checkFile',
@@ -79,7 +76,6 @@ export function threadVerbs(connection: SqlConnection, tracksPins: boolean): Thr
     content: new ContentVerbs(tables, tracksPins),
     pins: tables.pins,
     upkeep: new UpkeepVerbs(connection, tables),
-    takeOver: new TakeOverVerbs(connection, tables),
     inspection: new InspectionVerbs(connection, tables),
     exports: new ExportVerbs(connection, tables)
   }

@@ -1,5 +1,5 @@
 import type { SqlConnection, SqlStatement } from 'express-did-auth/stores/sqlite'
-import { UPLOAD_SECONDS, type Garbage } from '../object-writer.js'
+import { READ_UNTIL, UPLOAD_SECONDS, type Garbage } from '../object-writer.js'
 import type { Tables } from './content-verbs.js'
 
 /** What became of content that was taken down. */
@@ -28,7 +28,7 @@ export class UpkeepVerbs {
     this.#connection = connection
     this.#tables = tables
     this.#garbage = connection.prepare(`SELECT object, kind FROM garbage WHERE object > ? AND
-      (kind = 'takedown' OR (kind = 'removed' AND since <= ?) OR (kind = 'upload' AND since <= ?))
+      (kind = 'takedown' OR (kind = 'removed' AND ${READ_UNTIL} <= ?) OR (kind = 'upload' AND since <= ?))
       ORDER BY object LIMIT ${GARBAGE_AT_ONCE}`)
     this.#condemn = connection.prepare("UPDATE garbage SET kind = 'removed' WHERE object = ? AND kind = 'upload'")
     this.#forget = connection.prepare('DELETE FROM garbage WHERE object = ?')
@@ -45,8 +45,8 @@ export class UpkeepVerbs {
    * Objects to delete, in the order of their names; none of them can be taken into use any more, so that several collectors
    * may delete them.
    */
-  claimGarbage(after: string, uploadsBefore: number, removedBefore: number): Garbage[] {
-    const rows = this.#garbage.all(after, removedBefore, uploadsBefore - UPLOAD_SECONDS)
+  claimGarbage(after: string, uploadsBefore: number, readUntil: number): Garbage[] {
+    const rows = this.#garbage.all(after, readUntil, uploadsBefore - UPLOAD_SECONDS)
     return rows.map(({ object, kind }) => {
       if (kind === 'upload') this.#condemn.run(String(object))
       return { object: String(object), overwrite: kind === 'takedown' }

@@ -1,30 +1,50 @@
+import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
 import { DidAuthError } from '../../errors.js'
+import type { Client } from '../../ports.js'
+import { currentClient, followClients } from '../request-client.js'
 import { isConnectionLost, postgresCode, READ_ONLY } from './postgres-error.js'
 import type { PostgresClient, PostgresPool } from './postgres-pool.js'
 
 /** Milliseconds by a monotonic clock, until which a verb may last. */
 export type EndOfTime = number
 
+/** How long ago a verb ended well, where the database counts as busy, and not as unavailable. */
+const AT_WORK_MILLISECONDS = 2_000
+const NO_CLIENT = { network: '', isGone: () => false }
+
 /** Pools that have a listener. One that was given may outlive many stores. */
 const heard = new WeakSet<PostgresPool>()
 
 /**
- * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that wait.
+ * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that wait, for
+ * a bounded time and in turn by client network: 400 connections of one network leave the others their share.
  *
  * A connection that did not answer in time is closed. What was asked of it may have been done; a request to cancel would
  * not change that.
  */
 export class Connections {
   readonly #pool: PostgresPool
-  readonly #maxWaiting: number
+  readonly #maxConnecting: number
+  readonly #queue: FairQueue<Waiting>
+  readonly #waitingMilliseconds: number
   /** The count of read-only answers when a connection was made: older ones lead to a server that is no primary any more. */
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
-  #waiting = 0
+  #connecting = 0
+  /** Clients of requests that had a connection: they come before others of their network, so that what has begun ends soon. */
+  readonly #begun = new WeakSet<Client>()
+  #endedWellAt = -Infinity
 
-  constructor(pool: PostgresPool, maxWaiting: number) {
+  /** @param poolSize - as many verbs ask the pool at once, which may open connections for them; the others wait here */
+  constructor(
+    pool: PostgresPool,
+    { poolSize, maxWaiting, waitingMilliseconds }: { poolSize: number; maxWaiting: number; waitingMilliseconds: number }
+  ) {
     this.#pool = pool
-    this.#maxWaiting = maxWaiting
+    this.#maxConnecting = Math.min(poolSize, maxWaiting)
+    this.#queue = new FairQueue(maxWaiting - this.#maxConnecting)
+    this.#waitingMilliseconds = waitingMilliseconds
+    followClients()
     // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
     if (!heard.has(pool)) pool.on('error', ignore)
     heard.add(pool)
@@ -32,13 +52,14 @@ export class Connections {
 
   /** Verbs that wait for a connection. */
   get waiting(): number {
-    return this.#waiting
+    return this.#connecting + this.#queue.size
   }
 
   /**
    * Lends a connection to `work`.
    *
-   * @throws DidAuthError ERR_BUSY at once, when too many wait; Error when there is none in time, or no answer
+   * @throws DidAuthError ERR_BUSY when too many wait, or it has waited too long for others; Error when there is none in time,
+   *   or no answer
    */
   async use<T>(endOfTime: EndOfTime, work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#take(endOfTime)
@@ -46,6 +67,7 @@ export class Connections {
     try {
       const result = await withinTime(work(client), endOfTime)
       isBroken = false
+      this.#endedWellAt = performance.now()
       return result
     } catch (error) {
       if (postgresCode(error) === READ_ONLY) this.#generation += 1
@@ -73,8 +95,10 @@ export class Connections {
   }
 
   async #connect(endOfTime: EndOfTime): Promise<PostgresClient> {
-    if (this.#waiting >= this.#maxWaiting) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
-    this.#waiting += 1
+    if (this.#connecting >= this.#maxConnecting) await this.#wait()
+    else this.#connecting += 1
+    const client = currentClient()
+    if (client !== undefined) this.#begun.add(client)
     // A pool may throw instead of rejecting: where it cannot read a certificate.
     const connecting = Promise.resolve().then(() => this.#pool.connect())
     try {
@@ -86,9 +110,42 @@ export class Connections {
       }, ignore)
       throw new ConnectError(error)
     } finally {
-      this.#waiting -= 1
+      let next = this.#queue.next()
+      while (next?.isOver === true) next = this.#queue.next()
+      // The next one asks in this one's place.
+      if (next === undefined) this.#connecting -= 1
+      else next.resume()
     }
   }
+
+  #wait(): Promise<void> {
+    const client = currentClient() ?? NO_CLIENT
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        client,
+        isOver: false,
+        resume: () => {
+          clearTimeout(timer)
+          resolve()
+        },
+        refuse: () => {
+          clearTimeout(timer)
+          reject(busy())
+        }
+      }
+      const timer = setTimeout(() => {
+        waiting.isOver = true
+        const isAtWork = performance.now() - this.#endedWellAt < AT_WORK_MILLISECONDS
+        reject(isAtWork ? busy() : new ConnectError(new ExpiredError('PostgreSQL did not answer in time')))
+      }, this.#waitingMilliseconds)
+      this.#queue.add(waiting, this.#begun.has(client))
+    })
+  }
+}
+
+/** A verb in the queue; one whose time is over stays there until its turn comes. */
+interface Waiting extends WaitingTask {
+  isOver: boolean
 }
 
 /** There was no connection, so that nothing was asked. */
@@ -142,6 +199,10 @@ export function inOrder<S, V, R>(
 function close(client: PostgresClient): void {
   client.release(true)
   client.connection?.stream?.destroy()
+}
+
+function busy(): DidAuthError {
+  return new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
 }
 
 function ignore(): void {

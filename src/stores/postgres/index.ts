@@ -48,9 +48,6 @@ export async function migrateStore(
   }
 }
 
-export { copySessions } from './copy-sessions.js'
-export type { CopiedSessions, SessionCopy } from './copy-sessions.js'
-
 // The parts of the store, for tables of one's own as the servers have theirs.
 export { migratePostgres } from './migrate-postgres.js'
 export type { PostgresMigration, PostgresMigrationOptions } from './migrate-postgres.js'

@@ -57,7 +57,7 @@ export async function migratePostgres(
 function textsOf(steps: readonly PostgresMigration[], number: number, schemaTable: string): string[] {
   const step = steps[number - 1]
   const table = `CREATE TABLE IF NOT EXISTS ${schemaTable} (
-    version int PRIMARY KEY, needs_code int NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
+    version int PRIMARY KEY, needs_code int NOT NULL, applied_at timestamptz NOT NULL DEFAULT pg_catalog.now())`
   const row = `INSERT INTO ${schemaTable} (version, needs_code) VALUES (${String(number)}, ${String(step?.needsCode)})`
   return [table, ...(step?.statements ?? []), row]
 }
@@ -71,8 +71,8 @@ async function applyStep(
   const apply = async (query: PostgresQuery): Promise<boolean> => {
     await query({ text: 'SET LOCAL lock_timeout = 0' })
     await query({ text: 'SET LOCAL statement_timeout = 0' })
-    await query({ text: 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))' }, [schemaTable])
-    const { rows } = await query({ text: 'SELECT to_regclass($1) IS NOT NULL AS exists' }, [schemaTable])
+    await query({ text: 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))' }, [schemaTable])
+    const { rows } = await query({ text: 'SELECT pg_catalog.to_regclass($1) IS NOT NULL AS exists' }, [schemaTable])
     const version = rows[0]?.exists === true ? await readVersion(query, steps, schemaTable) : 0
     if (version >= number) return false
     for (const text of texts) await query({ text })
@@ -99,7 +99,7 @@ async function readVersion(
   steps: readonly PostgresMigration[],
   schemaTable: string
 ): Promise<number> {
-  const text = `SELECT max(version) AS version, max(needs_code) AS needs_code FROM ${schemaTable}`
+  const text = `SELECT pg_catalog.max(version) AS version, pg_catalog.max(needs_code) AS needs_code FROM ${schemaTable}`
   const { rows } = await query({ text })
   const [version, needsCode] = [Number(rows[0]?.version ?? 0), Number(rows[0]?.needs_code ?? 0)]
   if (needsCode > steps.length) {

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { DidAuthError } from '../../errors.js'
 import { Connections, ConnectError, ExpiredError, inOrder, withinTime, WorkError } from './connections.js'
-import { isConflict, isConnectionLost, postgresCode, READ_ONLY, readOnlyError, storeError } from './postgres-error.js'
+import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
 import {
   assertPool,
   openPool,
@@ -20,7 +21,7 @@ export interface PostgresDatabaseOptions {
   maxWaiting?: number
   /** Certificates of the authority that signed the server's, as PEM text, where a URL is given. */
   ca?: string
-  /** Seconds after which a verb is given up. Default 4. */
+  /** Seconds after which a verb is given up; a quarter of it is how long a verb waits for others. Default 4. */
   timeoutSeconds?: number
 }
 
@@ -54,7 +55,7 @@ const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
  * `timeoutSeconds` at the latest, waiting included. What was refused for the sake of another transaction is run again.
  *
  * @throws DidAuthError from each method: ERR_STORE when the database is unavailable, with the reason as its cause; ERR_BUSY
- *   when too many wait
+ *   when too many wait, or for longer than a quarter of `timeoutSeconds`
  */
 export class PostgresDatabase {
   readonly #pool: PostgresPool
@@ -81,7 +82,12 @@ export class PostgresDatabase {
       assertPool(source)
       this.#pool = source
     }
-    this.#connections = new Connections(this.#pool, maxWaiting)
+    const asked = this.#pool.options?.max ?? poolSize
+    this.#connections = new Connections(this.#pool, {
+      poolSize: asked,
+      maxWaiting,
+      waitingMilliseconds: timeoutSeconds * 250
+    })
   }
 
   /** Runs one statement in a transaction of its own. */
@@ -124,15 +130,6 @@ export class PostgresDatabase {
     }, options)
   }
 
-  /** Resolves when the database can be written to. */
-  ping(): Promise<void> {
-    return this.#attempt(async (client, isRepeat) => {
-      const { rows } = await this.#run(client, { text: 'SHOW transaction_read_only' }, [], isRepeat)
-      // As a statement that writes would be refused.
-      if (rows[0]?.transaction_read_only !== 'off') throw readOnlyError()
-    }, {})
-  }
-
   /**
    * Waits for work that may last longer than a verb, such as a migration by another instance.
    *
@@ -166,6 +163,8 @@ export class PostgresDatabase {
         return await this.#connections.use(endOfTime, (client) => work(client, isRepeat))
       } catch (error) {
         if (error instanceof WorkError) throw error.cause
+        // Too many wait: another attempt would be one more.
+        if (error instanceof DidAuthError) throw error
         if (error instanceof ConnectError) throw storeError(error.cause)
         if (error instanceof ExpiredError) throw storeError(error)
         const isLost: boolean =

@@ -60,11 +60,6 @@ export function isConnectionLost(error: unknown): boolean {
   return state === '' || state === READ_ONLY || /^(?:08|57P0[123])/.test(state)
 }
 
-/** The error of PostgreSQL for a write that it refuses because it is read-only. */
-export function readOnlyError(): Error {
-  return Object.assign(new Error('cannot write'), { severity: 'ERROR', code: READ_ONLY })
-}
-
 /** Whether nothing but another setup helps. */
 export function isSetupFault(error: unknown): boolean {
   return postgresCode(error) in SETUP_FAULTS

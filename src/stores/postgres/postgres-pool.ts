@@ -28,6 +28,8 @@ export interface PostgresClient {
 export interface PostgresPool {
   readonly totalCount: number
   readonly idleCount: number
+  /** A `Pool` of pg says how many connections it has at most. */
+  readonly options?: { readonly max?: number }
   connect(): Promise<PostgresClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown

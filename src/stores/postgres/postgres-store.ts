@@ -34,6 +34,12 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   maxQuotas?: number
 }
 
+/** A write that changes nothing: what refuses it, or a standby that it waits for in vain, would do so to a login. */
+const PING = {
+  name: 'did_auth_ping',
+  text: "UPDATE did_auth_numbers SET number = number WHERE name = 'usesForgottenUntil'"
+}
+
 /** How long the uses of a window that was closed for good stay, see `Sweep`. */
 const GRACE_SECONDS = 30
 
@@ -131,10 +137,10 @@ export class PostgresStore implements Store {
     return this.#quotas.charge(charge)
   }
 
-  /** Resolves when the tables are there and the database can be written to. */
+  /** Resolves when the tables are there and a row of them was written. */
   async ping(): Promise<void> {
     await this.#opened()
-    await this.#database.ping()
+    await this.#database.query(PING, [], { isRepeatable: true })
   }
 
   /** Ends sweeps and closes the pool, unless that was given. */

@@ -55,7 +55,7 @@ export const MIGRATIONS: readonly PostgresMigration[] = [
       `CREATE TABLE did_auth_numbers (
         name text COLLATE "C" PRIMARY KEY,
         number bigint NOT NULL,
-        changed_at timestamptz NOT NULL DEFAULT now()
+        changed_at timestamptz NOT NULL DEFAULT pg_catalog.now()
       )`,
       "INSERT INTO did_auth_numbers (name, number) VALUES ('usesForgottenUntil', 0)"
     ]

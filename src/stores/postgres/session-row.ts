@@ -11,8 +11,8 @@ export const STATES = ['active', 'loggedOut', 'revoked'] as const
 export const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
 /** The columns that {@link parseStoredSession} reads: as text, since a pool of the user's may read bytes as it likes. */
-export const STORED_COLUMNS = `${SESSION_COLUMNS}, encode(token_hash, 'base64') AS token_hash,
-  encode(replaced, 'base64') AS replaced`
+export const STORED_COLUMNS = `${SESSION_COLUMNS}, pg_catalog.encode(token_hash, 'base64') AS token_hash,
+  pg_catalog.encode(replaced, 'base64') AS replaced`
 
 /** The session of a row. */
 export function parseSession(row: PostgresRow): Session {

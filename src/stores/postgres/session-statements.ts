@@ -7,7 +7,7 @@ const OF_SESSION = 'session_id = $1 AND service = $2'
 const OF_USER = 'user_key = $1 AND service = $2'
 
 // As `addReplacedToken` packs them: the first 18 bytes of the hash, then the time in 6.
-const REPLACED = `substring(substring(token_hash FOR 18) || substring(int8send($6::bigint) FROM 3) || replaced
+const REPLACED = `substring(substring(token_hash FOR 18) || substring(pg_catalog.int8send($6::bigint) FROM 3) || replaced
   FOR ${String(24 * MAX_REPLACED_TOKENS)})`
 
 const statement = (name: string, text: string): PostgresStatement => ({ name: `did_auth_session_${name}`, text })

@@ -18,7 +18,7 @@ function deleteSome(
   name: string,
   { table, where, order }: { table: string; where: string; order: string }
 ): PostgresStatement {
-  const isAlone = `(SELECT pg_try_advisory_xact_lock(hashtextextended('${name}', 0)))`
+  const isAlone = `(SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('${name}', 0)))`
   const text = `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
     SELECT one.ctid FROM ${table} one WHERE ${isAlone} AND ${where}
     ORDER BY one.${order} LIMIT $2 FOR UPDATE OF one SKIP LOCKED))`
@@ -35,22 +35,22 @@ const USES = deleteSome('did_auth_sweep_uses', {
   table: 'did_auth_challenge_uses',
   // A value, and no join: so that the index on the end finds what there is to delete.
   where: `one.expires_at <= (SELECT number FROM did_auth_numbers
-    WHERE name = 'usesForgottenUntil' AND changed_at <= now() - make_interval(secs => $1))`,
+    WHERE name = 'usesForgottenUntil' AND changed_at <= pg_catalog.now() - pg_catalog.make_interval(secs => $1))`,
   order: 'expires_at'
 })
 
 const FORGET_USES = {
   name: 'did_auth_forget_uses',
-  text: `UPDATE did_auth_numbers SET number = ended.newest, changed_at = now()
-    FROM (SELECT max(expires_at) AS newest FROM did_auth_challenge_uses WHERE expires_at <= $1) ended
-    WHERE name = 'usesForgottenUntil' AND number < ended.newest AND changed_at <= now() - make_interval(secs => $2)`
+  text: `UPDATE did_auth_numbers SET number = ended.newest, changed_at = pg_catalog.now()
+    FROM (SELECT pg_catalog.max(expires_at) AS newest FROM did_auth_challenge_uses WHERE expires_at <= $1) ended
+    WHERE name = 'usesForgottenUntil' AND number < ended.newest AND changed_at <= pg_catalog.now() - pg_catalog.make_interval(secs => $2)`
 }
 
 const quotas = Object.values(QUOTA_TABLES).map((table) => ({
   table,
   ended: deleteSome(`${table}_ended`, { table, where: 'one.resets_at <= $1::bigint', order: 'resets_at' }),
   first: deleteSome(`${table}_first`, { table, where: '$1::int = 0', order: 'resets_at' }),
-  count: { name: `${table}_count`, text: `SELECT count(*) AS rows FROM ${table}` }
+  count: { name: `${table}_count`, text: `SELECT pg_catalog.count(*) AS rows FROM ${table}` }
 }))
 
 /** Deletes what is over, a few rows at a time. Any number of instances may do it at once. */

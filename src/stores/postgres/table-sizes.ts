@@ -10,8 +10,8 @@ export type TableBounds = Readonly<
 
 const READ_SIZES = {
   name: 'did_auth_read_sizes',
-  text: `SELECT name, (SELECT reltuples FROM pg_class WHERE oid = to_regclass(name)) AS rows
-    FROM unnest($1::text[]) AS name`
+  text: `SELECT name, (SELECT reltuples FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass(name)) AS rows
+    FROM pg_catalog.unnest($1::text[]) AS name`
 }
 
 /**

@@ -42,16 +42,14 @@ return 1
 /** Uses of challenges in Redis: one script a use, one key a user. */
 export class RedisChallengeUses extends RedisPart implements ChallengeUseStore {
   readonly #writes: ReplicatedWrites
-  readonly #keys: RedisKeys
 
   constructor(connection: RedisConnection, writes: ReplicatedWrites, keys: RedisKeys) {
-    super(connection)
+    super(connection, keys)
     this.#writes = writes
-    this.#keys = keys
   }
 
   async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-    const key = this.#keys.uses(service, userOf(did))
+    const key = this.keys.uses(service, userOf(did))
     const stored = await this.connection.verb((send) => send(key, ['GET', key]))
     const uses = typeof stored === 'string' ? stored.split(' ').slice(1) : []
     const [, logIn, signUp] = uses.map((one) => one.split(':')).find(([first]) => first === String(window)) ?? []
@@ -64,7 +62,7 @@ export class RedisChallengeUses extends RedisPart implements ChallengeUseStore {
     const milliseconds = Math.max(secondsLeft * 1000, CLOSED_MILLISECONDS)
     const counted = [window, flow === 'logIn' ? 1 : 2, useCount, consumesBoth ? 1 : 0]
     const args = [...counted, nowSeconds, expiresAtSeconds, milliseconds]
-    const key = this.#keys.uses(service, userOf(did))
+    const key = this.keys.uses(service, userOf(did))
     return (await this.#writes.run(CONSUME, key, args)) === 1 ? 'consumed' : 'taken'
   }
 }

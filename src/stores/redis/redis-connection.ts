@@ -1,8 +1,8 @@
+import { assertNoCluster } from './durability.js'
 import { prepareClient, type OwnClient } from './open-client.js'
-import { assertRedisSource, type RedisClient, type RedisCluster, type RedisSource } from './redis-source.js'
+import { assertRedisSource, type RedisClient, type RedisCluster, type RedisSource, type Send } from './redis-source.js'
 
-/** Sends one command to the node of a key, or to any node of a cluster without a key. */
-export type Send = (key: string | undefined, args: readonly string[]) => Promise<unknown>
+export type { Send }
 
 /** Milliseconds for a verb with all that it sends: below the 5 s of `withTimeout`. */
 const VERB_MILLISECONDS = 3_500
@@ -102,7 +102,9 @@ export class RedisConnection {
 
   async #connect(client: OwnClient): Promise<Send> {
     await client.connect()
-    return this.#prepare(senderOf(client))
+    const send = senderOf(client)
+    if (!('masters' in client)) await assertNoCluster(send)
+    return this.#prepare(send)
   }
 
   async #prepare(send: Send | undefined): Promise<Send> {

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 
 /** Characters of a session id that name its user, and with them the slot of a cluster: 6 bytes as base64url. */
@@ -24,6 +25,11 @@ export class RedisKeys {
     this.#prefix = prefix
   }
 
+  /** What a ping writes. */
+  get pinged(): string {
+    return `${this.#prefix}ping`
+  }
+
   /** A hash with the sessions of all users of one tag, which is nearly always one user. */
   sessions(service: string, userTag: string): string {
     return `${this.#ofUser(service, userTag)}:s`
@@ -37,6 +43,13 @@ export class RedisKeys {
   /** A quota: a hash that does not reveal its owner. */
   quota(service: string, kind: string, key: string): string {
     return `${this.#prefix}q:${sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)}`
+  }
+
+  /** Where a quota lies that has no key of its own: the key of its bucket, and its field there. */
+  inBucket(quota: string, buckets: number): [key: string, field: string] {
+    const field = quota.slice(-QUOTA_CHARACTERS)
+    const bucket = Buffer.from(field, 'base64url').readUInt32BE() % buckets
+    return [`${this.#prefix}a:${bucket.toString(36)}`, field]
   }
 
   #ofUser(service: string, userTag: string): string {

@@ -7,8 +7,13 @@ import { RedisScript } from './redis-script.js'
 /** Milliseconds that Redis keeps a quota after its slot, for instances whose clocks are behind. */
 const CLOCK_SKEW_MILLISECONDS = 5_000
 
+/** Keys in which the quotas of strangers lie, and quotas in each: about a million in all, as in the other stores, in 50 MB. */
+const BUCKETS = 65_536
+const QUOTAS_IN_BUCKET = 16
+
 /**
- * Value: `<count> <end>`. ARGV: cost, limit or '', now, seconds of a slot, milliseconds to keep it.
+ * Value: `<count> <end>`, of a key or of a field of a bucket. ARGV: cost, limit or '', now, seconds of a slot, milliseconds
+ * to keep it, field or ''. In a full bucket, a new field deletes the one that ends first.
  *
  * The times are the caller's: what Redis's own clock says matters only as a duration. Numbers are written by %.0f, because
  * Lua writes large ones as 5e+09.
@@ -16,7 +21,9 @@ const CLOCK_SKEW_MILLISECONDS = 5_000
 const CHARGE = new RedisScript(`
 local cost, now, slot = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local limit = tonumber(ARGV[2]) or math.huge
-local stored = redis.call('GET', KEYS[1])
+local key, field = KEYS[1], ARGV[6]
+local isField = field ~= ''
+local stored = isField and redis.call('HGET', key, field) or not isField and redis.call('GET', key)
 local count, ends = 0, now + slot
 local isNew = true
 if stored then
@@ -31,26 +38,44 @@ local isCharged = 0
 if count + cost <= limit then
   isCharged, count = 1, count + cost
   local value = string.format('%.0f %.0f', count, ends)
-  if isNew then redis.call('SET', KEYS[1], value, 'PX', ARGV[5])
-  else redis.call('SET', KEYS[1], value, 'KEEPTTL') end
+  if not isField then
+    if isNew then redis.call('SET', key, value, 'PX', ARGV[5]) else redis.call('SET', key, value, 'KEEPTTL') end
+  else
+    if not stored and redis.call('HLEN', key) >= ${String(QUOTAS_IN_BUCKET)} then
+      local fields, first, least = redis.call('HGETALL', key), nil, math.huge
+      for index = 1, #fields, 2 do
+        local last = tonumber(string.match(fields[index + 1], '%d+$'))
+        if last < least then first, least = fields[index], last end
+      end
+      redis.call('HDEL', key, first)
+    end
+    redis.call('HSET', key, field, value)
+    if redis.call('PTTL', key) < tonumber(ARGV[5]) then redis.call('PEXPIRE', key, ARGV[5]) end
+  end
 end
 return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 `)
 
-/** Quotas in Redis: one script a charge, one key a quota, which Redis deletes when its slot is over. */
+/**
+ * Quotas in Redis: one script a charge. Each quota of a user is a key, which Redis deletes when its slot is over. Those of
+ * strangers share a bounded number of keys, so that whoever names many DIDs displaces strangers, and fills no Redis.
+ */
 export class RedisQuotas extends RedisPart implements QuotaStore {
-  readonly #keys: RedisKeys
+  readonly #buckets: number
 
-  constructor(connection: RedisConnection, keys: RedisKeys) {
-    super(connection)
-    this.#keys = keys
+  /** @param buckets - for tests */
+  constructor(connection: RedisConnection, keys: RedisKeys, buckets = BUCKETS) {
+    super(connection, keys)
+    this.#buckets = buckets
   }
 
   async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
     const { service, kind, key, cost, limit = '', nowSeconds, timeSlotSeconds } = charge
     const milliseconds = Math.ceil(timeSlotSeconds * 1000) + CLOCK_SKEW_MILLISECONDS
-    const args = [cost, limit, nowSeconds, timeSlotSeconds, milliseconds]
-    const answer = await this.connection.verb((send) => CHARGE.run(send, this.#keys.quota(service, kind, key), args))
+    const place = this.keys.quota(service, kind, key)
+    const [name, field] = kind === 'request' ? [place, ''] : this.keys.inBucket(place, this.#buckets)
+    const args = [cost, limit, nowSeconds, timeSlotSeconds, milliseconds, field]
+    const answer = await this.connection.verb((send) => CHARGE.run(send, name, args))
     const [isCharged, count, resetsAtSeconds] = answer as [number, string, string]
     return { isCharged: isCharged === 1, count: Number(count), resetsAtSeconds: Number(resetsAtSeconds) }
   }

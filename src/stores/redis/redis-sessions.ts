@@ -38,7 +38,7 @@ export class RedisSessions extends RedisPart implements SessionStore {
   readonly #parts: RedisSessionParts
 
   constructor(parts: RedisSessionParts) {
-    super(parts.connection)
+    super(parts.connection, parts.keys)
     this.#parts = parts
   }
 

@@ -17,6 +17,9 @@ export interface RedisCluster {
  */
 export type RedisSource = string | RedisClient | RedisCluster
 
+/** Sends one command to the node of a key, or to any node of a cluster without a key. */
+export type Send = (key: string | undefined, args: readonly string[]) => Promise<unknown>
+
 /** @throws TypeError */
 export function assertRedisSource(source: unknown): asserts source is RedisSource {
   if (typeof source === 'string') return

@@ -19,7 +19,7 @@ export interface Verbs {
 /** Receives the outcome of each verb. */
 export interface Outcomes {
   succeed(id: number, result: unknown): void
-  fail(id: number, error: unknown, request: Request): void
+  fail(id: number, error: unknown): void
 }
 
 interface Waiting {
@@ -113,7 +113,7 @@ export class GroupCommit {
       if (group.length > 1) {
         this.#waiting = [...group, ...this.#waiting]
         this.#singles = group.length
-      } else for (const { request } of group) this.#outcomes.fail(request[0], error, request)
+      } else for (const { request } of group) this.#outcomes.fail(request[0], error)
       return
     }
     group.forEach(({ request }, index) => {
@@ -131,7 +131,7 @@ export class GroupCommit {
     rollBack(this.#connection)
     const now = performance.now()
     const isOver = ({ since }: Waiting): boolean => !isBusy(error) || now - since >= BUSY_MILLISECONDS
-    for (const one of this.#waiting) if (isOver(one)) this.#outcomes.fail(one.request[0], error, one.request)
+    for (const one of this.#waiting) if (isOver(one)) this.#outcomes.fail(one.request[0], error)
     this.#waiting = this.#waiting.filter((one) => !isOver(one))
     this.#singles = Math.min(this.#singles, this.#waiting.length)
   }

@@ -6,8 +6,8 @@ import { SqliteStore, type SqliteStoreOptions } from './sqlite-store.js'
  * before, the package better-sqlite3 is needed.
  *
  * What a login, refresh or logout has been answered survives a crash, and the loss of power too. Refresh tokens are in
- * the file only as hashes. A new file is readable by its owner alone. Quotas lie beside it, in `<file>-quotas`, and only
- * count again where that file is lost. The work is done in two threads, which end with `close()`.
+ * the file only as hashes. A new file is readable by its owner alone. Quotas lie in memory: each process counts its own,
+ * and from zero when it starts. The work is done in a thread, which ends with `close()`.
  *
  * @param file - path of the database file, or `:memory:`. Within a process the file is the store's alone: another copy of
  *   SQLite that opens it there, as better-sqlite3 beside Node's own, would drop the store's locks when it closes the file

@@ -1,7 +1,7 @@
 import type { SqlConnection } from './sqlite-engine.js'
 
 /** Version of the tables that this package writes. */
-export const SCHEMA_VERSION = 2
+export const SCHEMA_VERSION = 1
 
 /** The table that holds the version of the others. A new file has no row in it. */
 export const NUMBERS_TABLE = `CREATE TABLE IF NOT EXISTS did_auth_numbers (
@@ -36,18 +36,10 @@ export const SESSION_TABLES: readonly string[] = [
   ) STRICT`,
   'CREATE INDEX did_auth_sessions_by_user ON did_auth_sessions (canonical_did, service, id)',
   'CREATE INDEX did_auth_sessions_by_end ON did_auth_sessions (sweep_day)',
-  'CREATE INDEX did_auth_sessions_by_refresh ON did_auth_sessions (refreshed_day, id)',
-  // Refresh tokens of version 0.1 do not name their session. Nothing is ever added to it after the migration.
-  `CREATE TABLE did_auth_migrated_tokens (
-    refresh_token_hash TEXT NOT NULL,
-    service TEXT NOT NULL,
-    session INTEGER NOT NULL,
-    PRIMARY KEY (refresh_token_hash, service)
-  ) STRICT, WITHOUT ROWID`,
-  'CREATE INDEX did_auth_migrated_tokens_by_session ON did_auth_migrated_tokens (session)'
+  'CREATE INDEX did_auth_sessions_by_refresh ON did_auth_sessions (refreshed_day, id)'
 ]
 
-/** Uses of challenges: the same as in version 1. */
+/** Uses of challenges. */
 export const CHALLENGE_TABLES: readonly string[] = [
   `CREATE TABLE did_auth_challenge_uses (
     id INTEGER PRIMARY KEY,

@@ -9,7 +9,6 @@ import type { SqlConnection, SqlStatement } from './sqlite-engine.js'
 export interface StoreBounds {
   readonly maxSessions: number
   readonly maxChallengeUses: number
-  readonly maxQuotas: number
 }
 
 /** The verbs of sessions and uses of challenges, by name, with arguments parsed from JSON. */
@@ -49,8 +48,6 @@ export class SessionVerbs implements Verbs {
         return this.#sessions.find(first as string, second as string)
       case 'listSessions':
         return this.#sessions.list(first as string, second as string, third as number)
-      case 'findMigratedSessionId':
-        return this.#sessions.findMigratedId(first as string, second as string)
       case 'countChallengeUses':
         return this.#uses.countUses(first as ChallengeUseKey)
       default:

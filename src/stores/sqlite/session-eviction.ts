@@ -15,15 +15,12 @@ export class SessionEviction {
   readonly count: RowCount
   readonly #maxSessions: number
   readonly #deleteSession: SqlStatement
-  readonly #deleteTokens: SqlStatement
-  readonly #anyMigrated: SqlStatement
   readonly #endedDays: SqlStatement
   readonly #sizeOfDays: SqlStatement
   readonly #expired: SqlStatement
   readonly #neverRefreshed: SqlStatement
   readonly #refreshed: SqlStatement
   readonly #isUnchanged: SqlStatement
-  #hasMigrated: boolean | undefined
   #expiredSoughtAtSeconds = -Infinity
   /** The sessions that were refreshed longest ago, as far as they were read. */
   #leastRefreshed: SqlRow[] = []
@@ -34,8 +31,6 @@ export class SessionEviction {
     this.#maxSessions = maxSessions
     this.count = new RowCount(connection, table)
     this.#deleteSession = connection.prepare(`DELETE FROM ${table} WHERE id = ?`)
-    this.#deleteTokens = connection.prepare('DELETE FROM did_auth_migrated_tokens WHERE session = ?')
-    this.#anyMigrated = connection.prepare('SELECT 1 FROM did_auth_migrated_tokens LIMIT 1')
     const limit = `LIMIT ${String(ROWS_AT_A_TIME)}`
     this.#endedDays = connection.prepare(`SELECT id FROM ${table} WHERE sweep_day <= ? ORDER BY sweep_day ${limit}`)
     this.#sizeOfDays = connection.prepare(
@@ -64,10 +59,7 @@ export class SessionEviction {
     return evicted
   }
 
-  /** Deletes a session with all that belongs to it. */
   delete(id: number): void {
-    this.#hasMigrated ??= this.#anyMigrated.get() !== undefined
-    if (this.#hasMigrated) this.#deleteTokens.run(id)
     this.count.add(-Number(this.#deleteSession.run(id).changes))
   }
 
@@ -81,7 +73,6 @@ export class SessionEviction {
   /** Drops what is cached of the table. */
   reset(): void {
     this.count.reset()
-    this.#hasMigrated = undefined
     this.#expiredSoughtAtSeconds = -Infinity
     this.#leastRefreshed = []
   }

@@ -91,11 +91,6 @@ export class SessionTable {
     return this.#statements.list.all(user, service, nowSeconds) as unknown as SessionRow[]
   }
 
-  findMigratedId(service: string, refreshTokenHash: string): string | undefined {
-    const row = this.#statements.findMigrated.get(refreshTokenHash, service)
-    return row && String(row.session_id)
-  }
-
   /** Deletes some of the expired sessions. True when there may be more. */
   sweep(nowSeconds: number): boolean {
     return this.#eviction.sweep(nowSeconds)
@@ -138,8 +133,6 @@ function prepareStatements(connection: SqlConnection) {
     list: connection.prepare(`SELECT ${SESSION_COLUMNS} FROM ${table} ${OF_USER} ${active} ORDER BY id DESC`),
     countOfUser: connection.prepare(`SELECT COUNT(*) AS number FROM ${table} ${OF_USER}`),
     firstOfUser: connection.prepare(`SELECT id FROM ${table} ${OF_USER}
-      ORDER BY CASE WHEN expires_at <= ? THEN 0 WHEN state <> 'active' THEN 1 ELSE 2 END, id LIMIT ?`),
-    findMigrated: connection.prepare(`SELECT s.session_id FROM did_auth_migrated_tokens t
-      JOIN ${table} s ON s.id = t.session WHERE t.refresh_token_hash = ? AND t.service = ?`)
+      ORDER BY CASE WHEN expires_at <= ? THEN 0 WHEN state <> 'active' THEN 1 ELSE 2 END, id LIMIT ?`)
   }
 }

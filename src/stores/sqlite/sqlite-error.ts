@@ -31,11 +31,6 @@ export function isBusy(error: unknown): boolean {
   return sqliteCode(error).startsWith('SQLITE_BUSY')
 }
 
-/** Whether an error means that the disk is full: not that it is broken. */
-export function isDiskFull(error: unknown): boolean {
-  return /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC)/.test(sqliteCode(error))
-}
-
 /** Whether an error means that a file is damaged, or no database. */
 export function isDamaged(error: unknown): boolean {
   return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))

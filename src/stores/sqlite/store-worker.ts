@@ -2,67 +2,56 @@ import { SweepClock } from '../sweep-clock.js'
 import { isFile } from './better-sqlite3.js'
 import { GroupCommit, type Outcomes, type Request } from './group-commit.js'
 import { prepareTables } from './prepare-tables.js'
-import { QuotaCounter } from './quota-counter.js'
-import { openQuotaConnection, quotaFile } from './quota-database.js'
 import { SessionVerbs } from './session-database.js'
 import { openConnection, type SqlConnection } from './sqlite-engine.js'
 import { sqliteCode } from './sqlite-error.js'
 import { Sweeper } from './sweeper.js'
-import { parseNowSeconds, parseBatch, QUOTAS_IN_MEMORY, type Reply, type WorkerSettings } from './worker-message.js'
+import { parseNowSeconds, parseBatch, type Reply, type WorkerSettings } from './worker-message.js'
 
 /** How long a statement may block the thread while another connection writes. */
 const BUSY_MILLISECONDS = 20
 
-const READS = new Set(['findSession', 'listSessions', 'findMigratedSessionId', 'countChallengeUses'])
+const READS = new Set(['findSession', 'listSessions', 'countChallengeUses'])
 
 /** A database and the verbs on it. */
 export class StoreWorker implements Outcomes {
   readonly #post: (message: string) => void
-  readonly #connections: SqlConnection[] = []
+  readonly #connection: SqlConnection
   readonly #sessions: SessionVerbs
   readonly #writes: GroupCommit
-  readonly #sessionSweeper: Sweeper
-  readonly #charges: QuotaCounter | undefined
-  readonly #quotaSweeper: Sweeper | undefined
+  readonly #sweeper: Sweeper
   #replies: Reply[] = []
-  #hasTold = false
   /** How many were posted: each that comes is answered at once, though its verbs may wait for another process. */
   #messages = 0
 
-  constructor({ file, engine, role, bounds, sustainedSeconds }: WorkerSettings, post: (message: string) => void) {
+  constructor({ file, engine, bounds, sustainedSeconds }: WorkerSettings, post: (message: string) => void) {
     this.#post = post
     const options = { synchronous: 'FULL', busyMilliseconds: BUSY_MILLISECONDS } as const
-    const durable = this.#opened(openConnection(file, engine, options))
-    if (!isFile(file)) prepareTables(durable)
+    const connection = openConnection(file, engine, options)
+    if (!isFile(file)) prepareTables(connection)
     const clock = new SweepClock(undefined, sustainedSeconds)
-    const sessions = new SessionVerbs(durable, bounds, clock)
-    const writes = new GroupCommit(durable, sessions, this)
+    const sessions = new SessionVerbs(connection, bounds, clock)
+    const writes = new GroupCommit(connection, sessions, this)
+    this.#connection = connection
     this.#sessions = sessions
     this.#writes = writes
-    this.#sessionSweeper = new Sweeper(clock, (sweepSeconds, isFirst) => {
+    this.#sweeper = new Sweeper(clock, (sweepSeconds, isFirst) => {
       // Another process may have added and deleted rows.
       if (isFirst) sessions.reset()
       return writes.attempt(() => sessions.sweep(sweepSeconds)) ?? false
     })
-    if (role === 'durable') return
-    const quick = this.#opened(openQuotaConnection(quotaFile(file), engine, BUSY_MILLISECONDS))
-    const charges = new QuotaCounter(quick, bounds.maxQuotas, this, this.#tellOnce)
-    this.#charges = charges
-    this.#quotaSweeper = new Sweeper(clock, (sweepSeconds) => charges.sweep(sweepSeconds))
   }
 
-  /** Runs the verbs of a message. Reads and charges, which never wait for the disk, are answered before the commit. */
+  /** Runs the verbs of a message. Reads are answered before the commit. */
   receive(message: string): void {
     const [waitedMilliseconds, ...requests] = parseBatch(message)
     const since = performance.now() - waitedMilliseconds
     const messages = this.#messages
     for (const request of requests) this.#accept(request, since)
-    this.#charges?.run(this.#flush)
     this.#flush()
     this.#writes.run(this.#flush)
     if (this.#messages === messages) this.#postReplies()
-    this.#sessionSweeper.run()
-    this.#quotaSweeper?.run()
+    this.#sweeper.run()
   }
 
   succeed(id: number, result: unknown): void {
@@ -75,9 +64,8 @@ export class StoreWorker implements Outcomes {
   }
 
   close(): void {
-    this.#sessionSweeper.stop()
-    this.#quotaSweeper?.stop()
-    for (const connection of this.#connections) connection.close()
+    this.#sweeper.stop()
+    this.#connection.close()
   }
 
   #accept(request: Request, since: number): void {
@@ -86,11 +74,8 @@ export class StoreWorker implements Outcomes {
       this.#read(id, verb, args)
       return
     }
-    const isCharge = verb === 'chargeQuota' && this.#charges !== undefined
-    const sweeper = isCharge ? this.#quotaSweeper : this.#sessionSweeper
-    sweeper?.see(parseNowSeconds(args))
-    const group = isCharge ? this.#charges : this.#writes
-    group.add(request, since)
+    this.#sweeper.see(parseNowSeconds(args))
+    this.#writes.add(request, since)
   }
 
   #read(id: number, verb: string, args: readonly unknown[]): void {
@@ -101,12 +86,6 @@ export class StoreWorker implements Outcomes {
     }
   }
 
-  readonly #tellOnce = (): void => {
-    if (this.#hasTold) return
-    this.#hasTold = true
-    this.#post(QUOTAS_IN_MEMORY)
-  }
-
   readonly #flush = (): void => {
     if (this.#replies.length > 0) this.#postReplies()
   }
@@ -115,10 +94,5 @@ export class StoreWorker implements Outcomes {
     this.#post(JSON.stringify(this.#replies))
     this.#replies = []
     this.#messages += 1
-  }
-
-  #opened(connection: SqlConnection): SqlConnection {
-    this.#connections.push(connection)
-    return connection
   }
 }

@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads'
 import type { Request } from './group-commit.js'
-import { CLOSE, isNotice, parseReplies, toError, type Reply } from './worker-message.js'
+import { CLOSE, parseReplies, toError, type Reply } from './worker-message.js'
 
 interface Pending {
   resolve(result: unknown): void
@@ -12,8 +12,6 @@ export interface WorkerClientOptions {
   readonly start: () => Worker
   /** How messages cross: as JSON, which is cheaper, or cloned, which bytes need. Default `json`. */
   readonly format?: 'json' | 'clone'
-  /** Called with a word that the worker says beside its replies. */
-  readonly onNotice?: (notice: string) => void
 }
 
 /**
@@ -98,8 +96,7 @@ export class WorkerClient {
     const worker = this.#options.start()
     let cause: Error | undefined
     worker.on('message', (message: string | Reply[]) => {
-      if (isNotice(message)) this.#options.onNotice?.(message)
-      else this.#receive(parseReplies(message))
+      this.#receive(parseReplies(message))
     })
     worker.on('error', (error: Error) => {
       cause = error

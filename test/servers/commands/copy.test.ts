@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { PostgresDatabase, postgresStore } from 'express-did-auth/stores/postgres'
+import { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { runCopy } from '../../../servers/commands/copy.js'
 import { runMigrate } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
@@ -110,7 +110,7 @@ describe('copy', () => {
     const before = await everything(store)
     await store.close()
     const line = 'vault: entries copied: 242 (there already: 0); cids taken down: 1; pins: 0'
-    expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Left out: quotas')] })
+    expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Left out: sessions')] })
     const target = await moved('vault')
     expect(await everything(target.store)).toEqual(before)
     expect(await target.store.isTakenDown(cidOf('evil'))).toBe(true)
@@ -254,30 +254,23 @@ describe('copy', () => {
     expect(rows).toEqual(expect.arrayContaining(expected))
   })
 
-  it('copies sessions and used challenges of each server, or leaves sessions out', async () => {
-    for (const name of ['auth', 'vault']) {
-      mkdirSync(join(folder.path, name))
-      const store = new SqliteStore(join(folder.path, name, 'auth.db'))
-      const session = {
-        service: `https://${name}.example`,
-        sessionId: `of-${name}`,
-        did: ANN.did,
-        tokenClaims: undefined
-      }
-      const refreshTokenHash = Buffer.alloc(32, name).toString('base64url')
-      await store.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })
-      await store.close()
-    }
-    const { lines } = await copy('--without-sessions')
-    expect(lines).toContain('auth: all sessions left out; users log in again')
-    const store = postgresStore(pool)
-    expect(await store.findSession('https://auth.example', 'of-auth')).toBeUndefined()
-    expect((await copy('--from', folder.path)).lines.slice(0, 2)).toEqual([
-      'auth: sessions copied: 1 (there already: 0); used challenges: 0',
-      'vault: sessions copied: 1 (there already: 0); used challenges: 0'
+  it('leaves sessions behind, and finds nothing to copy where there are only sessions', async () => {
+    mkdirSync(join(folder.path, 'vault'))
+    const sessions = new SqliteStore(join(folder.path, 'vault', 'auth.db'))
+    const session = { service: 'https://vault.example', sessionId: 'of-vault', did: ANN.did, tokenClaims: undefined }
+    const refreshTokenHash = Buffer.alloc(32, 'vault').toString('base64url')
+    await sessions.createSession({ ...session, refreshTokenHash, nowSeconds: NOW, expiresAtSeconds: NOW + 3_600 })
+    await sessions.close()
+    await expect(copy()).rejects.toThrow(`There is nothing to copy in ${folder.path} (DATA_DIR)`)
+    const store = await local('vault')
+    await store.writeEntry(entryOf('key', 'text'))
+    await store.close()
+    const { lines } = await copy('--from', folder.path)
+    expect(lines).toEqual([
+      expect.stringContaining('vault: entries copied: 1 '),
+      expect.stringContaining('Left out: sessions, so that users log in again')
     ])
-    expect(await store.findSession('https://auth.example', 'of-auth')).toMatchObject({ did: ANN.did })
-    expect(await store.findSession('https://vault.example', 'of-vault')).toMatchObject({ did: ANN.did })
+    expect(await runOn(database.url, 'SELECT * FROM did_auth_sessions')).toEqual([])
   })
 
   it('names what is lost or damaged, copies the rest, and exits with 1', async () => {

@@ -32,7 +32,7 @@ async function openAll(): Promise<void> {
   const [env, vault] = [readEnv(given, 'relay', false, 'operate'), readEnv(given, 'vault', false, 'operate')]
   const engines = await Engines.open(env)
   try {
-    const { store } = await engines.openStore(env, undefined)
+    const { store } = await engines.openStore(env)
     await store.ping()
     await store.close()
     for (const one of [env, vault]) await (await engines.openContents(one)).store.probe()

@@ -30,6 +30,19 @@ const common = below(compose, 'x-server: &server')
 const servers = ['auth', 'relay', 'vault'] as const
 const dockerfile = linesOf('Dockerfile')
 
+describe('compose.instances.yaml', () => {
+  it('gives the servers a role that is no superuser, and leaves the superuser no password', () => {
+    const lines = linesOf('compose.instances.yaml')
+    expect(lines.filter((line) => line.includes('POSTGRES_USER'))).toEqual([])
+    expect(below(below(below(lines, 'configs:'), 'role:'), 'content: |')).toEqual([
+      '\\set password `echo "$$POSTGRES_PASSWORD"`',
+      "CREATE ROLE did_auth LOGIN PASSWORD :'password';",
+      'CREATE DATABASE did_auth OWNER did_auth;',
+      'ALTER ROLE postgres PASSWORD NULL;'
+    ])
+  })
+})
+
 describe('compose.yaml', () => {
   it('has the three servers and an IPFS node of one version', () => {
     const names = services.filter((line) => /^\w/.test(line))

@@ -18,12 +18,16 @@ describe('didAuthConfig', () => {
   it('passes the options of sessions, domains, cookies and errors on', () => {
     const variables = {
       LOGIN_DOMAINS: 'app.example,www.example',
+      LOGIN_DIALECTS: 'url',
+      NETWORKS: 'ethereum',
       COOKIE_PREFIX: '__Secure-',
       ABSOLUTE_SESSION_DURATION_IN_HOURS: '12',
       ERROR_FORMAT: 'problem'
     }
     expect(optionsOf(variables)).toMatchObject({
       loginDomains: ['app.example', 'www.example'],
+      loginDialects: ['url'],
+      networks: [''],
       cookiePrefix: '__Secure-',
       absoluteSessionDurationInHours: 12,
       errorFormat: 'problem'

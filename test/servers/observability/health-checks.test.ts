@@ -7,7 +7,7 @@ describe('GET /ready', () => {
   it('is 503 from the moment on in which the process begins to stop', async () => {
     const drain = new AbortController()
     const store = { name: 'store', isNeeded: true, check: async () => undefined }
-    const app = express().get('/ready', readiness([store], { draining: drain.signal }))
+    const app = express().get('/ready', readiness([store], { draining: drain.signal }).answer)
     const dependencies = { store: 'ok' }
     expect((await request(app).get('/ready').expect(200)).body).toEqual({ status: 'ready', dependencies })
     drain.abort()
@@ -24,7 +24,8 @@ describe('GET /ready', () => {
     ]
     let milliseconds = 0
     const onNotReady = (reasons: unknown): void => void told.push(reasons)
-    const app = express().get('/ready', readiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds }))
+    const { answer } = readiness(dependencies, { onNotReady, nowMilliseconds: () => milliseconds })
+    const app = express().get('/ready', answer)
     for (milliseconds of [0, 1_000]) {
       expect((await request(app).get('/ready').expect(503)).body).toEqual({
         status: 'not ready',
@@ -35,13 +36,37 @@ describe('GET /ready', () => {
     expect(told).toEqual([{ store: 'the disk is full' }])
   })
 
-  it('is 200 where the clock is wrong, and says by how much', async () => {
+  it('is 200 where the clock of a server alone is wrong, and says by how much', async () => {
     const check = async (): Promise<void> => Promise.reject(new Error('62 s ahead of the database'))
-    const app = express().get('/ready', readiness([{ name: 'clock', isNeeded: false, failure: 'wrong', check }]))
+    const app = express().get('/ready', readiness([{ name: 'clock', isNeeded: false, failure: 'wrong', check }]).answer)
     expect((await request(app).get('/ready').expect(200)).body).toEqual({
       status: 'ready',
       dependencies: { clock: 'wrong' },
       reasons: { clock: '62 s ahead of the database' }
     })
+  })
+
+  it('asks again after a request was answered 503, at most twice a second, though the last answer was good', async () => {
+    let milliseconds = 0
+    let questions = 0
+    const check = async (): Promise<void> => {
+      questions += 1
+      if (questions > 1) throw new Error('full')
+    }
+    const dependencies = [{ name: 'redis', isNeeded: true, freshMilliseconds: 5_000, check }]
+    const { answer, watchFailures } = readiness(dependencies, { nowMilliseconds: () => milliseconds })
+    const app = express()
+    app.get('/ready', answer)
+    app.use(watchFailures)
+    app.get('/fails', (_req, res) => void res.status(503).end())
+    await request(app).get('/ready').expect(200)
+    milliseconds = 4_999
+    await request(app).get('/ready').expect(200)
+    await request(app).get('/fails').expect(503)
+    await request(app).get('/ready').expect(503)
+    milliseconds += 499
+    await request(app).get('/fails').expect(503)
+    await request(app).get('/ready').expect(503)
+    expect(questions).toBe(2)
   })
 })

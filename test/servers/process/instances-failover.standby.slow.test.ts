@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { countsOf, moreWrites, startInstanceLoad, underLoad, type Targets } from '../../support/instance-load.js'
-import { countOf, Instances, tell } from '../../support/instances.js'
+import { countOf, domainOf, Instances, tell } from '../../support/instances.js'
 import type { PostgresEngine } from '../../support/postgres-server.js'
 import { promote, startPrimary, startStandby, waitForStandby } from '../../support/postgres-standby.js'
-import { ask } from '../../support/server-client.js'
+import { ask, post, signedLogin } from '../../support/server-client.js'
 import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
 import { until } from '../../support/until.js'
+import { walletOf } from '../../support/wallet.js'
 
 const FAILOVERS = countOf('INSTANCES_FAILOVERS', 2)
 
@@ -16,6 +17,8 @@ describe('instances whose database fails over under load', () => {
   let instances: Instances
   let targets: Targets
   const engines: PostgresEngine[] = []
+  let number = 70_000
+  const nextWallet = () => walletOf((number += 1))
 
   const started = async (starting: Promise<PostgresEngine>): Promise<PostgresEngine> => {
     const engine = await starting
@@ -55,6 +58,22 @@ describe('instances whose database fails over under load', () => {
       await moreWrites(load)
       tell(`${FAILOVERS} failovers to a synchronous standby, answers ${countsOf(load)}: nothing lost`)
     })
+  })
+
+  it('are not ready while the synchronous standby is unavailable, as no write is answered then', async () => {
+    const standby = await started(startStandby(primary))
+    await waitForStandby(primary, true)
+    const [auth] = targets.auths as [string, ...string[]]
+    const statusesOf = async (): Promise<number[]> => {
+      const refused = await post(`${auth}/auth`, await signedLogin(auth, nextWallet(), domainOf('auth')))
+      return [refused.status, (await ask(`${auth}/ready`)).status]
+    }
+    expect(await statusesOf()).toEqual([200, 200])
+    await standby.stop('immediate')
+    expect(await statusesOf()).toEqual([503, 503])
+    await standby.start()
+    await until(async () => (await ask(`${auth}/ready`)).status === 200)
+    expect(await statusesOf()).toEqual([200, 200])
   })
 
   it('lose what an asynchronous standby had not received, as INSTANCES.md says', async () => {

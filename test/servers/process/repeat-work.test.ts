@@ -20,6 +20,33 @@ describe('repeatWork', () => {
     await stop()
   })
 
+  it('works within a second when it is due soon, once for many reasons, and after what is under way', async () => {
+    const ends: (() => void)[] = []
+    const { soon, stop } = repeatWork(() => new Promise((resolve) => ends.push(resolve)), fail)
+    soon()
+    await jest.advanceTimersByTimeAsync(10_000)
+    expect(ends).toHaveLength(1)
+    ends[0]!()
+    await jest.advanceTimersByTimeAsync(1_000)
+    expect(ends).toHaveLength(2)
+    ends[1]!()
+    await jest.advanceTimersByTimeAsync(30_000)
+    for (const milliseconds of [0, 500, 499]) {
+      soon()
+      await jest.advanceTimersByTimeAsync(milliseconds)
+    }
+    expect(ends).toHaveLength(2)
+    await jest.advanceTimersByTimeAsync(1)
+    expect(ends).toHaveLength(3)
+    ends[2]!()
+    await jest.advanceTimersByTimeAsync(59_999)
+    expect(ends).toHaveLength(3)
+    await stop()
+    soon()
+    await jest.advanceTimersByTimeAsync(200_000)
+    expect(ends).toHaveLength(3)
+  })
+
   it('tells of a failure, and tries again', async () => {
     const failures: unknown[] = []
     const error = new Error('no disk')

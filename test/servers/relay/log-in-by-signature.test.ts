@@ -72,6 +72,43 @@ describe('POST /auth with a signature', () => {
     }
   })
 
+  it('takes the first line of older clients where LOGIN_DIALECTS has url', async () => {
+    const other = await startTestRelay({ LOGIN_DIALECTS: 'login,url' })
+    for (const first of ['Login to relay.example', 'URL: https://relay.example']) {
+      const challenge = await requestChallenge(other, wallet.did)
+      const sig = wallet.personalSign(`${first}\nVerification code: ${challenge}`)
+      const answer = await request(other.listener).post('/auth').send({ did: wallet.did, sig, challenge })
+      expect([first, answer.status]).toEqual([first, 200])
+    }
+    await other.end()
+    const challenge = await challengeOf()
+    const sig = wallet.personalSign(`URL: https://relay.example\nVerification code: ${challenge}`)
+    await expectRefusal({ did: wallet.did, sig, challenge }, 'Invalid challenge response')
+  })
+
+  it('refuses DIDs of other networks than NETWORKS, at the challenge and in both kinds of login', async () => {
+    const other = await startTestRelay({ NETWORKS: 'rsk,ethereum' })
+    const address = wallet.address.toLowerCase()
+    const did = `did:ethr:sepolia:${address}`
+    const foreign = await challengeOf(did)
+    for (const [path, body] of [
+      ['/request-auth', { did }],
+      ['/auth', { did, sig: sign(foreign), challenge: foreign }],
+      ['/auth', { jwt: loginCredential({ ...wallet, did }, foreign) }]
+    ] as const) {
+      const answer = await request(other.listener).post(path).send(body)
+      expect([path, answer.status, answer.text]).toEqual([path, 401, 'Unsupported DID'])
+    }
+    for (const good of [`did:ethr:${address}`, `did:ethr:RSK:${address}`]) {
+      const challenge = await requestChallenge(other, good)
+      const answer = await request(other.listener)
+        .post('/auth')
+        .send({ did: good, sig: sign(challenge), challenge })
+      expect([good, answer.status]).toEqual([good, 200])
+    }
+    await other.end()
+  })
+
   it('does not start with more than six domains', async () => {
     await expect(startTestRelay({ LOGIN_DOMAINS: 'a,b,c,d,e' })).rejects.toThrow(
       'LOGIN_DOMAINS: received ["relay.example","https://relay.example","a","b","c","d","e"]; give at most 6'
@@ -240,11 +277,14 @@ function relayAuth(curve = loadCurve()) {
     serviceUrl,
     serviceDid: serviceWallet.did,
     loginDomains: ['relay.example'],
+    loginDialects: ['login'],
+    networks: undefined,
     challengeSecret: 'a secret of the tests, longer than 32 bytes',
     tokenSeconds: 600,
     maxRequests: Infinity,
     timeSlotSeconds: 600,
-    key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65), sign: async () => new Uint8Array(64) })),
+    key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65) })),
+    signer: async () => '',
     store: { consumeChallenge: async () => 'consumed', chargeQuota: () => Promise.reject(new Error('not asked')) },
     clock: new TestClock()
   })

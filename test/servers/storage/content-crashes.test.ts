@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { faultsAfter, leaksOf, startWriter } from '../../support/content-crashes.js'
-import { did, largeBytes, sqliteFolder, textsOf, type SqliteFolder } from '../../support/content-stores.js'
-import { oldVault, type OldEntry } from '../../support/old-databases.js'
+import { sqliteFolder, type SqliteFolder } from '../../support/content-stores.js'
 
 /** How often each point is tried. */
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)
@@ -69,34 +68,5 @@ describe('a process that is killed while it stores large content, its collector 
     // The spool of the killed process is cleared at the next start.
     const next = await files.open()
     expect(await faultsAfter(next, writer.lines, () => leaksOf(files, next))).toEqual([])
-  })
-})
-
-describe('a process that is killed while it takes a file of before over', () => {
-  const points = [
-    ['put', 'before', '0'],
-    ['link', 'before', '1'],
-    ['link', 'after', '0'],
-    ['put', 'after', '3']
-  ] as const
-
-  it('leaves all of it to the next one, wherever that is killed as well', async () => {
-    const texts = Array.from({ length: 100 }, (_, number) =>
-      String(largeBytes(`text ${number} `, number % 20 === 0 ? 300_000 : 1_000))
-    )
-    oldVault(
-      files.file,
-      texts.map((text, number): OldEntry => [did, `key ${number % 3}`, text])
-    )
-    for (const point of points) {
-      const child = startWriter(files.folder, 'a', ...point)
-      child.child.stdout?.once('data', () => child.child.kill('SIGKILL'))
-      expect(await child.ended).toBe('SIGKILL')
-    }
-    const store = await files.open()
-    for (const key of [0, 1, 2]) {
-      expect(await textsOf(store, `key ${key}`)).toEqual(texts.filter((_, number) => number % 3 === key))
-    }
-    expect(await leaksOf(files, store)).toEqual([])
   })
 })

@@ -26,7 +26,7 @@ describe.each(engines)('two content stores %s', (_name, make) => {
       for (const did of ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb'])
         for (const key of ['a', 'ключ']) await stores[0]!.removeEntries({ did, key })
       for (const operation of sequence) expect(await model.apply(operation)).toEqual([])
-      await stores[0]!.collectGarbage(NOW)
+      await stores[0]!.collectGarbage(NOW, { isFull: true })
       const cids = (await objectNames(files.objects)).map((name) => name.slice(0, name.indexOf('.')))
       expect(cids).toEqual([...model.largeContents()].sort())
     })

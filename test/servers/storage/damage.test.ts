@@ -189,6 +189,14 @@ describe('a database file', () => {
     await expect(store.writeFile(fileOf('b'))).rejects.toMatchObject(damaged)
   })
 
+  it('that another version made is refused, with both numbers', async () => {
+    await store.close()
+    const file = openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'OFF', busyMilliseconds: 1_000 })
+    file.exec("UPDATE numbers SET number = 2 WHERE name = 'version'")
+    file.close()
+    await expect(files.open()).rejects.toThrow('The database has tables of version 2, this server knows 1')
+  })
+
   it('that was moved or deleted under the store is 503 for every write, and the store is not ready', async () => {
     await store.writeEntry(entryOf('k', 'a'))
     renameSync(files.folder, `${files.folder}-moved`)

@@ -1,6 +1,11 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { join } from 'node:path'
 import { diskBound, StoreBound, usedPercentOf } from '../../../servers/storage/disk-space.js'
+import { FileObjectStore } from '../../../servers/storage/files/file-object-store.js'
+import { openContentStore, type OpenContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
 import { ServerError } from '../../../servers/http/server-error.js'
+import { objectNames } from '../../support/content-stores.js'
+import { temporaryFolder } from '../../support/store-folder.js'
 import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
 
@@ -13,7 +18,7 @@ afterEach(async () => {
 /** A user of a vault, also of one that is there already, with another environment. */
 async function startUser(
   env: Record<string, string>,
-  parts: { folder?: string; usedPercent?: () => Promise<number> } = {}
+  parts: { folder?: string; usedPercent?: () => Promise<number>; contents?: OpenContentStore } = {}
 ): Promise<VaultUser> {
   const vault = await testVault(env, parts)
   vaults.push(vault)
@@ -134,6 +139,8 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () => {
 })
 
 describe('the disk', () => {
+  const noSpace = (): Promise<void> => Promise.resolve()
+
   it('of which more than 90 % are used takes no more, and goes on with reading and deleting', async () => {
     let percent = 90
     const user = await startUser({}, { usedPercent: () => Promise.resolve(percent) })
@@ -159,11 +166,28 @@ describe('the disk', () => {
     await user.delete('a').expect(200)
   })
 
+  it('counts what was replaced, and makes space of it before it refuses a write', async () => {
+    const { path: folder, remove } = temporaryFolder()
+    // Its deletion breaks readers, as that of an object in a bucket does, so that it is kept for them.
+    const objects = Object.assign(new FileObjectStore(join(folder, 'objects')), { breaksReaders: true })
+    const open = () => openContentStore({ folder, database: 'vault.db', objects })
+    const user = await startUser({}, { contents: await open() })
+    for (const text of ['1', '2', '3', '4']) await user.put('a', text.repeat(100_000)).expect(200)
+    expect(await objectNames(objects)).toHaveLength(4)
+    const roomy = await startUser({ VAULT_MAX_STORE_BYTES: '150000' }, { contents: await open() })
+    await roomy.put('a', '5'.repeat(100_000)).expect(200)
+    expect(await objectNames(objects)).toHaveLength(2)
+    const full = await startUser({ VAULT_MAX_STORE_BYTES: '50000' }, { contents: await open() })
+    await full.put('a', '6').expect(507, 'Storage full: 100000 of 50000 bytes in use by all')
+    remove()
+  })
+
   it('is asked about once a second at most', async () => {
     let asked = 0
     let nowMilliseconds = 0
     const disk = new StoreBound(
       diskBound(() => Promise.resolve((asked += 1) * 45)),
+      noSpace,
       () => nowMilliseconds
     )
     for (const now of [0, 1, 999]) {
@@ -174,21 +198,37 @@ describe('the disk', () => {
     for (const [now, count] of [
       [1_000, 2],
       [1_999, 2],
-      [2_000, 3]
+      // Once more after space was made.
+      [2_000, 4]
     ] as const) {
       nowMilliseconds = now
-      await (count === 3
+      await (count === 4
         ? expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
         : disk.assertFree())
       expect(asked).toBe(count)
     }
   })
 
+  it('that is full takes writes again once space could be made, and a second later when it could not', async () => {
+    let [nowMilliseconds, percent, garbage] = [0, 95, 0]
+    const makeSpace = (): Promise<void> => {
+      percent -= garbage
+      garbage = 0
+      return Promise.resolve()
+    }
+    const slow = { ...diskBound(() => Promise.resolve(percent)), freshMilliseconds: 10_000 }
+    const disk = new StoreBound(slow, makeSpace, () => nowMilliseconds)
+    await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+    garbage = 10
+    nowMilliseconds = 1_000
+    await disk.assertFree()
+  })
+
   it('that cannot be asked about any more counts as it was measured last', async () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const disk = new StoreBound(diskBound(measure), () => nowMilliseconds)
+    const disk = new StoreBound(diskBound(measure), noSpace, () => nowMilliseconds)
     await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
@@ -196,7 +236,7 @@ describe('the disk', () => {
   })
 
   it('that cannot be asked about takes what it can', async () => {
-    const disk = new StoreBound(diskBound(usedPercentOf('/no/such/folder')))
+    const disk = new StoreBound(diskBound(usedPercentOf('/no/such/folder')), noSpace)
     await expect(disk.assertFree()).resolves.toBeUndefined()
   })
 

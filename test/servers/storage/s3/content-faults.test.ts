@@ -117,10 +117,10 @@ describe.each(LASTING)('while the storage plays "%s"', (fault) => {
   it('content is removed, and its object as soon as that works again', async () => {
     s3.fault = () => fault
     await impatient.removeEntries(place)
-    expect(await codeOf(impatient.collectGarbage(files.clocks.seconds))).not.toBe('done')
+    expect(await codeOf(impatient.collectGarbage(files.clocks.seconds, { isFull: true }))).not.toBe('done')
     expect(await textsOf(store, 'a')).toEqual([])
     s3.fault = () => undefined
-    await store.collectGarbage(files.clocks.seconds)
+    await store.collectGarbage(files.clocks.seconds, { isFull: true })
     expect(await objectNames(files.objects)).toEqual([])
     expect(await leaks()).toEqual([])
   })
@@ -160,7 +160,7 @@ describe('content stores on one bucket that fails at any moment', () => {
         const queue = [...coming]
         s3.fault = () => queue.shift()
         const before = possible.get(key) ?? []
-        if (verb === 'collect') await codeOf(impatient.collectGarbage(files.clocks.seconds))
+        if (verb === 'collect') await codeOf(impatient.collectGarbage(files.clocks.seconds, { isFull: true }))
         if (verb === 'read') {
           const read = await textsOf(impatient, key).catch((error: unknown) => error)
           if (Array.isArray(read)) expect(before).toContain(read.join())

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { S3ObjectStore } from '../../../../servers/storage/s3/s3-object-store.js'
 import { contentStoreContract } from '../../../contracts/content-store.js'
 import { objectStoreContract } from '../../../contracts/object-store.js'
-import { objectNames, sqliteFolder } from '../../../support/content-stores.js'
+import { objectNameOf, objectNames, sqliteFolder } from '../../../support/content-stores.js'
 import { temporaryFolder } from '../../../support/store-folder.js'
 import { startSwift, type SwiftServer } from '../../../support/swift-server.js'
 
@@ -31,7 +31,7 @@ describe('S3ObjectStore on OpenStack Swift', () => {
     const file = join(path, 'body')
     writeFileSync(file, 'x')
     const store = newStore()
-    const names = Array.from({ length: 1_005 }, (_, number) => `cid${String(number).padStart(4, '0')}.ab`)
+    const names = Array.from({ length: 1_005 }, (_, number) => objectNameOf(String(number))).sort()
     for (let start = 0; start < names.length; start += 10)
       await Promise.all(names.slice(start, start + 10).map((name) => store.put(name, file)))
     expect(await objectNames(store)).toEqual(names)

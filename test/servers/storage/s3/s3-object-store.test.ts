@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { S3ObjectStore, type S3StoreOptions } from '../../../../servers/storage/s3/s3-object-store.js'
 import { storageFailure } from '../../../../servers/storage/storage-error.js'
-import { largeBytes, objectNames } from '../../../support/content-stores.js'
+import { largeBytes, objectNameOf, objectNames } from '../../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../../support/fake-s3.js'
 import { temporaryFolder } from '../../../support/store-folder.js'
 import { until } from '../../../support/until.js'
@@ -44,10 +44,12 @@ function play(...faults: (S3Fault | undefined)[]): void {
   s3.fault = () => faults.shift()
 }
 
+const one = objectNameOf('one')
+
 const verbs = {
-  put: (store: S3ObjectStore) => store.put('one', file),
-  read: (store: S3ObjectStore) => readAll(store, 'one'),
-  delete: (store: S3ObjectStore) => store.delete('one'),
+  put: (store: S3ObjectStore) => store.put(one, file),
+  read: (store: S3ObjectStore) => readAll(store, one),
+  delete: (store: S3ObjectStore) => store.delete(one),
   list: (store: S3ObjectStore) => objectNames(store),
   ping: (store: S3ObjectStore) => store.ping()
 } satisfies Record<string, (store: S3ObjectStore) => Promise<unknown>>
@@ -71,16 +73,16 @@ describe('a failure that passes', () => {
   it.each(everyVerb.flatMap(([verb]) => passing.map((fault) => [verb, fault] as const)))(
     'is not noticed: %s, where the storage plays "%s" twice',
     async (verb, fault) => {
-      await objects.put('one', file)
+      await objects.put(one, file)
       play(fault, fault)
       await verbs[verb as keyof typeof verbs](objects)
       s3.fault = () => undefined
-      expect(await objectNames(objects)).toEqual(verb === 'delete' ? [] : ['one'])
+      expect(await objectNames(objects)).toEqual(verb === 'delete' ? [] : [one])
     }
   )
 
   it.each(everyVerb)('is an error the third time: %s', async (_verb, run) => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     play('reset', 'reset', 'reset')
     expect(await failureOf(run(objects))).toMatchObject({ name: 'S3Error', code: 'EIO' })
     expect(s3.requests).toHaveLength(3)
@@ -88,18 +90,18 @@ describe('a failure that passes', () => {
 
   it('of an upload that was cut is none: it is sent again from its beginning', async () => {
     play('cut', 'cut')
-    await objects.put('one', file)
-    expect(s3.objects.get('vault/one')?.equals(bytes)).toBe(true)
+    await objects.put(one, file)
+    expect(s3.objects.get(`vault/${one}`)?.equals(bytes)).toBe(true)
   })
 
   it('is not tried again for longer than the storage wants to be left alone', async () => {
     s3.retryAfterSeconds = 60
     play('slow down')
-    const error = await failureOf(objects.put('one', file))
+    const error = await failureOf(objects.put(one, file))
     s3.retryAfterSeconds = 0
     expect(error).toMatchObject({ message: 'Object storage answered 503 SlowDown to PUT', retryAfterSeconds: 60 })
     expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503, retryAfterSeconds: 60 })
-    expect(s3.requests).toEqual(['PUT vault/one', 'PUT SlowDown'])
+    expect(s3.requests).toEqual([`PUT vault/${one}`, 'PUT SlowDown'])
   })
 
   it('is tried again after as long as the storage asks for', async () => {
@@ -130,48 +132,48 @@ describe('storage that is unavailable', () => {
   })
 
   it.each(['read', 'list'] as const)('is an error when it stops in the middle: %s', async (verb) => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     play('stall', 'silent')
     expect(await failureOf(verbs[verb](impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
   })
 
   it('is none when it is slow, and goes on', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'slow'
-    expect((await readAll(objects, 'one')).equals(bytes)).toBe(true)
+    expect((await readAll(objects, one)).equals(bytes)).toBe(true)
   })
 })
 
 describe('an object whose connection breaks while it is read', () => {
   it('is read on from there, as long as each connection brings something', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     play('cut', 'cut', 'cut', 'cut', 'cut')
-    expect((await readAll(objects, 'one')).equals(bytes)).toBe(true)
+    expect((await readAll(objects, one)).equals(bytes)).toBe(true)
     expect(s3.requests).toHaveLength(6)
   })
 
   it('is ENOENT where it was deleted meanwhile', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => {
-      if (s3.requests.length > 1) s3.objects.delete('vault/one')
+      if (s3.requests.length > 1) s3.objects.delete(`vault/${one}`)
       return 'cut'
     }
-    expect(await failureOf(readAll(objects, 'one'))).toMatchObject({ code: 'ENOENT' })
+    expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'ENOENT' })
   })
 
   it('is an error where the storage sends no part, but all from the beginning', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     play('cut', 'no range')
-    expect(await failureOf(readAll(objects, 'one'))).toMatchObject({
+    expect(await failureOf(readAll(objects, one))).toMatchObject({
       code: 'EIO',
       message: 'Object storage answered 200 to GET'
     })
   })
 
   it('is an error where nothing comes any more', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     play('cut', 'reset', 'reset', 'reset')
-    expect(await failureOf(readAll(objects, 'one'))).toMatchObject({ code: 'EIO' })
+    expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'EIO' })
   })
 })
 
@@ -194,16 +196,16 @@ describe('what the storage refuses', () => {
 
   it('for lack of space is a full storage', async () => {
     s3.fault = () => 'full'
-    const error = await failureOf(objects.put('one', file))
+    const error = await failureOf(objects.put(one, file))
     expect(error).toMatchObject({ code: 'ENOSPC' })
     expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE_FULL', status: 507 })
   })
 
   it('is no lost content where a proxy or a missing bucket answers 404', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     for (const fault of ['proxy 404', 'no bucket'] as const) {
       play(fault)
-      expect(await failureOf(readAll(objects, 'one'))).toMatchObject({ code: 'EIO' })
+      expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'EIO' })
     }
   })
 
@@ -211,7 +213,7 @@ describe('what the storage refuses', () => {
     const { accessKeyId, secretAccessKey } = s3.options()
     for (const fault of ['silent', 'denied', 'no bucket', 'full', 'proxy 404'] as const) {
       s3.fault = () => fault
-      const shown = inspect(await failureOf(impatient().put('one', file)), { depth: 10, showHidden: true })
+      const shown = inspect(await failureOf(impatient().put(one, file)), { depth: 10, showHidden: true })
       for (const secret of [accessKeyId, secretAccessKey, 'AWS4', 'Signature']) expect(shown).not.toContain(secret)
     }
   })
@@ -220,21 +222,21 @@ describe('what the storage refuses', () => {
 describe('a list', () => {
   it('has all pages', async () => {
     s3.pageLength = 3
-    const names = Array.from({ length: 10 }, (_, number) => `cid${number}.ab`)
+    const names = Array.from({ length: 10 }, (_, number) => objectNameOf(String(number))).sort()
     for (const name of names) s3.objects.set(`vault/${name}`, bytes)
     expect(await objectNames(objects)).toEqual(names)
     s3.pageLength = 1_000
     expect(s3.requests).toHaveLength(4)
   })
 
-  it('has what lies below its prefix alone, with any characters', async () => {
-    for (const key of ['vault/a&b<c>"d" é\'', 'vault/another/one', 'relay/one', 'vaultone', 'one'])
-      s3.objects.set(key, bytes)
-    expect(await objectNames(objects)).toEqual(['a&b<c>"d" é\''])
+  it('has objects below its prefix alone, and nothing of a form that ours never have', async () => {
+    const others = ['vault/a&b<c>"d" é\'', 'vault/backup.tar', `vault/another/${one}`, `vault/${one}0`, `vault/x${one}`]
+    for (const key of [`vault/${one}`, ...others, `relay/${one}`, `vault${one}`, one]) s3.objects.set(key, bytes)
+    expect(await objectNames(objects)).toEqual([one])
   })
 
   it('that was cut is an error, and no shorter list', async () => {
-    s3.objects.set('vault/one', bytes)
+    s3.objects.set(`vault/${one}`, bytes)
     s3.fault = () => 'cut'
     expect(await failureOf(objectNames(objects))).toMatchObject({ code: 'EIO' })
   })

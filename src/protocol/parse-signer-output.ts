@@ -1,14 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { isInRange, toLowS } from './ecdsa-signature.js'
-import { encodeBase64url } from './encode-base64url.js'
-import { isObject, type JsonObject } from './json.js'
-import { ES256K_HEADER } from './jwt.js'
-
-/** Signs a payload as ES256K JWT. `sign` returns 64 bytes over its argument. */
-export async function signJwt(payload: JsonObject, sign: (data: string) => Promise<Uint8Array>): Promise<string> {
-  const signingInput = `${ES256K_HEADER}.${encodeBase64url(JSON.stringify(payload))}`
-  return `${signingInput}.${encodeBase64url(await sign(signingInput))}`
-}
+import { isObject } from './json.js'
 
 /**
  * The 64 bytes, with low s, of what a did-jwt ES256K signer returns: base64url of 64 or 65 bytes, or r and s in

@@ -1,25 +1,14 @@
 /**
- * Child process: an Express app on the PostgreSQL store. Asked, it tells its CPU time, and how many statements it sent.
+ * Child process: an Express app on the PostgreSQL store. Asked, it tells its CPU time.
  *
  * Arguments: the URL of the database, and the size of the pool.
  */
 import express from 'express'
-import pg from 'pg'
-import { didOfPrivateKey, es256kSigner, setupDidAuth } from '../../../src/index.js'
-import { postgresStore } from '../../../src/stores/postgres/index.js'
-import { SERVICE_KEY, SERVICE_URL } from '../variants.js'
+import { didOfPrivateKey, es256kSigner, setupDidAuth } from '../../src/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { SERVICE_KEY, SERVICE_URL } from './variants.js'
 
 const [url, poolSize] = process.argv.slice(2)
-
-let statements = 0
-// A function of any type is what it is, and stays it.
-const { query } = pg.Client.prototype as { query: (...args: unknown[]) => unknown }
-Object.assign(pg.Client.prototype, {
-  query(...args: unknown[]) {
-    statements += 1
-    return query.apply(this, args)
-  }
-})
 
 const app = express()
 // The load names a client for each request: all of one address would share a quota, whose row would be hot.
@@ -49,6 +38,6 @@ const server = app.listen(0, '127.0.0.1', () => {
 server.keepAliveTimeout = 600_000
 process.on('message', () => {
   const { user, system } = process.cpuUsage()
-  process.send?.({ cpuMicroseconds: user + system, statements })
+  process.send?.({ cpuMicroseconds: user + system })
 })
 process.on('disconnect', () => process.exit(0))

@@ -2,11 +2,10 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
-import { arch, cpus, platform } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
-import { tcpProxy } from '../../support/tcp-proxy.js'
+import { startPostgres, type PostgresEngine } from '../support/postgres-server.js'
+import { tcpProxy } from '../support/tcp-proxy.js'
 
 /** What was used so far. */
 export interface Usage {
@@ -15,14 +14,10 @@ export interface Usage {
   nodeMicroseconds: readonly number[]
   /** CPU of all processes of PostgreSQL but the one that answers this question. */
   postgresMicroseconds: number
-  walBytes: number
-  statements: number
 }
 
 export interface RealDatabase {
   readonly engine: PostgresEngine
-  readonly machine: string
-  ask(text: string): Promise<Record<string, unknown>>
   cpuMicroseconds(): number
   remove(): Promise<void>
 }
@@ -40,15 +35,12 @@ export async function startDatabase(): Promise<RealDatabase> {
   const engine = await startPostgres({ fsync: 'on' })
   const admin = new pg.Client({ connectionString: engine.url() })
   await admin.connect()
-  const ask = async (text: string): Promise<Record<string, unknown>> =>
-    (await admin.query<Record<string, unknown>>(text)).rows[0] ?? {}
-  const { pid, version } = await ask(`SELECT pg_backend_pid() AS pid, current_setting('server_version') AS version`)
-  const postmaster = statOf(Number(pid)).parent
+  const { rows } = await admin.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  const pid = rows[0]!.pid
+  const postmaster = statOf(pid).parent
   return {
     engine,
-    machine: `${cpus().length} × ${cpus()[0]?.model.trim() ?? arch()}, ${platform()}, Node ${process.versions.node}, PostgreSQL ${String(version)}`,
-    ask,
-    cpuMicroseconds: () => cpuOfTree(postmaster) - cpuOf(Number(pid)),
+    cpuMicroseconds: () => cpuOfTree(postmaster) - cpuOf(pid),
     async remove() {
       await admin.end()
       // The engine is a process that nothing of Node waits for.
@@ -71,7 +63,7 @@ export async function startSystem(
   setTrip(tripMilliseconds)
   const url = new URL(database.engine.url())
   url.port = String(proxy.port)
-  const script = fileURLToPath(new URL('plan-server.ts', import.meta.url))
+  const script = fileURLToPath(new URL('instance-server.ts', import.meta.url))
   const children = Array.from({ length: instances }, () =>
     fork(script, [url.href, String(poolSize)], { execArgv: ['--import', 'tsx'] })
   )
@@ -82,14 +74,11 @@ export async function startSystem(
     async usage() {
       const answers = children.map(nextMessage)
       for (const child of children) child.send('usage')
-      const told = (await Promise.all(answers)) as { cpuMicroseconds: number; statements: number }[]
-      const { bytes } = await database.ask(`SELECT pg_current_wal_lsn() - '0/0'::pg_lsn AS bytes`)
+      const told = (await Promise.all(answers)) as { cpuMicroseconds: number }[]
       return {
         atSeconds: performance.now() / 1000,
         nodeMicroseconds: told.map(({ cpuMicroseconds }) => cpuMicroseconds),
-        postgresMicroseconds: database.cpuMicroseconds(),
-        walBytes: Number(bytes),
-        statements: told.reduce((sum, { statements }) => sum + statements, 0)
+        postgresMicroseconds: database.cpuMicroseconds()
       }
     },
     async stop() {
