@@ -39,4 +39,6 @@ const proxy = createServer((req, res) => {
   })
   req.pipe(passedOn)
 })
-proxy.listen(3000)
+proxy.listen(3000).on('listening', () => {
+  console.log('http://localhost:3000')
+})

@@ -31,4 +31,6 @@ app.post('/notes', requireDid, express.json(), (req, res) => {
   notes.push(note)
   res.sendStatus(201)
 })
-app.listen(3000)
+app.listen(3000).on('listening', () => {
+  console.log('http://localhost:3000')
+})

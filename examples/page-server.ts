@@ -39,4 +39,6 @@ app.get('/page.mjs', (_req, res) => {
   res.sendFile(join(here, `page-${mode}.mjs`))
 })
 app.use('/express-did-auth', express.static(dirname(dirname(client))))
-app.listen(3000)
+app.listen(3000).on('listening', () => {
+  console.log('http://localhost:3000')
+})

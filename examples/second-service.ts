@@ -22,4 +22,6 @@ app.use('/orders', requireToken(verify), express.json(), (req, res) => {
   if (req.method === 'POST' && typeof order === 'string') orders.set(user, [...(orders.get(user) ?? []), order])
   res.json({ did: req.user?.did, orders: orders.get(user) ?? [] })
 })
-app.listen(3001)
+app.listen(3001).on('listening', () => {
+  console.log('http://localhost:3001')
+})

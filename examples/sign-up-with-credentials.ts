@@ -41,4 +41,6 @@ const requireDid = setupDidAuth(app, {
 app.get('/profile', requireDid, (req, res) => {
   res.json({ did: req.user?.did, email: req.auth?.claims.email })
 })
-app.listen(3000)
+app.listen(3000).on('listening', () => {
+  console.log('http://localhost:3000')
+})

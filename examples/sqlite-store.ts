@@ -28,7 +28,9 @@ app.delete('/sessions', requireDid, async (req, res) => {
   res.json({ ended: await requireDid.sessions.revokeAll(req.user?.did ?? '') })
 })
 
-const server = app.listen(3000)
+const server = app.listen(3000).on('listening', () => {
+  console.log('http://localhost:3000')
+})
 process.once('SIGTERM', () => {
   server.close(() => {
     void requireDid.close().then(() => store.close())

@@ -66,10 +66,11 @@ const commands: Readonly<Record<string, () => Promise<(commandLine: CommandLine)
 }
 
 /** Runs the servers that a command names, until a signal stops them. */
-async function runStarters(chosen: readonly ServerName[], isAll: boolean): Promise<void> {
+async function runStarters(chosen: readonly ServerName[], isAll: boolean, envFile: string | undefined): Promise<void> {
   if (hasIpfsNode() && chosen.some((name) => name !== 'auth')) assertIpfsClientInstalled()
   const { runServers } = await import('./process/run-servers.js')
-  await runServers(await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() }))), isAll)
+  const loaded = await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() })))
+  await runServers(loaded, { isAll, envFile })
 }
 
 /** Runs an operator's command on relay or vault, and answers its exit code. */
@@ -99,13 +100,13 @@ async function run(args: readonly string[]): Promise<number | undefined> {
     process.stdout.write(usageOf(command))
     return 0
   }
-  loadEnvFile()
+  const envFile = loadEnvFile()
   const chosen = command === 'all' ? names : names.filter((name) => name === command)
   if ((command === 'relay' || command === 'vault') && operatorCommands[command].includes(rest[0] ?? '')) {
     return runForOperator(command, rest)
   }
   if (chosen.length > 0 && rest.length === 0) {
-    await runStarters(chosen, command === 'all')
+    await runStarters(chosen, command === 'all', envFile)
     return undefined
   }
   if (Object.hasOwn(commands, command)) return runCommand(command, rest)

@@ -74,6 +74,16 @@ describe('examples/', () => {
   })
 })
 
+describe('an example that serves', () => {
+  const texts = readdirSync(join(root, 'examples'))
+    .filter((file) => file.endsWith('.ts') && file !== 'quickstart.ts')
+    .map((file) => [file, readFileSync(join(root, 'examples', file), 'utf8')] as const)
+
+  it.each(texts.filter(([, text]) => /[.]listen\(300\d/.test(text)))('%s prints its URL', (_file, text) => {
+    expect(text).toMatch(/console\.log\('http:\/\/localhost:300\d'\)/)
+  })
+})
+
 describe('examples/quickstart.ts', () => {
   it('has at most 15 lines', () => {
     const lines = readFileSync(join(root, 'examples/quickstart.ts'), 'utf8').trimEnd().split('\n')

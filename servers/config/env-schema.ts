@@ -39,6 +39,7 @@ export const variables = z.object({
   LOG_LEVEL: forms.logLevel.default('info'),
   LOG_FORMAT: forms.logFormat.optional(),
   METRICS_PORT: forms.port.optional(),
+  METRICS_HOST: forms.text.default('127.0.0.1'),
   MAX_CONNECTIONS: forms.connections.default(4_096),
   DRAIN_SECONDS: forms.secondsOrNone.default(0),
   PAGE: forms.truth.default(true),

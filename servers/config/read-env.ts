@@ -17,6 +17,7 @@ const KEY = /[0-9a-f]{64,}/gi
 /** User and password in a URL. */
 const CREDENTIALS = /\/\/[^/]*@/g
 const MAX_SHOWN_LENGTH = 100
+const MAX_SHORT_NAME = 4
 
 /** The parsed environment of a server. */
 export type ServerEnv = z.output<typeof variables> & { name: ServerName; address: ServerAddress }
@@ -90,7 +91,11 @@ export function readEnv(
     problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
   problems.push(...findConflicts(values, spelling, purpose === 'serve'))
-  if (parsed.data === undefined || problems.length > 0) throw new EnvError(problems)
+  if (parsed.data === undefined || problems.length > 0) {
+    // What is missing may be there under another name.
+    for (const { variable, known } of findMisspellings(env)) problems.push(`${variable}: unknown; is it ${known}?`)
+    throw new EnvError(problems)
+  }
   const { PORT: port = serverPorts[name], HOST: host } = parsed.data
   return { ...parsed.data, name, address: { port, host, variable: spelling('PORT') } }
 }
@@ -101,6 +106,40 @@ export function readUnusedVariables(env: Env, names: readonly ServerName[], isAl
     ? OWN_VARIABLES
     : names.flatMap((name) => OWN_VARIABLES.map((variable) => ownSpelling(name, variable)))
   return unused.filter((variable) => (env[variable] ?? '') !== '')
+}
+
+/** A variable that no server reads, and the one that was probably meant. */
+export interface Misspelling {
+  variable: string
+  known: string
+}
+
+/** Variables whose names are one edit away from that of one that the servers read. */
+export function findMisspellings(env: Env): Misspelling[] {
+  const known = [
+    ...variableNames,
+    ...secretVariables.map((name) => `${name}_FILE`),
+    ...Object.keys(serverPorts).flatMap((name) => OWN_VARIABLES.map((own) => `${name.toUpperCase()}_${own}`))
+  ]
+  return Object.keys(env).flatMap((variable) => {
+    if (known.includes(variable) || (env[variable] ?? '') === '') return []
+    const meant = known.find((name) => isOneEditAway(variable, name))
+    return meant === undefined ? [] : [{ variable, known: meant }]
+  })
+}
+
+/**
+ * Whether a name became another one by a letter that is missing, too many or wrong, or by two that changed places. Names of up to
+ * four letters have neighbours with a meaning of their own (`PAGE` and `PAGER`): there only the last counts.
+ */
+function isOneEditAway(name: string, known: string): boolean {
+  let start = 0
+  while (start < known.length && name[start] === known[start]) start += 1
+  const [rest, knownRest] = [name.slice(start), known.slice(start)]
+  const [first = '', second = '', ...others] = rest
+  if ([second, first, ...others].join('') === knownRest) return true
+  if (known.length <= MAX_SHORT_NAME) return false
+  return rest.slice(1) === knownRest || rest === knownRest.slice(1) || rest.slice(1) === knownRest.slice(1)
 }
 
 function ownSpelling(name: ServerName, variable: string): string {

@@ -9,6 +9,9 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EADDRINUSE: 'the port is in use',
   EADDRNOTAVAIL: 'this machine has no such address',
+  EAI_AGAIN: 'the name server does not answer',
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was closed',
   EEXIST: 'a file is in its place',
   EISDIR: 'a folder is in its place',
   ENOENT: 'it does not exist',
@@ -16,7 +19,9 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is a file',
   ENOTFOUND: 'no such host',
   EPERM: 'the operation is not permitted',
+  EHOSTUNREACH: 'the host cannot be reached',
   EROFS: 'the disk is read-only',
+  ETIMEDOUT: 'no answer in time',
   ERR_DLOPEN_FAILED: NO_NATIVE_PART,
   SQLITE_CANTOPEN: 'it cannot be opened',
   SQLITE_CORRUPT: 'the file is damaged',
@@ -40,6 +45,12 @@ export function reasonOf(error: unknown): string {
   const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
   const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
+}
+
+/** As {@link reasonOf}, with the error's own line where its code has no words here: for errors that quote no secret. */
+export function reasonInWords(error: unknown): string {
+  const reason = reasonOf(error)
+  return reason === codeOf(error) && error instanceof Error ? error.message : reason
 }
 
 /** Runs a step of the start. An error of the operating system becomes a sentence that begins with `what`. */

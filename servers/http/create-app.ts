@@ -7,7 +7,7 @@ import express, {
   type RequestHandler,
   type Response
 } from 'express'
-import type { Store } from 'express-did-auth'
+import { DidAuthError, type Store } from 'express-did-auth'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
@@ -15,12 +15,13 @@ import type { Identity } from '../config/service-identity.js'
 import { health, readiness, type Dependency } from '../observability/health-checks.js'
 import { logRequest, watchRequests } from '../observability/logger.js'
 import type { Metrics } from '../observability/metrics.js'
-import { ServerError, type SendError } from './server-error.js'
+import { errorSender, ServerError, type SendError } from './server-error.js'
 
 const ALLOWED_HEADERS = ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match']
 const EXPOSED_HEADERS = [
   'Challenge-Expires-In',
   'ETag',
+  'File-Expires-In',
   'Idempotent-Replayed',
   'Pin-Status',
   'Retry-After',
@@ -84,6 +85,16 @@ export function appShell(
   app.get('/ready', answer)
   app.use(watchFailures)
   return app
+}
+
+/** What a server answers while its storage is unavailable: `/health`, `/ready`, and 503 to all else. */
+export function waitingApp(parts: ShellParts): RequestListener {
+  const app = appShell(parts, [], [])
+  const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: parts.env.ERROR_FORMAT }, parts.log)
+  app.use((req, res) => {
+    sendError(req, res, new DidAuthError('ERR_STORE', { retryAfterSeconds: 1 }))
+  })
+  return requestListener(app)
 }
 
 /** Adds what comes after the routes: an answer for every other request, and for every error. */

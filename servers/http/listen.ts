@@ -1,4 +1,11 @@
-import { createServer, STATUS_CODES, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse
+} from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
@@ -12,6 +19,8 @@ export interface ServeOptions {
   request: number
   /** Without a byte in either direction, while the server waits for the client. */
   idle: number
+  /** For what is left of a body whose request has been answered. */
+  rest: number
   /** Between two checks of headers and requests. */
   check: number
   /** For requests in flight when the server stops. */
@@ -24,6 +33,7 @@ const DEFAULTS: ServeOptions = {
   headers: 10_000,
   request: 14_000,
   idle: 14_000,
+  rest: 5_000,
   check: 1_000,
   stop: 8_000,
   maxConnections: 4_096
@@ -37,12 +47,14 @@ const STATUS: Readonly<Record<string, number>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408
 }
 
-/** Where to listen, and the variable that says so. */
+/** Where to listen, and the variables that say so. */
 export interface ListenAddress {
   /** 0: any that is free. */
   port: number
   host: string
   variable: string
+  /** Default `HOST`. */
+  hostVariable?: string
 }
 
 /** A server that listens. */
@@ -64,7 +76,7 @@ export type Build = (port: number) => { listener: RequestListener; release: () =
  * @throws StartError when it cannot listen
  */
 export async function serve(where: ListenAddress, build: Build, options: Partial<ServeOptions> = {}): Promise<Running> {
-  const { headers, request, idle, check, stop, maxConnections } = { ...DEFAULTS, ...options }
+  const { headers, request, idle, rest, check, stop, maxConnections } = { ...DEFAULTS, ...options }
   const server = createServer({
     connectionsCheckingInterval: check,
     headersTimeout: headers,
@@ -82,6 +94,10 @@ export async function serve(where: ListenAddress, build: Build, options: Partial
       answers.set(req.socket, res)
       // Nothing that a client does after this answer would be heard.
       if (!server.listening) res.setHeader('Connection', 'close')
+      // When the answer is made, not when it is sent: a client might not read it.
+      res.once('prefinish', () => {
+        endUnread(req, rest)
+      })
       listener(req, res)
     })
   )
@@ -94,10 +110,28 @@ export async function serve(where: ListenAddress, build: Build, options: Partial
   }
 }
 
-function listening(server: Server, { port, host, variable }: ListenAddress): Promise<AddressInfo> {
+/**
+ * Ends the connection of a request that was answered before its body was read, when the rest of it takes too long: a client
+ * could let it drip for as long as an upload may take, and such clients together hold all connections. Not at once, because
+ * a reset could take the answer from a client that is still sending.
+ */
+function endUnread(req: IncomingMessage, milliseconds: number): void {
+  if (req.complete) return
+  const timer = setTimeout(() => {
+    if (!req.complete) req.socket.destroy()
+  }, milliseconds)
+  req.once('close', () => {
+    clearTimeout(timer)
+  })
+}
+
+function listening(
+  server: Server,
+  { port, host, variable, hostVariable = 'HOST' }: ListenAddress
+): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
-      const sentence = `Cannot listen on ${host}:${port} (HOST, ${variable}): ${reasonOf(error)}`
+      const sentence = `Cannot listen on ${host}:${port} (${hostVariable}, ${variable}): ${reasonOf(error)}`
       reject(new StartError(sentence, { cause: error }))
     })
     server.listen(port, host, () => {

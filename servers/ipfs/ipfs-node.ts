@@ -27,9 +27,12 @@ export interface IpfsNode {
   ping(signal: AbortSignal): Promise<void>
 }
 
-/** What `/ready` asks of a node. The servers work without it. */
-export function ipfsDependency(node: Pick<IpfsNode, 'ping'>): Dependency {
-  return { name: 'ipfs', isNeeded: false, check: (signal) => node.ping(signal) }
+/** What `/ready` asks of a node. The servers work without it, and without any. */
+export function ipfsDependency(node: Pick<IpfsNode, 'ping'> | undefined): Dependency {
+  const own = { name: 'ipfs', isNeeded: false }
+  return node === undefined
+    ? { ...own, success: 'none', check: () => Promise.resolve() }
+    : { ...own, check: (signal) => node.ping(signal) }
 }
 
 /**

@@ -18,11 +18,13 @@ export interface Dependency {
   freshMilliseconds?: number
   /** What its failure is called. `wrong` comes with its reason also where it is not needed. Default `unavailable`. */
   failure?: 'unavailable' | 'wrong'
+  /** What its success is called. Default `ok`; `none` where none is configured. */
+  success?: 'ok' | 'none'
 }
 
 interface Readiness {
   isReady: boolean
-  dependencies: Record<string, 'ok' | 'unavailable' | 'wrong'>
+  dependencies: Record<string, 'ok' | 'unavailable' | 'wrong' | 'none'>
   /** Why those that are needed are unavailable, and what is wrong with others. */
   reasons: Record<string, string>
 }
@@ -122,7 +124,10 @@ async function stateOfAll(
   return {
     isReady: states.every(({ isNeeded, reason }) => !isNeeded || reason === undefined),
     dependencies: Object.fromEntries(
-      states.map(({ name, failure = 'unavailable', reason }) => [name, reason === undefined ? 'ok' : failure])
+      states.map(({ name, success = 'ok', failure = 'unavailable', reason }) => [
+        name,
+        reason === undefined ? success : failure
+      ])
     ),
     reasons: Object.fromEntries(told) as Record<string, string>
   }

@@ -30,9 +30,22 @@ export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination:
   return pino(options, destination)
 }
 
+/** What the ready line of a server says. */
+export interface ReadyFields {
+  url: string
+  serviceUrl: string
+  serviceDid: string
+  /** Where content lies: `here`, or there as well. */
+  content?: string | undefined
+  /** The file that was loaded into the environment. */
+  envFile?: string | undefined
+}
+
 /** Writes the one line that says that a server is ready. It appears at every log level. */
-export function logReady(log: Logger, ready: { url: string; serviceUrl: string; serviceDid: string }): void {
-  const line = `ready at ${ready.serviceUrl} as ${ready.serviceDid}`
+export function logReady(log: Logger, ready: ReadyFields): void {
+  const { serviceUrl, serviceDid, content, envFile } = ready
+  const where = content === undefined ? '' : `, content: ${content}`
+  const line = `ready at ${serviceUrl} as ${serviceDid}${where}${envFile === undefined ? '' : `, settings of ${envFile}`}`
   log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
 }
 
@@ -73,9 +86,13 @@ function patternOf(req: Request): string {
   return isRoute && typeof route.path === 'string' ? route.path : 'other'
 }
 
-/** One line a request. */
+/** Asked every few seconds by supervisors and load balancers. */
+const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
+
+/** One line a request; that a probe found all well is for debugging. */
 export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): void {
-  log.info({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
+  const level = PROBES.has(fields.route) && fields.status === 200 ? 'debug' : 'info'
+  log[level]({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }
 
 const INDENT = 2
@@ -102,7 +119,7 @@ function prettyLine(line: string): string {
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join(' '.repeat(INDENT))
   if (event === 'request') return `${head}  ${requestText(fields)}`
   // The sentence says it all.
-  if (event === 'ready' || event === 'page') return `${head}  ${String(msg)}`
+  if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
   return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')
 }

@@ -55,6 +55,10 @@ const headers = {
     description: 'seconds for which the challenge is good',
     schema: { type: 'string', pattern: '^[0-9]+$', examples: ['300'] }
   },
+  FileExpiresIn: {
+    description: 'seconds for which the file stays, counted again when it is posted again',
+    schema: { type: 'string', pattern: '^[0-9]+$', examples: ['604800'] }
+  },
   PinStatus: {
     description: 'present while the IPFS node has not pinned the content yet',
     schema: { const: 'pending' }
@@ -150,7 +154,7 @@ const healthOperation = {
 const readiness = object(
   {
     status: { enum: ['ready', 'not ready', 'draining'] },
-    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong'] } },
+    dependencies: { type: 'object', additionalProperties: { enum: ['ok', 'unavailable', 'wrong', 'none'] } },
     reasons: { type: 'object', additionalProperties: { type: 'string' } }
   },
   ['reasons']

@@ -75,6 +75,7 @@ export const relayDocument = openApiDocument(
         requestBody: jsonBody(object({ file: text })),
         responses: {
           '200': jsonAnswer('Its address', object({ url: address, cid: schemaRef('Cid') }), {
+            'File-Expires-In': headerRef('FileExpiresIn'),
             'Pin-Status': headerRef('PinStatus')
           }),
           ...refusals(...RELAY_GUARDED, ...CONTENT)

@@ -1,8 +1,16 @@
+import type { RequestListener } from 'node:http'
 import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
-import { readEnv, readForEach, readUnusedVariables, type ServerEnv, type ServerName } from '../config/read-env.js'
+import {
+  findMisspellings,
+  readEnv,
+  readForEach,
+  readUnusedVariables,
+  type ServerEnv,
+  type ServerName
+} from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
-import type { ServerApp, ShellParts } from '../http/create-app.js'
+import { type ServerApp, type ShellParts, waitingApp } from '../http/create-app.js'
 import { type Build, type Running, serve, serveMetrics } from '../http/listen.js'
 import { crashLog } from '../observability/error-fields.js'
 import { logPage, logReady, serverLog } from '../observability/logger.js'
@@ -11,6 +19,7 @@ import type { ContentMaintenance } from '../storage/content-store.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { Engines } from '../storage/engines.js'
 import { stopAtSignal } from './shutdown.js'
+import { hintAtLocalNode } from '../ipfs/hint-at-local-node.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import type { OpenContentStore } from '../storage/sqlite/open-content-store.js'
@@ -24,6 +33,8 @@ export interface Surroundings {
   draining: AbortSignal
   /** Each server adds its own, in the order in which they start: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
+  /** What was loaded into the environment. */
+  envFile: string | undefined
   /** Called by the server that has a page for people. */
   onPage: (url: string) => void
 }
@@ -37,9 +48,13 @@ export interface Starter {
 /**
  * Starts servers in this process, and stops them at a signal. When one cannot start, the others stop.
  *
+ * @param options - `envFile`: the file that was loaded into the environment, which the ready lines name
  * @throws EnvError before anything starts; StartError when one of them cannot start, once the others have stopped
  */
-export async function runServers(starters: readonly Starter[], isAll: boolean): Promise<void> {
+export async function runServers(
+  starters: readonly Starter[],
+  { isAll, envFile }: { isAll: boolean; envFile: string | undefined }
+): Promise<void> {
   // All environments are read first, so that one message names everything.
   const plans = readForEach(starters, ({ name, start }) => {
     const env = readEnv(process.env, name, isAll)
@@ -54,16 +69,19 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
     const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
     log.warn({ event: 'configuration', variable }, why)
   }
+  for (const { variable, known } of findMisspellings(process.env)) {
+    log.warn({ event: 'configuration', variable }, `unknown; is it ${known}?`)
+  }
 
   const running: Running[] = []
   const closing: { close: () => Promise<void> }[] = []
   const drain = new AbortController()
-  const { METRICS_PORT: port, HOST: host, DRAIN_SECONDS: drainSeconds } = env
+  const { METRICS_PORT: port, METRICS_HOST: host, DRAIN_SECONDS: drainSeconds } = env
   stopAtSignal(running, log, { drain, drainSeconds, closing })
   const metrics = port === undefined ? undefined : prometheusMetrics()
   try {
     if (metrics !== undefined && port !== undefined) {
-      const served = await serveMetrics(metrics, { port, host, variable: 'METRICS_PORT' })
+      const served = await serveMetrics(metrics, { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' })
       running.push(served)
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
@@ -75,9 +93,11 @@ export async function runServers(starters: readonly Starter[], isAll: boolean): 
     const onPage = (url: string): void => {
       page = url
     }
-    const shared = { engines, metrics, draining: drain.signal, serviceUrls, onPage }
+    const shared = { engines, metrics, draining: drain.signal, serviceUrls, onPage, envFile }
     for (const plan of plans) running.push(await plan.start(plan.env, { log: plan.log, ...shared }))
     if (page !== undefined) logPage(log, page)
+    // Not awaited: nothing waits for a node that nobody named.
+    if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {
     await Promise.allSettled(running.map((server) => server.stop()))
     await Promise.allSettled(closing.map((one) => one.close()))
@@ -94,6 +114,8 @@ export interface ServerPlan {
   build: (parts: ShellParts) => ServerApp
   /** Asked by `/ready`. */
   contents?: Pick<ContentMaintenance, 'probe'>
+  /** Where content lies, for people. */
+  contentPlace?: string
 }
 
 /**
@@ -103,37 +125,50 @@ export interface ServerPlan {
  */
 export async function startServer(
   env: ServerEnv,
-  { engines, log, metrics, draining, serviceUrls }: Surroundings,
-  { build, contents }: ServerPlan
+  { engines, log, metrics, draining, serviceUrls, envFile }: Surroundings,
+  { build, contents, contentPlace }: ServerPlan
 ): Promise<Running> {
   const identity = await loadIdentity(env)
   const opened = await engines.openStore(env)
   const { store } = opened
-  let serviceUrl = ''
-  let ready: Promise<void> | undefined
+  const dependencies = engines.dependenciesOf(opened, { name: env.name, contents })
+  let parts: ShellParts = { env, identity, serviceUrl: '', log, store, dependencies, metrics, draining, serviceUrls }
+  let app: ServerApp | undefined
+  let listener: RequestListener
   const buildHere: Build = (port) => {
-    serviceUrl = env.SERVICE_URL ?? `http://localhost:${port}`
-    serviceUrls.set(env.name, serviceUrl)
-    const dependencies = engines.dependenciesOf(opened, { name: env.name, contents })
-    const app = build({ env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls })
-    ready = app.ready
+    parts = { ...parts, serviceUrl: env.SERVICE_URL ?? `http://localhost:${port}` }
+    serviceUrls.set(env.name, parts.serviceUrl)
+    listener = waitingApp(parts)
     const release = async (): Promise<void> => {
-      await app.close()
+      await app?.close()
       await store.close()
+      log.info({ event: 'stopped' }, 'stopped')
     }
-    return { listener: app.listener, release }
+    const current: RequestListener = (req, res) => {
+      listener(req, res)
+    }
+    return { listener: current, release }
   }
   const limits = { maxConnections: env.MAX_CONNECTIONS, ...(env.name !== 'auth' && { request: UPLOAD_MILLISECONDS }) }
-  const running = await serve(env.address, buildHere, limits).catch(async (error: unknown) => {
+  try {
+    const running = await serve(env.address, buildHere, limits)
+    await engines.whenAvailable(env, ({ name, variable }, reason) => {
+      const sentence = `waiting for ${name === 'redis' ? 'Redis' : 'the database'} (${variable}): ${reason}`
+      log.warn({ event: 'waiting', dependency: name, variable, reason, url: running.url }, sentence)
+    })
+    app = build(parts)
+    listener = app.listener
+    await app.ready.catch((error: unknown) => {
+      // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
+      if (!engines.areElsewhere || codeOf(error) !== 'ERR_STORE') throw error
+    })
+    const { serviceUrl } = parts
+    logReady(log, { url: running.url, serviceUrl, serviceDid: identity.serviceDid, content: contentPlace, envFile })
+    return running
+  } catch (error) {
     await store.close()
     throw error
-  })
-  await ready?.catch((error: unknown) => {
-    // A database or a Redis elsewhere may come later: the server runs, and `/ready` says what it lacks.
-    if (!engines.areElsewhere || codeOf(error) !== 'ERR_STORE') throw error
-  })
-  logReady(log, { url: running.url, serviceUrl, serviceDid: identity.serviceDid })
-  return running
+  }
 }
 
 /** What relay and vault are built of. */
@@ -167,6 +202,7 @@ export async function startContentServer(
   try {
     return await startServer(env, surroundings, {
       contents,
+      contentPlace: node === undefined ? 'here' : `here and on IPFS ${new URL(env.IPFS_API_URL ?? '').host}`,
       build: (parts) => {
         const app = build({ ...parts, contents, spool, node, usedPercent })
         if (node !== undefined) watchPins()

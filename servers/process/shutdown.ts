@@ -42,7 +42,6 @@ export function stopAtSignal(
     results.push(...(await Promise.allSettled(closing.map((one) => one.close()))))
     const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
     for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
-    log.info({ event: 'stopped' }, 'stopped')
     process.exit(failures.length === 0 ? 0 : 1)
   }
   process.on('SIGTERM', (signal) => void stop(signal))

@@ -49,7 +49,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const signer = es256kSigner(identity.privateKey)
   const app = appShell(parts, relayRouteNames, [
     { name: 'signer', isNeeded: true, check: () => signer('ready?') },
-    ...(node === undefined ? [] : [ipfsDependency(node)])
+    ipfsDependency(node)
   ])
 
   const key = loadServiceKey(identity.privateKey)

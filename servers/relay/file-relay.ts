@@ -45,6 +45,11 @@ export class FileRelay {
     this.#parts = parts
   }
 
+  /** Seconds for which a file stays from when it is posted, or posted again. */
+  get ttlSeconds(): number {
+    return this.#parts.ttlSeconds
+  }
+
   /**
    * Stores a file.
    *

@@ -50,7 +50,11 @@ export function addRelayRoutes(
     const did = await auth.authenticate(req.headers.authorization)
     const body = { field: 'file', maxBytes: maxFileBytes, owner: did }
     const file = await bodies.read(req, body, (content) => relay.post(did, content))
-    sendJson(res, file, (await relay.isPinned(file.cid)) ? {} : { 'Pin-Status': 'pending' })
+    const isPinned = await relay.isPinned(file.cid)
+    sendJson(res, file, {
+      'File-Expires-In': String(relay.ttlSeconds),
+      ...(!isPinned && { 'Pin-Status': 'pending' })
+    })
   }
 
   const getFile: Answer = async (req, res) => {

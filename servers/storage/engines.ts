@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { combineStores, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
+import { combineStores, DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
@@ -18,13 +18,16 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import {
   dataFolder,
+  migrateSessions,
   openDatabase,
   openObjects,
   openPostgresContents,
   openPostgresStore,
   openQuotas,
   openSqliteStore,
-  timeOf
+  timeOf,
+  untilAvailable,
+  type RemoteEngine
 } from './open-engines.js'
 import { openContentStore, type OpenContentStore } from './sqlite/open-content-store.js'
 
@@ -68,7 +71,7 @@ export class Engines {
         : { name: 'the database', read: () => timeOf(database) }
   }
 
-  /** @throws StartError when an engine cannot be used as it is set up; one that is unavailable is waited for */
+  /** @throws StartError when an engine cannot be used as it is set up; one that is unavailable is opened as well */
   static async open(env: ServerEnv): Promise<Engines> {
     const database = env.DATABASE_URL === undefined ? undefined : await openDatabase(env, env.DATABASE_URL)
     const quotas = env.REDIS_URL === undefined ? undefined : await openQuotas(env.REDIS_URL)
@@ -78,6 +81,26 @@ export class Engines {
   /** Whether the own storage is reached over the network, and may come back while a server runs. */
   get areElsewhere(): boolean {
     return this.#named.database !== undefined || this.#named.quotas !== undefined
+  }
+
+  /**
+   * Waits until database and Redis answer, with the tables of sessions up to date.
+   *
+   * @param onUnavailable - called once for each of them that is unavailable
+   * @throws StartError when one cannot be used as it is set up
+   */
+  async whenAvailable(env: ServerEnv, onUnavailable: (engine: RemoteEngine, reason: string) => void): Promise<void> {
+    const { database, quotas } = this.#named
+    const engines: RemoteEngine[] = []
+    if (database !== undefined) {
+      engines.push({ name: 'database', variable: 'DATABASE_URL', ask: () => migrateSessions(database, env) })
+    }
+    if (quotas !== undefined) engines.push({ name: 'redis', variable: 'REDIS_URL', ask: () => askQuotas(quotas) })
+    for (const engine of engines) {
+      await untilAvailable(engine, (reason) => {
+        onUnavailable(engine, reason)
+      })
+    }
   }
 
   /** @throws StartError */
@@ -174,6 +197,13 @@ export class Engines {
   async close(): Promise<void> {
     await Promise.all([this.#named.database?.close(), this.#named.quotas?.close()])
   }
+}
+
+/** @throws DidAuthError ERR_STORE */
+async function askQuotas(quotas: StoreLifecycle): Promise<void> {
+  await quotas.ping().catch((cause: unknown) => {
+    throw new DidAuthError('ERR_STORE', { cause })
+  })
 }
 
 /** A pool with many waiting is at work: taken out of service, it would only leave its load to the others. */

@@ -1,11 +1,12 @@
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { ownCommand } from '../config/own-command.js'
 import type { ServerEnv } from '../config/read-env.js'
-import { codeOf, StartError, startStep } from '../config/startup-error.js'
+import { codeOf, reasonInWords, StartError, startStep } from '../config/startup-error.js'
 import type { ContentImport } from './content-inspection.js'
 import type { ObjectStore } from './object-store.js'
 import type { OpenContentStore } from './opened-content-store.js'
@@ -14,6 +15,37 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 /** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
   return join(DATA_DIR, name)
+}
+
+const RETRY_MILLISECONDS = 1_000
+
+/** An engine that is reached over the network. */
+export interface RemoteEngine {
+  /** As `/ready` lists it. */
+  readonly name: 'database' | 'redis'
+  /** Which names it. */
+  readonly variable: string
+  /** @throws DidAuthError ERR_STORE while it is unavailable */
+  readonly ask: () => Promise<unknown>
+}
+
+/**
+ * Asks an engine every second, until it answers.
+ *
+ * @param onUnavailable - called once, with the reason in words
+ * @throws StartError when it cannot be used as it is set up
+ */
+export async function untilAvailable({ ask }: RemoteEngine, onUnavailable: (reason: string) => void): Promise<void> {
+  for (let isReported = false; ; isReported = true) {
+    try {
+      await ask()
+      return
+    } catch (error) {
+      if (!(error instanceof DidAuthError) || error.code !== 'ERR_STORE') throw unusable(error)
+      if (!isReported) onUnavailable(reasonInWords(error.cause ?? error))
+    }
+    await pause(RETRY_MILLISECONDS)
+  }
 }
 
 /** Loaded when it is named: a server on SQLite starts without. */
@@ -43,19 +75,24 @@ export async function connectDatabase(
 /**
  * Opens the database that the environment names, and brings the tables of sessions up to date.
  *
- * @returns also a database that is unavailable, which is waited for
+ * @returns also a database that is unavailable, which {@link untilAvailable} waits for
  * @throws StartError when it cannot be used as it is set up
  */
 export async function openDatabase(env: ServerEnv, url: string): Promise<PostgresDatabase> {
-  const { migrateStore } = await loadPostgres()
   const database = await connectDatabase(env, url)
   try {
-    await whenThere(() => migrateStore(database, { mode: modeOf(env) }))
+    await whenThere(() => migrateSessions(database, env))
   } catch (error) {
     await database.close()
     throw error
   }
   return database
+}
+
+/** Brings the tables of sessions up to date. @throws DidAuthError ERR_STORE while the database is unavailable */
+export async function migrateSessions(database: PostgresDatabase, env: ServerEnv): Promise<void> {
+  const { migrateStore } = await loadPostgres()
+  await migrateStore(database, { mode: modeOf(env) })
 }
 
 /** How tables are brought up to date at the start. */

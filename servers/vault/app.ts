@@ -15,7 +15,7 @@ import type { ContentMaintenance, ContentReads, EntryStore } from '../storage/co
 import { bytesBound, diskBound, StoreBound, type StoreMeasure, type UsedPercent } from '../storage/disk-space.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
-import { vaultRoutes } from './vault-routes.js'
+import { refuseOddSpellings, vaultRoutes } from './vault-routes.js'
 import { Vault } from './vault.js'
 
 /** What the vault server is built of. */
@@ -38,16 +38,13 @@ const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, contents, node, spool, log, metrics } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = appShell(
-    parts,
-    [...authRoutes, sessionPath],
-    [...didAuthDependencies(env, signer), ...(node === undefined ? [] : [ipfsDependency(node)])]
-  )
+  const app = appShell(parts, [...authRoutes, sessionPath], [...didAuthDependencies(env, signer), ipfsDependency(node)])
+  const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
+  app.use(refuseOddSpellings(sendError))
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath })
 
   const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log })
-  const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
   app.get('/openapi.json', serveDocument(vaultDocument, parts.serviceUrl))
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(nowSeconds(), how)
   const collector = repeatWork(

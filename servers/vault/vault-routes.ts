@@ -1,12 +1,12 @@
 import { canonicalDid, type RequireDid } from 'express-did-auth'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import type { BodyReader } from '../http/read-body.js'
-import type { SendError } from '../http/server-error.js'
+import { ServerError, type SendError } from '../http/server-error.js'
 import type { EntryStore } from '../storage/content-store.js'
 import type { StoreBound } from '../storage/disk-space.js'
 import { sendEntries, type SendEntriesParts } from './send-entries.js'
 import { backupAnswer, keysAnswer, listAnswer, storageAnswer } from './vault-answers.js'
-import { parseKey, parsePrecondition, type Quota, type Vault, type Written } from './vault.js'
+import { isOddSpelling, parseKey, parsePrecondition, type Quota, type Vault, type Written } from './vault.js'
 
 /** What the routes are wired with. */
 export interface VaultRoutesParts {
@@ -24,6 +24,14 @@ export interface VaultRoutesParts {
 }
 
 type Answer = (req: Request, res: Response) => Promise<void>
+
+/** Refuses a write under a reserved key that would pass for a route of the login. It comes before those routes. */
+export function refuseOddSpellings(sendError: SendError): RequestHandler {
+  return (req, res, next) => {
+    if (req.method === 'POST' && isOddSpelling(req.path)) sendError(req, res, new ServerError('ERR_RESERVED_KEY'))
+    else next()
+  }
+}
 
 /** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
@@ -121,10 +129,13 @@ function placeOf(req: Request) {
   return { did: userOf(req), key: parseKey(paramOf(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
-/** A parameter of a path, decoded. Express has lists of them for patterns that are not used here. */
+/**
+ * A parameter of a path, decoded. Express has lists of them for patterns that are not used here. No DID, key or id has a NUL,
+ * and PostgreSQL cannot be asked for one: it is then empty, as which nothing is stored.
+ */
 function paramOf({ params }: Request, name: string): string {
   const value = params[name]
-  return typeof value === 'string' ? value : ''
+  return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
 
 /** Whether the client has the list already. */

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { runCli, ServerProcesses, spawnCli, type Ended } from '../support/server-process.js'
 import { ask, logIn, post } from '../support/server-client.js'
 import { scriptFile } from '../support/run-script.js'
 import { temporaryFolder } from '../support/store-folder.js'
+import { until } from '../support/until.js'
 import { databaseOf, testVault } from '../support/vault-app.js'
 import { fillVault } from '../support/vault-fill.js'
 import { walletOf } from '../support/wallet.js'
@@ -175,7 +176,7 @@ describe('express-did-auth', () => {
     )
     expectSentence(
       await runCli(['auth'], { ...env, PORT: '0', METRICS_PORT: PORT }),
-      `Cannot listen on 127.0.0.1:${PORT} (HOST, METRICS_PORT): ${reason}`
+      `Cannot listen on 127.0.0.1:${PORT} (METRICS_HOST, METRICS_PORT): ${reason}`
     )
     other.close()
   })
@@ -223,7 +224,8 @@ describe('express-did-auth', () => {
     const ready = stdout
       .trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as { server: string; url: string })
+      .map((line) => JSON.parse(line) as { event: string; server: string; url: string })
+      .filter(({ event }) => event !== 'stopped')
     expect(ready.map(({ server }) => server)).toEqual(['auth', 'relay'])
     for (const { url } of ready) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
@@ -249,6 +251,24 @@ describe('express-did-auth', () => {
     expect((await post(`${vault.url}/notes`, { content: 'Milk' }, headers)).status).toBe(451)
     expect(await run('takedown', 'no-cid')).toEqual([2, expect.stringMatching(/^usage: /)])
     expect(await run('reconcile', '--dry-run')).toEqual([0, expect.stringContaining('\ncontent: no contents in use')])
+  })
+
+  // Cause: no command read the file that `keys new --out .env` wrote, and the server started as another DID.
+  it('loads .env of the working directory, where the environment wins, and says so', async () => {
+    const run = (args: string[], env: Record<string, string> = {}) => spawnCli(args, env, [], folder.path)
+    expect((await run(['keys', 'new', '--out', '.env']).ended).code).toBe(0)
+    appendFileSync(`${folder.path}/.env`, 'PORT=0\nLOG_LEVEL=loud\nSERVICE_ULR=https://relay.example\n')
+    const text = readFileSync(`${folder.path}/.env`, 'utf8')
+    const { ended, output, child } = run(['relay'], { LOG_LEVEL: 'info' })
+    await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
+    child.kill()
+    const { stdout } = await ended
+    const lines = stdout.trim().split('\n')
+    const [unknown, ready] = lines.map((line) => JSON.parse(line) as Record<string, string>)
+    expect(unknown).toMatchObject({ level: 'warn', variable: 'SERVICE_ULR', msg: 'unknown; is it SERVICE_URL?' })
+    expect(ready).toMatchObject({ serviceDid: /^SERVICE_DID=(.+)$/m.exec(text)?.[1], content: 'here', envFile: '.env' })
+    expect(ready?.msg).toMatch(/, content: here, settings of \.env$/)
+    expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
   })
 
   it('says where a vault should be and is none', async () => {

@@ -15,6 +15,9 @@ export interface RunningExample {
  */
 export async function runExample(load: () => Promise<unknown>, count = 1): Promise<RunningExample> {
   const { listen } = net.Server.prototype
+  const { log } = console
+  // It says where it listens, which is elsewhere here.
+  console.log = () => undefined
   const signals = new Set(process.listeners('SIGTERM'))
   const started: Server[] = []
   net.Server.prototype.listen = function (this: Server) {
@@ -27,11 +30,14 @@ export async function runExample(load: () => Promise<unknown>, count = 1): Promi
     net.Server.prototype.listen = listen
   }
   const server = started.at(-1)
-  if (server === undefined || started.length !== count)
+  if (server === undefined || started.length !== count) {
+    console.log = log
     throw new Error(`${started.length} servers instead of ${count === 1 ? 'one' : count}`)
+  }
   return {
     server,
     stop: () => {
+      console.log = log
       for (const one of started) {
         one.closeAllConnections()
         one.close()

@@ -70,7 +70,10 @@ export function runCli(args: string[], env: Env = {}): Promise<Ended> {
 /** Times are real here: no window of challenges ends within a test, save at midnight. */
 const LONG_WINDOW: Env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
 
-/** Starts a server on a free port, or all on three, and resolves when it says that it is ready. */
+/**
+ * Starts a server on a free port, or all on three, and resolves when it says that it is ready, or that it waits for a database
+ * or Redis.
+ */
 export async function startServer(
   env: Env,
   hooks: readonly string[] = [],
@@ -82,7 +85,7 @@ export async function startServer(
   const servers = await new Promise<ReadyServer[]>((resolve, reject) => {
     child.stdout?.on('data', () => {
       const lines = output().split('\n').slice(0, -1)
-      const ready = lines.filter((line) => line.includes('"event":"ready"'))
+      const ready = lines.filter((line) => /"event":"(?:ready|waiting)"/.test(line))
       if (ready.length === (command === 'all' ? 3 : 1)) resolve(ready.map((line) => JSON.parse(line) as ReadyServer))
     })
     void ended.then(({ code, stderr }) => {

@@ -1,8 +1,14 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { misspeltVariables } from '../../config/misspelt-variables.js'
 import { ownCommand } from '../../config/own-command.js'
-import { EnvError, readEnv, readUnusedVariables, type ServerEnv, type ServerName } from '../../config/read-env.js'
+import {
+  EnvError,
+  findMisspellings,
+  readEnv,
+  readUnusedVariables,
+  type ServerEnv,
+  type ServerName
+} from '../../config/read-env.js'
 import { assertIpfsClientInstalled } from '../../ipfs/load-ipfs-client.js'
 import { finding, isLoopback, unique, type Finding } from './finding.js'
 import { pagesInEnvironment } from './pages.js'
@@ -35,12 +41,14 @@ export function readPlans(env: Variables, names: readonly ServerName[], isAll: b
       isAll ? `AUTH_${variable}=…, RELAY_${variable}=…, VAULT_${variable}=…` : variable.replace(/^[A-Z]+_/, '')
     )
   )
-  for (const { name, meant } of misspeltVariables(env)) {
+  const misspelt = findMisspellings(env)
+  for (const { variable, known } of misspelt) {
     const why = 'No server reads it, and what it should set has its default.'
-    findings.push(finding('misspelt-variable', 'change', `${name} is unknown`, why, `${meant}=…`))
+    findings.push(finding('misspelt-variable', 'change', `${variable} is unknown`, why, `${known}=…`))
   }
+  const spelled = { ...env, ...Object.fromEntries(misspelt.map(({ variable }) => [variable, undefined])) }
   const plans = names.flatMap((name): Plan[] => {
-    const [read, problems] = readValid(env, name, isAll)
+    const [read, problems] = readValid(spelled, name, isAll)
     findings.push(...problems.map(invalid))
     if (read === undefined) return []
     const text = read.SERVICE_URL ?? `http://localhost:${read.address.port}`

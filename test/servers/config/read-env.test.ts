@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
-import { EnvError, readEnv, readForEach, readUnusedVariables } from '../../../servers/config/read-env.js'
+import {
+  EnvError,
+  findMisspellings,
+  readEnv,
+  readForEach,
+  readUnusedVariables
+} from '../../../servers/config/read-env.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 /** The message that a wrong environment is refused with. */
@@ -27,6 +33,7 @@ describe('readEnv', () => {
       LOG_LEVEL: 'info',
       MAX_CONNECTIONS: 4_096,
       DRAIN_SECONDS: 0,
+      METRICS_HOST: '127.0.0.1',
       PAGE: true,
       DATABASE_POOL_SIZE: 10,
       DATABASE_PREPARE: true,
@@ -83,6 +90,7 @@ describe('readEnv', () => {
       LOG_LEVEL: 'silent',
       LOG_FORMAT: 'pretty',
       METRICS_PORT: '9464',
+      METRICS_HOST: '::',
       MAX_CONNECTIONS: '100',
       DRAIN_SECONDS: '15',
       PAGE: 'false',
@@ -126,6 +134,7 @@ describe('readEnv', () => {
       CORS_ORIGINS: ['https://a.example'],
       TRUST_PROXY: 1,
       METRICS_PORT: 9464,
+      METRICS_HOST: '::',
       MAX_CONNECTIONS: 100,
       DRAIN_SECONDS: 15,
       PAGE: false,
@@ -398,5 +407,38 @@ describe('a secret in a file', () => {
       '  - CHALLENGE_SECRET_FILE: names an empty file',
       '  - RPC_URL_FILE: names no file that can be read'
     ])
+  })
+})
+
+describe('findMisspellings', () => {
+  it.each([
+    ['SERVICE_ULR', 'SERVICE_URL'],
+    ['SERVICE_UR', 'SERVICE_URL'],
+    ['SERVICEE_URL', 'SERVICE_URL'],
+    ['SERVICE_URI', 'SERVICE_URL'],
+    ['ERVICE_URL', 'SERVICE_URL'],
+    ['SERVICE_URLS', 'SERVICE_URL'],
+    ['AUTH_SERVICE_ULR', 'AUTH_SERVICE_URL'],
+    ['PRIVATE_KEY_FIL', 'PRIVATE_KEY_FILE'],
+    ['PROT', 'PORT']
+  ])('names %s, which may be %s', (variable, known) => {
+    expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, known }])
+  })
+
+  it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
+    'leaves %s alone',
+    (variable) => {
+      expect(findMisspellings({ [variable]: 'a value' })).toEqual([])
+    }
+  )
+
+  it('leaves alone what is empty', () => {
+    expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([])
+  })
+
+  it('is part of what is said about a wrong environment, without the value', () => {
+    expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
+      /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
+    )
   })
 })

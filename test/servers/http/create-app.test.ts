@@ -139,7 +139,7 @@ describe('CORS', () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
     expect(headers['access-control-expose-headers']).toBe(
-      'Challenge-Expires-In,ETag,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate'
+      'Challenge-Expires-In,ETag,File-Expires-In,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate'
     )
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers.vary).toContain('Origin')

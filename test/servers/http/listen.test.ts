@@ -228,6 +228,92 @@ describe('serve, for uploads', () => {
   })
 })
 
+describe('serve, when a request is answered before its body was read', () => {
+  const refusal: RequestListener = (_req, res) => {
+    res.writeHead(401).end('refused')
+  }
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n'
+
+  /** Sends a byte now and then, as long as the connection lives. */
+  function drip(socket: Socket): Promise<void> {
+    const timer = setInterval(() => socket.write('a'), 20)
+    return new Promise((resolve) => {
+      socket.once('close', () => {
+        clearInterval(timer)
+        resolve()
+      })
+    })
+  }
+
+  // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may be.
+  it('ends the connections of 20 clients that let the rest drip, and serves others then', async () => {
+    const { port } = await start(refusal, { rest: 300, maxConnections: 20 })
+    const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head)))
+    const heard = sockets.map((socket) => once(socket, 'data'))
+    const dripping = sockets.map(drip)
+    for (const [bytes] of await Promise.all(heard)) expect(String(bytes)).toMatch(/^HTTP\/1\.1 401 /)
+    await Promise.all(dripping)
+    let text: string | undefined
+    await until(
+      async () =>
+        (text = await ask(port).then(
+          ({ text }) => text,
+          () => undefined
+        ))
+    )
+    expect(text).toBe('refused')
+  })
+
+  it('ends the connection of a client that does not read the answer either', async () => {
+    let closed: Promise<unknown> | undefined
+    const { port } = await start(
+      (req, res) => {
+        closed = once(req.socket, 'close')
+        res.end(Buffer.alloc(32_000_000))
+      },
+      { rest: 300 }
+    )
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.on('error', () => undefined)
+    socket.write(head)
+    const dripping = drip(socket)
+    await until(() => closed !== undefined)
+    await closed
+    socket.destroy()
+    await dripping
+  })
+
+  it('keeps the connection of a client that sends the rest in time, with requests behind it', async () => {
+    const { port } = await start(refusal, { rest: 1_000 })
+    const statuses = await steadily(200, async () => {
+      const socket = await open(port, 'POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{')
+      let text = ''
+      socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      const count = (): number => text.split('HTTP/1.1 401').length - 1
+      await until(() => count() === 1)
+      socket.write('12345678GET /2 HTTP/1.1\r\nHost: a\r\n\r\nGET /3 HTTP/1.1\r\nHost: a\r\n\r\n')
+      await until(() => count() === 3)
+      await pause(1_300)
+      socket.write('GET /4 HTTP/1.1\r\nHost: a\r\n\r\n')
+      await until(() => count() === 4 || socket.closed)
+      socket.destroy()
+      return count()
+    })
+    expect(statuses).toBe(4)
+  })
+
+  it('sends a long answer to a client that reads it slowly', async () => {
+    const { port } = await start((_req, res) => void res.end(Buffer.alloc(32_000_000)), { rest: 100 })
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+    await pause(400)
+    let length = 0
+    socket.on('data', (chunk: Buffer) => (length += chunk.length))
+    await once(socket, 'close')
+    expect(length).toBeGreaterThan(32_000_000)
+  })
+})
+
 describe('stop', () => {
   it('finishes what is under way, and then releases', async () => {
     const { listener, arrived, release } = heldBack()

@@ -36,13 +36,24 @@ describe('the log of a server', () => {
         serviceUrl: 'http://localhost:3000',
         serviceDid: 'did:ethr:rsk:0x1'
       })
+      logReady(log, {
+        url: 'http://127.0.0.1:3001',
+        serviceUrl: 'http://localhost:3001',
+        serviceDid: 'did:ethr:rsk:0x1',
+        content: 'here and on IPFS 127.0.0.1:5001',
+        envFile: '.env'
+      })
       logRequest(log, { method: 'GET', route: '/me', status: 401, seconds: 0.0012345 })
+      logRequest(log, { method: 'GET', route: '/ready', status: 503, seconds: 0.001 })
+      for (const route of ['/ready', '/health']) logRequest(log, { method: 'GET', route, status: 200, seconds: 0.001 })
       log.warn({ event: 'first-refusal', code: 'ERR_DID', reason: { check: 'did' }, text: 'two words' }, 'refused')
       log.debug({ event: 'request-refused' }, 'not at this level')
     })
     expect(lines.map(withoutTime)).toEqual([
       'TIME  INFO   auth   ready at http://localhost:3000 as did:ethr:rsk:0x1\n',
+      'TIME  INFO   auth   ready at http://localhost:3001 as did:ethr:rsk:0x1, content: here and on IPFS 127.0.0.1:5001, settings of .env\n',
       'TIME  INFO   auth   GET /me 401 1.235 ms\n',
+      'TIME  INFO   auth   GET /ready 503 1 ms\n',
       'TIME  WARN   auth   refused  code=ERR_DID  reason={"check":"did"}  text="two words"\n'
     ])
   })

@@ -35,11 +35,12 @@ describe('the three servers in one process', () => {
     expect(all.servers.map(({ server }) => server)).toEqual(['auth', 'relay', 'vault'])
     expect(new Set(all.servers.map(({ url }) => url)).size).toBe(3)
     expect(new Set(all.servers.map(({ serviceDid }) => serviceDid)).size).toBe(1)
-    for (const { url, serviceUrl } of all.servers) {
+    for (const { url, server, serviceUrl } of all.servers) {
       expect(serviceUrl).toBe(url.replace('127.0.0.1', 'localhost'))
       expect(await ask(`${url}/health`)).toMatchObject({ status: 200, text: '{"status":"ok"}' })
       const { status, text } = await ask(`${url}/ready`)
-      const ready = { status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok' } }
+      const ipfs = server !== 'auth' && { ipfs: 'none' }
+      const ready = { status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ...ipfs } }
       expect([status, JSON.parse(text)]).toEqual([200, ready])
     }
     expect(readdirSync(folder.path).sort()).toEqual(['auth', 'challenge-secret', 'private-key', 'relay', 'vault'])
@@ -66,7 +67,10 @@ describe('the three servers in one process', () => {
   it('stop all at SIGTERM with exit code 0', async () => {
     const all = await startAll()
     all.signal('SIGTERM')
-    expect(await all.ended).toMatchObject({ code: 0, stderr: '' })
+    const ended = await all.ended
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    const stopped = [...ended.stdout.matchAll(/"server":"(\w+)","event":"stopped"/g)].map(([, server]) => server)
+    expect(stopped.sort()).toEqual(['auth', 'relay', 'vault'])
     for (const { url } of all.servers) await expect(ask(`${url}/health`)).rejects.toThrow('fetch failed')
   })
 

@@ -88,11 +88,21 @@ describe('a server whose engines are not there', () => {
     try {
       await late.stop()
       const { url, output } = await instances.start('auth', { DATABASE_URL: late.url() })
+      // Cause: the log had the stacks of three errors, and said that the server was ready.
+      const waiting = { event: 'waiting', variable: 'DATABASE_URL', reason: 'the connection was refused' }
+      expect(
+        output()
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line) as object)
+      ).toEqual([expect.objectContaining(waiting)])
+      expect(output()).not.toContain('    at ')
       expect(await readyOf(url)).toMatchObject([503, { dependencies: { database: 'unavailable' } }])
       const refused = await post(`${url}/request-auth`, { did: walletOf(1).did })
       expect([refused.status, refused.headers.has('retry-after')]).toEqual([503, true])
       await late.start()
-      await until(async () => (await readyOf(url))[0] === 200)
+      await until(() => output().includes('"event":"ready"'))
+      expect(await readyOf(url)).toMatchObject([200, { dependencies: { database: 'ok' } }])
       const { accessToken } = await logIn(url, walletOf(1), domainOf('auth'))
       expect((await me(url, accessToken)).status).toBe(200)
       expect(output()).not.toContain('"level":60')
@@ -107,6 +117,8 @@ describe('a server whose engines are not there', () => {
     const [status, state] = await readyOf(url)
     expect([status, state]).toMatchObject([503, { dependencies: { database: 'ok', redis: 'unavailable' } }])
     expect((state as { reasons: object }).reasons).toEqual({ redis: expect.any(String) })
+    expect(output()).toMatch(/"msg":"waiting for Redis \(REDIS_URL\): /)
+    expect(output()).not.toContain('"event":"ready"')
     expect(output() + JSON.stringify(state)).not.toMatch(new RegExp(`${WRONG}|${PASSWORD}`))
   })
 

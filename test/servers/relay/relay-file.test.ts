@@ -35,6 +35,11 @@ describe('POST /file', () => {
     expect(fetched.headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
+  it('answers how long it stays', async () => {
+    const { headers } = await postFile(relay, token, 'hello world')
+    expect(headers['file-expires-in']).toBe('604800')
+  })
+
   it('answers one cid for one content, in any spelling and from any user', async () => {
     const other = await logIn(relay, walletOf(2))
     for (const body of [
@@ -198,14 +203,17 @@ describe('GET /ready', () => {
   it('lists store and signer, and answers 503 when the store of files is unavailable', async () => {
     const other = await startTestRelay()
     const ready = await request(other.listener).get('/ready').expect(200)
-    expect(ready.body).toEqual({ status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok' } })
+    expect(ready.body).toEqual({
+      status: 'ready',
+      dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'none' }
+    })
     await other.end()
     const closed = await request((await startClosed()).listener)
       .get('/ready')
       .expect(503)
     expect(closed.body).toMatchObject({
       status: 'not ready',
-      dependencies: { store: 'unavailable', clock: 'ok', signer: 'ok' }
+      dependencies: { store: 'unavailable', clock: 'ok', signer: 'ok', ipfs: 'none' }
     })
   })
 })

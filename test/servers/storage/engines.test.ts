@@ -4,6 +4,7 @@ import type { Dependency } from '../../../servers/observability/health-checks.js
 import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
 import { Engines } from '../../../servers/storage/engines.js'
+import { untilAvailable } from '../../../servers/storage/open-engines.js'
 import { cidOf, did, entryOf, largeBytes, textsOf } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
 import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
@@ -47,6 +48,29 @@ const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<str
       })
     )
   )
+
+describe('untilAvailable', () => {
+  const engine = { name: 'database', variable: 'DATABASE_URL' } as const
+
+  it('asks again, and reports the reason once, in words', async () => {
+    const failures = [
+      ['ECONNREFUSED', 'connect'],
+      ['57P03', 'starting up (57P03)']
+    ].map(([code, message]) => new DidAuthError('ERR_STORE', { cause: Object.assign(new Error(message), { code }) }))
+    const reported: string[] = []
+    for (const failure of failures) {
+      const answers = [failure, failure]
+      const ask = () => (answers.length > 0 ? Promise.reject(answers.pop()!) : Promise.resolve())
+      await untilAvailable({ ...engine, ask }, (reason) => reported.push(reason))
+    }
+    expect(reported).toEqual(['the connection was refused', 'starting up (57P03)'])
+  })
+
+  it('ends with one sentence where only another setup helps', async () => {
+    const ask = () => Promise.reject(new DidAuthError('ERR_CONFIG', { cause: undefined }))
+    await expect(untilAvailable({ ...engine, ask }, () => undefined)).rejects.toThrow(StartError)
+  })
+})
 
 describe('Engines', () => {
   it('are SQLite and files where the environment names none', async () => {

@@ -29,14 +29,14 @@ describe('GET /ready of the vault', () => {
   it('lists store and signer', async () => {
     const { listener } = await start()
     const { body } = await request(listener).get('/ready').expect(200)
-    expect(body).toEqual({ status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok' } })
+    expect(body).toEqual({ status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'none' } })
   })
 
   it('is 503 while the store of sessions is unavailable', async () => {
     const store: Store = Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
     const { listener } = await start({}, { store })
     const { body } = await request(listener).get('/ready').expect(503)
-    expect(body.dependencies).toEqual({ store: 'unavailable', clock: 'ok', signer: 'ok' })
+    expect(body.dependencies).toEqual({ store: 'unavailable', clock: 'ok', signer: 'ok', ipfs: 'none' })
   })
 
   it('is 503, as every write, when the database is no longer at its path', async () => {
@@ -45,7 +45,7 @@ describe('GET /ready of the vault', () => {
     await user.post('a', 'kept').expect(201)
     renameSync(databaseOf(vault), `${databaseOf(vault)}-moved`)
     const { body } = await request(vault.listener).get('/ready').expect(503)
-    expect(body.dependencies).toEqual({ store: 'unavailable', clock: 'ok', signer: 'ok' })
+    expect(body.dependencies).toEqual({ store: 'unavailable', clock: 'ok', signer: 'ok', ipfs: 'none' })
     await user.post('a', 'b').expect(503, 'Storage unavailable, try again')
     await user.read('a').expect(200, ['kept'])
   })

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
+import { usePostgresContents } from '../../support/postgres-contents.js'
 import { rawRequest, type RawAnswer } from '../../support/raw-request.js'
-import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { walletOf } from '../../support/wallet.js'
+import { newWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { loginText, walletOf } from '../../support/wallet.js'
 
 let vault: TestVault
 let user: VaultUser
@@ -189,7 +190,7 @@ describe('a reserved key', () => {
   })
 
   it.each(names)('%s is the route of that name on POST, and 400 where that route does not hear it', async (name) => {
-    for (const key of [name, name.toUpperCase(), `${name}/`]) {
+    for (const key of [name, `${name}/`]) {
       // Every route of the library refuses `{ content }` in its own way.
       const { status, text } = await user.post(key, 'a')
       expect(name === 'logout' ? [status, text] : [status, text !== 'Reserved key']).toEqual(
@@ -197,9 +198,22 @@ describe('a reserved key', () => {
       )
     }
     const encoded = Buffer.from(name).toString('hex').replace(/../g, '%$&')
-    for (const key of [encoded, encoded.toUpperCase(), `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`]) {
+    const upper = name.toUpperCase()
+    const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`
+    for (const key of [encoded, encoded.toUpperCase(), first, upper, `${upper}/`, upper.charAt(0) + name.slice(1)]) {
       await user.post(key, 'a').expect(400, 'Reserved key')
     }
+  })
+
+  // Cause: Express knows no case, so that a write under the key LOGOUT logged its user out.
+  it('logs nobody out in capitals', async () => {
+    const { did, personalSign } = newWallet()
+    const asked = await request(vault.listener).get(`/request-auth/${did}`).expect(200)
+    const sig = personalSign(loginText('vault.example', (asked.body as { challenge: string }).challenge))
+    const login = await request(vault.listener).post('/auth').send({ did, sig }).expect(200)
+    const body = { refreshToken: (login.body as { refreshToken: string }).refreshToken }
+    await request(vault.listener).post('/LOGOUT').send(body).expect(400, 'Reserved key')
+    await request(vault.listener).post('/refresh-token').send(body).expect(200)
   })
 
   it('holds nothing', async () => {
@@ -215,6 +229,27 @@ describe('a reserved key', () => {
       status: 400,
       code: 'ERR_RESERVED_KEY'
     })
+  })
+})
+
+describe('GET /:did/:key on PostgreSQL', () => {
+  const prepare = usePostgresContents()
+
+  // Cause: PostgreSQL refuses a text with NUL, which was answered as 503.
+  it('answers [] for a DID and for a key with NUL, and writes name no such id', async () => {
+    const contents = await prepare()
+    const onPostgres = await testVault({}, { contents: contents.openAll() })
+    const owner = await VaultUser.new(onPostgres)
+    await owner.post('notes', 'a').expect(201)
+    for (const path of [`${owner.did}/%00`, `${owner.did}/notes%00`, '%00/notes', `${owner.did}%00/notes`]) {
+      const answer = await request(onPostgres.listener).get(`/${path}`).expect(200)
+      expect([path, answer.text]).toEqual([path, '[]'])
+    }
+    await owner.delete('notes/%00').expect(200)
+    await owner.put('notes/%00', 'b').expect(200)
+    await owner.read('notes').expect(200, ['a', 'b'])
+    await onPostgres.close()
+    await contents.remove()
   })
 })
 

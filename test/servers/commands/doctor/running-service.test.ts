@@ -157,4 +157,10 @@ describe('doctor <url>', () => {
     const { listener } = await testAuthServer({ RPC_URL: await deadRpcUrl() })
     expect((await doctor([await serving(listener)])).ids).toEqual(['note service-url', 'note not-ready'])
   })
+
+  it('misses no IPFS node where none is configured', async () => {
+    const states = { store: 'ok', ipfs: 'none' }
+    const url = await service({}, {}, (app) => app.get('/ready', (_req, res) => res.json({ dependencies: states })))
+    expect((await doctor([url])).ids).not.toContain('note not-ready')
+  })
 })
