@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
-import { documentFiles, packageJson, readDocument, root } from '../support/documents.js'
+import { documentFiles, packageJson, readDocument, referenceFiles, root } from '../support/documents.js'
 import { anchorsOf, linksOf } from '../support/readme.js'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
@@ -46,11 +46,23 @@ describe.each(documentFiles)('%s', (file) => {
   })
 })
 
-describe('README.md', () => {
-  it('has at most 200 lines', () => {
-    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
-  })
+/** Lines that a reader is asked to read at most. */
+const MAX_LINES: readonly (readonly [string, number])[] = ['README.md', ...referenceFiles].map((file) => [file, 200])
 
+describe.each(MAX_LINES)('the length of %s', (file, maxLines) => {
+  it(`is at most ${maxLines} lines`, () => {
+    expect(read(file).trimEnd().split('\n').length).toBeLessThanOrEqual(maxLines)
+  })
+})
+
+describe('the index of the reference', () => {
+  it('links to every other page of it', () => {
+    const linked = linksOf(readDocument('src/README.md')).map((target) => normalize(join('src', target.split('#')[0]!)))
+    expect(referenceFiles.slice(1).filter((file) => !linked.includes(file))).toEqual([])
+  })
+})
+
+describe('README.md', () => {
   it('has its chapters in the order of the design', () => {
     const headings = [...readDocument('README.md').prose.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
     expect(headings).toEqual([
