@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { documentFiles, packageJson, readDocument, referenceFiles, root } from '../support/documents.js'
-import { anchorsOf, linksOf } from '../support/readme.js'
+import { anchorsOf, linksOf, tableUnder } from '../support/readme.js'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
@@ -47,7 +47,10 @@ describe.each(documentFiles)('%s', (file) => {
 })
 
 /** Lines that a reader is asked to read at most. */
-const MAX_LINES: readonly (readonly [string, number])[] = ['README.md', ...referenceFiles].map((file) => [file, 200])
+const MAX_LINES: readonly (readonly [string, number])[] = [
+  ['SECURITY.md', 100],
+  ...['README.md', ...referenceFiles].map((file) => [file, 200] as const)
+]
 
 describe.each(MAX_LINES)('the length of %s', (file, maxLines) => {
   it(`is at most ${maxLines} lines`, () => {
@@ -59,6 +62,18 @@ describe('the index of the reference', () => {
   it('links to every other page of it', () => {
     const linked = linksOf(readDocument('src/README.md')).map((target) => normalize(join('src', target.split('#')[0]!)))
     expect(referenceFiles.slice(1).filter((file) => !linked.includes(file))).toEqual([])
+  })
+})
+
+describe('the table of threats', () => {
+  const tests = tableUnder(readDocument('SECURITY.md'), 'Threats, measures, tests').map(([, , named = '']) => named)
+
+  it('names tests that exist, for every threat but phishing', () => {
+    const files = tests.flatMap((named) => [...named.matchAll(/`([^`]+)`/g)].map(([, file]) => `test/${file!}`))
+    const exists = (file: string): boolean =>
+      existsSync(join(root, `${file}.test.ts`)) || existsSync(join(root, `${file}.slow.test.ts`))
+    expect(files.filter((file) => !exists(file))).toEqual([])
+    expect(tests.filter((named) => named === '')).toHaveLength(1)
   })
 })
 
