@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { documentFiles, packageJson, readDocument, referenceFiles, root } from '../support/documents.js'
 import { anchorsOf, linksOf, tableUnder } from '../support/readme.js'
@@ -49,6 +49,8 @@ describe.each(documentFiles)('%s', (file) => {
 /** Lines that a reader is asked to read at most. */
 const MAX_LINES: readonly (readonly [string, number])[] = [
   ['SECURITY.md', 100],
+  ['CONTRIBUTING.md', 80],
+  ['test/README.md', 60],
   ...['README.md', ...referenceFiles].map((file) => [file, 200] as const)
 ]
 
@@ -74,6 +76,14 @@ describe('the table of threats', () => {
       existsSync(join(root, `${file}.test.ts`)) || existsSync(join(root, `${file}.slow.test.ts`))
     expect(files.filter((file) => !exists(file))).toEqual([])
     expect(tests.filter((named) => named === '')).toHaveLength(1)
+  })
+})
+
+describe('the way from a rule to its test', () => {
+  it('leads to every folder of tests', () => {
+    const folders = readdirSync(join(root, 'test'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    const page = read('test/README.md')
+    expect(folders.map(({ name }) => name).filter((name) => !page.includes(`${name}/`))).toEqual([])
   })
 })
 

@@ -16,9 +16,11 @@ export const referenceFiles: readonly string[] = [
 export const documentFiles: readonly string[] = [
   'README.md',
   'SECURITY.md',
+  'CONTRIBUTING.md',
   'CHANGELOG.md',
   ...referenceFiles,
   'examples/README.md',
+  'test/README.md',
   'test/bench/README.md',
   'servers/README.md',
   'servers/INSTANCES.md',
