@@ -3,35 +3,45 @@ import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
 import type { Starter } from './process/run-servers.js'
 import { UsageError, type CommandLine } from './commands/command-line.js'
 import { loadEnvFile } from './config/load-env-file.js'
+import { ownCommand } from './config/own-command.js'
 import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
 
-const USAGE = `usage: express-did-auth-servers <command>
-
-  auth    the authentication server (port 3000)
+/** What each command takes. A line that is further indented belongs to the one before it. */
+const USAGE = `  auth    the authentication server (port 3000)
   relay   the file relay (port 3001)
   vault   the data vault (port 3002)
   all     the three of them in one process
-
-  vault reconcile [--dry-run]        makes the pins of the IPFS node those of the vault's entries
-  vault takedown <cid> [--dry-run]   removes content from all entries, and from the IPFS node
+  vault reconcile [--accept-damage] [--dry-run]
+          makes the pins of the IPFS node those of the vault's entries
+  vault takedown <cid> [--allow] [--dry-run]
+          removes content from all entries and refuses it, or allows it again
   relay takedown <cid> [--allow] [--dry-run]
-                                     removes a file and refuses it from then on, or allows it again
-
-  migrate [--check|--print]          brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL
-  copy [--from <DATA_DIR>] [--to <url>]
-                                     copies contents that one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
-
+          removes a file and refuses it from then on, or allows it again
+  migrate [--check|--print]
+          brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL
+  copy [--from <DATA_DIR>]
+          copies contents that one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
   keys new [--network <name>] [--out <file>] [--json]
-                                     makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
+          makes a new PRIVATE_KEY, CHALLENGE_SECRET and SERVICE_DID
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
-                                     finds what is wrong with the environment, or with a running service
-  conformance <url> [--protected <path>] [--domain <domain>] [--json]
-                                     asks any service of this protocol whether it keeps the rules
+          finds what is wrong with the environment, or with a running service
+  conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--json]
+          asks any service of this protocol whether it keeps the rules`
 
-  --help                             prints this text
-  --version                          prints the version
+/** The usage of one command; of all where there is no such command. */
+function usageOf(command: string): string {
+  const all = USAGE.split(/\n(?= {2}\S)/)
+  const own = all.filter((one) => one.trim().split(' ', 1)[0] === command)
+  return `usage: ${ownCommand('<command>')}
 
-All settings are environment variables, see the README. Exit codes: 0 done, 1 failed or something was found, 2 usage.`
+${(own.length > 0 ? own : all).join('\n')}
+
+  --help     prints this text, behind a command its own
+  --version  prints the version
+
+All settings are environment variables, also those in .env, see the README.
+Exit codes: 0 done, 1 failed or something was found, 2 usage.\n`
+}
 
 /** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
@@ -87,7 +97,7 @@ async function runForOperator(name: 'relay' | 'vault', args: readonly string[]):
 async function run(args: readonly string[]): Promise<number | undefined> {
   const [command = '', ...rest] = args
   if (args.includes('--help') || args.includes('-h')) {
-    process.stdout.write(`${USAGE}\n`)
+    process.stdout.write(usageOf(command))
     return 0
   }
   const envFile = loadEnvFile()
@@ -100,7 +110,7 @@ async function run(args: readonly string[]): Promise<number | undefined> {
     return undefined
   }
   if (Object.hasOwn(commands, command)) return runCommand(command, rest)
-  process.stderr.write(`${USAGE}\n`)
+  process.stderr.write(usageOf(command))
   return 2
 }
 
@@ -117,7 +127,7 @@ async function runCommand(name: string, args: readonly string[]): Promise<number
     )({ args, env: process.env, out, isTerminal: process.stdout.isTTY })
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\n\n${USAGE}\n`)
+    process.stderr.write(`${error.message}\n\n${usageOf(name)}`)
     return 2
   }
 }

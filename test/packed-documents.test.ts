@@ -1,10 +1,18 @@
-import { describe, expect, it } from '@jest/globals'
+import { afterAll, describe, expect, it } from '@jest/globals'
 import { execFileSync } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { linksOf, readMarkdown } from './support/readme.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** As `keys new --out servers/docker/.env` leaves it, with a name that nobody has. */
+const planted = join(root, `servers/docker/.env.of-test-${process.pid}`)
+writeFileSync(planted, 'PRIVATE_KEY=\n')
+afterAll(() => {
+  rmSync(planted)
+})
 
 /** The files that npm would pack, from the top of the package. */
 function filesOf(folder: string): string[] {
@@ -18,6 +26,15 @@ describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents p
   const folder = join(root, name === 'express-did-auth' ? '.' : 'servers')
   const files = filesOf(folder)
   const documents = files.filter((path) => path.endsWith('.md'))
+
+  it('have no environment beside them, where private keys are', () => {
+    expect(files).toContain(name === 'express-did-auth' ? 'servers/docker/compose.yaml' : 'docker/compose.yaml')
+    expect(files.filter((path) => path.includes('.env'))).toEqual([])
+  })
+
+  it('have no examples beside them that need a checkout', () => {
+    expect(files.filter((path) => /^examples\/demo.*\.ts$/.test(path))).toEqual([])
+  })
 
   it('have a README among them', () => {
     expect(documents).toContain('README.md')

@@ -65,7 +65,16 @@ export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTermin
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)
 }
 
+/** Characters that command a terminal. */
+const COMMANDING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+
 /** A text that may be a stranger's, without characters that command a terminal. */
 export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
+  return text.replace(COMMANDING, '')
+}
+
+/** JSON of texts that may be a stranger's: the same value, with characters that command a terminal as escapes. */
+export function printableJson(value: unknown): string {
+  const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(value).replace(COMMANDING, (one) => one.split('').map(escaped).join(''))
 }

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/stores/sqlite'
+import { ownCommand } from '../config/own-command.js'
 import { readEnv, readForEach, type ServerEnv } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
 import { copyContents, type CopiedContents } from '../storage/copy-contents.js'
@@ -15,7 +16,7 @@ import { migrateTables, waitFor } from './migrate.js'
 /** For each statement: no client waits for an answer. */
 const TIMEOUT_SECONDS = 60
 
-const OPTIONS = { from: { type: 'string' }, to: { type: 'string' } } as const
+const OPTIONS = { from: { type: 'string' } } as const
 
 /**
  * `copy`: brings the contents that one machine stored in `DATA_DIR` to a database, and to a bucket where the environment names
@@ -26,15 +27,11 @@ const OPTIONS = { from: { type: 'string' }, to: { type: 'string' } } as const
  */
 export async function runCopy({ args, env, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
-  const given = {
-    ...env,
-    ...(values.from !== undefined && { DATA_DIR: values.from }),
-    ...(values.to !== undefined && { DATABASE_URL: values.to, DATABASE_URL_FILE: undefined })
-  }
+  const given = { ...env, ...(values.from !== undefined && { DATA_DIR: values.from }) }
   const envs = readForEach(['relay', 'vault'] as const, (name) => readEnv(given, name, false, 'operate'))
   const [serverEnv] = envs
-  if (serverEnv?.DATABASE_URL === undefined)
-    throw new StartError('There is no database: give --to, or set DATABASE_URL')
+  // No option: every user of the machine reads command lines, and the URL has a password.
+  if (serverEnv?.DATABASE_URL === undefined) throw new StartError('There is no database: set DATABASE_URL')
   const stored = envs.filter((one) => existsSync(fileOf(one)))
   if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
   for (const one of stored) assertUnused(fileOf(one))
@@ -131,11 +128,11 @@ function report(name: string, copied: CopiedContents, out: CommandLine['out']): 
   if (refused > 0) out(`${name}: left out because the database has them as taken down: ${refused}`)
   for (const cid of missing)
     out(
-      `${name}: NOT copied: ${cid} is missing or damaged here; \`${name}\` on this folder repairs it from the IPFS node when it is read`
+      `${name}: NOT copied: ${cid} is missing or damaged here; \`${ownCommand(name)}\` on this folder repairs it from the IPFS node when it is read`
     )
   for (const { did, key } of damagedLists) {
     out(
-      `${name}: NOT copied: the list ${JSON.stringify(key)} of ${did} is damaged; run \`vault reconcile --accept-damage\` on this folder, then copy again`
+      `${name}: NOT copied: the list ${JSON.stringify(key)} of ${did} is damaged; run \`${ownCommand('vault reconcile --accept-damage')}\` on this folder, then copy again`
     )
   }
   return missing.size + damagedLists.length === 0

@@ -3,7 +3,7 @@ import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { readEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
-import { connectDatabase, unusable } from '../storage/open-engines.js'
+import { connectDatabase, faultOfEngine, unusable } from '../storage/open-engines.js'
 import { migrateContent } from '../storage/postgres/open-postgres-content-store.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -95,7 +95,7 @@ async function check(database: PostgresDatabase, out: CommandLine['out']): Promi
     } catch (error) {
       const isOlder = error instanceof DidAuthError && error.code === 'ERR_CONFIG' && error.cause === undefined
       if (!isOlder) throw faultOf(error)
-      out(`${name}: ${error.message.replace('express-did-auth: ', '')}`)
+      out(`${name}: ${faultOfEngine(error)}`)
       code = 1
     }
   }
@@ -119,6 +119,6 @@ async function usable<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** An unavailable database says why in its cause. */
-function faultOf(error: unknown): StartError {
+export function faultOf(error: unknown): StartError {
   return unusable(error instanceof DidAuthError && error.code === 'ERR_STORE' ? error.cause : error)
 }

@@ -9,11 +9,14 @@ export interface OpenApiDocument {
   info: Part
   tags?: readonly Part[]
   paths: Readonly<Record<string, Part>>
+  security: readonly Part[]
   components: Part
 }
 
 /** Of the protocol on the wire, which outlives versions of the package. */
 const WIRE_VERSION = '1.0.0'
+
+export const exampleCid = 'bafkreiayl6g3gitr7ys7kyng7sjywlrgimdoymco3jiyab6rozecmoazne'
 
 const schemas = {
   Did: {
@@ -27,11 +30,15 @@ const schemas = {
     pattern: '^0x[0-9a-fA-F]{130}$',
     description: 'personal_sign over the login message: r, s and v, with a low s'
   },
-  Jwt: { type: 'string', pattern: String.raw`^[\w-]+\.[\w-]+\.[\w-]+$` },
+  Jwt: {
+    type: 'string',
+    pattern: String.raw`^[\w-]+\.[\w-]+\.[\w-]+$`,
+    examples: ['eyJ0eXAiOiJKV1QifQ.e30.c2lnbmF0dXJl']
+  },
   Cid: {
     type: 'string',
     pattern: '^baf[a-z2-7]+$',
-    examples: ['bafkreiayl6g3gitr7ys7kyng7sjywlrgimdoymco3jiyab6rozecmoazne']
+    examples: [exampleCid]
   },
   Seconds: { type: 'integer', minimum: 0, description: 'seconds since the Unix epoch' },
   Problem: object({
@@ -46,17 +53,18 @@ const headers = {
   NoStore: { description: 'always no-store', schema: { const: 'no-store' } },
   ChallengeExpiresIn: {
     description: 'seconds for which the challenge is good',
-    schema: { type: 'string', pattern: '^[0-9]+$' }
+    schema: { type: 'string', pattern: '^[0-9]+$', examples: ['300'] }
   },
   FileExpiresIn: {
-    description: 'seconds for which the file stays, counted anew when it is posted again',
-    schema: { type: 'string', pattern: '^[0-9]+$' }
+    description: 'seconds for which the file stays, counted again when it is posted again',
+    schema: { type: 'string', pattern: '^[0-9]+$', examples: ['604800'] }
   },
   PinStatus: {
     description: 'present while the IPFS node has not pinned the content yet',
     schema: { const: 'pending' }
   },
-  ETag: { description: 'names the state of a list', schema: { type: 'string' } }
+  ETag: { description: 'names the state of a list', schema: { type: 'string' } },
+  SetCookie: { description: 'in cookie mode', schema: { type: 'string' } }
 }
 
 /** A document of one server. */
@@ -76,8 +84,22 @@ export function openApiDocument(
     openapi: '3.1.0',
     info: { title, description, version: WIRE_VERSION, license },
     paths: { ...paths, ...own },
-    components: { schemas, headers, securitySchemes }
+    // What says nothing else is open.
+    security: [],
+    components: {
+      schemas: referredTo('schemas', schemas, paths),
+      headers: referredTo('headers', headers, { ...paths, ...own }),
+      securitySchemes
+    }
   }
+}
+
+/** The components that the operations of a document use. */
+function referredTo(kind: 'schemas' | 'headers', components: Part, paths: Part): Part {
+  const text = JSON.stringify(paths)
+  return Object.fromEntries(
+    Object.entries(components).filter(([name]) => text.includes(`"#/components/${kind}/${name}"`))
+  )
 }
 
 /** `GET /openapi.json`. */
@@ -120,10 +142,13 @@ export function jsonAnswer(description: string, schema: Part, more: Part = {}): 
   }
 }
 
+/** What Node answers to every request whose headers are too large. */
+export const tooLargeHeaders: Part = { '431': { description: 'The headers are too large' } }
+
 const healthOperation = {
   operationId: 'health',
   summary: 'Whether the process is alive',
-  responses: { '200': jsonAnswer('It is', object({ status: { const: 'ok' } })) }
+  responses: { '200': jsonAnswer('It is', object({ status: { const: 'ok' } })), ...tooLargeHeaders }
 }
 
 const readiness = object(
@@ -138,11 +163,14 @@ const readiness = object(
 const readyOperation = {
   operationId: 'ready',
   summary: 'Whether the server can be used, and the state of each dependency',
-  responses: { '200': jsonAnswer('It can', readiness), '503': jsonAnswer('It cannot', readiness) }
+  responses: { '200': jsonAnswer('It can', readiness), '503': jsonAnswer('It cannot', readiness), ...tooLargeHeaders }
 }
 
 const documentOperation = {
   operationId: 'openApiDocument',
   summary: 'This document',
-  responses: { '200': { description: 'OpenAPI 3.1', content: { 'application/json': { schema: { type: 'object' } } } } }
+  responses: {
+    '200': { description: 'OpenAPI 3.1', content: { 'application/json': { schema: { type: 'object' } } } },
+    ...tooLargeHeaders
+  }
 }

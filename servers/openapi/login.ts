@@ -1,5 +1,5 @@
 import { defaultPaths } from 'express-did-auth'
-import { headerRef, jsonAnswer, jsonBody, object, schemaRef, type Part } from './document.js'
+import { headerRef, jsonAnswer, jsonBody, object, schemaRef, tooLargeHeaders, type Part } from './document.js'
 import { refusals } from './refusals.js'
 
 /** A path with the DID at its end. */
@@ -10,7 +10,7 @@ const tokens = {
     'Tokens; in cookie mode no content, and the cookies `authorization` and `refresh-token`',
     object({ accessToken: schemaRef('Jwt'), refreshToken: { type: 'string' } }),
     {
-      'Set-Cookie': { schema: { type: 'string' } },
+      'Set-Cookie': headerRef('SetCookie'),
       'Idempotent-Replayed': { description: 'a repeat of a refresh whose answer was lost', schema: { const: 'true' } }
     }
   )
@@ -62,10 +62,16 @@ export const GUARDED = [
 ] as const
 
 /** The access token in a header, or in a cookie. */
-export const guarded: readonly Part[] = [{ accessToken: [] }, { accessCookie: [] }]
+export const guarded: readonly Part[] = [{ accessToken: [] }, { accessHeader: [] }, { accessCookie: [] }]
 
 export const loginSecurity: Part = {
   accessToken: { type: 'http', scheme: 'DIDAuth', description: 'Authorization: DIDAuth <access token>' },
+  accessHeader: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'Authorization',
+    description: 'the same, for tools that know no scheme but Basic and Bearer: the value is DIDAuth <access token>'
+  },
   accessCookie: {
     type: 'apiKey',
     in: 'cookie',
@@ -101,7 +107,7 @@ function challengeRoutes(path: string, flow: string, answer: Part): Record<strin
   }
 }
 
-const challenge = { type: 'string', pattern: '^[0-9a-f]{64}$' }
+const challenge = { type: 'string', pattern: '^[0-9a-f]{64}$', examples: ['5f'.repeat(32)] }
 
 /** The routes of the library, at their default paths. */
 export const loginPaths: Record<string, Part> = {
@@ -162,7 +168,10 @@ export const loginPaths: Record<string, Part> = {
         content: { 'application/json': { schema: object({ refreshToken: { type: 'string' } }, ['refreshToken']) } }
       },
       responses: {
-        '200': { description: 'Logged out; no content' },
+        '200': {
+          description: 'Logged out; no content. In cookie mode both cookies are cleared',
+          headers: { 'Set-Cookie': headerRef('SetCookie') }
+        },
         ...refusals(...GUARDED, 'ERR_REFRESH_TOKEN', ...UNSAFE)
       }
     }
@@ -190,6 +199,7 @@ export const sessionRoute: Part = {
           { type: 'object', maxProperties: 0 }
         ]
       }),
+      ...tooLargeHeaders,
       ...refusals('ERR_SIGNER')
     }
   }

@@ -1,4 +1,5 @@
 import {
+  exampleCid,
   headerRef,
   jsonAnswer,
   jsonBody,
@@ -11,7 +12,8 @@ import {
 import { CONTENT, FROM_NODE, refusals } from './refusals.js'
 
 const text: Part = { type: 'string' }
-const challenge: Part = { type: 'string', pattern: '^[0-9a-f]{128}$' }
+const challenge: Part = { type: 'string', pattern: '^[0-9a-f]{128}$', examples: ['5f'.repeat(64)] }
+const address: Part = { type: 'string', pattern: '^relay://baf[a-z2-7]+$', examples: [`relay://${exampleCid}`] }
 const relayGuard: readonly Part[] = [{ relayToken: [] }]
 const RELAY_GUARDED = [
   'ERR_ACCESS_TOKEN_MISSING',
@@ -72,11 +74,10 @@ export const relayDocument = openApiDocument(
         security: relayGuard,
         requestBody: jsonBody(object({ file: text })),
         responses: {
-          '200': jsonAnswer(
-            'Its address',
-            object({ url: { type: 'string', pattern: '^relay://baf[a-z2-7]+$' }, cid: schemaRef('Cid') }),
-            { 'File-Expires-In': headerRef('FileExpiresIn'), 'Pin-Status': headerRef('PinStatus') }
-          ),
+          '200': jsonAnswer('Its address', object({ url: address, cid: schemaRef('Cid') }), {
+            'File-Expires-In': headerRef('FileExpiresIn'),
+            'Pin-Status': headerRef('PinStatus')
+          }),
           ...refusals(...RELAY_GUARDED, ...CONTENT)
         }
       }

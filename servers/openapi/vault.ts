@@ -1,4 +1,4 @@
-import { sessionPath } from '../http/did-auth.js'
+import { authRoutes, sessionPath } from '../http/did-auth.js'
 import {
   headerRef,
   jsonAnswer,
@@ -14,8 +14,16 @@ import { GUARDED, guarded, loginPaths, loginSecurity, sessionRoute } from './log
 
 const text: Part = { type: 'string' }
 const count: Part = { type: 'integer', minimum: 0 }
-const key = pathParameter('key', { type: 'string', minLength: 1, description: '1 to 512 bytes, percent-encoded' })
-const id = pathParameter('id', schemaRef('Cid'))
+/** The names of the login's routes, whose answers are described there. */
+const reserved = { enum: authRoutes.map((route) => route.slice(1)) }
+const keySchema: Part = { type: 'string', minLength: 1, not: reserved, description: '1 to 512 bytes, percent-encoded' }
+const key = pathParameter('key', keySchema)
+/** Two templates that differ in names alone are one path to OpenAPI. */
+const ofEntry = [pathParameter('didOrKey', keySchema), pathParameter('keyOrId', schemaRef('Cid'))]
+const ofList = [
+  pathParameter('didOrKey', schemaRef('Did')),
+  pathParameter('keyOrId', { type: 'string', minLength: 1, description: 'the key, percent-encoded' })
+]
 const conditions: readonly Part[] = ['If-Match', 'If-None-Match'].map((name) => ({ name, in: 'header', schema: text }))
 const WRITE = [
   'ERR_KEY',
@@ -91,11 +99,11 @@ export const vaultDocument = openApiDocument(
       'Every entry with its content',
       object({ did: schemaRef('Did'), entries: entries({ key: text, id: schemaRef('Cid'), content: text }) })
     ),
-    '/{did}/{key}': {
+    '/{didOrKey}/{keyOrId}': {
       get: {
         operationId: 'readKey',
         summary: 'All content under a key',
-        parameters: [pathParameter('did', text), key, { name: 'If-None-Match', in: 'header', schema: text }],
+        parameters: [...ofList, { name: 'If-None-Match', in: 'header', schema: text }],
         responses: {
           '200': {
             description: 'The contents in the order of writing',
@@ -105,16 +113,14 @@ export const vaultDocument = openApiDocument(
           '304': { description: 'The list is that of If-None-Match', headers: { ETag: headerRef('ETag') } },
           ...refusals('ERR_PATH', 'ERR_NOT_FOUND', ...FROM_NODE)
         }
-      }
+      },
+      put: writeOperation('replaceEntry', 'Replaces one entry, or adds one', '200', ofEntry),
+      delete: deleteOperation('deleteEntry', 'Deletes one entry', ofEntry)
     },
     '/{key}': {
       post: writeOperation('addEntry', 'Adds content under a key', '201', [key]),
       put: writeOperation('replaceKey', 'Replaces all content under a key', '200', [key]),
       delete: deleteOperation('deleteKey', 'Deletes all content under a key', [key])
-    },
-    '/{key}/{id}': {
-      put: writeOperation('replaceEntry', 'Replaces one entry, or adds one', '200', [key, id]),
-      delete: deleteOperation('deleteEntry', 'Deletes one entry', [key, id])
     }
   },
   loginSecurity

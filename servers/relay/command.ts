@@ -1,9 +1,10 @@
+import { ownCommand } from '../config/own-command.js'
 import type { ServerEnv } from '../config/read-env.js'
 import { runTakedown } from '../process/takedown-command.js'
 import { Engines } from '../storage/engines.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
-const USAGE = 'usage: express-did-auth relay takedown <cid> [--allow] [--dry-run]'
+const USAGE = `usage: ${ownCommand('relay takedown <cid> [--allow] [--dry-run]')}`
 
 /**
  * Runs an operator's command on the relay of the environment, also beside its server.

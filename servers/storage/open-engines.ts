@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError, type QuotaStore, type Store, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { ownCommand } from '../config/own-command.js'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, reasonInWords, StartError, startStep } from '../config/startup-error.js'
 import type { ContentImport } from './content-inspection.js'
@@ -113,8 +114,13 @@ async function whenThere(migrate: () => Promise<unknown>): Promise<void> {
 
 /** What an operator reads about an engine that cannot be used as it is set up. */
 export function unusable(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
-  const reason = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
-  return new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
+  return new StartError(`Cannot use ${what}: ${faultOfEngine(error)}`, { cause: error })
+}
+
+/** The library's sentence about an engine, for a process that runs the servers: with its own command. */
+export function faultOfEngine(error: unknown): string {
+  const sentence = error instanceof Error ? error.message.replace('express-did-auth: ', '') : String(error)
+  return sentence.replace('npx express-did-auth-servers migrate', ownCommand('migrate'))
 }
 
 /** Opens the store of sessions in a database, which stays its caller's to close. */

@@ -24,7 +24,7 @@ const BUILTIN_ERRORS: ReadonlySet<unknown> = new Set([
 ])
 
 /** Codes of Node and of this package, and SQLSTATEs: five of `0-9A-Z`, at least one of them a digit. */
-const FAILURE_CODE = /^(?:ERR_|(?=.*\d)[0-9A-Z]{5}$)/
+const FAILURE_CODE = /^(?:ERR_|SQLITE_|(?=.*\d)[0-9A-Z]{5}$)/
 
 /**
  * Runs business logic. What it throws is logged.

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { runCli, ServerProcesses, spawnCli, type Ended } from '../support/server-process.js'
 import { ask, logIn, post } from '../support/server-client.js'
+import { scriptFile } from '../support/run-script.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
 import { databaseOf, testVault } from '../support/vault-app.js'
@@ -28,12 +29,50 @@ describe('express-did-auth', () => {
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
   }
 
-  it('--help prints the usage, also behind a command', async () => {
-    for (const args of [['--help'], ['-h'], ['all', '--help'], ['doctor', '--help']]) {
+  it('--help prints the usage, behind a command that of the command alone', async () => {
+    const commandsOf = async (...args: string[]) => {
       const { code, stdout, stderr } = await runCli(args)
       expect([code, stderr]).toEqual([0, ''])
-      expect(stdout).toMatch(/^usage: express-did-auth-servers <command>\n/)
+      // As this process was started: not by npx.
+      expect(stdout).toMatch(/^usage: node \S+ <command>\n/)
+      return [...stdout.matchAll(/^ {2}(\w+)/gm)].map(([, command]) => command!)
     }
+    const all = [
+      'auth',
+      'relay',
+      'vault',
+      'all',
+      'vault',
+      'vault',
+      'relay',
+      'migrate',
+      'copy',
+      'keys',
+      'doctor',
+      'conformance'
+    ]
+    expect(await commandsOf('--help')).toEqual(all)
+    expect(await commandsOf('-h')).toEqual(all)
+    for (const command of new Set(all)) {
+      expect(await commandsOf(command, '--help')).toEqual(all.filter((one) => one === command))
+    }
+  })
+
+  it('doctor reads the .env that the servers read, and its hints run as they are printed', async () => {
+    const keys = await runCli(['keys', 'new'])
+    writeFileSync(join(folder.path, '.env'), `${keys.stdout}SERVICE_ULR=x\nRELAY_FILE_TTL_SECONDS=x\n`)
+    const env = {
+      DATA_DIR: folder.path,
+      RELAY_FILE_TTL_SECONDS: '60',
+      CHALLENGE_SECRET: 'my very long challenge secret of the company'
+    }
+    const { child, ended } = spawnCli(['doctor', '--server', 'relay'], env, [], folder.path)
+    expect(child.pid).toBeDefined()
+    const { code, stdout } = await ended
+    const hint = /`(node .*) keys new` makes one/.exec(stdout)?.[1]
+    expect([code, stdout]).toEqual([1, expect.stringContaining('SERVICE_ULR is unknown')])
+    expect(stdout).not.toContain('RELAY_FILE_TTL_SECONDS')
+    expect(resolve(folder.path, hint!.slice('node '.length))).toBe(scriptFile('servers/cli.ts'))
   })
 
   it('keys new makes the identity of a server, which doctor finds nothing against', async () => {

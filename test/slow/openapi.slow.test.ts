@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals'
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { authDocument } from '../../servers/openapi/auth.js'
 import { relayDocument } from '../../servers/openapi/relay.js'
@@ -32,9 +33,9 @@ const uses: Record<string, string> = {
     const wrong: Json<'/file/{cid}', 'get', 200> = { file: 7 }`,
   vault: `
     const written: Json<'/{key}', 'post', 201> = { id: 'bafy' }
-    const list: Json<'/{did}/{key}', 'get', 200> = ['Milk']
+    const list: Json<'/{didOrKey}/{keyOrId}', 'get', 200> = ['Milk']
     // @ts-expect-error no list
-    const wrong: Json<'/{did}/{key}', 'get', 200> = 'Milk'`
+    const wrong: Json<'/{didOrKey}/{keyOrId}', 'get', 200> = 'Milk'`
 }
 const helpers = `
   type At<P extends keyof paths, M, S> = M extends keyof paths[P]
@@ -42,6 +43,26 @@ const helpers = `
   type Content<R, T> = R extends { content: infer C } ? T extends keyof C ? C[T] : never : never
   export type Json<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/json'>
   export type Problem<P extends keyof paths, M, S> = Content<At<P, M, S>, 'application/problem+json'>`
+
+/** Part of openapi-typescript, and what `redocly lint` runs. */
+interface Linter {
+  createConfig: (options: { extends: string[] }) => Promise<object>
+  lintFromString: (options: { source: string; absoluteRef: string; config: object }) => Promise<{ message: string }[]>
+}
+const linter = createRequire(join(root, 'test/slow/node_modules/x.js'))('@redocly/openapi-core') as Linter
+
+describe.each(Object.entries({ auth: authDocument, relay: relayDocument, vault: vaultDocument }))(
+  'the document of %s',
+  (name, document) => {
+    it('is taken by redocly without an error or a warning', async () => {
+      // As GET /openapi.json answers it.
+      const source = JSON.stringify({ ...document, servers: [{ url: `https://${name}.example` }] })
+      const config = await linter.createConfig({ extends: ['recommended'] })
+      const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
+      expect(problems.map(({ message }) => message)).toEqual([])
+    })
+  }
+)
 
 describe.each(Object.entries({ auth: authDocument, relay: relayDocument, vault: vaultDocument }))(
   'the client that openapi-typescript generates for %s',

@@ -71,7 +71,7 @@ describe('migratePostgres', () => {
     await expect(check()).rejects.toMatchObject({
       code: 'ERR_CONFIG',
       message:
-        'express-did-auth: the tables of animals_schema are missing, and version 2 is needed: run `express-did-auth migrate`'
+        'express-did-auth: the tables of animals_schema are missing, and version 2 is needed: run `npx express-did-auth-servers migrate`'
     })
     await migratePostgres(databases[0]!, STEPS.slice(0, 1), options)
     await expect(check()).rejects.toMatchObject({

@@ -84,7 +84,7 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
 
   it('tables that are missing, where the store makes none', async () => {
     const line =
-      'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 1 is needed: run `express-did-auth migrate`'
+      'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 1 is needed: run `npx express-did-auth-servers migrate`'
     expect(await linesOf(good(), { migrate: false })).toEqual({ start: line, verb: line })
     await migrateStore(good())
     expect(await linesOf(good(), { migrate: false })).toEqual({ start: 'good', verb: 'good' })

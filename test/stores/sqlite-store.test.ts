@@ -166,9 +166,9 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await store.consumeChallenge(useOf({ ...later, nowSeconds: START_SECONDS + 359 }))
     await store.ping()
     expect(rowsIn('challenge_uses')).toBe(4)
-    await store.consumeChallenge(useOf({ ...later, did: 'd', nowSeconds: START_SECONDS + 420 }))
+    await store.consumeChallenge(useOf({ ...later, did: 'd', nowSeconds: START_SECONDS + 450 }))
     await sweptTo(store, () => closedUntil(), START_SECONDS + 300)
-    await store.consumeChallenge(useOf({ ...later, did: 'd', useCount: 1, nowSeconds: START_SECONDS + 520 }))
+    await store.consumeChallenge(useOf({ ...later, did: 'd', useCount: 1, nowSeconds: START_SECONDS + 550 }))
     await sweptTo(store, () => rowsIn('challenge_uses'), 2)
   })
 

@@ -47,7 +47,7 @@ export async function packBoth(folder: string): Promise<{ library: PackedPackage
     })
   }
   linkPackages(folder)
-  const output = await runIn(folder, 'npm', 'pack', '--workspaces', '--json')
+  const output = await runIn(folder, 'npm', 'pack', '--workspaces', '--include-workspace-root', '--json')
   const packed = JSON.parse(output.slice(output.indexOf('['))) as {
     name: string
     filename: string

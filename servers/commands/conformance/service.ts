@@ -61,6 +61,8 @@ export class ServiceUnderTest {
   readonly options: ServiceOptions
   readonly #signedUp = new Set<string>()
   domain: string
+  /** How the checks ask for challenges: by GET where that is the only form of the service. */
+  challengeForm: 'POST' | 'GET' = 'POST'
 
   constructor(options: ServiceOptions) {
     this.options = options
@@ -100,10 +102,16 @@ export class ServiceUnderTest {
     return newUser(this.options.curve)
   }
 
+  /** Asks for a challenge in the form that the service has. */
+  askChallenge(flow: Flow, did: string, headers: Record<string, string> = {}): Promise<Exchange> {
+    const path = flow === 'auth' ? this.paths.requestAuth : this.paths.requestSignup
+    if (this.challengeForm === 'POST') return this.post(path, { did }, headers)
+    return this.send('GET', `${path}/${did}`, { headers })
+  }
+
   /** Asks for a challenge. An answer without one gives the empty text, which no check takes for a challenge. */
   async challenge(flow: Flow, did: string): Promise<string> {
-    const path = flow === 'auth' ? this.paths.requestAuth : this.paths.requestSignup
-    const { challenge } = (await this.post(path, { did })).json
+    const { challenge } = (await this.askChallenge(flow, did)).json
     return typeof challenge === 'string' ? challenge : ''
   }
 

@@ -1,9 +1,9 @@
 import { variableNames } from '../../config/env-schema.js'
 import { serverPorts, type ServerName } from '../../config/read-env.js'
-import { painter, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
+import { painter, printableJson, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
 import { checkPlan, readPlans } from './environment.js'
 import { linesOf, unique, type Finding } from './finding.js'
-import { checkNetwork, type NetworkSurroundings } from './network.js'
+import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -28,7 +28,7 @@ export async function runDoctor(commandLine: CommandLine, surroundings: NetworkS
       ? await examineEnvironment(env, parseServer(values.server), surroundings)
       : await examineService(readUrl(text), env, values.origin ?? [])
   )
-  if (values.json === true) out(JSON.stringify({ findings }))
+  if (values.json === true) out(printableJson({ findings }))
   else for (const line of linesOf(findings, painter(commandLine))) out(line)
   return findings.some(({ level }) => level === 'change') ? 1 : 0
 }
@@ -43,7 +43,10 @@ async function examineEnvironment(
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
   const [plans, findings] = readPlans(env, names, chosen === 'all')
-  const asked = await Promise.all(plans.map((plan) => checkNetwork(plan, surroundings)))
+  const asked = await Promise.all([
+    ...plans.slice(0, 1).map((plan) => checkEngines(plan)),
+    ...plans.map((plan) => checkNetwork(plan, surroundings))
+  ])
   return [...findings, ...plans.flatMap(checkPlan), ...asked.flat()]
 }
 

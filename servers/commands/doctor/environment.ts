@@ -1,6 +1,14 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { EnvError, readEnv, readUnusedVariables, type ServerEnv, type ServerName } from '../../config/read-env.js'
+import { ownCommand } from '../../config/own-command.js'
+import {
+  EnvError,
+  findMisspellings,
+  readEnv,
+  readUnusedVariables,
+  type ServerEnv,
+  type ServerName
+} from '../../config/read-env.js'
 import { assertIpfsClientInstalled } from '../../ipfs/load-ipfs-client.js'
 import { finding, isLoopback, unique, type Finding } from './finding.js'
 import { pagesInEnvironment } from './pages.js'
@@ -33,18 +41,43 @@ export function readPlans(env: Variables, names: readonly ServerName[], isAll: b
       isAll ? `AUTH_${variable}=…, RELAY_${variable}=…, VAULT_${variable}=…` : variable.replace(/^[A-Z]+_/, '')
     )
   )
+  const misspelt = findMisspellings(env)
+  for (const { variable, known } of misspelt) {
+    const why = 'No server reads it, and what it should set has its default.'
+    findings.push(finding('misspelt-variable', 'change', `${variable} is unknown`, why, `${known}=…`))
+  }
+  const spelled = { ...env, ...Object.fromEntries(misspelt.map(({ variable }) => [variable, undefined])) }
   const plans = names.flatMap((name): Plan[] => {
-    try {
-      const read = readEnv(env, name, isAll)
-      const text = read.SERVICE_URL ?? `http://localhost:${read.address.port}`
-      return [{ env: read, url: URL.canParse(text) ? new URL(text) : undefined }]
-    } catch (error) {
-      if (!(error instanceof EnvError)) throw error
-      findings.push(...error.problems.map(invalid))
-      return []
-    }
+    const [read, problems] = readValid(spelled, name, isAll)
+    findings.push(...problems.map(invalid))
+    if (read === undefined) return []
+    const text = read.SERVICE_URL ?? `http://localhost:${read.address.port}`
+    return [{ env: read, url: /^https?:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined }]
   })
   return [plans, unique(findings)]
+}
+
+/** The environment of a server without what is wrong with it, and the problems. */
+function readValid(env: Variables, name: ServerName, isAll: boolean): [ServerEnv | undefined, readonly string[]] {
+  try {
+    return [readEnv(env, name, isAll), []]
+  } catch (error) {
+    if (!(error instanceof EnvError)) throw error
+    return [readRest(env, name, isAll), error.problems]
+  }
+}
+
+function readRest(env: Variables, name: ServerName, isAll: boolean): ServerEnv | undefined {
+  try {
+    // What is missing for a server's identity is nothing that could be left out.
+    return readEnv(env, name, isAll, 'operate')
+  } catch (error) {
+    if (!(error instanceof EnvError)) throw error
+    // Each problem names its variable, and those that have the variable as their condition.
+    const named = new Set(error.problems.flatMap((problem) => problem.match(/\b[A-Z][A-Z0-9_]+\b/g) ?? []))
+    const left = Object.entries(env).filter(([one]) => !named.has(one) && !named.has(one.replace(/_FILE$/, '')))
+    return left.length < Object.keys(env).length ? readRest(Object.fromEntries(left), name, isAll) : undefined
+  }
 }
 
 /** `NAME: received "x"; remedy`. */
@@ -66,12 +99,18 @@ export function checkPlan({ env, url }: Plan): Finding[] {
     ...secretFindings(env),
     ...folderFindings(env),
     ...packageFindings(env),
-    ...(url === undefined ? [] : [...addressFindings(env, url), ...pagesInEnvironment(env, url)])
+    ...(url === undefined ? [noUrl(env)] : [...addressFindings(env, url), ...pagesInEnvironment(env, url)])
   ]
 }
 
+function noUrl({ SERVICE_URL: text = '', address }: ServerEnv): Finding {
+  const name = address.variable.replace('PORT', 'SERVICE_URL')
+  const why = 'Clients cannot open it, and wallets show all of it instead of its host.'
+  return finding('service-url', 'change', `${name} ${text} is no http(s) URL`, why, `${name}=https://${text}`)
+}
+
 function secretFindings({ PRIVATE_KEY: key, CHALLENGE_SECRET: secret }: ServerEnv): Finding[] {
-  const remedy = (name: string) => `${name}=… (express-did-auth-servers keys new makes one)`
+  const remedy = (name: string) => `${name}=… (\`${ownCommand('keys new')}\` makes one)`
   const findings: Finding[] = []
   if (secret !== undefined && isWeak(secret)) {
     const why = 'An attacker who guesses it computes every challenge.'
@@ -136,7 +175,7 @@ function packageFindings({ name, IPFS_API_URL: url }: ServerEnv): Finding[] {
 }
 
 function addressFindings(
-  { HOST: host, SERVICE_URL: given, USE_COOKIES, TRUST_PROXY, address }: ServerEnv,
+  { name: server, HOST: host, SERVICE_URL: given, USE_COOKIES, TRUST_PROXY, PAGE, address }: ServerEnv,
   url: URL
 ): Finding[] {
   const findings: Finding[] = []
@@ -154,6 +193,10 @@ function addressFindings(
     const what = `${url.origin} is https, so a proxy is in front, and TRUST_PROXY is off`
     const why = 'All users share the address of the proxy, and with it one budget of requests.'
     findings.push(finding('trust-proxy', 'change', what, why, 'TRUST_PROXY=1'))
+  }
+  if (PAGE && server === 'auth' && !isLoopback(url)) {
+    const why = 'Every visitor of the root finds the page for trying out the servers.'
+    findings.push(finding('demo-page', 'note', `${url.origin} shows the demo page`, why, 'PAGE=false'))
   }
   if (TRUST_PROXY === true) {
     const why = 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.'

@@ -1,5 +1,9 @@
 import { networkInterfaces } from 'node:os'
-import { reasonOf } from '../../config/startup-error.js'
+import { migrateStore } from 'express-did-auth/stores/postgres'
+import type { ServerEnv } from '../../config/read-env.js'
+import { reasonOf, StartError } from '../../config/startup-error.js'
+import { connectDatabase, openQuotas } from '../../storage/open-engines.js'
+import { faultOf } from '../migrate.js'
 import { askChainId } from '../../observability/health-checks.js'
 import { boundedText } from '../conformance/bounded-text.js'
 import type { Plan } from './environment.js'
@@ -21,6 +25,48 @@ export interface NetworkSurroundings {
   defaultNodes?: Readonly<Record<string, string>>
   /** Addresses of this machine that other machines reach. */
   addresses?: readonly string[]
+}
+
+/** Asks the database and the Redis that the environment names. All its servers have the same. */
+export async function checkEngines({ env }: Plan): Promise<Finding[]> {
+  const { DATABASE_URL: database, REDIS_URL: redis } = env
+  const asked = [
+    ...(database === undefined ? [] : [checkEngine('database', 'DATABASE_URL', () => askDatabase(env, database))]),
+    ...(redis === undefined ? [] : [checkEngine('redis', 'REDIS_URL', () => askRedis(redis))])
+  ]
+  return (await Promise.all(asked)).flat()
+}
+
+async function checkEngine(id: string, variable: string, ask: () => Promise<unknown>): Promise<Finding[]> {
+  try {
+    await ask()
+    return []
+  } catch (error) {
+    const cause = error instanceof Error ? (error.cause ?? error) : error
+    const sentence = error instanceof StartError ? error.message : `Cannot use Redis (${variable}): ${reasonOf(cause)}`
+    const why = 'No user can log in without it: the answer is 503, or the server does not start.'
+    return [finding(id, 'change', sentence, why, `${variable}=…, or start what it names`)]
+  }
+}
+
+async function askDatabase(env: ServerEnv, url: string): Promise<void> {
+  const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+  try {
+    await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' })
+  } catch (error) {
+    throw faultOf(error)
+  } finally {
+    await database.close()
+  }
+}
+
+async function askRedis(url: string): Promise<void> {
+  const quotas = await openQuotas(url)
+  try {
+    await quotas.ping()
+  } finally {
+    await quotas.close()
+  }
 }
 
 /** Asks the RPC nodes of a server for their chains, and looks who can reach its IPFS node. */

@@ -1,5 +1,6 @@
 import { loadCurve, type Curve } from 'express-did-auth'
 import { challengeWindow, computeChallenge } from 'express-did-auth/protocol'
+import { ownCommand } from '../../config/own-command.js'
 import { reasonOf } from '../../config/startup-error.js'
 import { describe, ServiceUnderTest, type Exchange } from '../conformance/service.js'
 import { insecure } from './environment.js'
@@ -192,7 +193,7 @@ async function secretFindings(service: ServiceUnderTest, curve: Curve): Promise<
       'change',
       'CHALLENGE_SECRET was guessed',
       why,
-      'CHALLENGE_SECRET=… (express-did-auth-servers keys new makes one)'
+      `CHALLENGE_SECRET=… (\`${ownCommand('keys new')}\` makes one)`
     )
   ]
 }

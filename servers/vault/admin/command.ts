@@ -1,3 +1,4 @@
+import { ownCommand } from '../../config/own-command.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ipfsHttpNode } from '../../ipfs/ipfs-rpc-client.js'
 import { runTakedown } from '../../process/takedown-command.js'
@@ -5,8 +6,8 @@ import { Engines } from '../../storage/engines.js'
 import { isCid } from '../../storage/unixfs-blocks.js'
 import { reconcile } from './reconcile.js'
 
-const USAGE = `usage: express-did-auth vault reconcile [--accept-damage] [--dry-run]
-       express-did-auth vault takedown <cid> [--allow] [--dry-run]`
+const USAGE = `usage: ${ownCommand('vault reconcile [--accept-damage] [--dry-run]')}
+       ${ownCommand('vault takedown <cid> [--allow] [--dry-run]')}`
 
 const OPTIONS = ['--dry-run', '--allow', '--accept-damage']
 

@@ -112,6 +112,6 @@ function assertNotOlder(version: number, steps: readonly PostgresMigration[], sc
   if (version >= steps.length) return
   const found = version === 0 ? 'are missing' : `are of version ${String(version)}`
   throw new DidAuthError('ERR_CONFIG', {
-    message: `express-did-auth: the tables of ${schemaTable} ${found}, and version ${String(steps.length)} is needed: run \`express-did-auth migrate\``
+    message: `express-did-auth: the tables of ${schemaTable} ${found}, and version ${String(steps.length)} is needed: run \`npx express-did-auth-servers migrate\``
   })
 }

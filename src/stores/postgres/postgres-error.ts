@@ -24,8 +24,9 @@ const HINTS: Readonly<Record<string, string>> = {
   '08P01': 'PostgreSQL or a proxy refused the connection: behind PgBouncer, set `prepare` to false',
   '26000': 'PostgreSQL lost a prepared statement: behind PgBouncer, set `prepare` to false',
   '42P05': 'PostgreSQL has another prepared statement of this name: behind PgBouncer, set `prepare` to false',
-  '42P01': 'PostgreSQL has no tables of express-did-auth, or another version of them: run `express-did-auth migrate`',
-  '42703': 'PostgreSQL has another version of the tables: run `express-did-auth migrate`',
+  '42P01':
+    'PostgreSQL has no tables of express-did-auth, or another version of them: run `npx express-did-auth-servers migrate`',
+  '42703': 'PostgreSQL has another version of the tables: run `npx express-did-auth-servers migrate`',
   '53300': 'PostgreSQL has no connection left: the pools together are larger than max_connections'
 }
 

@@ -265,7 +265,7 @@ describe('copy', () => {
     const store = await local('vault')
     await store.writeEntry(entryOf('key', 'text'))
     await store.close()
-    const { lines } = await copy('--from', folder.path, '--to', database.url)
+    const { lines } = await copy('--from', folder.path)
     expect(lines).toEqual([
       expect.stringContaining('vault: entries copied: 1 '),
       expect.stringContaining('Left out: sessions, so that users log in again')
@@ -307,6 +307,6 @@ describe('copy', () => {
     await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)
     const none = runCopy({ args: [], env: { DATA_DIR: from }, out: () => undefined, isTerminal: false })
-    await expect(none).rejects.toThrow('There is no database: give --to, or set DATABASE_URL')
+    await expect(none).rejects.toThrow('There is no database: set DATABASE_URL')
   })
 })

@@ -211,7 +211,7 @@ describe('Dockerfile', () => {
     const [everything, ...rest] = linesOf('Dockerfile.dockerignore')
     expect(everything).toBe('*')
     const allowed = rest.filter((line) => line.startsWith('!'))
-    expect(rest.filter((line) => !line.startsWith('!'))).toEqual(['servers/dist', 'servers/node_modules'])
+    expect(rest.filter((line) => !line.startsWith('!'))).toEqual(['servers/dist', 'servers/node_modules', '**/.env*'])
     const isAllowed = (path: string): boolean => allowed.some((one) => `${path}/`.startsWith(`${one.slice(1)}/`))
     expect(copied.filter((path) => !isAllowed(path))).toEqual([])
     expect(allowed).toHaveLength(7)

@@ -49,6 +49,8 @@ function contradictions(document: OpenApiDocument, exchanges: readonly Exchange[
           : { $ref: `${String((header as { $ref?: string }).$ref)}/schema` }
       if (value !== null && !isValid(schema, value)) return [`${where}: header ${name} ${value}`]
     }
+    const setsCookies = isGood && headers.getSetCookie().length > 0
+    if (setsCookies && response.headers?.['Set-Cookie'] === undefined) return [`${where}: no Set-Cookie`]
     if (text === '') return []
     const type = (headers.get('content-type') ?? '').split(';')[0]!
     const schema = response.content?.[type]?.schema
@@ -178,6 +180,7 @@ describe('recorded exchanges', () => {
     await ask('DELETE', '/notes')
     await ask('DELETE', '/notes', undefined, { Authorization: 'DIDAuth x.y.z', Accept: 'application/problem+json' })
     expect(exchanges.length).toBeGreaterThan(15)
+    await checkConformance({ url: new URL(servers.vault), protectedPath: '/storage', fetch: recording }, noWait)
     expect(contradictions(vaultDocument, exchanges)).toEqual([])
   })
 

@@ -60,7 +60,7 @@ describe('a server that cannot use its database as it is set up', () => {
     {
       what: 'tables that it may not make',
       env: () => ({ DATABASE_URL: urlOf('app'), DATABASE_MIGRATE: 'false' }),
-      line: 'the tables of \\w+_schema are missing, and version \\d+ is needed: run `express-did-auth migrate`'
+      line: 'the tables of \\w+_schema are missing, and version \\d+ is needed: run `node \\S+ migrate`'
     },
     {
       what: 'tables of newer code',

@@ -58,6 +58,65 @@ describe('conformance', () => {
     expect(details).toContain('POST /logout answered more than 1 MiB')
   })
 
+  it('gives no mark to a server that refuses everybody', async () => {
+    const report = await checkService((_req, res) => res.writeHead(401, { 'Content-Type': 'text/plain' }).end('No'))
+    expect([report.passed, report.total > 45]).toEqual([0, true])
+    expect(report.checks[0]?.detail).toMatch(
+      /^not asked, because a good login fails: no session: POST \/auth answered 401/
+    )
+  })
+
+  it('gives none for refused tokens where the guarded route refuses good ones', async () => {
+    const { app, clock } = await testApp(
+      {},
+      { before: (app) => app.use('/me', (_req, res) => void res.status(401).end()) }
+    )
+    const failed = idsOf(await checkService(app, { clock }), 'failed')
+    expect(failed).toEqual(expect.arrayContaining(['guard-accepts', 'guard-alg-none', 'guard-foreign-key']))
+  })
+
+  it('has no finding where errors are problems by default', async () => {
+    const { app, clock } = await testApp({ errorFormat: 'problem' })
+    expect(idsOf(await checkService(app, { clock }), 'failed')).toEqual([])
+  })
+
+  it.each(['POST', 'GET'])('uses %s for challenges where it is the only form', async (form) => {
+    const { app, clock } = await testApp(
+      {},
+      {
+        before: (app) =>
+          app.use((req, res, next) => {
+            if (req.path.startsWith('/request-') && req.method !== form) res.status(404).end()
+            else next()
+          })
+      }
+    )
+    const failed = idsOf(await checkService(app, { clock }), 'failed')
+    expect(failed).toEqual([form === 'POST' ? 'challenge-get' : 'challenge-post'])
+  })
+
+  // Was quadratic: a stack was looked for behind each line feed of a run, through the whole rest of the run.
+  it('reads an answer of 1,000,000 line feeds once', async () => {
+    const { app, clock } = await testApp(
+      {},
+      { before: (app) => app.use('/logout', (_req, res) => void res.status(400).end('\n'.repeat(1_000_000))) }
+    )
+    expect(idsOf(await checkService(app, { clock }), 'failed')).toContain('logout')
+  })
+
+  it('prints no character that commands a terminal, in JSON neither', async () => {
+    const evil = '\u009b31m \u202e \u{e0001} \u001b[2J'
+    const url = await serving((_req, res) =>
+      res.writeHead(400, { 'Content-Type': 'text/plain; charset=utf-8' }).end(evil)
+    )
+    for (const args of [[url], [url, '--json']]) {
+      const lines: string[] = []
+      await runConformance({ args, env: {}, out: (line) => lines.push(line), isTerminal: false })
+      expect(lines.filter((line) => /[\p{Cc}\p{Cf}]/u.test(line))).toEqual([])
+      if (args.length > 1) expect(JSON.parse(lines[0]!).checks[0].detail).toContain('\u009b31m \u202e \u{e0001}')
+    }
+  })
+
   it('gives a server that others wrote full marks', async () => {
     const { app, clock } = toyAuthServer()
     const report = await checkService(app, { clock })

@@ -17,7 +17,7 @@ afterAll(() => {
 
 const SECRET = '5f0c2b1e9a8d7c6b5a4938271605f4e3d2c1b0a99887766554433221100ffeed'
 const KEY = '8f2a559490d5a3c1b7e6f0912d34c5a6978812fedcba0987654321abcdef0123'
-const GOOD = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET }
+const GOOD = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET, PAGE: 'false' }
 
 /** Runs the command, with no node of the internet. */
 async function doctor(
@@ -73,6 +73,20 @@ describe('doctor', () => {
     ['cookies on this machine', { SERVICE_URL: 'http://localhost:3000', USE_COOKIES: 'true' }, []],
     ['https without trust in the proxy', { SERVICE_URL: 'https://auth.example.com' }, ['change trust-proxy']],
     ['trust in every proxy', { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: 'true' }, ['note trust-proxy']],
+    ['a URL without scheme', { SERVICE_URL: 'auth.example.com' }, ['change service-url']],
+    ['a URL whose host looks like a scheme', { SERVICE_URL: 'localhost:3000' }, ['change service-url']],
+    ['a misspelt variable', { SERVICE_ULR: 'https://auth.example.com' }, ['change misspelt-variable']],
+    [
+      'the demo page in production',
+      { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1', PAGE: 'true' },
+      ['note demo-page']
+    ],
+    ['the demo page on this machine', { SERVICE_URL: 'http://localhost:3000', PAGE: 'true' }, []],
+    [
+      'everything beside a wrong variable',
+      { PORT: 'x', CHALLENGE_SECRET: KEY, SERVICE_URL: 'auth.example.com', S3_BUCKET: 'b' },
+      [...Array.from({ length: 5 }, () => 'change invalid-variable'), 'change one-secret', 'change service-url']
+    ],
     ['a variable of all', { SERVICE_URL: 'http://localhost:3000', AUTH_PORT: '1' }, ['note unused-variable']]
   ])('finds %s', async (_what, env, expected) => {
     const { code, ids } = await doctor(env)
@@ -126,6 +140,27 @@ describe('doctor', () => {
       code: 0,
       ids: ['note rpc-unavailable']
     })
+  })
+
+  it('finds a database and a Redis that are not there, also where the rest is not enough for a server', async () => {
+    const gone = await serving(() => undefined)
+    closeServices()
+    const address = `user:customer-key@${new URL(gone).host}`
+    const { code, findings, ids } = await doctor({
+      DATABASE_URL: `postgres://${address}/did_auth`,
+      REDIS_URL: `redis://${address}`,
+      PRIVATE_KEY: ''
+    })
+    expect([code, ids.sort()]).toEqual([
+      1,
+      // PRIVATE_KEY, and SERVICE_URL of each of the three.
+      ['change database', ...Array.from({ length: 4 }, () => 'change invalid-variable'), 'change redis']
+    ])
+    expect(findings.filter(({ id }) => /database|redis/.test(id)).map(({ what }) => what)).toEqual([
+      expect.stringMatching(/^Cannot use the database \(DATABASE_URL\): \S/),
+      expect.stringMatching(/^Cannot use Redis \(REDIS_URL\): \S/)
+    ])
+    expect(JSON.stringify(findings)).not.toContain('customer-key')
   })
 
   it('finds an IPFS node whose RPC port other machines reach', async () => {
