@@ -144,7 +144,7 @@ export function configWarnings(
 ): string[] {
   const url = parseHttpUrl(settings.serviceUrl)
   const isLoopback = url !== undefined && /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname)
-  const unknownOptions = settings.unknownOptions.map((option) => `${option} is no option, see the README's table`)
+  const unknownOptions = settings.unknownOptions.map((option) => `${option} is no option, see src/config/README.md`)
   const asksCredentials = settings.required.credentials.length > 0
   const warnings: [boolean, string][] = [
     [new TextEncoder().encode(settings.challengeSecret).length < 32, 'challengeSecret is shorter than 32 bytes'],

@@ -115,8 +115,8 @@ describe('configWarnings', () => {
 
   it('are given for options that do not exist, by name and never by value', () => {
     expect(warningsOf({ challangeSecret: 'PLANTED', usecookies: true })).toEqual([
-      "challangeSecret is no option, see the README's table",
-      "usecookies is no option, see the README's table"
+      'challangeSecret is no option, see src/config/README.md',
+      'usecookies is no option, see src/config/README.md'
     ])
   })
 })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { readDocument, root } from '../support/documents.js'
 import { tableUnder } from '../support/readme.js'
 
-const reference = readDocument('src/README.md')
+const reference = readDocument('src/client/README.md')
 
 describe('the chapter on clients', () => {
   it('names every class of errors, with its code and whether it is retryable', () => {

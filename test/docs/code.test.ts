@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
-import { readDocument, root } from '../support/documents.js'
+import { readDocument, referenceFiles, root } from '../support/documents.js'
 
 const readme = readDocument('README.md')
 const codeOf = (file: string, language: string): string[] =>
@@ -29,7 +29,7 @@ describe("the documents' copies of examples", () => {
 
 describe("the documents' code", () => {
   const folder = join(root, '.cache/documents')
-  const fragments = [...codeOf('src/README.md', 'ts'), ...codeOf('servers/MIGRATION.md', 'ts')]
+  const fragments = [...referenceFiles, 'servers/MIGRATION.md'].flatMap((file) => codeOf(file, 'ts'))
   const names = [
     ...['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url'],
     ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey', 'context']

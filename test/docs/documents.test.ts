@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
-import { documentFiles, packageJson, readDocument, root } from '../support/documents.js'
-import { anchorsOf, linksOf } from '../support/readme.js'
+import { documentFiles, packageJson, readDocument, referenceFiles, root } from '../support/documents.js'
+import { anchorsOf, linksOf, tableUnder } from '../support/readme.js'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
@@ -46,11 +46,48 @@ describe.each(documentFiles)('%s', (file) => {
   })
 })
 
-describe('README.md', () => {
-  it('has at most 200 lines', () => {
-    expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
-  })
+/** Lines that a reader is asked to read at most. */
+const MAX_LINES: readonly (readonly [string, number])[] = [
+  ['SECURITY.md', 100],
+  ['CONTRIBUTING.md', 80],
+  ['test/README.md', 60],
+  ...['README.md', ...referenceFiles].map((file) => [file, 200] as const)
+]
 
+describe.each(MAX_LINES)('the length of %s', (file, maxLines) => {
+  it(`is at most ${maxLines} lines`, () => {
+    expect(read(file).trimEnd().split('\n').length).toBeLessThanOrEqual(maxLines)
+  })
+})
+
+describe('the index of the reference', () => {
+  it('links to every other page of it', () => {
+    const linked = linksOf(readDocument('src/README.md')).map((target) => normalize(join('src', target.split('#')[0]!)))
+    expect(referenceFiles.slice(1).filter((file) => !linked.includes(file))).toEqual([])
+  })
+})
+
+describe('the table of threats', () => {
+  const tests = tableUnder(readDocument('SECURITY.md'), 'Threats, measures, tests').map(([, , named = '']) => named)
+
+  it('names tests that exist, for every threat but phishing', () => {
+    const files = tests.flatMap((named) => [...named.matchAll(/`([^`]+)`/g)].map(([, file]) => `test/${file!}`))
+    const exists = (file: string): boolean =>
+      existsSync(join(root, `${file}.test.ts`)) || existsSync(join(root, `${file}.slow.test.ts`))
+    expect(files.filter((file) => !exists(file))).toEqual([])
+    expect(tests.filter((named) => named === '')).toHaveLength(1)
+  })
+})
+
+describe('the way from a rule to its test', () => {
+  it('leads to every folder of tests', () => {
+    const folders = readdirSync(join(root, 'test'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    const page = read('test/README.md')
+    expect(folders.map(({ name }) => name).filter((name) => !page.includes(`${name}/`))).toEqual([])
+  })
+})
+
+describe('README.md', () => {
   it('has its chapters in the order of the design', () => {
     const headings = [...readDocument('README.md').prose.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
     expect(headings).toEqual([

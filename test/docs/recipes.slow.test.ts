@@ -14,7 +14,7 @@ const blockOf = (file: string, language: string, part: string): string => {
 }
 
 /** The test of an app as the reference has it for Vitest, and for runners whose functions are global. */
-const VITEST_TEST = blockOf('src/README.md', 'js', 'vitest')
+const VITEST_TEST = blockOf('src/testing/README.md', 'js', 'vitest')
 const GLOBALS_TEST = VITEST_TEST.replace(/^import .* from 'vitest'\n/m, '')
 
 /** The same as CommonJS, and the app of examples/app.mjs: what a project has before it learns of this package. */
@@ -80,7 +80,7 @@ describe('what the documents tell a newcomer to type', () => {
     async () => {
       cpSync(join(root, 'examples/app.mjs'), join(project, 'app.mjs'))
       writeFileSync(join(project, 'app.test.js'), VITEST_TEST)
-      const printed = await type(project, blockOf('src/README.md', 'sh', 'vitest'))
+      const printed = await type(project, blockOf('src/testing/README.md', 'sh', 'vitest'))
       expect(printed).toMatch(/Tests .*1 passed/)
     },
     scaled(180_000)
@@ -127,9 +127,9 @@ describe('what the documents tell a newcomer to type', () => {
       await type(other, install.split('\n')[0]!)
       writeFileSync(join(other, 'app.cjs'), COMMONJS_APP)
       writeFileSync(join(other, 'app.test.js'), COMMONJS_TEST)
-      writeFileSync(join(other, 'jest.config.cjs'), blockOf('src/README.md', 'cjs', 'transform'))
+      writeFileSync(join(other, 'jest.config.cjs'), blockOf('src/testing/README.md', 'cjs', 'transform'))
       // Jest tells its results on the standard error.
-      await type(other, blockOf('src/README.md', 'sh', 'npx jest'))
+      await type(other, blockOf('src/testing/README.md', 'sh', 'npx jest'))
     },
     scaled(180_000)
   )

@@ -13,7 +13,7 @@ import { tableUnder } from '../support/readme.js'
 import { listSourceFiles } from '../support/read-imports.js'
 
 const readme = readDocument('README.md')
-const reference = readDocument('src/README.md')
+const reference = readDocument('src/config/README.md')
 const operating = readDocument('servers/README.md')
 
 const inCode = (name: string): string => `\`${name}\``
@@ -49,8 +49,10 @@ describe('the table of options', () => {
   const rows = tableUnder(reference, 'Options')
   const members = membersOf('DidAuthConfig')
 
-  it('names every option once, in the order of the configuration', () => {
-    expect(rows.map(([name]) => name)).toEqual(Object.keys(members).map(inCode))
+  it('names every option once: the required ones, then the others in the order of the configuration', () => {
+    const isOptional = (name: string): number => (members[name]!.isRequired ? 0 : 1)
+    const names = Object.keys(members).sort((one, other) => isOptional(one) - isOptional(other))
+    expect(rows.map(([name]) => name)).toEqual(names.map(inCode))
   })
 
   it.each(rows)('tells type and necessity of %s', (name, type, required) => {

@@ -143,7 +143,7 @@ describe('what else the troubleshooting page promises', () => {
   })
 
   it('the lines for CORS answer a preflight, and expose what a client reads', async () => {
-    const [lines] = readDocument('src/README.md').blocks.filter(({ code }) => code.startsWith('app.use(cors('))
+    const [lines] = readDocument('src/testing/README.md').blocks.filter(({ code }) => code.startsWith('app.use(cors('))
     // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the lines of the document themselves
     const put = new Function('app', 'cors', lines!.code) as (app: Express, use: typeof cors) => void
     const app = appWith({}, (host) => {

@@ -6,13 +6,21 @@ import { readMarkdown, type Markdown } from './readme.js'
 /** Absolute path of the repository. */
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
+/** The reference of the library: an index, and a page for each door. */
+export const referenceFiles: readonly string[] = [
+  'src/README.md',
+  ...['config', 'client', 'protocol', 'stores', 'verify', 'testing'].map((door) => `src/${door}/README.md`)
+]
+
 /** The documents, as paths from the top of the repository. The last two come with their servers. */
 export const documentFiles: readonly string[] = [
   'README.md',
   'SECURITY.md',
+  'CONTRIBUTING.md',
   'CHANGELOG.md',
-  'src/README.md',
+  ...referenceFiles,
   'examples/README.md',
+  'test/README.md',
   'test/bench/README.md',
   'servers/README.md',
   'servers/INSTANCES.md',

@@ -125,7 +125,7 @@ describe('our selective disclosure request', () => {
     await asking.requireDid.close()
   })
 
-  /** As src/README.md says. */
+  /** As src/verify/README.md says. */
   const isAccessToken = ({ sub, use }: Record<string, unknown>): boolean => typeof sub === 'string' && use === 'access'
 
   it('passes at jose with issuer and audience alone, and no more once sub and use are required', async () => {
