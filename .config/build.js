@@ -3,7 +3,7 @@
  * `node .config/build.js library` builds the library alone.
  */
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
@@ -16,13 +16,10 @@ function findCompiler() {
   }
 }
 
-/** The OpenAPI documents as files, for generators of clients. */
-async function writeOpenApi() {
-  for (const name of ['auth', 'relay', 'vault']) {
-    const file = new URL(`../servers/dist/openapi/${name}.js`, import.meta.url)
-    const { [`${name}Document`]: document } = await import(file)
-    writeFileSync(new URL(`${name}.json`, file), `${JSON.stringify(document, null, 2)}\n`)
-  }
+/** The OpenAPI documents, which the servers read and the package exports. */
+function copyOpenApi() {
+  const [from, to] = ['../servers/openapi', '../servers/dist/openapi'].map((path) => new URL(path, import.meta.url))
+  cpSync(from, to, { recursive: true, filter: (file) => !file.endsWith('.ts') })
 }
 
 const compiler = findCompiler()
@@ -34,7 +31,7 @@ if (compiler === undefined) {
   const { status } = spawnSync(process.execPath, [compiler, '-b', project], { stdio: 'inherit' })
   process.exitCode = status ?? 1
   if (status === 0 && project.endsWith('servers.json')) {
-    await writeOpenApi()
+    copyOpenApi()
     const { buildPage } = await import('./build-page.js')
     await buildPage(fileURLToPath(new URL('../servers/dist/auth/page', import.meta.url))).catch(() => {
       // The bundler has said why.

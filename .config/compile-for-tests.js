@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, renameSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -59,6 +59,9 @@ async function compileForProcesses() {
     globalName: 'didAuth',
     logLevel: 'warning'
   })
+  // What the servers read beside their code.
+  for (const name of ['auth', 'relay', 'vault'])
+    cpSync(`${rootDir}servers/openapi/${name}.json`, `${outdir}/servers/openapi/${name}.json`)
   await buildPage(`${outdir}/servers/auth/page`, { fromSources: true })
   process.env.TEST_COMPILED = outdir
 }

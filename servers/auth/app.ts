@@ -1,6 +1,5 @@
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
-import { authDocument } from '../openapi/auth.js'
 import { serveDocument } from '../openapi/document.js'
 import { errorSender } from '../http/server-error.js'
 import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, sessionsPath } from '../http/did-auth.js'
@@ -18,7 +17,7 @@ export function authApp(parts: AuthServerParts): ServerApp {
   const signer = es256kSigner(parts.identity.privateKey)
   const app = appShell(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, signer))
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, sessionsPath })
-  app.get('/openapi.json', serveDocument(authDocument, parts.serviceUrl))
+  app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })

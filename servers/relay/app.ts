@@ -10,7 +10,6 @@ import { ipfsDependency, type IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
 import { serveDocument } from '../openapi/document.js'
-import { relayDocument } from '../openapi/relay.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, FileStore } from '../storage/content-store.js'
 import { diskBound, StoreBound, type UsedPercent } from '../storage/disk-space.js'
@@ -96,7 +95,7 @@ export function relayApp(parts: RelayParts): ServerApp {
 
   const bodies = new BodyReader({ spool, newHasher: () => new LeafHasher() })
   const sendError = errorSender({ serviceUrl, errorFormat: env.ERROR_FORMAT }, log)
-  app.get('/openapi.json', serveDocument(relayDocument, serviceUrl))
+  app.get('/openapi.json', serveDocument('relay', serviceUrl))
   addRelayRoutes(app, { auth, relay, cache, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
   return {
     listener: sealed(app, sendError),

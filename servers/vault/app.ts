@@ -9,7 +9,6 @@ import { ipfsDependency, type IpfsNode } from '../ipfs/ipfs-node.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
 import { serveDocument } from '../openapi/document.js'
-import { vaultDocument } from '../openapi/vault.js'
 import { repeatWork } from '../process/repeat-work.js'
 import type { ContentMaintenance, ContentReads, EntryStore } from '../storage/content-store.js'
 import { bytesBound, diskBound, StoreBound, type StoreMeasure, type UsedPercent } from '../storage/disk-space.js'
@@ -45,7 +44,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
 
   const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log })
-  app.get('/openapi.json', serveDocument(vaultDocument, parts.serviceUrl))
+  app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(nowSeconds(), how)
   const collector = repeatWork(
     async () => {

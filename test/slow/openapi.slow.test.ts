@@ -4,10 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
-import { authDocument } from '../../servers/openapi/auth.js'
-import { relayDocument } from '../../servers/openapi/relay.js'
-import { vaultDocument } from '../../servers/openapi/vault.js'
 import { root } from '../support/documents.js'
+import { documents } from '../support/openapi.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { scaled } from '../support/time-factor.js'
 
@@ -51,44 +49,35 @@ interface Linter {
 }
 const linter = createRequire(join(root, 'test/slow/node_modules/x.js'))('@redocly/openapi-core') as Linter
 
-describe.each(Object.entries({ auth: authDocument, relay: relayDocument, vault: vaultDocument }))(
-  'the document of %s',
-  (name, document) => {
-    it('is taken by redocly without an error or a warning', async () => {
-      // As GET /openapi.json answers it.
-      const source = JSON.stringify({ ...document, servers: [{ url: `https://${name}.example` }] })
-      const config = await linter.createConfig({ extends: ['recommended'] })
-      const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
-      expect(problems.map(({ message }) => message)).toEqual([])
-    })
-  }
-)
+describe.each(Object.entries(documents))('the document of %s', (name, document) => {
+  it('is taken by redocly without an error or a warning', async () => {
+    // As GET /openapi.json answers it.
+    const source = JSON.stringify({ ...document, servers: [{ url: `https://${name}.example` }] })
+    const config = await linter.createConfig({ extends: ['recommended'] })
+    const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
+    expect(problems.map(({ message }) => message)).toEqual([])
+  })
+})
 
-describe.each(Object.entries({ auth: authDocument, relay: relayDocument, vault: vaultDocument }))(
-  'the client that openapi-typescript generates for %s',
-  (name, document) => {
-    it(
-      'compiles, and so does what uses it',
-      async () => {
-        const file = (end: string): string => join(folder.path, `${name}${end}`)
-        writeFileSync(file('.json'), JSON.stringify(document))
-        const bin = join(root, 'test/slow/node_modules/openapi-typescript/bin/cli.js')
-        await run(process.execPath, [bin, file('.json'), '--output', file('-types.ts')], { cwd: folder.path })
-        const types = readFileSync(file('-types.ts'), 'utf8')
-        expect(types).toContain('export interface paths')
-        writeFileSync(
-          file('.ts'),
-          `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`
-        )
-        const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', file('.ts')]
-        const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
-          cwd: folder.path
-        })
-        await tsc.catch((error: unknown) => {
-          throw new Error((error as { stdout: string }).stdout)
-        })
-      },
-      scaled(60_000)
-    )
-  }
-)
+describe.each(Object.entries(documents))('the client that openapi-typescript generates for %s', (name, document) => {
+  it(
+    'compiles, and so does what uses it',
+    async () => {
+      const file = (end: string): string => join(folder.path, `${name}${end}`)
+      writeFileSync(file('.json'), JSON.stringify(document))
+      const bin = join(root, 'test/slow/node_modules/openapi-typescript/bin/cli.js')
+      await run(process.execPath, [bin, file('.json'), '--output', file('-types.ts')], { cwd: folder.path })
+      const types = readFileSync(file('-types.ts'), 'utf8')
+      expect(types).toContain('export interface paths')
+      writeFileSync(file('.ts'), `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`)
+      const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', file('.ts')]
+      const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
+        cwd: folder.path
+      })
+      await tsc.catch((error: unknown) => {
+        throw new Error((error as { stdout: string }).stdout)
+      })
+    },
+    scaled(60_000)
+  )
+})

@@ -1,4 +1,7 @@
-import type { OpenApiDocument } from '../../servers/openapi/document.js'
+import { readDocument, type OpenApiDocument } from '../../servers/openapi/document.js'
+
+/** The three documents, without the URL of a server. */
+export const documents = { auth: readDocument('auth'), relay: readDocument('relay'), vault: readDocument('vault') }
 
 /** An operation of a document, as far as tests look into it. */
 export interface Operation {

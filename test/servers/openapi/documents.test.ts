@@ -1,23 +1,19 @@
 import { afterAll, describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { readdirSync, readFileSync } from 'node:fs'
+import type { RequestListener } from 'node:http'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { defaultPaths, errorStatuses } from 'express-did-auth'
+import { defaultPaths, errorStatuses, errorTexts } from 'express-did-auth'
 import request from 'supertest'
-import { sessionPath, sessionsPath } from '../../../servers/http/did-auth.js'
+import { authRoutes, sessionPath, sessionsPath } from '../../../servers/http/did-auth.js'
 import { serverErrors } from '../../../servers/http/server-error.js'
-import { authDocument } from '../../../servers/openapi/auth.js'
-import type { OpenApiDocument } from '../../../servers/openapi/document.js'
-import { relayDocument } from '../../../servers/openapi/relay.js'
-import { vaultDocument } from '../../../servers/openapi/vault.js'
 import { root } from '../../support/documents.js'
-import { operationsOf } from '../../support/openapi.js'
+import { documents, operationsOf } from '../../support/openapi.js'
 import { startTestRelay } from '../../support/relay-app.js'
 import { testAuthServer } from '../../support/test-app.js'
 import { testVault } from '../../support/vault-app.js'
 
-const documents = { auth: authDocument, relay: relayDocument, vault: vaultDocument }
 const all = Object.entries(documents)
 
 const require = createRequire(import.meta.url)
@@ -55,6 +51,51 @@ const routes: Record<string, string[]> = {
   vault: [...ofLogin, ...challenges, `get ${sessionPath}`, ...routesIn('servers/vault')]
 }
 
+const texts: Readonly<Record<string, string>> = errorTexts
+/** What the tables of the code say about each error code. */
+const errors: Readonly<Record<string, { status: number; text: string }>> = Object.fromEntries([
+  ...Object.entries(errorStatuses).map(([code, status]) => [code, { status, text: texts[code] }]),
+  ...Object.entries(serverErrors).map(([code, [status, text]]) => [code, { status, text }])
+])
+
+/** Operations of who runs a server: they refuse nothing. */
+const OPERATOR = ['health', 'ready', 'openApiDocument']
+/** What every other operation may answer. */
+const OWN_FAILURES = ['ERR_STORE', 'ERR_BUSY', 'ERR_INTERNAL']
+/** What every operation may answer that is for users alone. */
+const GUARD = ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED', 'ERR_TOO_MANY_REQUESTS']
+
+/** The answer to refusals of one status. */
+function refusal(status: number, codes: readonly string[]): object {
+  const digits = { schema: { type: 'string', pattern: '^[0-9]+$' } }
+  return {
+    description: codes.map((code) => `${errors[code]?.text} (${code})`).join(', '),
+    headers: {
+      'Cache-Control': { $ref: '#/components/headers/NoStore' },
+      ...(status === 401 && { 'WWW-Authenticate': { schema: { type: 'string', pattern: '^DIDAuth realm=".*"$' } } }),
+      ...([429, 503, 504].includes(status) && { 'Retry-After': digits }),
+      ...(status === 412 && { ETag: { $ref: '#/components/headers/ETag' } })
+    },
+    content: {
+      'text/plain': { schema: { type: 'string', maxLength: 300 }, example: errors[codes[0]!]?.text },
+      'application/problem+json': {
+        schema: {
+          allOf: [
+            { $ref: '#/components/schemas/Problem' },
+            { properties: { status: { const: status }, code: { enum: codes } } }
+          ]
+        }
+      }
+    }
+  }
+}
+
+/** The codes of an answer to refusals. */
+function codesOf(response: object): string[] {
+  const [, list] = /"code":\{"enum":(\[[^\]]*\])/.exec(JSON.stringify(response)) ?? []
+  return JSON.parse(list ?? '[]') as string[]
+}
+
 describe.each(all)('the OpenAPI document of %s', (name, document) => {
   it('is OpenAPI 3.1', () => {
     isOpenApi(document)
@@ -86,6 +127,26 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
     }
   })
 
+  it('has status and text of each refusal as the tables of the code have them', () => {
+    for (const { operation } of operationsOf(document)) {
+      if (OPERATOR.includes(operation.operationId)) continue
+      // Node refuses headers that are too large.
+      const { 431: _, ...responses } = operation.responses
+      const refusals = Object.entries(responses).filter(([status]) => Number(status) >= 400)
+      const found = refusals.flatMap(([, response]) => codesOf(response))
+      expect(found).toEqual(expect.arrayContaining(OWN_FAILURES))
+      expect(new Set(found).size).toBe(found.length)
+      for (const [status, response] of refusals) {
+        const codes = codesOf(response)
+        expect(response).toEqual(refusal(Number(status), codes))
+        expect(codes.map((code) => [code, errors[code]?.status])).toEqual(codes.map((code) => [code, Number(status)]))
+      }
+      const isForUsers =
+        operation.security !== undefined && !operation.security.some((one) => Object.keys(one).length === 0)
+      if (isForUsers) expect(found).toEqual(expect.arrayContaining(GUARD))
+    }
+  })
+
   it('offers the token as a header to tools that do not know our scheme', () => {
     const users = operationsOf(document).filter(({ operation }) =>
       operation.security?.some((one) => 'accessToken' in one)
@@ -108,6 +169,16 @@ describe.each(all)('the OpenAPI document of %s', (name, document) => {
 })
 
 describe('the three OpenAPI documents', () => {
+  it('mean the same by one name of a component', () => {
+    for (const { components } of Object.values(documents)) {
+      for (const kind of ['schemas', 'headers']) {
+        const merged = Object.assign({}, ...Object.values(documents).map((one) => one.components[kind])) as object
+        for (const [name, component] of Object.entries(components[kind] as object))
+          expect(merged).toHaveProperty(name, component)
+      }
+    }
+  })
+
   it('have every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
     // ERR_CONFIG is thrown at setup.
@@ -116,9 +187,24 @@ describe('the three OpenAPI documents', () => {
   })
 })
 
+describe('the OpenAPI documents of auth and vault', () => {
+  it('describe the login by the same operations', () => {
+    const both = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
+    expect(both).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
+    for (const path of both) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
+  })
+
+  it('reserve the routes of the login among the keys', () => {
+    const reserved = JSON.stringify(authRoutes.map((route) => route.slice(1)))
+    const found = [...JSON.stringify(documents.vault).matchAll(/"not":\{"enum":(\[[^\]]*\])/g)].map(([, list]) => list)
+    // One for each of the operations that change content.
+    expect(found).toEqual(Array(5).fill(reserved))
+  })
+})
+
 describe('the OpenAPI document of the relay', () => {
   it('names the challenge that our client sends with its signature, as one that may be left out', () => {
-    const content = operationsOf(relayDocument).find(({ path }) => path === '/auth')?.operation.requestBody?.content[
+    const content = operationsOf(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody?.content[
       'application/json'
     ]
     const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf
@@ -131,18 +217,36 @@ describe('GET /openapi.json', () => {
   const closing: (() => Promise<void>)[] = []
   afterAll(() => Promise.all(closing.map((close) => close())))
 
-  it.each<[keyof typeof documents, () => Promise<{ listener: Parameters<typeof request>[0]; close(): Promise<void> }>]>(
+  const servers: [keyof typeof documents, () => Promise<{ listener: RequestListener; close(): Promise<void> }>][] = [
+    ['auth', () => testAuthServer()],
     [
-      ['auth', () => testAuthServer()],
-      ['relay', async () => ({ ...(await startTestRelay()) })],
-      ['vault', () => testVault()]
-    ]
-  )('answers the document of %s with the URL of the server', async (name, start) => {
+      'relay',
+      async () => {
+        const relay = await startTestRelay()
+        return { ...relay, close: () => relay.end() }
+      }
+    ],
+    ['vault', () => testVault()]
+  ]
+
+  it.each(servers)('answers the document of %s with the URL of the server', async (name, start) => {
     const server = await start()
     closing.push(() => server.close())
     const { body, headers } = await request(server.listener).get('/openapi.json').expect(200)
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
-    const document: OpenApiDocument = documents[name]
-    expect(body).toEqual({ ...JSON.parse(JSON.stringify(document)), servers: [{ url: `https://${name}.example` }] })
+    expect(body).toEqual({ ...documents[name], servers: [{ url: `https://${name}.example` }] })
+  })
+
+  it.each(servers)('names operations of %s that each have a route', async (name, start) => {
+    const server = await start()
+    closing.push(() => server.close())
+    // A key that holds nothing is not found either; the recorded exchanges read one that holds something.
+    const operations = operationsOf(documents[name]).filter(({ operation }) => operation.operationId !== 'readKey')
+    for (const { method, path } of operations) {
+      const send = request(server.listener)[method as 'get' | 'post' | 'put' | 'delete']
+      const { status } = await send(path.replaceAll(/\{\w+\}/g, 'x'))
+      expect([method, path, status]).not.toEqual([method, path, 404])
+    }
+    await request(server.listener).get('/x/y/z').expect(404)
   })
 })

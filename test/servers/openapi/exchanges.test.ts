@@ -1,12 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { authDocument } from '../../../servers/openapi/auth.js'
 import type { OpenApiDocument } from '../../../servers/openapi/document.js'
-import { relayDocument } from '../../../servers/openapi/relay.js'
-import { vaultDocument } from '../../../servers/openapi/vault.js'
 import { checkConformance } from '../../../servers/commands/conformance/command.js'
 import { closeServices, serving } from '../../support/conformance.js'
-import { operationsOf, type Operation } from '../../support/openapi.js'
+import { documents, operationsOf, type Operation } from '../../support/openapi.js'
 import { loginCredential, startTestRelay } from '../../support/relay-app.js'
 import { logIn, post } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
@@ -121,7 +118,7 @@ describe('recorded exchanges', () => {
       await recording(`${url.origin}${path}`, { headers })
     await recording(`${url.origin}/sessions/AAAA`, { method: 'DELETE', headers })
     expect(exchanges.length).toBeGreaterThan(15)
-    expect(contradictions(authDocument, exchanges)).toEqual([])
+    expect(contradictions(documents.auth, exchanges)).toEqual([])
   })
 
   it('of the relay hold against its document', async () => {
@@ -153,7 +150,7 @@ describe('recorded exchanges', () => {
       }
     }
     expect(exchanges.length).toBeGreaterThan(15)
-    expect(contradictions(relayDocument, exchanges)).toEqual([])
+    expect(contradictions(documents.relay, exchanges)).toEqual([])
   })
 
   it('of the vault hold against its document', async () => {
@@ -181,7 +178,7 @@ describe('recorded exchanges', () => {
     await ask('DELETE', '/notes', undefined, { Authorization: 'DIDAuth x.y.z', Accept: 'application/problem+json' })
     expect(exchanges.length).toBeGreaterThan(15)
     await checkConformance({ url: new URL(servers.vault), protectedPath: '/storage', fetch: recording }, noWait)
-    expect(contradictions(vaultDocument, exchanges)).toEqual([])
+    expect(contradictions(documents.vault, exchanges)).toEqual([])
   })
 
   it('are found where they contradict', async () => {
@@ -207,7 +204,7 @@ describe('recorded exchanges', () => {
         headers: new Headers({ 'Content-Type': 'application/problem+json' })
       }
     ]
-    expect(contradictions(authDocument, [good])).toEqual([])
-    expect(wrong.map((one) => contradictions(authDocument, [one]).length)).toEqual(wrong.map(() => 1))
+    expect(contradictions(documents.auth, [good])).toEqual([])
+    expect(wrong.map((one) => contradictions(documents.auth, [one]).length)).toEqual(wrong.map(() => 1))
   })
 })
