@@ -245,30 +245,33 @@ describe('the field credentials', () => {
   })
 
   // (r, n - s) verifies as (r, s) does, so that one credential was once two texts to business logic.
-  it.each(['ES256K', 'ES256K-R', 'ES256'] as const)('gives both twins of one signature of %s as one text', async (alg) => {
-    const key = p256Key()
-    const signBy = { ES256: key.sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]
-    const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
-    const jwt = jwtByHand({ alg }, good, signBy)
-    const end = jwt.lastIndexOf('.') + 1
-    const bytes = Buffer.from(jwt.slice(end), 'base64url')
-    const otherS = (order - BigInt(`0x${bytes.toString('hex', 32, 64)}`)).toString(16).padStart(64, '0')
-    const recovery = bytes.subarray(64).map((bit) => 1 - bit)
-    const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(otherS, 'hex'), recovery])
-    const document = { id: issuer.did, assertionMethod: [{ publicKeyJwk: key.publicKeyJwk }] }
-    const { app, requireDid } = await testApp({
-      ...(alg === 'ES256' && { resolver: { resolve: async () => ({ didDocument: document }) } }),
-      signupBusinessLogic: (response) => {
-        received.push(response)
-      }
-    })
-    const both = [jwt, jwt.slice(0, end) + twin.toString('base64url')]
-    for (const credential of both) expect((await signUp(app, user, { credentials: [credential] })).status).toBe(200)
-    await requireDid.close()
-    const texts = new Set(received.map(({ credentials }) => credentials[0]?.jwt))
-    expect(texts.size).toBe(1)
-    expect(both).toContain([...texts][0])
-  })
+  it.each(['ES256K', 'ES256K-R', 'ES256'] as const)(
+    'gives both twins of one signature of %s as one text',
+    async (alg) => {
+      const key = p256Key()
+      const signBy = { ES256: key.sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]
+      const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
+      const jwt = jwtByHand({ alg }, good, signBy)
+      const end = jwt.lastIndexOf('.') + 1
+      const bytes = Buffer.from(jwt.slice(end), 'base64url')
+      const otherS = (order - BigInt(`0x${bytes.toString('hex', 32, 64)}`)).toString(16).padStart(64, '0')
+      const recovery = bytes.subarray(64).map((bit) => 1 - bit)
+      const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(otherS, 'hex'), recovery])
+      const document = { id: issuer.did, assertionMethod: [{ publicKeyJwk: key.publicKeyJwk }] }
+      const { app, requireDid } = await testApp({
+        ...(alg === 'ES256' && { resolver: { resolve: async () => ({ didDocument: document }) } }),
+        signupBusinessLogic: (response) => {
+          received.push(response)
+        }
+      })
+      const both = [jwt, jwt.slice(0, end) + twin.toString('base64url')]
+      for (const credential of both) expect((await signUp(app, user, { credentials: [credential] })).status).toBe(200)
+      await requireDid.close()
+      const texts = new Set(received.map(({ credentials }) => credentials[0]?.jwt))
+      expect(texts.size).toBe(1)
+      expect(both).toContain([...texts][0])
+    }
+  )
 
   it('holds credentials of 16 KiB at most', async () => {
     const ofLength = (length: number): string => {
