@@ -1,4 +1,11 @@
-export { setupDidAuth, type ExpressApp, type Guard, type RequireDid, type Sessions } from './setup-did-auth.js'
+export {
+  setupDidAuth,
+  withClient,
+  type ExpressApp,
+  type Guard,
+  type RequireDid,
+  type Sessions
+} from './setup-did-auth.js'
 export type { DidAuthConfig } from './config/options.js'
 export { defaultPaths } from './config/paths.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'

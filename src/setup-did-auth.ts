@@ -131,12 +131,8 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     report
   }
   const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
-  // Our routes and all that come behind them work for the client that sent the request.
   app.use((req, res, next) => {
-    asClient(
-      () => clientOf(req),
-      () => void answerRequest(req, res, next)
-    )
+    withClient(req, res, () => void answerRequest(req, res, next))
   })
   app.use(ownPaths, answerParserError)
 
@@ -177,6 +173,24 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
 function isExpressApp(value: unknown): boolean {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
   return 'use' in value && typeof value.use === 'function'
+}
+
+/**
+ * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections are in
+ * use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
+ *
+ * @example
+ * ```ts
+ * app.use(withClient)
+ * ```
+ */
+export const withClient: RequestHandler = (req, _res, next) => {
+  asClient(
+    () => clientOf(req),
+    () => {
+      next()
+    }
+  )
 }
 
 /** A handler for requests of Express, typed for requests of Node. Express passes its own. */

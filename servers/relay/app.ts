@@ -1,4 +1,4 @@
-import { es256kSigner, type Clock } from 'express-did-auth'
+import { es256kSigner, withClient, type Clock } from 'express-did-auth'
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
@@ -50,6 +50,7 @@ export function relayApp(parts: RelayParts): ServerApp {
     { name: 'signer', isNeeded: true, check: () => signer('ready?') },
     ipfsDependency(node)
   ])
+  app.use(withClient)
 
   const key = loadServiceKey(identity.privateKey)
   const auth = new RelayAuth({

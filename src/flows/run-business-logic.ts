@@ -65,6 +65,8 @@ function isFailure(thrown: unknown): boolean {
   try {
     if (!isObject(thrown)) return false
     const { name, code, errno, syscall } = thrown
+    // Its `code` is a number: `AbortSignal.timeout` throws one.
+    if (thrown instanceof DOMException) return true
     if (BUILTIN_ERRORS.has(name) || errno !== undefined || syscall !== undefined) return true
     return typeof code === 'string' && FAILURE_CODE.test(code)
   } catch {

@@ -101,6 +101,7 @@ describe('business logic that fails', () => {
     ['an error of Node', Object.assign(new Error('socket'), { code: 'ERR_SOCKET_CLOSED' })],
     ['an error of PostgreSQL', Object.assign(new Error('unique'), { code: '23505' })],
     // In refreshBusinessLogic, a refusal would revoke the session.
+    ['a time-out of fetch', new DOMException('timed out', 'TimeoutError')],
     ['an error of SQLite', Object.assign(new Error('busy'), { code: 'SQLITE_BUSY' })],
     ['an error of PostgreSQL, with letters', Object.assign(new Error('table'), { code: '42P01' })]
   ])('is an internal error and no refusal: %s', async (_name, thrown) => {

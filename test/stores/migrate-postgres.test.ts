@@ -9,6 +9,8 @@ import { runOn, testDatabase, type TestDatabase } from '../support/postgres-serv
 import { challengeStatements } from '../../src/stores/sql/challenge-verbs.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
+import { QuotaTable } from '../../src/stores/postgres/quota-table.js'
+import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { POSTGRES_TABLES } from '../../src/stores/sql/tables.js'
 import { unqualifiedFunctions, unqualifiedFunctionsIn } from '../support/unqualified-functions.js'
 
@@ -109,7 +111,34 @@ describe('the statements of the PostgreSQL store', () => {
       `CREATE FUNCTION public.hashtextextended(text, int) RETURNS bigint LANGUAGE plpgsql AS
         $$ BEGIN RAISE 'run as %', current_user; END $$`
     )
+    // Operators are looked up as well: of types for which PostgreSQL itself has none, another role's would be taken.
+    for (const [left, right] of [
+      ['oid', 'regclass'],
+      ['real', 'bigint'],
+      ['bigint', 'real']
+    ] as const) {
+      for (const operator of ['=', '>=', '<=', '>', '<', '-', '+']) {
+        const name = `hostile_${left}_${right}_${String(operator.charCodeAt(0))}${String(operator.length)}`
+        await runOn(
+          server.url,
+          `CREATE FUNCTION public.${name}(${left}, ${right}) RETURNS boolean LANGUAGE plpgsql AS
+            $$ BEGIN RAISE 'run as %', current_user; END $$;
+          CREATE OPERATOR public.${operator} (LEFTARG = ${left}, RIGHTARG = ${right}, FUNCTION = public.${name})`
+        )
+      }
+    }
     expect(await migrateStore(server.url)).not.toEqual([])
+    const quotas = new QuotaTable(new PostgresDatabase(server.url), 1)
+    await quotas.trim(async () => undefined)
+    const verbs = storeVerbsOf(postgresDialect)
+    const database = new PostgresDatabase(server.url)
+    expect(
+      await verbs.findFullTables((text, values) => database.query(text, values), { sessions: 9, challengeUses: 9 })
+    ).toEqual({
+      sessions: false,
+      challengeUses: false
+    })
+    await database.close()
     const store = postgresStore(server.url)
     await store.createSession(sessionOf('a'))
     await store.close()

@@ -97,7 +97,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     }
     expect(await runGroup(connection, [another, create('b')], { onFailure })).toEqual([0, 0])
     expect(causes).toEqual(['createSession'])
-    const blocked = create('b', { refreshTokenHash: hashOf('another', 1) })
+    const blocked = create('a', { refreshTokenHash: hashOf('another', 1) })
     expect(await runGroup(connection, [blocked], { onFailure: () => true })).toEqual([
       'there is a session with this id'
     ])

@@ -177,4 +177,16 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await arrive()
     expect(rows()).toEqual([0, 0])
   })
+
+  // Cause: a window that was closed while the machine's clock was ahead kept all others open until that time.
+  it('closes windows also after the clock of the machine was ahead', async () => {
+    const { clocks, store, arrive, closedUntil } = opened()
+    await store.consumeChallenge(useOf())
+    await arrive()
+    const ahead = String(Math.floor(Date.now() / 1000) + MONTH_SECONDS)
+    files.inspect().exec(`UPDATE did_auth_numbers SET changed_at = ${ahead} WHERE name = 'usesForgottenUntil'`)
+    clocks.advance(86_400)
+    await arrive()
+    expect(closedUntil()).toBe(START_SECONDS + 300)
+  })
 })

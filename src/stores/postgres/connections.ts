@@ -8,6 +8,9 @@ import type { PostgresClient, PostgresPool } from './postgres-pool.js'
 /** Milliseconds by a monotonic clock, until which a verb may last. */
 export type EndOfTime = number
 
+/** How often as long as one verb all verbs of a request may wait, so that it is answered or refused soon. */
+const WAITS_A_REQUEST = 2
+
 /** How long ago a verb ended well, where the database counts as busy, and not as unavailable. */
 const AT_WORK_MILLISECONDS = 2_000
 const NO_CLIENT = { network: '', isGone: () => false }
@@ -31,8 +34,11 @@ export class Connections {
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /** Clients of requests that had a connection: they come before others of their network, so that what has begun ends soon. */
-  readonly #begun = new WeakSet<Client>()
+  /**
+   * Requests that had or wanted a connection, and how many milliseconds they have waited: they come before others of their
+   * network, so that what has begun ends soon.
+   */
+  readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
   /** @param poolSize - as many verbs ask the pool at once, which may open connections for them; the others wait here */
@@ -98,7 +104,7 @@ export class Connections {
     if (this.#connecting >= this.#maxConnecting) await this.#wait()
     else this.#connecting += 1
     const client = currentClient()
-    if (client !== undefined) this.#begun.add(client)
+    if (client !== undefined && !this.#begun.has(client)) this.#begun.set(client, 0)
     // A pool may throw instead of rejecting: where it cannot read a certificate.
     const connecting = Promise.resolve().then(() => this.#pool.connect())
     try {
@@ -120,24 +126,33 @@ export class Connections {
 
   #wait(): Promise<void> {
     const client = currentClient() ?? NO_CLIENT
+    const waited = this.#begun.get(client) ?? 0
+    const since = performance.now()
+    const milliseconds = Math.min(this.#waitingMilliseconds, WAITS_A_REQUEST * this.#waitingMilliseconds - waited)
+    const end = (): void => {
+      clearTimeout(timer)
+      if (client !== NO_CLIENT) this.#begun.set(client, waited + performance.now() - since)
+    }
+    let timer: NodeJS.Timeout | undefined
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
         client,
         isOver: false,
         resume: () => {
-          clearTimeout(timer)
+          end()
           resolve()
         },
         refuse: () => {
-          clearTimeout(timer)
+          end()
           reject(busy())
         }
       }
-      const timer = setTimeout(() => {
+      timer = setTimeout(() => {
         waiting.isOver = true
+        end()
         const isAtWork = performance.now() - this.#endedWellAt < AT_WORK_MILLISECONDS
         reject(isAtWork ? busy() : new ConnectError(new ExpiredError('PostgreSQL did not answer in time')))
-      }, this.#waitingMilliseconds)
+      }, milliseconds)
       this.#queue.add(waiting, this.#begun.has(client))
     })
   }

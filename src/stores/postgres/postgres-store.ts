@@ -54,8 +54,8 @@ export function openPostgresStore(
         await opened()
         return quotas.chargeQuota(charge)
       },
-      trim: () => quotas.trim(),
-      deleteEnded: (endSeconds) => quotas.deleteEnded(endSeconds)
+      trim: (repeat) => quotas.trim(repeat),
+      deleteEnded: (repeat, endSeconds) => quotas.deleteEnded(repeat, endSeconds)
     },
     close: async () => {
       if (database !== source) await database.close()

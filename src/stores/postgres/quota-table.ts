@@ -1,6 +1,7 @@
 import type { QuotaCharge, QuotaState } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
 import { rowKey } from '../sql/row-key.js'
+import type { RepeatDeletion } from '../sql/sql-store.js'
 import type { PostgresDatabase } from './postgres-database.js'
 
 /** The tables of quotas, one for each kind, so that quotas of strangers displace none of users. */
@@ -19,7 +20,6 @@ export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((na
   `CREATE INDEX ${name}_by_end ON ${name} (resets_at)`
 ])
 
-const ROWS_AT_A_TIME = 1_000
 const STATEMENTS = { request: statementsOf('request'), anonymous: statementsOf('anonymous') }
 
 /** A charge whose answer was lost is made again: at worst it counts twice. */
@@ -50,23 +50,24 @@ export class QuotaTable {
     return { isCharged: false, ...(state ?? { count: 0, resetsAtSeconds: nowSeconds + timeSlotSeconds }) }
   }
 
-  /** Deletes the quotas that end first, where there are more of a kind than its bound, about. */
-  async trim(): Promise<void> {
-    for (const { count, deleteFirst } of Object.values(STATEMENTS)) {
-      const { rows } = await this.#database.query(count, [], REPEATABLE)
-      const surplus = Number(rows[0]?.rows) - this.#maxQuotas
-      if (surplus > 0) await this.#database.query(deleteFirst, [surplus], REPEATABLE)
+  /** Deletes the quotas that end first, where there are more of a kind than its bound. */
+  async trim(repeat: RepeatDeletion): Promise<void> {
+    for (const { surplus, deleteFirst } of Object.values(STATEMENTS)) {
+      const { rows } = await this.#database.query(surplus, [this.#maxQuotas], REPEATABLE)
+      let left = Number(rows[0]?.rows)
+      await repeat(async (limit) => {
+        if (left <= 0) return 0
+        const { rowCount } = await this.#database.query(deleteFirst, [Math.min(limit, left)], REPEATABLE)
+        left -= rowCount
+        return rowCount
+      })
     }
   }
 
   /** Deletes the quotas that ended before a time. */
-  async deleteEnded(endSeconds: number): Promise<void> {
+  async deleteEnded(repeat: RepeatDeletion, endSeconds: number): Promise<void> {
     for (const { deleteEnded } of Object.values(STATEMENTS)) {
-      let deleted = ROWS_AT_A_TIME
-      while (deleted === ROWS_AT_A_TIME) {
-        const { rowCount } = await this.#database.query(deleteEnded, [endSeconds, ROWS_AT_A_TIME], REPEATABLE)
-        deleted = rowCount
-      }
+      await repeat(async (limit) => (await this.#database.query(deleteEnded, [endSeconds, limit], REPEATABLE)).rowCount)
     }
   }
 }
@@ -98,8 +99,12 @@ function statementsOf(kind: QuotaCharge['kind']) {
       name: `${table}_ended`,
       text: deleteRows(table, `${isAlone(table)} AND one.resets_at <= $1 ORDER BY one.resets_at LIMIT $2`)
     },
-    // An estimate, as for the other tables.
-    count: { name: `${table}_count`, text: `SELECT ${rowCount(table, '')} AS rows` },
+    // Counted where the estimate is over the bound: a deletion does not change the estimate.
+    surplus: {
+      name: `${table}_surplus`,
+      text: `SELECT CASE WHEN ${rowCount(table, '')} > CAST($1 AS bigint)
+        THEN (SELECT pg_catalog.count(*) FROM ${table}) - CAST($1 AS bigint) ELSE 0 END AS rows`
+    },
     deleteFirst: {
       name: `${table}_first`,
       text: deleteRows(table, `${isAlone(table)} ORDER BY one.resets_at LIMIT $1`)

@@ -80,7 +80,8 @@ export function challengeStatements({ fn, greatest, isAlone, nowSeconds, deleteR
       name: 'did_auth_close_windows',
       text: `UPDATE did_auth_numbers SET number = ended.newest, changed_at = ${nowSeconds}
         FROM (SELECT ${fn}max(expires_at) AS newest FROM ${TABLE} WHERE expires_at <= $1) ended
-        WHERE name = 'usesForgottenUntil' AND number < ended.newest AND ${wereClosed('$2')}`
+        WHERE name = 'usesForgottenUntil' AND number < ended.newest
+          AND (${wereClosed('$2')} OR changed_at > ${nowSeconds})`
     },
     deleteClosed: {
       name: 'did_auth_delete_uses',

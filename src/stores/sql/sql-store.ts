@@ -24,6 +24,9 @@ const MILLISECONDS_A_TABLE = 2_000
 /** How long the uses of a closed window stay. */
 const GRACE_SECONDS = 30
 
+/** Deletes rows, `limit` at a time, until there are fewer, the time of a table is over, or the store is closed. */
+export type RepeatDeletion = (deleteSome: (limit: number) => Promise<number>) => Promise<void>
+
 /** What an engine gives a {@link SqlStore}. */
 export interface SqlEngine {
   /** Runs verbs: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
@@ -33,9 +36,9 @@ export interface SqlEngine {
   readonly sizeSeconds: number
   readonly quotas: QuotaStore & {
     /** Deletes quotas that are over the bound: those that end first. */
-    trim?(): Promise<void>
+    trim?(repeat: RepeatDeletion): Promise<void>
     /** Deletes quotas that ended before a time. */
-    deleteEnded?(endSeconds: number): Promise<void>
+    deleteEnded?(repeat: RepeatDeletion, endSeconds: number): Promise<void>
   }
   close(): Promise<void>
 }
@@ -149,7 +152,8 @@ export class SqlStore implements Store {
 
   async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
     await (this.#sizes = this.#readSizes())
-    await this.#engine.quotas.trim?.()
+    // What it fails at, such as the time of a statement, must not keep the sweep from its work.
+    await this.#engine.quotas.trim?.(this.#repeat).catch(() => undefined)
     if (!isSweepDue) return
     this.#sweptAtSeconds = nowSeconds
     this.#pauseSeconds = SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE)
@@ -161,7 +165,7 @@ export class SqlStore implements Store {
     await this.#repeat((limit) => this.#call('deleteClosedUses', this.#graceSeconds, limit))
     if (this.#isClosed) return
     await this.#call('closeWindows', endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
-    await this.#engine.quotas.deleteEnded?.(endSeconds())
+    await this.#engine.quotas.deleteEnded?.(this.#repeat, endSeconds())
     if (Object.values(this.#full).includes(true)) await this.#readSizes()
   }
 
@@ -174,7 +178,7 @@ export class SqlStore implements Store {
     }
   }
 
-  async #repeat(deleteSome: (limit: number) => Promise<number>): Promise<void> {
+  readonly #repeat: RepeatDeletion = async (deleteSome) => {
     const end = performance.now() + MILLISECONDS_A_TABLE
     while (!this.#isClosed && performance.now() < end) {
       if ((await deleteSome(ROWS_AT_A_TIME)) < ROWS_AT_A_TIME) return

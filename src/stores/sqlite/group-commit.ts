@@ -98,8 +98,8 @@ export class GroupCommit {
 
   async #runGroup(group: readonly Waiting[]): Promise<void> {
     this.#singles = Math.max(0, this.#singles - 1)
+    /** Called once the group is committed. */
     const tell: (() => void)[] = []
-    const again: Waiting[] = []
     try {
       this.#hooks.beforeGroup?.()
       for (const one of group) {
@@ -115,12 +115,9 @@ export class GroupCommit {
           await this.#query(UNDO).catch(() => {
             throw error
           })
-          if (one.isRetry !== true && this.#hooks.onFailure?.(name, error) === true)
-            again.push({ ...one, isRetry: true })
-          else
-            tell.push(() => {
-              this.#outcomes.fail(id, error)
-            })
+          tell.push(() => {
+            this.#fail(one, error)
+          })
         }
         await this.#query(RELEASE)
       }
@@ -129,7 +126,6 @@ export class GroupCommit {
       this.#failGroup(group, error)
       return
     }
-    this.#waiting.unshift(...again)
     for (const one of tell) one()
   }
 
@@ -142,11 +138,15 @@ export class GroupCommit {
       this.#singles = group.length
       return
     }
-    const [id, name] = first.request
-    if (first.isRetry !== true && this.#hooks.onFailure?.(name, error) === true) {
-      this.#waiting.unshift({ ...first, isRetry: true })
-      this.#singles = Math.max(1, this.#singles + 1)
-    } else this.#outcomes.fail(id, error)
+    this.#fail(first, error)
+  }
+
+  /** Outside a transaction, so that space can be made. */
+  #fail(one: Waiting, error: unknown): void {
+    const [id, name] = one.request
+    const isRun = this.#hooks.onFailure?.(name, error) === true && one.isRetry !== true
+    if (isRun) this.#waiting.push({ ...one, isRetry: true })
+    else this.#outcomes.fail(id, error)
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {

@@ -60,5 +60,11 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
     isJson = typeof message === 'string'
     // A read must not come in the middle of a transaction.
     last = last.then(() => receive(typeof message === 'string' ? (JSON.parse(message) as Batch) : message))
+    // A fault of the thread itself ends it, whatever Node does about rejections: the other side starts another.
+    last.catch((error: unknown) => {
+      setImmediate(() => {
+        throw error
+      })
+    })
   })
 }
