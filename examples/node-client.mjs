@@ -1,7 +1,7 @@
 // A client without a browser: it logs in with a key, stays logged in, and lists its notes and sessions.
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { Wallet } from 'ethers'
-import { DidAuthClient, SessionEndedError } from 'express-did-auth/client'
+import { DidAuthClient } from 'express-did-auth/client'
 
 /** A storage of your own is three functions: the session outlives the process. One process at a time uses this one. */
 function fileStorage(path) {
@@ -28,7 +28,7 @@ try {
   console.log(answer.status, await answer.text())
   console.log('sessions:', (await auth.sessions()).length)
 } catch (error) {
-  if (!(error instanceof SessionEndedError)) throw error
+  if (error.code !== 'SESSION_ENDED') throw error
   console.log(error.userMessage)
   await rm(path, { force: true })
 }

@@ -1,7 +1,7 @@
 /** Keeps encrypted notes in a vault, on two devices that do not overwrite each other. */
 import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
-import { ConflictError, VaultClient } from 'express-did-auth/client/vault'
+import { DidAuthClientError, VaultClient } from 'express-did-auth/client/vault'
 
 const url = process.env.VAULT_URL ?? 'http://localhost:3002'
 const wallet = Wallet.createRandom()
@@ -20,7 +20,7 @@ await laptop.add('notes', 'Call Bob')
 try {
   await phone.replace('notes', 'Buy two oaks', { ifMatch: etag })
 } catch (error) {
-  if (!(error instanceof ConflictError)) throw error
+  if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error
   console.log(error.userMessage)
 }
 console.log('Notes:', (await phone.get('notes')).contents)

@@ -1,4 +1,4 @@
-import { UnavailableError } from './errors.js'
+import { parseFields } from './json.js'
 import type { Setting } from './options.js'
 import { orUnavailable } from './requests.js'
 import { failureOf, PROBLEM } from './service-calls.js'
@@ -44,7 +44,7 @@ export async function authorizedFetch(
   if (record && keeper.isNearEnd()) {
     await unlessAborted(refresh(record), signal).catch((error: unknown) => {
       // A token that is still good serves while the service cannot refresh it.
-      if (!(error instanceof UnavailableError) || keeper.hasEnded()) throw error
+      if (parseFields(error).code !== 'UNAVAILABLE' || keeper.hasEnded()) throw error
     })
   }
   const used = keeper.record

@@ -1,6 +1,7 @@
 import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
-import { NotSignedInError } from './errors.js'
+import { NOT_SIGNED_IN } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { parseSessions, type ListedSession } from './listed-sessions.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
@@ -25,7 +26,7 @@ export class DidAuthClient {
   readonly url: string
   /**
    * Resolves when what the storage, or in cookie mode the service, knows of a session has been read. It rejects with
-   * UnavailableError where the service was not reached; the next request reads it again.
+   * UNAVAILABLE where the service was not reached; the next request reads it again.
    */
   readonly ready: Promise<void>
   readonly #setting: Setting
@@ -62,8 +63,8 @@ export class DidAuthClient {
    * Asks for a challenge, has the wallet sign it, and opens a session. One that this client had before stays open at the
    * service: {@link logOut} ends it.
    *
-   * @throws UserRejectedError, WalletBusyError, NoWalletError, WalletError, ChallengeError, RefusedError, RateLimitedError,
-   * UnavailableError, CrossOriginError, ProtocolError; or the signal's reason
+   * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
+   * UNAVAILABLE, CROSS_ORIGIN, PROTOCOL; or the signal's reason
    * @example
    * button.onclick = () => auth.logIn({ wallet: provider }).catch(({ userMessage }) => alert(userMessage))
    */
@@ -94,7 +95,7 @@ export class DidAuthClient {
    * the click is fresh.
    *
    * @param address - of the account, as the wallet tells it
-   * @throws UnavailableError, RateLimitedError, ProtocolError
+   * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async prepare(address: string): Promise<void> {
     const did = await didOfAccount(this.#walletOf(), address, this.#setting.network)
@@ -105,7 +106,7 @@ export class DidAuthClient {
    * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced before it ends, and sent to the service's
    * origin and `origins` alone. Every answer is returned untouched.
    *
-   * @throws SessionEndedError, UnavailableError (nothing was answered); or the signal's reason
+   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE (nothing was answered); or the signal's reason
    */
   async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
     await this.#load()
@@ -115,7 +116,7 @@ export class DidAuthClient {
   /**
    * The user's sessions. The service needs `sessionsPath`.
    *
-   * @throws NotSignedInError; SessionEndedError, UnavailableError, RateLimitedError, ProtocolError
+   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async sessions(): Promise<ListedSession[]> {
     return parseSessions(await this.#ownSessions('GET', ''))
@@ -130,8 +131,8 @@ export class DidAuthClient {
   /**
    * Ends the session at the service, here and in the other tabs. Without a session it does nothing.
    *
-   * @throws UnavailableError, CrossOriginError, ProtocolError: the service was not told. Tokens of a header are forgotten
-   * nevertheless; cookies stay, and so does the session
+   * @throws DidAuthClientError UNAVAILABLE, CROSS_ORIGIN, PROTOCOL: the service was not told. Tokens of a header are
+   * forgotten nevertheless; cookies stay, and so does the session
    */
   logOut(): Promise<void> {
     const { session } = this
@@ -176,7 +177,7 @@ export class DidAuthClient {
 
   async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
     await this.#load()
-    if (!this.session) throw new NotSignedInError()
+    if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
     const service: Service = { url: this.url, fetch: (input, init) => this.fetch(input, init) }
     return (await callService(service, { method, path: this.#setting.paths.sessions + path })).body
   }

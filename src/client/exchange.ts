@@ -1,5 +1,15 @@
-import { ContentError, contentProblems } from './content-errors.js'
-import { ChallengeError, ProtocolError, RateLimitedError, UnavailableError, type DidAuthClientError } from './errors.js'
+import {
+  CHALLENGE,
+  FULL,
+  MISSING,
+  NOT_FOUND,
+  PROTOCOL,
+  RATE_LIMITED,
+  TAKEN_DOWN,
+  TOO_LARGE,
+  UNAVAILABLE
+} from './error-codes.js'
+import { DidAuthClientError, type ErrorKind, type PlainErrorCode } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { networkRefusal, orUnavailable, withTimeout } from './requests.js'
 import { joined, textOf, type Bytes } from './seal.js'
@@ -24,7 +34,8 @@ export interface ExchangeOptions {
  * Sends a request and reads its answer, whatever the status.
  *
  * @param maxBytes - of the answer's body
- * @throws UnavailableError when there is no whole answer in time; ProtocolError when it is too large; the signal's reason
+ * @throws DidAuthClientError UNAVAILABLE when there is no whole answer in time; PROTOCOL when it is too large;
+ * the signal's reason
  */
 export async function exchange(
   url: string,
@@ -44,11 +55,11 @@ async function readBody(body: Response['body'], maxBytes: number): Promise<Bytes
   const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
   for (let left = maxBytes; ;) {
     const { value } = (await reader?.read()) ?? {}
-    if (value === undefined) return joined(pieces)
+    if (!value) return joined(pieces)
     left -= value.length
     if (left < 0) {
       await reader?.cancel()
-      throw new ProtocolError({ message: `More than ${maxBytes} bytes` })
+      throw new DidAuthClientError(PROTOCOL, { message: 'Too large' })
     }
     pieces.push(value)
   }
@@ -65,6 +76,15 @@ export function textIn(answer: Answer, name: string): string | undefined {
   return isText(value) ? value : undefined
 }
 
+/** What statuses say of the content, where the service has a code for it. */
+const meanings: Readonly<Record<number, ErrorKind<PlainErrorCode>>> = {
+  404: NOT_FOUND,
+  413: TOO_LARGE,
+  451: TAKEN_DOWN,
+  502: MISSING,
+  507: FULL
+}
+
 /**
  * What an answer means that is no answer to the request. Where the service has no code for it, something else answered.
  *
@@ -78,11 +98,11 @@ export function refusalOf(answer: Answer, request?: object): DidAuthClientError 
     status,
     message: `${url}: ${status} ${serverCode ?? headers.get('Content-Type')}`,
     serverCode,
-    retryAfterSeconds
+    retryAfterSeconds,
+    userMessage: networkRefusal(serverCode, request)
   }
-  const problem = serverCode && contentProblems[status]
-  if (problem) return new ContentError(problem, details)
-  if (status === 401) return new ChallengeError({ ...details, userMessage: networkRefusal(serverCode, request) })
-  if (status === 429) return new RateLimitedError(details)
-  return status < 500 ? new ProtocolError(details) : new UnavailableError(details)
+  const kind =
+    (serverCode && meanings[status]) ||
+    (status === 401 ? CHALLENGE : status === 429 ? RATE_LIMITED : status < 500 ? PROTOCOL : UNAVAILABLE)
+  return new DidAuthClientError(kind, details)
 }

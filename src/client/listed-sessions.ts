@@ -1,4 +1,5 @@
-import { ProtocolError } from './errors.js'
+import { PROTOCOL } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
@@ -9,8 +10,8 @@ export interface ListedSession {
   readonly isCurrent: boolean
 }
 
-/** @throws ProtocolError when it is no list */
+/** @throws DidAuthClientError PROTOCOL when it is no list */
 export function parseSessions(list: unknown): ListedSession[] {
-  if (!Array.isArray(list)) throw new ProtocolError({ message: 'No sessions' })
+  if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL, { message: 'No sessions' })
   return list as ListedSession[]
 }

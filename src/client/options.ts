@@ -1,5 +1,5 @@
 import { browser } from './browser.js'
-import type { SessionEndedError } from './errors.js'
+import type { DidAuthClientError } from './errors.js'
 import { parseServiceUrl } from './requests.js'
 import type { KeeperParts } from './session-keeper.js'
 import type { SignInParts, SignUpOptions } from './sign-in.js'
@@ -43,7 +43,7 @@ export interface DidAuthClientOptions {
   /** What another account in the wallet does: `signOut` when absent. A wallet that is locked is no other account. */
   readonly onAccountChange?: 'signOut' | 'ignore' | undefined
   /** Called when the session has ended, here, in another tab or at the service. */
-  readonly onSignedOut?: ((error: SessionEndedError) => void) | undefined
+  readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined
   /** The global one when absent. */
   readonly fetch?: typeof globalThis.fetch | undefined
   /** The machine's when absent. For tests. */

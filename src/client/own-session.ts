@@ -1,5 +1,6 @@
 import { browser } from './browser.js'
-import { ProtocolError } from './errors.js'
+import { PROTOCOL } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
@@ -40,11 +41,12 @@ export async function startSession(
   { body, did }: { readonly body: unknown; readonly did: string }
 ): Promise<ClientSession> {
   const received = setting.usesCookies ? await readOwnSession(setting) : parseTokens(body)
-  if (received?.did !== did) throw new ProtocolError({ message: `No session of ${did}. Are cookies kept?` })
+  if (received?.did !== did)
+    throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Are cookies kept?` })
   return keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
 }
 
-/** Replaces the tokens of a record. @throws SessionEndedError, UnavailableError */
+/** Replaces the tokens of a record. @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
   await refresh(setting, keeper, stale)

@@ -1,4 +1,5 @@
-import { ProtocolError, RefusedError, UnavailableError, type DidAuthClientError } from './errors.js'
+import { PROTOCOL, UNAVAILABLE } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { callService } from './service-calls.js'
@@ -27,7 +28,7 @@ const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
  *
  * The tokens are forgotten only when the service refuses the very refresh token that is stored.
  *
- * @throws SessionEndedError; UnavailableError for everything else, and then the tokens are kept
+ * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for everything else, and then the tokens are kept
  */
 export function refresh(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   return withLock(setting, () => replaceTokens(setting, keeper, stale))
@@ -77,7 +78,7 @@ async function ask(
         headers: { 'Idempotency-Key': attempt.key }
       })
       // What else answers 200 is the login page of a network, or another service.
-      if (usesCookies && body) throw new ProtocolError({ message: 'No cookies' })
+      if (usesCookies && body) throw new DidAuthClientError(PROTOCOL, { message: 'No cookies' })
       const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
       return { ...stored, ...tokens, receivedAt: wallSeconds() }
     } catch (error) {
@@ -102,10 +103,10 @@ async function failureOfRefresh(
   isFirst: boolean
 ): Promise<DidAuthClientError> {
   // What business logic says is written for users.
-  const userMessage = cause instanceof RefusedError ? cause.userMessage : undefined
+  const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
   const { message, status, serverCode, retryAfterSeconds } = cause
   const details = { message, status, serverCode, retryAfterSeconds, userMessage, cause }
-  if (!isRefusal(cause)) return new UnavailableError(details)
+  if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)
   const { wallSeconds, usesCookies, paths } = setting
   if (isFirst && !usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {
     await callService(setting, { path: paths.logout, body: { refreshToken: stored.pair } }).catch(parseFailure)

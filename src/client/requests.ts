@@ -1,4 +1,5 @@
-import { ChallengeError, DidAuthClientError, UnavailableError } from './errors.js'
+import { UNAVAILABLE } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { isText, parseFields } from './json.js'
 
 export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
@@ -23,7 +24,7 @@ export function withTimeout(seconds: number, signal?: AbortSignal): AbortSignal 
  * What a request comes to.
  *
  * @param what - for the message: what was asked
- * @throws the signal's reason; UnavailableError for what is no error of the client, as when the network fails
+ * @throws the signal's reason; UNAVAILABLE for what is no error of the client, as when the network fails
  */
 export async function orUnavailable<T>(
   what: string,
@@ -36,7 +37,7 @@ export async function orUnavailable<T>(
     signal?.throwIfAborted()
     throw cause instanceof DidAuthClientError
       ? cause
-      : new UnavailableError({ message: `${what}: ${String(cause)}`, cause })
+      : new DidAuthClientError(UNAVAILABLE, { message: `${what}: ${String(cause)}`, cause })
   }
 }
 
@@ -48,11 +49,12 @@ export async function orUnavailable<T>(
 export function networkRefusal(serverCode: string | undefined, request: unknown): string | undefined {
   const { did } = parseFields(request)
   return isText(did) && serverCode === 'ERR_DID_UNSUPPORTED'
-    ? `The service refuses the network ${did.slice(9, -43) || 'Ethereum'}. Tell those who run it.`
+    ? `The service refuses the network of ${did}. Tell those who run it.`
     : undefined
 }
 
 /** Whether a challenge or token came too late, or a challenge was used: another one may be accepted. */
-export function isOutdated(error: unknown): boolean {
-  return error instanceof ChallengeError && /_(EXPIRED|USED)$/.test(error.serverCode ?? '')
+export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
+  const { code, serverCode } = parseFields(error)
+  return code === 'CHALLENGE' && (!!mayBeOld || /_(EXPIRED|USED)$/.test(String(serverCode)))
 }

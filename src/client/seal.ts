@@ -11,7 +11,7 @@ export const utf8 = (text: string): Bytes => new TextEncoder().encode(text)
 /** @throws TypeError for half a character, which UTF-8 cannot carry: it would not come back */
 export function utf8Of(text: string): Bytes {
   const bytes = utf8(text)
-  if (textOf(bytes) !== text) throw new TypeError('The text has half a character')
+  if (textOf(bytes) !== text) throw new TypeError('Half a character')
   return bytes
 }
 

@@ -1,14 +1,5 @@
-import type { DidAuthClientError } from './errors.js'
-import {
-  ChallengeError,
-  CrossOriginError,
-  NotSignedInError,
-  ProtocolError,
-  RateLimitedError,
-  RefusedError,
-  UnavailableError,
-  type ClientErrorDetails
-} from './errors.js'
+import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, PROTOCOL, RATE_LIMITED, REFUSED, UNAVAILABLE } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { networkRefusal, orUnavailable, withTimeout } from './requests.js'
 
@@ -46,7 +37,7 @@ export interface ServiceAnswer {
 /**
  * Asks a service of this package, within 8 s.
  *
- * @throws DidAuthClientError of any kind for refusals, UnavailableError, ProtocolError for what is no JSON; or the signal's
+ * @throws DidAuthClientError of any code for refusals, UNAVAILABLE, PROTOCOL for what is no JSON; or the signal's
  * reason
  */
 export async function callService(
@@ -72,18 +63,20 @@ export async function callService(
     const text = await response.text()
     const answer = parseJson(text)
     if (text && !answer)
-      throw new ProtocolError({ message: `${what}: ${response.headers.get('Content-Type')} instead of JSON` })
+      throw new DidAuthClientError(PROTOCOL, {
+        message: `${what}: ${response.headers.get('Content-Type')} instead of JSON`
+      })
     return { body: answer, headers: response.headers }
   })
 }
 
 /** What the service's codes mean, by their beginnings. */
-const meanings: readonly [RegExp, new (details: ClientErrorDetails) => DidAuthClientError][] = [
-  [/^ERR_(CHALLENGE|SIGNATURE)/, ChallengeError],
-  [/^ERR_CROSS/, CrossOriginError],
-  [/^ERR_(ACCESS|SESSION_E)/, NotSignedInError],
-  [/^ERR_(BUSINESS|CREDENTIAL|DI[DS])/, RefusedError]
-]
+const meanings = [
+  [/^ERR_(CHALLENGE|SIGNATURE)/, CHALLENGE],
+  [/^ERR_CROSS/, CROSS_ORIGIN],
+  [/^ERR_(ACCESS|SESSION_E)/, NOT_SIGNED_IN],
+  [/^ERR_(BUSINESS|CREDENTIAL|DI[DS])/, REFUSED]
+] as const
 
 /**
  * Tells what an answer with an error status means.
@@ -103,10 +96,10 @@ export async function failureOf(response: Response, what: string, request?: obje
     serverCode,
     retryAfterSeconds
   }
-  if (status === 429) return new RateLimitedError(details)
-  if (status >= 500 || status === 408) return new UnavailableError(details)
-  const [, Failure = ProtocolError] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
+  if (status === 429) return new DidAuthClientError(RATE_LIMITED, details)
+  if (status >= 500 || status === 408) return new DidAuthClientError(UNAVAILABLE, details)
+  const [, meaning = PROTOCOL] = meanings.find(([codes]) => codes.test(serverCode)) ?? []
   // What business logic says is written for users.
-  const words = Failure === RefusedError && text ? text : undefined
-  return new Failure({ ...details, userMessage: networkRefusal(serverCode, request) ?? words })
+  const words = meaning === REFUSED && text ? text : undefined
+  return new DidAuthClientError(meaning, { ...details, userMessage: networkRefusal(serverCode, request) ?? words })
 }

@@ -1,5 +1,6 @@
 import { browser, type Channel } from './browser.js'
-import { SessionEndedError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
+import { SESSION_ENDED } from './error-codes.js'
+import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
 import { randomText, type LockParts } from './lock.js'
 import { parseRecord, type SessionRecord } from './session-record.js'
 
@@ -16,7 +17,14 @@ export interface KeeperParts extends LockParts {
   readonly nowSeconds: () => number
   /** Whether all tabs have one session, because they have one set of cookies; else each DID has a record of its own. */
   readonly usesCookies?: boolean
-  readonly onSignedOut?: ((error: SessionEndedError) => void) | undefined
+  readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined
+}
+
+const endings = {
+  expired: 'has expired',
+  revoked: 'was ended',
+  reused: 'was ended: its key was used twice',
+  loggedOut: 'has ended: you signed out'
 }
 
 /** What one tab tells the others: the storage has something new, or with a reason, a session has ended. */
@@ -123,7 +131,11 @@ export class SessionKeeper {
   }
 
   /** Forgets the session, here and in the storage, and tells the other tabs. @returns what to throw */
-  async end(record: SessionRecord, reason: SessionEndReason, details?: ClientErrorDetails): Promise<SessionEndedError> {
+  async end(
+    record: SessionRecord,
+    reason: SessionEndReason,
+    details?: ClientErrorDetails
+  ): Promise<DidAuthClientError<'SESSION_ENDED'>> {
     const { name, storage } = this.#parts
     const error = this.drop(record, reason, details)
     await storage.delete(this.#keyOf(record.did))
@@ -138,8 +150,9 @@ export class SessionKeeper {
     { sessionId }: Pick<SessionRecord, 'sessionId'>,
     reason: SessionEndReason,
     details?: ClientErrorDetails
-  ): SessionEndedError {
-    const error = new SessionEndedError(reason, details)
+  ): DidAuthClientError<'SESSION_ENDED'> {
+    const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Sign in again.`
+    const error = new DidAuthClientError(SESSION_ENDED, { ...details, reason, userMessage })
     if (this.record?.sessionId === sessionId) {
       this.record = undefined
       this.#tell(undefined)

@@ -1,4 +1,5 @@
-import { ProtocolError } from './errors.js'
+import { PROTOCOL } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { decodeBase64url, textOf } from './seal.js'
 
@@ -24,7 +25,7 @@ export interface SessionRecord {
 /** What `GET /session` tells. */
 export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expiresAt' | 'lifeSeconds'>
 
-/** @throws ProtocolError when the body is not `{ accessToken, refreshToken }` of this protocol */
+/** @throws DidAuthClientError PROTOCOL when the body is not `{ accessToken, refreshToken }` of this protocol */
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
   const { accessToken, refreshToken: pair } = parseFields(body)
   if (isToken(accessToken) && isToken(pair)) {
@@ -32,16 +33,16 @@ export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
     const record = { did, sessionId, expiresAt, lifeSeconds: Number(expiresAt) - Number(iat), accessToken, pair }
     if (isSession(record)) return record
   }
-  throw new ProtocolError({ message: "No tokens. With cookies, mode: 'cookie'" })
+  throw new DidAuthClientError(PROTOCOL, { message: "No tokens. With cookies, mode: 'cookie'" })
 }
 
-/** @returns undefined for `{}`: there is no session. @throws ProtocolError */
+/** @returns undefined for `{}`: there is no session. @throws DidAuthClientError PROTOCOL */
 export function parseOwnSession(body: unknown): ReceivedSession | undefined {
   const { did, sessionId, expiresAt, expiresInSeconds: lifeSeconds } = parseFields(body)
   const session = { did, sessionId, expiresAt, lifeSeconds }
   if (isSession(session)) return session
   if (body && !did) return undefined
-  throw new ProtocolError({ message: 'No session' })
+  throw new DidAuthClientError(PROTOCOL, { message: 'No session' })
 }
 
 /** What the storage has; undefined for what is no record. */

@@ -1,5 +1,6 @@
 import { loginMessage, signUpMessage } from '../protocol/login-message.js'
-import { ProtocolError } from './errors.js'
+import { PROTOCOL } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { withLock, type LockParts } from './lock.js'
 import { isOutdated } from './requests.js'
 import { callService, type Service } from './service-calls.js'
@@ -64,7 +65,7 @@ export interface SignedIn {
   readonly did: string
 }
 
-/** Asks for a login challenge. @throws UnavailableError, RateLimitedError, ProtocolError, or the signal's reason */
+/** Asks for a login challenge. @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason */
 export async function prepareChallenge(
   parts: SignInParts,
   did: string,
@@ -126,14 +127,14 @@ async function signIn(
 
 function parseChallenge(body: unknown): string {
   const { challenge } = parseFields(body)
-  if (!isText(challenge)) throw new ProtocolError({ message: 'No challenge' })
+  if (!isText(challenge)) throw new DidAuthClientError(PROTOCOL, { message: 'No challenge' })
   return challenge
 }
 
 function parseDisclosureRequest(jwt: string): DisclosureRequest {
   const { issuer, credentials, claims } = decodeJwt(jwt)
   if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
-    throw new ProtocolError({ message: 'No sdr' })
+    throw new DidAuthClientError(PROTOCOL, { message: 'No sdr' })
   }
   return { issuer, credentials, claims, jwt }
 }

@@ -1,4 +1,5 @@
-import { NoWalletError, UserRejectedError, WalletBusyError, WalletError } from './errors.js'
+import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
 import { isText, parseFields } from './json.js'
 import { utf8 } from './seal.js'
 import { unlessAborted } from './timing.js'
@@ -48,7 +49,7 @@ export interface ConnectedWallet {
    * Signs by `personal_sign` (EIP-191).
    *
    * @returns `0x` and 65 bytes in hex
-   * @throws UserRejectedError, WalletBusyError, WalletError, or the signal's reason
+   * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason
    */
   readonly signMessage: (text: string) => Promise<string>
 }
@@ -60,18 +61,18 @@ const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:
  *
  * @param network - as in {@link didOfAccount}
  * @param signal - ends every wait; the wallet's own window stays open
- * @throws NoWalletError without wallet or account; UserRejectedError, WalletBusyError, WalletError, or the signal's reason;
- * TypeError for a provider of ethers
+ * @throws DidAuthClientError NO_WALLET without wallet or account; USER_REJECTED, WALLET_BUSY, WALLET, or the signal's
+ * reason; TypeError for a provider of ethers
  */
 export async function connectWallet(
   wallet: Wallet | undefined,
   network?: string,
   signal?: AbortSignal
 ): Promise<ConnectedWallet> {
-  if (!wallet) throw new NoWalletError()
-  if ('getSigner' in wallet) throw new TypeError('Give await provider.getSigner()')
+  if (!wallet) throw new DidAuthClientError(NO_WALLET)
+  if ('getSigner' in wallet) throw new TypeError('Give await getSigner()')
   const { address, sign } = await ask(() => openWallet(wallet), signal)
-  if (!address) throw new NoWalletError()
+  if (!address) throw new DidAuthClientError(NO_WALLET)
   return {
     did: await didOfAccount(wallet, parseHex(address, 40), network, signal),
     signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130)
@@ -85,7 +86,7 @@ export async function connectWallet(
  * @param network - `rsk` when absent, whatever chain the wallet is on: each network makes one person another user.
  * `rsk:testnet`, a hex chain id, or empty for Ethereum. With `chain` the wallet's chain decides: 30 is `rsk`, 31
  * `rsk:testnet`, 1 none, another its hex number; where no chain is known it is `rsk`
- * @throws WalletError, or the signal's reason
+ * @throws DidAuthClientError WALLET, or the signal's reason
  */
 export async function didOfAccount(
   wallet: Wallet | undefined,
@@ -116,7 +117,7 @@ async function networkOf(wallet: Wallet | undefined, signal: AbortSignal | undef
     signal
   )
   const number = Number(chainId ?? 30)
-  if (!(number > 0)) throw new WalletError({ message: 'No chain id' })
+  if (!(number > 0)) throw new DidAuthClientError(WALLET, { message: 'No chain id' })
   return networks[number] ?? `0x${number.toString(16)}`
 }
 
@@ -161,22 +162,22 @@ async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<A
     return await unlessAborted((async () => call())(), signal)
   } catch (cause) {
     signal?.throwIfAborted()
-    if (cause instanceof WalletError) throw cause
+    if (cause instanceof DidAuthClientError) throw cause
     // Libraries put the wallet's own error into theirs.
     const { cause: inner, error, info } = parseFields(cause)
     const codes = [cause, inner, error, parseFields(info).error].map((one) => parseFields(one).code).join()
     // Of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
-    if (/\b(4001|500[02]|ACTION_REJECTED)\b/.test(codes)) throw new UserRejectedError({ cause })
-    if (/-32002/.test(codes)) throw new WalletBusyError({ cause })
-    throw new WalletError({ cause })
+    if (/\b(4001|500[02]|ACTION_REJECTED)\b/.test(codes)) throw new DidAuthClientError(USER_REJECTED, { cause })
+    if (/-32002/.test(codes)) throw new DidAuthClientError(WALLET_BUSY, { cause })
+    throw new DidAuthClientError(WALLET, { cause })
   }
 }
 
-/** @throws WalletError for what is not `0x` and so many digits: 40 are an address, 130 a signature of a key */
+/** @throws DidAuthClientError WALLET for what is not `0x` and so many digits: 40 are an address, 130 a signature */
 function parseHex(value: unknown, digits: number): string {
   const hex = String(value)
   if (hex.length === digits + 2 && /^0x[0-9a-f]+$/i.test(hex)) return hex
-  throw new WalletError({ message: `No ${digits} hex digits` })
+  throw new DidAuthClientError(WALLET, { message: 'No hex' })
 }
 
 /** Two digits a byte. */

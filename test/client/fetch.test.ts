@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { UnavailableError } from 'express-did-auth/client'
 import { listen, startClientService, type ClientService } from '../support/client-service.js'
 
 let service: ClientService
@@ -218,17 +217,17 @@ describe('DidAuthClient.fetch', () => {
       throw new TypeError('Failed to fetch')
     }
     await expect(service.client({ fetch }).logIn()).rejects.toMatchObject({
-      code: 'ERR_UNAVAILABLE',
+      code: 'UNAVAILABLE',
       message: `POST ${service.url}/request-auth: TypeError: Failed to fetch`,
-      userMessage: 'The service cannot be reached, or not from this page. Check your connection, and try again.'
+      userMessage: 'The service cannot be reached. Check your network, and try again.'
     })
   })
 
-  it('throws UnavailableError where nothing answers, and the reason of an aborted signal', async () => {
+  it('throws UNAVAILABLE where nothing answers, and the reason of an aborted signal', async () => {
     const auth = service.client()
     await auth.logIn()
     await service.close()
-    await expect(auth.fetch('/me')).rejects.toThrow(UnavailableError)
+    await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     const signal = AbortSignal.abort(new Error('left'))
     await expect(auth.fetch('/me', { signal })).rejects.toEqual(new Error('left'))
   })

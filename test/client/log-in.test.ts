@@ -85,11 +85,11 @@ describe('DidAuthClient.logIn', () => {
       }
     }
     const outdated = await failureOf(service.client({ wallet: late }).logIn())
-    expect(outdated).toMatchObject({ code: 'ERR_CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
+    expect(outdated).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
     const other = { ...plainWallet(walletOf(2)), address: alice.address }
     const before = service.exchanges.length
     const refused = await failureOf(service.client({ wallet: other }).logIn())
-    expect(refused).toMatchObject({ code: 'ERR_CHALLENGE', serverCode: 'ERR_CHALLENGE', status: 401 })
+    expect(refused).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE', status: 401 })
     expect(service.paths().slice(before)).toEqual(['/request-auth', '/auth'])
   })
 
@@ -120,30 +120,24 @@ describe('a login that fails', () => {
       () => {
         throw new TypeError('fetch failed')
       },
-      'ERR_UNAVAILABLE',
+      'UNAVAILABLE',
       true,
-      'Check your connection, and try again'
+      'Check your network, and try again'
     ],
-    ['answers a page', () => html(200), 'ERR_PROTOCOL', false, 'Tell those who run it'],
-    ['answers a page with 502', () => html(502), 'ERR_UNAVAILABLE', true, 'try again'],
-    ['answers a page with 404', () => html(404), 'ERR_PROTOCOL', false, 'Tell those who run it'],
-    ['answers other JSON', () => Response.json({ a: 1 }), 'ERR_PROTOCOL', false, 'Tell those who run it'],
-    ['answers JSON of another type', () => Response.json([]), 'ERR_PROTOCOL', false, 'Tell those who run it'],
-    ['answers nothing', () => new Response(null, { status: 204 }), 'ERR_PROTOCOL', false, 'Tell those who run it'],
-    ['redirects', () => Response.redirect('https://evil.example', 302), 'ERR_PROTOCOL', false, 'Tell those who run it'],
-    [
-      'limits',
-      () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }),
-      'ERR_RATE_LIMITED',
-      true,
-      'try again'
-    ],
-    ['limits without code', () => html(429), 'ERR_RATE_LIMITED', true, 'try again'],
-    ['is busy', () => problem(503, 'ERR_BUSY', { 'Retry-After': '5' }), 'ERR_UNAVAILABLE', true, 'try again'],
-    ['refuses the page', () => problem(403, 'ERR_CROSS_ORIGIN'), 'ERR_CROSS_ORIGIN', false, 'Tell those who run it'],
-    ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'ERR_REFUSED', false, 'the network rsk'],
-    ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'ERR_REFUSED', false, 'Words of it'],
-    ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'ERR_REFUSED', false, 'Words of it']
+    ['answers a page', () => html(200), 'PROTOCOL', false, 'Tell those who run it'],
+    ['answers a page with 502', () => html(502), 'UNAVAILABLE', true, 'try again'],
+    ['answers a page with 404', () => html(404), 'PROTOCOL', false, 'Tell those who run it'],
+    ['answers other JSON', () => Response.json({ a: 1 }), 'PROTOCOL', false, 'Tell those who run it'],
+    ['answers JSON of another type', () => Response.json([]), 'PROTOCOL', false, 'Tell those who run it'],
+    ['answers nothing', () => new Response(null, { status: 204 }), 'PROTOCOL', false, 'Tell those who run it'],
+    ['redirects', () => Response.redirect('https://evil.example', 302), 'PROTOCOL', false, 'Tell those who run it'],
+    ['limits', () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }), 'RATE_LIMITED', true, 'try again'],
+    ['limits without code', () => html(429), 'RATE_LIMITED', true, 'try again'],
+    ['is busy', () => problem(503, 'ERR_BUSY', { 'Retry-After': '5' }), 'UNAVAILABLE', true, 'try again'],
+    ['refuses the page', () => problem(403, 'ERR_CROSS_ORIGIN'), 'CROSS_ORIGIN', false, 'Tell those who run it'],
+    ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'REFUSED', false, 'the network of did:ethr:rsk:0x'],
+    ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'REFUSED', false, 'Words of it'],
+    ['refuses by business logic', () => problem(401, 'ERR_BUSINESS_LOGIC'), 'REFUSED', false, 'Words of it']
   ])('because the service %s says so', async (_name, answer, code, retryable, advice) => {
     for (const asked of ['/request-auth', '/auth']) {
       service.intercept(({ path }) => (path === asked ? answer() : undefined))
@@ -167,7 +161,7 @@ describe('a login that fails', () => {
     const failed = failureOf(service.client().logIn())
     await until(() => service.exchanges.length === 1)
     time.endTimeouts(8_000)
-    expect(await failed).toMatchObject({ code: 'ERR_UNAVAILABLE', cause: { name: 'TimeoutError' } })
+    expect(await failed).toMatchObject({ code: 'UNAVAILABLE', cause: { name: 'TimeoutError' } })
   })
 
   it('with the seconds to wait, and no token in its message', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { DidAuthClient, SessionEndedError, UnavailableError, type ClientStorage } from 'express-did-auth/client'
+import { DidAuthClient, DidAuthClientError, type ClientStorage } from 'express-did-auth/client'
 import { plainWallet, sharedStorage } from '../support/client-service.js'
 import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
@@ -126,8 +126,9 @@ describe('a client whose service restarts and whose answers are lost', () => {
         const answer = await tab.fetch('/me')
         if (answer.status === 401) signedOut.push(`401 of /me: ${await answer.text()}`)
       } catch (error) {
-        if (error instanceof UnavailableError) counts.unavailable += 1
-        else if (error instanceof SessionEndedError) signedOut.push(`${error.reason}: ${error.message}`)
+        if (!(error instanceof DidAuthClientError)) throw error
+        if (error.code === 'UNAVAILABLE') counts.unavailable += 1
+        else if (error.code === 'SESSION_ENDED') signedOut.push(`${error.reason}: ${error.message}`)
         else throw error
       }
     }

@@ -161,6 +161,6 @@ describe('RelayClient', () => {
   it('opens a text that another client posted only where it is in this form', async () => {
     const token = await logIn(relay, walletOf(7))
     const { cid } = (await postFile(relay, token, 'not encrypted at all')).body
-    await expect(client().open(`relay://${cid}#${'A'.repeat(43)}`)).rejects.toMatchObject({ reason: 'key' })
+    await expect(client().open(`relay://${cid}#${'A'.repeat(43)}`)).rejects.toMatchObject({ code: 'KEY' })
   })
 })

@@ -64,7 +64,7 @@ describe('RelayClient with a gateway', () => {
     const cid = cidOfNode(root)
     const gateway = await gatewayWith(cid, root)
     const work = new RelayClient({ url }).open(`relay://${cid}#${KEY}`, { gateways: [gateway.url] })
-    await expectError(work, { code: 'ERR_CONTENT', reason: 'mismatch' })
+    await expectError(work, { code: 'MISMATCH' })
     expect(gateway.asked).toHaveLength(1)
   })
 
@@ -73,7 +73,7 @@ describe('RelayClient with a gateway', () => {
     const cid = cidOfNode(root)
     const gateway = await gatewayWith(cid, root)
     const work = new RelayClient({ url }).open(`relay://${cid}#${KEY}`, { gateways: [gateway.url] })
-    await expectError(work, { code: 'ERR_CONTENT', reason: 'notFound' })
+    await expectError(work, { code: 'NOT_FOUND' })
     expect(gateway.most()).toBeLessThanOrEqual(8)
   })
 
@@ -82,7 +82,7 @@ describe('RelayClient with a gateway', () => {
     const cid = await cidOf(Uint8Array.from(block))
     const gateway = await gatewayWith(cid, block)
     const work = new RelayClient({ url }).open(`relay://${cid}#${KEY}`, { gateways: [`${gateway.url}/`] })
-    await expectError(work, { reason: 'key' })
+    await expectError(work, { code: 'KEY' })
     expect(gateway.asked).toEqual([`/ipfs/${cid}?format=raw`])
     expect(gateway.accepts).toEqual(['application/vnd.ipld.raw'])
   })
@@ -97,7 +97,7 @@ describe('RelayClient says what is wrong with what it is given:', () => {
     'content that is neither text nor bytes: %#',
     (content) => {
       const work = new RelayClient({ url }).send(content as never)
-      return expect(work).rejects.toEqual(new TypeError('The content has to be a text or a Uint8Array'))
+      return expect(work).rejects.toEqual(new TypeError('Give a text or a Uint8Array'))
     }
   )
 })

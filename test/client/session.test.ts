@@ -1,12 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import {
-  NotSignedInError,
-  ProtocolError,
-  UnavailableError,
-  type ClientSession,
-  type ClientStorage,
-  type DidAuthClient
-} from 'express-did-auth/client'
+import { type ClientSession, type ClientStorage, type DidAuthClient } from 'express-did-auth/client'
 import { alice, plainWallet, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
@@ -108,7 +101,7 @@ describe('DidAuthClient.logOut', () => {
     service.intercept(() => {
       throw new TypeError('fetch failed')
     })
-    await expect(auth.logOut()).rejects.toThrow(UnavailableError)
+    await expect(auth.logOut()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeUndefined()
     expect(storage.values.size).toBe(0)
   })
@@ -130,7 +123,7 @@ describe('DidAuthClient.logOut', () => {
     storage.values.clear()
     service.clock.seconds += 700
     const ended = {
-      code: 'ERR_SESSION_ENDED',
+      code: 'SESSION_ENDED',
       reason: 'loggedOut',
       userMessage: expect.stringContaining('Sign in again')
     }
@@ -152,14 +145,14 @@ describe('DidAuthClient.sessions and revoke', () => {
     expect(auth.session).toBeUndefined()
   })
 
-  it('throw NotSignedInError without a session, and ProtocolError where the service has no such route', async () => {
-    await expect(openTab().sessions()).rejects.toThrow(NotSignedInError)
-    await expect(openTab().revoke('a')).rejects.toThrow(NotSignedInError)
+  it('throw NOT_SIGNED_IN without a session, and PROTOCOL where the service has no such route', async () => {
+    await expect(openTab().sessions()).rejects.toMatchObject({ code: 'NOT_SIGNED_IN' })
+    await expect(openTab().revoke('a')).rejects.toMatchObject({ code: 'NOT_SIGNED_IN' })
     const auth = openTab({ paths: { sessions: '/nowhere' } })
     await auth.logIn()
-    await expect(auth.sessions()).rejects.toThrow(ProtocolError)
+    await expect(auth.sessions()).rejects.toMatchObject({ code: 'PROTOCOL' })
     service.intercept(({ path }) => (path === '/nowhere' ? Response.json({}) : undefined))
-    await expect(auth.sessions()).rejects.toThrow(ProtocolError)
+    await expect(auth.sessions()).rejects.toMatchObject({ code: 'PROTOCOL' })
   })
 })
 

@@ -80,6 +80,6 @@ describe('DidAuthClient.signUp', () => {
       .client()
       .signUp()
       .catch((thrown: unknown) => thrown)
-    expect(error).toMatchObject({ code: 'ERR_REFUSED', userMessage: 'An e-mail credential please' })
+    expect(error).toMatchObject({ code: 'REFUSED', userMessage: 'An e-mail credential please' })
   })
 })

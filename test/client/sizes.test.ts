@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
  */
 const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth/client', 'src/client/index.ts', 7_500],
-  ['express-did-auth/client/relay', 'src/client/relay/index.ts', 4_550],
+  ['express-did-auth/client/relay', 'src/client/relay/index.ts', 4_400],
   ['express-did-auth/client/vault', 'src/client/vault/index.ts', 4_000],
   ['express-did-auth/client/qr', 'src/client/qr/index.ts', 5_000]
 ]

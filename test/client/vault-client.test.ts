@@ -62,7 +62,7 @@ describe.each([
       () => client.delete('notes', { ifMatch: etag }),
       () => client.add('notes', 'a', { ifNoneMatch: '*' })
     ]) {
-      await expectError(write(), { code: 'ERR_CONFLICT', status: 412, etag: now.etag })
+      await expectError(write(), { code: 'CONFLICT', status: 412, etag: now.etag })
     }
     expect((await client.get('notes')).contents).toEqual(['mine', 'of another device'])
     expect(await client.delete('notes', { ifMatch: '*' })).toMatchObject({ isPinned: true })
@@ -93,10 +93,10 @@ describe.each([
 
   it('says what is wrong with a content or a key', async () => {
     const { client } = await newUser(options)
-    await expectError(client.add('notes', 'a'.repeat(1_200_000)), { reason: 'tooLarge', status: 413 })
+    await expectError(client.add('notes', 'a'.repeat(1_200_000)), { code: 'TOO_LARGE', status: 413 })
     await client.add('notes', 'a'.repeat(700_000))
     await client.add('notes', 'b'.repeat(700_000))
-    await expectError(client.add('notes', 'c'.repeat(700_000)), { reason: 'full', status: 507 })
+    await expectError(client.add('notes', 'c'.repeat(700_000)), { code: 'FULL', status: 507 })
     for (const name of [
       '',
       '.',
@@ -109,13 +109,13 @@ describe.each([
       'a'.repeat(513),
       '\ud800'
     ]) {
-      await expectError(client.add(name, 'a'), { code: 'ERR_CONTENT', reason: 'name' })
+      await expectError(client.add(name, 'a'), { code: 'NAME' })
     }
     // A POST of that name would have ended the session.
     const taken = await client.replace('notes', 'taken down')
     await vault.store.takeDown(taken.id, 'test', 1)
     if (!('encrypt' in options))
-      await expectError(client.add('notes', 'taken down'), { reason: 'takenDown', status: 451 })
+      await expectError(client.add('notes', 'taken down'), { code: 'TAKEN_DOWN', status: 451 })
   })
 })
 
@@ -126,9 +126,9 @@ describe('VaultClient', () => {
     expect(id).toBe(contentOf(Buffer.from('Hello')).cid)
     const visitor = new VaultClient({ auth: new DidAuthClient({ url: address.url }) })
     expect((await visitor.get('notes', did)).contents).toEqual(['Hello'])
-    await expectError(visitor.get('notes'), { code: 'ERR_NOT_SIGNED_IN' })
-    await expectError(visitor.add('notes', 'a'), { code: 'ERR_NOT_SIGNED_IN', status: 401 })
-    await expectError(visitor.keys(), { code: 'ERR_NOT_SIGNED_IN', status: 401 })
+    await expectError(visitor.get('notes'), { code: 'NOT_SIGNED_IN' })
+    await expectError(visitor.add('notes', 'a'), { code: 'NOT_SIGNED_IN', status: 401 })
+    await expectError(visitor.keys(), { code: 'NOT_SIGNED_IN', status: 401 })
   })
 
   it('adds nothing where the same content is sent again', async () => {
@@ -197,27 +197,27 @@ describe('VaultClient with encryption', () => {
     const plain = new VaultClient({ auth })
     await client.add('notes', 'secret')
     const [stored = ''] = (await plain.get('notes')).contents
-    await expectError(new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } }).get('notes'), { reason: 'key' })
+    await expectError(new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } }).get('notes'), { code: 'KEY' })
     await plain.add('moved', stored)
-    await expectError(client.get('moved'), { reason: 'key' })
+    await expectError(client.get('moved'), { code: 'KEY' })
     const other = await newUser({ encrypt: { key } })
     await new VaultClient({ auth: other.auth }).add('notes', stored)
-    await expectError(other.client.get('notes'), { reason: 'key' })
-    for (const [content, reason] of [
-      [stored.replace(/.$/, (last) => (last === 'A' ? 'Q' : 'A')), 'key'],
-      [stored.slice(0, -8), 'key'],
-      ['eda1.AAAA.AAAA', 'key'],
-      ['eda1..', 'key'],
-      ['Hello', 'plain'],
-      ['eda2.AAAA.AAAA', 'plain'],
-      [`${stored}.a`, 'plain'],
-      ['eda1.AA+A.AAAA', 'plain'],
-      ['', 'plain']
+    await expectError(other.client.get('notes'), { code: 'KEY' })
+    for (const [content, code] of [
+      [stored.replace(/.$/, (last) => (last === 'A' ? 'Q' : 'A')), 'KEY'],
+      [stored.slice(0, -8), 'KEY'],
+      ['eda1.AAAA.AAAA', 'KEY'],
+      ['eda1..', 'KEY'],
+      ['Hello', 'NOT_ENCRYPTED'],
+      ['eda2.AAAA.AAAA', 'NOT_ENCRYPTED'],
+      [`${stored}.a`, 'NOT_ENCRYPTED'],
+      ['eda1.AA+A.AAAA', 'NOT_ENCRYPTED'],
+      ['', 'NOT_ENCRYPTED']
     ] as const) {
       await plain.replace('spoilt', content)
-      await expectError(client.get('spoilt'), { code: 'ERR_CONTENT', reason })
+      await expectError(client.get('spoilt'), { code })
     }
-    await expectError(client.backup(), { code: 'ERR_CONTENT' })
+    await expectError(client.backup(), { code: 'NOT_ENCRYPTED' })
     await expect(client.add('notes', 'half \ud800')).rejects.toThrow(TypeError)
   })
 })

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
-import { ConflictError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
 import { answering, expectClientError as expectError, problem } from '../support/client-error.js'
 import { listenAt, type HttpAddress } from '../support/http-address.js'
 
@@ -23,16 +23,16 @@ describe('VaultClient at a vault that fails', () => {
     [
       'HTML',
       answering(200, '<html>Welcome</html>'),
-      { code: 'ERR_PROTOCOL', message: expect.stringMatching(/^http\S+: text\/html, no answer of a vault/) }
+      { code: 'PROTOCOL', message: expect.stringMatching(/^http\S+: text\/html, no answer of a vault/) }
     ],
-    ['other JSON', answering(200, '{"a":[1]}'), { code: 'ERR_PROTOCOL' }],
-    ['a list of numbers', answering(200, '[1]'), { code: 'ERR_PROTOCOL' }],
-    ['404', answering(404, 'Not found'), { code: 'ERR_PROTOCOL', status: 404 }],
-    ['502 of a proxy', answering(502, '<html>'), { code: 'ERR_UNAVAILABLE', retryable: true }],
-    ['502', problem(502, 'ERR_CONTENT_MISSING'), { code: 'ERR_CONTENT', reason: 'missing' }],
-    ['403', problem(403, 'ERR_CROSS_ORIGIN'), { code: 'ERR_CROSS_ORIGIN', status: 403 }],
-    ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'ERR_RATE_LIMITED', retryAfterSeconds: 7 }],
-    ['503', problem(503, 'ERR_STORAGE'), { code: 'ERR_UNAVAILABLE', retryAfterSeconds: 7 }]
+    ['other JSON', answering(200, '{"a":[1]}'), { code: 'PROTOCOL' }],
+    ['a list of numbers', answering(200, '[1]'), { code: 'PROTOCOL' }],
+    ['404', answering(404, 'Not found'), { code: 'PROTOCOL', status: 404 }],
+    ['502 of a proxy', answering(502, '<html>'), { code: 'UNAVAILABLE', retryable: true }],
+    ['502', problem(502, 'ERR_CONTENT_MISSING'), { code: 'MISSING' }],
+    ['403', problem(403, 'ERR_CROSS_ORIGIN'), { code: 'CROSS_ORIGIN', status: 403 }],
+    ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
+    ['503', problem(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
   ])('that answers %s says so', async (_what, listener, fields) => {
     const server = await listenAt(listener)
     open.push(server)
@@ -49,8 +49,8 @@ describe('VaultClient at a vault that fails', () => {
     open.push(slow)
     const closed = await listenAt(() => undefined)
     await closed.close()
-    await expectError(clientAt(closed.url).add('a', 'b'), { code: 'ERR_UNAVAILABLE', retryable: true })
-    await expectError(clientAt(slow.url, { timeoutSeconds: 0.05 }).get('a'), { code: 'ERR_UNAVAILABLE' })
+    await expectError(clientAt(closed.url).add('a', 'b'), { code: 'UNAVAILABLE', retryable: true })
+    await expectError(clientAt(slow.url, { timeoutSeconds: 0.05 }).get('a'), { code: 'UNAVAILABLE' })
     const reason = new Error('enough')
     await expect(clientAt(slow.url).get('a', undefined, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
     const controller = new AbortController()
@@ -68,8 +68,13 @@ describe('VaultClient at a vault that fails', () => {
     }
   )
 
-  it('is told apart by class, and by code across bundles', () => {
-    const error = new ConflictError('"1"')
-    expect([error.code, error.retryable, error.etag]).toEqual(['ERR_CONFLICT', false, '"1"'])
+  it('throws one class, whose code tells the compiler that a conflict has an etag', async () => {
+    const service = await listenAt(answering(412, '', { ETag: '"1"' }))
+    open.push(service)
+    const error = await clientAt(service.url)
+      .add('a', 'b')
+      .catch((thrown: unknown) => thrown)
+    if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error
+    expect([error.status, error.retryable, error.etag]).toEqual([412, false, '"1"'])
   })
 })

@@ -1,5 +1,5 @@
 import type { DidAuthClient } from 'express-did-auth/client'
-import { ConflictError, VaultClient } from 'express-did-auth/client/vault'
+import { DidAuthClientError, VaultClient } from 'express-did-auth/client/vault'
 import { byId, make, makeButton, onClick, onCopy, onSubmit, whileBusy } from './elements.js'
 import type { PageWallet } from './page-wallet.js'
 import type { ExchangeList } from './wire-view.js'
@@ -66,7 +66,7 @@ export class VaultStep {
       await this.#read(vault)
       return outcome
     } catch (error) {
-      if (!(error instanceof ConflictError)) throw error
+      if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error
       await this.#read(vault)
       throw new Error('Another device or tab changed the notes meanwhile. Here they are as they are now; try again.')
     }

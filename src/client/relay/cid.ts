@@ -27,8 +27,8 @@ export async function cidOf(content: Bytes): Promise<string> {
   const leaves = split(content.length, LEAF_BYTES, (start, end) => treeOf(RAW, content.subarray(start, end)))
   let level = await Promise.all(leaves)
   while (level[1]) {
-    const { length } = level
-    level = await Promise.all(split(length, MAX_LINKS, (start, end) => above(level.slice(start, end))))
+    const trees = level
+    level = await Promise.all(split(trees.length, MAX_LINKS, (start, end) => above(trees.slice(start, end))))
   }
   return level.map(({ cid }) => encodeBase32(cid)).join()
 }
@@ -73,7 +73,8 @@ async function treeOf(codec: number, bytes: Bytes, byteCount = bytes.length, tre
 async function above(trees: readonly Tree[]): Promise<Tree> {
   const links: number[] = []
   const sizes: number[] = []
-  let [byteCount, treeBytes] = [0, 0]
+  let byteCount = 0
+  let treeBytes = 0
   for (const tree of trees) {
     links.push(...field(LINK, [...field(0x0a, [...tree.cid]), 0x12, 0, 0x18, ...varint(tree.treeBytes)]))
     sizes.push(0x20, ...varint(tree.byteCount))
@@ -99,8 +100,8 @@ function encodeBase32(bytes: Bytes): string {
   return `b${digits.replace(/./g, letterOf)}`
 }
 
-/** JavaScript counts 0 to 9, then a to v; base32 of RFC 4648 a to z, then 2 to 7. */
+/** JavaScript counts 0 to 9, then letters; base32 of RFC 4648 a to z, then 2 to 7. */
 function letterOf(digit: string): string {
   const value = parseInt(digit, 32)
-  return String.fromCharCode(value + (value < 26 ? 97 : 24))
+  return (value < 26 ? value + 10 : value - 24).toString(36)
 }

@@ -1,4 +1,5 @@
-import { ContentError } from '../content-errors.js'
+import { MISMATCH, NOT_FOUND } from '../error-codes.js'
+import { DidAuthClientError } from '../errors.js'
 import { exchange, refusalOf, type ExchangeOptions } from '../exchange.js'
 import { withoutSlash } from '../requests.js'
 import { joined, type Bytes } from '../seal.js'
@@ -14,7 +15,7 @@ const AT_ONCE = 8
  * the gateway need not be trusted.
  *
  * @param gateway - its URL, as in `https://ipfs.io`
- * @throws ContentError `mismatch`, `notFound`; else as `exchange`
+ * @throws DidAuthClientError MISMATCH, NOT_FOUND; else as `exchange`
  * @see https://specs.ipfs.tech/http-gateways/trustless-gateway/
  */
 export async function readFromGateway(gateway: string, cid: string, options: ExchangeOptions): Promise<Bytes> {
@@ -28,13 +29,13 @@ export async function readFromGateway(gateway: string, cid: string, options: Exc
       options
     )
     const { status, body } = answer
-    if (status !== 200) throw status === 404 ? new ContentError('notFound') : refusalOf(answer)
-    if (!(await isBlockOf(block, body))) throw new ContentError('mismatch')
+    if (status !== 200) throw status === 404 ? new DidAuthClientError(NOT_FOUND) : refusalOf(answer)
+    if (!(await isBlockOf(block, body))) throw new DidAuthClientError(MISMATCH)
     if (isLeaf(block)) return body
     // A node that was made to harm links to more than a file of ours, or to something else.
     const links = linksOf(body)
     left -= links.length
-    if (left < 0 || links.length > MAX_LINKS || !links.every(isCid)) throw new ContentError('mismatch')
+    if (left < 0 || links.length > MAX_LINKS || !links.every(isCid)) throw new DidAuthClientError(MISMATCH)
     const parts: Bytes[] = []
     while (links.length) parts.push(...(await Promise.all(links.splice(0, AT_ONCE).map(read))))
     return joined(parts)

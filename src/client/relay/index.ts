@@ -1,8 +1,7 @@
 /**
  * The client of the relay: sends content that only the holder of the link can read.
  */
-export { ContentError, type ContentProblem } from '../content-errors.js'
-export { DidAuthClientError, type ClientErrorCode, type ClientErrorDetails } from '../errors.js'
+export * from '../errors.js'
 export * from './relay-client.js'
 export type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
 export type { EthersSigner, Eip1193Provider, PlainWallet, ViemAccount, ViemWalletClient, Wallet } from '../wallet.js'

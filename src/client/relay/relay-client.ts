@@ -1,6 +1,6 @@
 import { loginMessage } from '../../protocol/login-message.js'
-import { ContentError } from '../content-errors.js'
-import { ChallengeError } from '../errors.js'
+import { KEY, MISMATCH } from '../error-codes.js'
+import { DidAuthClientError } from '../errors.js'
 import { exchange, refusalOf, textIn } from '../exchange.js'
 import { isOutdated, parseServiceUrl } from '../requests.js'
 import {
@@ -24,7 +24,8 @@ import { parseBytes, type OpenOptions, type RelayClientOptions, type SendOptions
 import { parseRelayUri } from './relay-uri.js'
 
 const CONTEXT = 'relay:1'
-const [BYTES, TEXT] = [0, 1]
+const BYTES = 0
+const TEXT = 1
 /** The largest file that a relay can be set to accept, with the JSON around it. */
 const MAX_ANSWER_BYTES = 68_000_000
 
@@ -53,8 +54,8 @@ export class RelayClient {
    *
    * @param content - a text, or bytes: about 6 MiB at a relay with default bounds
    * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it to the recipient alone
-   * @throws TypeError for other content; ContentError `tooLarge`, `full`, `takenDown`; ChallengeError, RateLimitedError, UnavailableError,
-   * ProtocolError, errors of the wallet, or the signal's reason
+   * @throws TypeError for other content; TOO_LARGE, FULL, TAKEN_DOWN; CHALLENGE, RATE_LIMITED, UNAVAILABLE,
+   * PROTOCOL, errors of the wallet, or the signal's reason
    */
   async send(content: string | Uint8Array, options?: SendOptions): Promise<string> {
     const isText = typeof content === 'string'
@@ -64,7 +65,7 @@ export class RelayClient {
     const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
     const cid = await cidOf(utf8(file))
     // Under another cid, the recipient would not find it, or find something else.
-    if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new ContentError('mismatch')
+    if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new DidAuthClientError(MISMATCH)
     return `relay://${cid}#${encodeBase64url(key)}`
   }
 
@@ -73,7 +74,7 @@ export class RelayClient {
    *
    * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
    * @returns the text, or the bytes, as it was sent
-   * @throws ContentError `link`, `key`, `mismatch`, `notFound`, `takenDown`, `missing`; else as `send`. Where all fail, the
+   * @throws DidAuthClientError LINK, KEY, MISMATCH, NOT_FOUND, TAKEN_DOWN, MISSING; else as `send`. Where all fail, the
    * error is the relay's
    */
   async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
@@ -86,7 +87,7 @@ export class RelayClient {
       const content = typed.slice(1)
       return typed[0] === TEXT ? textOf(content) : content
     } catch (cause) {
-      throw new ContentError('key', { cause })
+      throw new DidAuthClientError(KEY, { cause })
     }
   }
 
@@ -95,14 +96,12 @@ export class RelayClient {
    * stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
    *
    * @returns `https://…#r=<cid>.<key>`
-   * @throws ContentError `link`
+   * @throws DidAuthClientError LINK
    * @example relay.link(uri, 'https://app.example.com/open')
    */
   link(uri: string, page: string): string {
     const { cid, key } = parseRelayUri(uri)
-    const url = new URL(page)
-    url.hash = `r=${cid}.${key}`
-    return url.href
+    return new URL(`#r=${cid}.${key}`, page).href
   }
 
   async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
@@ -110,19 +109,18 @@ export class RelayClient {
     const race = new AbortController()
     const sources = gateways.map((gateway) => readFromGateway(gateway, cid, { ...this.#options, signal: race.signal }))
     if (this.#options.wallet || !sources.length) sources.unshift(this.#read(cid, race.signal))
-    try {
-      return await unlessAborted(Promise.any(sources), signal)
-    } catch (cause) {
+    const first = Promise.any(sources).catch((cause: unknown) => {
       throw cause instanceof AggregateError ? cause.errors[0] : cause
-    } finally {
+    })
+    return unlessAborted(first, signal).finally(() => {
       race.abort()
-    }
+    })
   }
 
   /** @returns UTF-8 of the file, which has the cid */
   async #read(cid: string, signal: AbortSignal): Promise<Bytes> {
     const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { signal }))
-    if ((await cidOf(file)) !== cid) throw new ContentError('mismatch')
+    if ((await cidOf(file)) !== cid) throw new DidAuthClientError(MISMATCH)
     return file
   }
 
@@ -132,7 +130,7 @@ export class RelayClient {
     const send = async (): Promise<string> =>
       this.#ask(path, field, body, options, await unlessAborted((this.#token ??= this.#logIn()), options.signal))
     return send().catch((error: unknown) => {
-      if (!(error instanceof ChallengeError && (before ?? isOutdated(error)))) throw error
+      if (!isOutdated(error, before)) throw error
       // Unless another call has logged in again.
       if (this.#token === before) this.#token = undefined
       return send()

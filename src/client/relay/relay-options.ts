@@ -35,5 +35,5 @@ export interface OpenOptions extends Pick<SendOptions, 'signal'> {
 /** @throws TypeError for other content, such as an ArrayBuffer, a Blob or an array */
 export function parseBytes(content: unknown): Uint8Array {
   if (content instanceof Uint8Array) return content
-  throw new TypeError('The content has to be a text or a Uint8Array')
+  throw new TypeError('Give a text or a Uint8Array')
 }

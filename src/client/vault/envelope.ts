@@ -1,8 +1,8 @@
-import { ContentError } from '../content-errors.js'
+import { KEY, NOT_ENCRYPTED } from '../error-codes.js'
+import { DidAuthClientError } from '../errors.js'
 import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, joined, randomBytes, textOf, utf8Of } from '../seal.js'
 
 const VERSION = 'eda1'
-const PLAIN = 'An entry is not encrypted. Read it without a key of encryption, and store it again.'
 
 /** Where an entry is: what its ciphertext belongs to, so that it cannot be moved to another key or user. */
 export interface EntryPlace {
@@ -17,17 +17,17 @@ export async function encryptEntry(content: string, place: EntryPlace, secret: U
   return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
 }
 
-/** @throws ContentError `plain` for another form; `key` where secret, place or a byte is another */
+/** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, place or a byte is another */
 export async function decryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
   const [version, iv = '', sealed = '', ...rest] = content.split('.')
   if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(iv + sealed)) {
-    throw new ContentError('plain', { userMessage: PLAIN })
+    throw new DidAuthClientError(NOT_ENCRYPTED)
   }
   try {
     const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
     return textOf(await crypt('decrypt', joined([secret]), ivBytes, contextOf(place), bytes))
   } catch (cause) {
-    throw new ContentError('key', { cause })
+    throw new DidAuthClientError(KEY, { cause })
   }
 }
 

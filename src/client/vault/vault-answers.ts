@@ -1,4 +1,5 @@
-import { ProtocolError } from '../errors.js'
+import { PROTOCOL } from '../error-codes.js'
+import { DidAuthClientError } from '../errors.js'
 import { jsonIn, type Answer } from '../exchange.js'
 import { parseFields } from '../json.js'
 
@@ -51,8 +52,8 @@ export function changeOf(answer: Answer): Omit<Written, 'id'> {
 }
 
 /** Another server answered, or ours at another path. */
-export function notOurs({ url, headers }: Answer): ProtocolError {
-  return new ProtocolError({ message: `${url}: ${headers.get('content-type')}, no answer of a vault` })
+export function notOurs({ url, headers }: Answer): DidAuthClientError {
+  return new DidAuthClientError(PROTOCOL, { message: `${url}: ${headers.get('content-type')}, no answer of a vault` })
 }
 
 export function parseTexts(answer: Answer): string[] {

@@ -1,5 +1,5 @@
-import { ContentError } from '../content-errors.js'
-import { CrossOriginError, DidAuthClientError, NotSignedInError, type ClientErrorDetails } from '../errors.js'
+import { CONFLICT, CROSS_ORIGIN, NAME, NOT_SIGNED_IN } from '../error-codes.js'
+import { DidAuthClientError } from '../errors.js'
 import { exchange, refusalOf, textIn, type Answer } from '../exchange.js'
 import { KEY_BYTES } from '../seal.js'
 import { decryptEntry, encryptEntry } from './envelope.js'
@@ -19,21 +19,8 @@ import {
   type Written
 } from './vault-answers.js'
 
-/** Status 412: the list is not the one of `ifMatch`, or there is one in spite of `ifNoneMatch`. */
-export class ConflictError extends DidAuthClientError {
-  /** Of the list as it is now. */
-  readonly etag: string
-
-  constructor(etag: string, details?: ClientErrorDetails) {
-    super('ERR_CONFLICT', CHANGED, details)
-    this.etag = etag
-  }
-}
-
 /** What a URL would resolve, and the routes of the login, which a POST would reach. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
-const CHANGED = 'It was changed elsewhere meanwhile. Load it again, and repeat your change.'
-const NAME = 'This name cannot be used for a key. Choose one of 1 to 512 bytes without control characters.'
 
 /**
  * The notes of a user in a vault: texts under keys.
@@ -62,7 +49,7 @@ export class VaultClient {
    * Reads the contents under a key; none where nothing is.
    *
    * @param did - whose; those of the user when absent. Needs no session
-   * @throws ContentError `key`, `plain`, `missing`, `name`; NotSignedInError without a DID; UnavailableError, ProtocolError,
+   * @throws DidAuthClientError KEY, NOT_ENCRYPTED, MISSING, NAME; NOT_SIGNED_IN without a DID; UNAVAILABLE, PROTOCOL,
    * or the signal's reason
    */
   async get(key: string, did: string = this.#did(), options?: ReadOptions): Promise<VaultList> {
@@ -77,8 +64,8 @@ export class VaultClient {
   /**
    * Adds content to a key. The same content again changes nothing; with `encrypt`, each call makes another ciphertext.
    *
-   * @throws ConflictError; ContentError `tooLarge`, `full`, `takenDown`, `name`; NotSignedInError, SessionEndedError,
-   * RateLimitedError, UnavailableError, CrossOriginError, ProtocolError, or the signal's reason
+   * @throws DidAuthClientError CONFLICT; TOO_LARGE, FULL, TAKEN_DOWN, NAME; NOT_SIGNED_IN, SESSION_ENDED,
+   * RATE_LIMITED, UNAVAILABLE, CROSS_ORIGIN, PROTOCOL, or the signal's reason
    */
   add(key: string, content: string, options?: WriteOptions): Promise<Written> {
     return this.#write('POST', key, content, options)
@@ -143,10 +130,10 @@ export class VaultClient {
     if (answer.status === 200 || answer.status === 201) return answer
     const refusal = refusalOf(answer)
     const details = { status: refusal.status, serverCode: refusal.serverCode }
-    if (details.status === 401) throw new NotSignedInError(details)
-    if (details.status === 403) throw new CrossOriginError(details)
-    if (details.status === 412) throw new ConflictError(etagOf(answer), details)
-    throw /_KEY$/.test(details.serverCode ?? '') ? new ContentError('name', { ...details, userMessage: NAME }) : refusal
+    if (details.status === 401) throw new DidAuthClientError(NOT_SIGNED_IN, details)
+    if (details.status === 403) throw new DidAuthClientError(CROSS_ORIGIN, details)
+    if (details.status === 412) throw new DidAuthClientError(CONFLICT, { ...details, etag: etagOf(answer) })
+    throw /_KEY$/.test(details.serverCode ?? '') ? new DidAuthClientError(NAME, details) : refusal
   }
 
   async #encrypt(content: string, key: string): Promise<string> {
@@ -161,18 +148,18 @@ export class VaultClient {
 
   #did(): string {
     const { session } = this.#options.auth
-    if (!session) throw new NotSignedInError()
+    if (!session) throw new DidAuthClientError(NOT_SIGNED_IN)
     return session.did
   }
 }
 
-/** A relative path, so that the vault may stand below a path. @throws ContentError `name`, also for half a character */
+/** A relative path, so that the vault may stand below a path. @throws DidAuthClientError NAME, also for half a character */
 function pathOf(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {
-    if (path.some((segment) => UNUSABLE.test(segment))) throw new URIError(NAME)
+    if (path.some((segment) => UNUSABLE.test(segment))) throw new URIError()
     return `./${path.map(encodeURIComponent).join('/')}`
   } catch (cause) {
-    throw new ContentError('name', { userMessage: NAME, cause })
+    throw new DidAuthClientError(NAME, { cause })
   }
 }

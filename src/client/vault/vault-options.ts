@@ -25,7 +25,7 @@ export interface ReadOptions {
   readonly signal?: AbortSignal
 }
 
-/** On what condition a write happens; else it is a `ConflictError`. */
+/** On what condition a write happens; else the error is `CONFLICT`. */
 export interface WriteOptions extends ReadOptions {
   /** The list still has this ETag; `*`: there is a list. */
   readonly ifMatch?: string

@@ -10,13 +10,13 @@ const auth = new DidAuthClient({ url: 'http://localhost:3000/', storage: local()
 Promise.all([auth.ready, findWallets({ ms: 1 })]).then(([, wallets]) => console.log(auth.url, wallets.length))
 `
 
-const CONSUMER = `import { DidAuthClient, UnavailableError, type ClientStorage, type Wallet } from 'express-did-auth/client'
+const CONSUMER = `import { DidAuthClient, type ClientStorage, type DidAuthClientError, type Wallet } from 'express-did-auth/client'
 
 declare const storage: ClientStorage
 declare const wallet: Wallet
 export const auth = new DidAuthClient({ url: 'https://api.example', wallet, storage, signUp: { claims: [] } })
 export const answer: Promise<Response> = auth.fetch(new URL('https://api.example/notes'), { method: 'POST', body: 'a' })
-export const secondsOf = (error: UnavailableError): number | undefined => error.retryAfterSeconds
+export const etagOf = (error: DidAuthClientError): string | undefined => (error.code === 'CONFLICT' ? error.etag : undefined)
 export const end: () => void = auth.subscribe((session) => session?.did.length)
 `
 
