@@ -38,7 +38,7 @@ export class DidAuthClient {
   #prepared: PreparedChallenge | undefined
   #wallet: Wallet | undefined
 
-  /** @throws TypeError when `url` or one of `origins` is no URL with http or https, or the wallet a provider of ethers */
+  /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
   constructor(options: DidAuthClientOptions) {
     this.#setting = settingOf(options)
     this.#keeper = new SessionKeeper(this.#setting)

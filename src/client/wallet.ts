@@ -137,7 +137,7 @@ interface OpenWallet {
 
 async function openWallet(wallet: Wallet): Promise<OpenWallet> {
   // A wallet client of viem has `request` as well, which may answer another account.
-  if ('request' in wallet && !('account' in wallet)) {
+  if ('request' in wallet && !parseFields(wallet).account) {
     const { 0: address } = parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
     const hex = (text: string): string => `0x${hexOf(utf8(text))}`
     return { address, sign: (text) => wallet.request({ method: 'personal_sign', params: [hex(text), address] }) }

@@ -234,11 +234,17 @@ describe('connectWallet', () => {
 
   it.each([
     ['a wallet that is an empty object', {}],
-    ['a wallet without signMessage', { address: alice.address }],
-    ['a wallet client of viem without an account', createWalletClient({ transport: custom(provider()) })]
+    ['a wallet without signMessage', { address: alice.address }]
   ])('throws WALLET or NO_WALLET for %s', async (_name, wallet) => {
     const sign = async (): Promise<string> => (await connectWallet(wallet as Wallet)).signMessage('text')
     await expect(sign()).rejects.toMatchObject({ code: expect.stringMatching(/^(NO_)?WALLET$/) })
+  })
+
+  it('asks a wallet client of viem without an account for one, as any provider', async () => {
+    const wallet = createWalletClient({ transport: custom(provider()) }) as unknown as Wallet
+    const connected = await connectWallet(wallet)
+    expect(connected.did).toBe(`did:ethr:rsk:${alice.address.toLowerCase()}`)
+    expect(await connected.signMessage('text')).toMatch(/^0x[0-9a-f]{130}$/)
   })
 
   it('throws the reason of the signal while a wallet is silent', async () => {
