@@ -81,7 +81,7 @@ export function readiness(
   }
 
   const forget = (): void => {
-    // Not at once: whoever causes failures and asks `/ready` in turn must not cause a write with each.
+    // Not at once: a client that causes failures and asks `/ready` in turn must not cause a write with each.
     for (const one of asked.values()) one.freshUntil = Math.min(one.freshUntil, one.askedAt + FRESH_MILLISECONDS)
   }
 

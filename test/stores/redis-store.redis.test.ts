@@ -124,7 +124,7 @@ describe('redisStore', () => {
 })
 
 describe('quotas in Redis', () => {
-  it('of strangers have a bound, so that whoever names many DIDs fills no Redis, and displaces no user', async () => {
+  it('of strangers have a bound, so that a client that names many DIDs does not fill Redis, and displaces no user', async () => {
     const keyPrefix = newPrefix()
     const quotas = new RedisQuotas(new RedisConnection(redis.url), new RedisKeys(keyPrefix), 4)
     try {

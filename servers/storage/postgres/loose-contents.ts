@@ -8,9 +8,9 @@ export const UNUSED = `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
   AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)`
 
 /**
- * Content that was let go. The transaction that lets it go deletes what nothing has any more, and makes its pin unwanted. What
- * another transaction has locked, or still uses, it leaves aside, so that it waits for none: a collector looks after that, on
- * any instance, also on several at once.
+ * Unreferenced content. The transaction that removes its last entry deletes it, and asks for its pin to be removed. What another
+ * transaction has locked, or still uses, it leaves aside, so that it waits for none: a collector looks after that, on any
+ * instance, also on several at once.
  *
  * A writer of an entry of that content waits, and begins once more when the content is gone. The foreign keys refuse a deletion
  * that did not see an entry, and then it is looked after once more.

@@ -67,7 +67,7 @@ export class Takedown {
        garbage AS (INSERT INTO ~garbage (object, cid, kind, since, byte_count)
          SELECT object, $1, 'takedown', $2, byte_count FROM content WHERE object IS NOT NULL
          ON CONFLICT (object) DO UPDATE SET kind = 'takedown'),
-       condemned AS (UPDATE ~garbage SET kind = 'takedown'
+       marked AS (UPDATE ~garbage SET kind = 'takedown'
          WHERE object > $1 || '.' AND object < $1 || '/' AND kind <> 'upload')
        SELECT cid FROM file`
     )

@@ -58,7 +58,7 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 
 /**
  * Quotas in Redis: one script a charge. Each quota of a user is a key, which Redis deletes when its slot is over. Those of
- * strangers share a bounded number of keys, so that whoever names many DIDs displaces strangers, and fills no Redis.
+ * strangers share a bounded number of keys, so that a client that names many DIDs displaces strangers alone, and does not fill Redis.
  */
 export class RedisQuotas extends RedisPart implements QuotaStore {
   readonly #buckets: number

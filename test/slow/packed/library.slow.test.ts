@@ -212,13 +212,15 @@ describe('the package as a user gets it', () => {
     await whileRunning(project, 'quickstart.mjs', visit)
   })
 
-  describe.each(RUNTIMES)('on $name', ({ name, command: [program = '', ...options] }) => {
-    const itRuns = existsSync(program) ? it : it.skip
-    itRuns('runs library, client and verifier: a login, a refresh and a logout', async () => {
+  // npm has Bun and Deno for Linux alone. Where nothing may be left out, all run.
+  const runtimes = RUNTIMES.filter(({ command: [program = ''] }) => process.env.NO_SKIPS === '1' || existsSync(program))
+  it.each(runtimes)(
+    'runs library, client and verifier on $name',
+    async ({ name, command: [program = '', ...options] }) => {
       cpSync(join(root, 'test/slow/packed/runtime.mjs'), join(project, 'runtime.mjs'))
       expect(await runIn(project, program, ...options, 'runtime.mjs')).toBe(`${name}\n${RUNTIME_OUTPUT}`)
-    })
-  })
+    }
+  )
 
   it('runs by require() on Express 5', async () => {
     cpSync(join(root, 'examples/require.cjs'), join(project, 'require.cjs'))

@@ -41,7 +41,7 @@ describe('statements and round trips', () => {
     expect(await costOf(verb)).toEqual([statements, trips])
   })
 
-  it('of a replacement and of a removal are those of one transaction, which deletes what nothing has any more', async () => {
+  it('of a replacement and of a removal are those of one transaction, which deletes what is unreferenced', async () => {
     await store.writeEntry(entryOf('k', 'a'))
     expect(await costOf(() => store.writeEntry(entryOf('k', 'b', { replaces: 'all' })))).toEqual([10, 3])
     expect(await costOf(() => store.removeEntries(place))).toEqual([7, 3])
