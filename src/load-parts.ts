@@ -13,7 +13,8 @@ import type { Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
 import type { Parts } from './flows/parts.js'
 import { BUSINESS_LOGIC_SECONDS } from './flows/run-business-logic.js'
-import type { AuthenticatedUser, DidResolver } from './ports.js'
+import type { AuthenticatedUser, Deadline, DidResolver } from './ports.js'
+import { withinRequest } from './stores/request-client.js'
 
 /** What is there before the curve is loaded. */
 type Given = Pick<Parts, 'clock' | 'store' | 'logger' | 'report'> & { settings: Settings; resolver: DidResolver }
@@ -21,7 +22,7 @@ type Given = Pick<Parts, 'clock' | 'store' | 'logger' | 'report'> & { settings: 
 /** Loads the curve, and wires all that the flows work with. */
 export async function loadParts({ settings, clock, store, logger, report, resolver }: Given): Promise<Parts> {
   const curve = await loadCurve()
-  const deadline = timerDeadline
+  const deadline = withinRequest(timerDeadline)
   const scheduler = new EventLoopScheduler()
   const verifiedTokens = new RecentEntries<AuthenticatedUser>()
   const onKeyChange = (address: string): void => {
@@ -46,7 +47,7 @@ export async function loadParts({ settings, clock, store, logger, report, resolv
       curve,
       scheduler,
       issuerKeys: cachedIssuerKeys({ clock, deadline }, resolver),
-      isTrustedIssuer: isTrustedIssuer && withinDeadline(isTrustedIssuer),
+      isTrustedIssuer: isTrustedIssuer && withinDeadline(deadline, isTrustedIssuer),
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),
     scheduler,
@@ -57,9 +58,12 @@ export async function loadParts({ settings, clock, store, logger, report, resolv
 }
 
 /** The application's own look-up may be as slow as its other business logic. */
-function withinDeadline(isTrustedIssuer: (did: string) => unknown): (did: string) => Promise<unknown> {
+function withinDeadline(
+  deadline: Deadline,
+  isTrustedIssuer: (did: string) => unknown
+): (did: string) => Promise<unknown> {
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
-  return (did) => timerDeadline.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)
+  return (did) => deadline.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)
 }
 
 /** How issuers are resolved, as the configuration says. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { consoleLogger } from './adapters/console-logger.js'
-import { asClient } from './stores/request-client.js'
+import { asClient, followClients, withinRequest } from './stores/request-client.js'
 import { withTimeout } from './stores/with-timeout.js'
 import { ownSignerOf } from './adapters/es256k-signer.js'
 import { securityReporter } from './adapters/security-reporter.js'
@@ -97,11 +97,12 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const { serviceUrl } = settings
   const logger = config.logger ?? consoleLogger
   const clock = wholeSeconds(config.clock ?? systemClock)
-  const store = config.store === undefined ? memoryStore() : withTimeout(config.store, timerDeadline)
+  const store = config.store === undefined ? memoryStore() : withTimeout(config.store, withinRequest(timerDeadline))
   const environment = {
     hasOwnStore: config.store !== undefined && !isMemoryStore(sessionsOf(config.store)),
     isProduction: process.env.NODE_ENV === 'production'
   }
+  if (config.store !== undefined) followClients()
   const warnings = [
     ...configWarnings(settings, environment),
     ...sharedStoreWarnings(config.store, settings),

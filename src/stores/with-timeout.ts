@@ -10,7 +10,7 @@ const RETRY_AFTER_SECONDS = 5
  * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store
  */
 export function withTimeout(store: Store, deadline: Deadline): Store {
-  const expired = (): Error => new Error(`the store took longer than ${String(STORE_SECONDS)} s`)
+  const expired = (): Error => new Error('the store took too long')
   const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const]
   const bounded = Object.fromEntries(
     verbs.map((verb) => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { memoryStore } from '../../src/stores/memory/index.js'
+import { asClient, followClients, withinRequest } from '../../src/stores/request-client.js'
 import { withTimeout } from '../../src/stores/with-timeout.js'
 import type { Deadline } from '../../src/ports.js'
 
@@ -51,7 +52,7 @@ describe('withTimeout', () => {
     silent.ping = () => new Promise(() => undefined)
     await expect(withTimeout(silent, expiring).ping()).rejects.toMatchObject({
       code: 'ERR_STORE',
-      cause: new Error('the store took longer than 5 s')
+      cause: new Error('the store took too long')
     })
   })
 
@@ -63,5 +64,55 @@ describe('withTimeout', () => {
     }
     await withTimeout(store, expiring).close()
     expect(isClosed).toBe(true)
+  })
+})
+
+describe('withinRequest', () => {
+  /** Notes for how long it is asked to wait. */
+  const noting = (): { waits: number[]; deadline: Deadline } => {
+    const waits: number[] = []
+    return { waits, deadline: { within: async (seconds, work) => (waits.push(seconds), work()) } }
+  }
+  const client = { network: '192.0.2.1', isGone: () => false }
+  const asRequest = (work: () => Promise<unknown>, seconds?: number): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      asClient(
+        () => client,
+        () => {
+          work().then(resolve, reject)
+        },
+        seconds
+      )
+    })
+
+  it('ends all waits of a request 10 s after it began, also behind other promises', async () => {
+    followClients()
+    const { waits, deadline } = noting()
+    const wait = (seconds: number): Promise<unknown> =>
+      withinRequest(deadline).within(
+        seconds,
+        () => 1,
+        () => new Error()
+      )
+    await asRequest(async () => {
+      await wait(5)
+      await Promise.resolve()
+      await wait(60)
+    })
+    expect(waits[0]).toBe(5)
+    expect(waits[1]).toBeLessThanOrEqual(10)
+  })
+
+  it('leaves what no request waits for, and what goes on after one, its own time', async () => {
+    const { waits, deadline } = noting()
+    const wait = (): Promise<unknown> =>
+      withinRequest(deadline).within(
+        60,
+        () => 1,
+        () => new Error()
+      )
+    await wait()
+    await asRequest(wait, 0)
+    expect(waits).toEqual([60, 60])
   })
 })
