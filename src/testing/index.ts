@@ -79,21 +79,5 @@ export {
 export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
 export type { WalletInfo } from './wallet-key.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
-export type {
-  ChallengeFlow,
-  ChallengeUse,
-  ChallengeUseKey,
-  ChallengeUseStore,
-  Clock,
-  NewSession,
-  QuotaCharge,
-  QuotaState,
-  QuotaStore,
-  Rotation,
-  SessionStore,
-  Signer,
-  Store,
-  StoreLifecycle
-} from '../ports.js'
-export type { JsonObject, JsonValue } from '../protocol/json.js'
-export type { RefreshVerdict, ReplacedToken, Session, StoredSession } from '../protocol/session.js'
+export type { Clock, Signer } from '../ports.js'
+export type * from '../stores/port-types.js'
