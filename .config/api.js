@@ -3,9 +3,14 @@
  * of the public API shows in review. `--update` rewrites the reports.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Extractor, ExtractorConfig } from '@microsoft/api-extractor'
+
+// One of the tools that weigh much: .config/install-slow-packages.js installs it.
+const { Extractor, ExtractorConfig } = createRequire(new URL('../test/slow/package.json', import.meta.url))(
+  '@microsoft/api-extractor'
+)
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const reportFolder = join(rootDir, '.config/api')
@@ -74,7 +79,7 @@ for (const [entry, target] of Object.entries(exports)) {
   } else if (result.apiReportChanged && !update) {
     failed = true
     console.error(`${report} is not what the sources say now; that is .cache/api/${reportName(entry)}.api.md.`)
-    console.error('If the change is meant: npm run api:update, and commit it.')
+    console.error('If the change is meant: npm run api -- --update, and commit it.')
   } else {
     console.log(`${report}${result.apiReportChanged ? ' written' : ' agrees'}`)
   }

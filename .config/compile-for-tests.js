@@ -20,7 +20,7 @@ export default async function compileForTests() {
 async function compileWorkers() {
   const workers = {
     'sqlite-worker': 'src/stores/sqlite/worker.ts',
-    'content-worker': 'servers/storage/sqlite/content-worker.ts'
+    'content-worker': 'servers/storage/sql/sqlite-worker.ts'
   }
   await Promise.all(
     Object.entries(workers).map(async ([name, source]) => {
@@ -30,8 +30,7 @@ async function compileWorkers() {
         entryPoints: [rootDir + source],
         outfile: own,
         bundle: true,
-        packages: 'external',
-        alias: { 'express-did-auth/stores/sqlite': `${rootDir}src/stores/sqlite/index.ts` }
+        packages: 'external'
       })
       // Renamed at the end, because another run may be starting it.
       renameSync(own, `${rootDir}.cache/${name}.mjs`)

@@ -11,9 +11,7 @@ const shared = {
   globalTeardown: '<rootDir>/.config/remove-compiled.js',
   setupFilesAfterEnv: ['<rootDir>/test/support/limit-test-time.ts'],
   extensionsToTreatAsEsm: ['.ts'],
-  transform: {
-    '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2023', parser: { syntax: 'typescript' } }, swcrc: false }]
-  },
+  transform: { '^.+\\.ts$': '<rootDir>/.config/jest-transform.js' },
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/servers/dist/']
 }
 
@@ -46,7 +44,7 @@ const suite = (projects) => ({
   rootDir,
   // Jest itself would use one core of two.
   maxWorkers: Math.max(2, availableParallelism() - 1),
-  // v8 coverage counts lines that swc made up.
+  // v8 coverage counts lines that the compiler made up.
   coverageProvider: 'babel',
   collectCoverageFrom: ['src/**/*.ts', 'servers/**/*.ts'],
   coverageDirectory: '<rootDir>/.cache/coverage',

@@ -1,10 +1,9 @@
+import { accessSync, constants, statSync } from 'node:fs'
 import type { ServerEnv, ServerName } from './config/read-env.js'
 import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
 import type { Starter } from './process/run-servers.js'
 import { UsageError, type CommandLine } from './commands/command-line.js'
-import { loadEnvFile } from './config/load-env-file.js'
-import { ownCommand } from './config/own-command.js'
-import { reasonOf, sentenceOf, StartError } from './config/startup-error.js'
+import { ownCommand, reasonOf, sentenceOf, StartError, startStep } from './config/startup-error.js'
 
 /** What each command takes. A line that is further indented belongs to the one before it. */
 const USAGE = `  auth    the authentication server (port 3000)
@@ -51,9 +50,10 @@ const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = 
 }
 type OperatorCommand = (args: readonly string[], env: ServerEnv, out: (line: string) => void) => Promise<number>
 /** What an operator runs beside a server. */
-const operatorCommands: Readonly<Record<'relay' | 'vault', readonly string[]>> = {
-  relay: ['takedown'],
-  vault: ['reconcile', 'takedown']
+const operatorCommands: Readonly<Record<string, () => Promise<OperatorCommand>>> = {
+  'relay takedown': async () => (await import('./process/takedown-command.js')).runTakedown,
+  'vault takedown': async () => (await import('./process/takedown-command.js')).runTakedown,
+  'vault reconcile': async () => (await import('./vault/admin/command.js')).runReconcile
 }
 const names: readonly ServerName[] = ['auth', 'relay', 'vault']
 /** What needs no server. */
@@ -65,6 +65,25 @@ const commands: Readonly<Record<string, () => Promise<(commandLine: CommandLine)
   conformance: async () => (await import('./commands/conformance/command.js')).runConformance
 }
 
+const ENV_FILE = '.env'
+/**
+ * Loads the variables of `.env` in the working directory, as `keys new --out .env` writes them, into `process.env`. What the
+ * environment has already wins.
+ *
+ * @returns the file's name; undefined where there is none
+ * @throws StartError when it cannot be read
+ */
+function loadEnvFile(): string | undefined {
+  const found = statSync(ENV_FILE, { throwIfNoEntry: false })
+  // Python has folders of this name.
+  if (found === undefined || found.isDirectory()) return undefined
+  startStep(`Cannot read ${ENV_FILE}`, () => {
+    accessSync(ENV_FILE, constants.R_OK)
+    process.loadEnvFile(ENV_FILE)
+  })
+  return ENV_FILE
+}
+
 /** Runs the servers that a command names, until a signal stops them. */
 async function runStarters(chosen: readonly ServerName[], isAll: boolean, envFile: string | undefined): Promise<void> {
   if (hasIpfsNode() && chosen.some((name) => name !== 'auth')) assertIpfsClientInstalled()
@@ -74,13 +93,13 @@ async function runStarters(chosen: readonly ServerName[], isAll: boolean, envFil
 }
 
 /** Runs an operator's command on relay or vault, and answers its exit code. */
-async function runForOperator(name: 'relay' | 'vault', args: readonly string[]): Promise<number> {
+async function runForOperator(
+  load: () => Promise<OperatorCommand>,
+  [name, command = '', ...args]: ['relay' | 'vault', ...string[]]
+): Promise<number> {
   if (hasIpfsNode()) assertIpfsClientInstalled()
   const { readEnv } = await import('./config/read-env.js')
-  const runCommand: OperatorCommand =
-    name === 'relay'
-      ? (await import('./relay/command.js')).runRelayCommand
-      : (await import('./vault/admin/command.js')).runVaultCommand
+  const runCommand = await load()
   const env = readEnv(process.env, name, false, 'operate')
   try {
     return await runCommand(args, env, (line) => {
@@ -89,7 +108,7 @@ async function runForOperator(name: 'relay' | 'vault', args: readonly string[]):
   } catch (error) {
     if (error instanceof StartError) throw error
     const reason = reasonOf(error)
-    throw new StartError(`${name} ${args[0] ?? ''} failed on the ${name} in ${env.DATA_DIR} (DATA_DIR): ${reason}`)
+    throw new StartError(`${name} ${command} failed on the ${name} in ${env.DATA_DIR} (DATA_DIR): ${reason}`)
   }
 }
 
@@ -102,9 +121,8 @@ async function run(args: readonly string[]): Promise<number | undefined> {
   }
   const envFile = loadEnvFile()
   const chosen = command === 'all' ? names : names.filter((name) => name === command)
-  if ((command === 'relay' || command === 'vault') && operatorCommands[command].includes(rest[0] ?? '')) {
-    return runForOperator(command, rest)
-  }
+  const operatorCommand = operatorCommands[`${command} ${rest[0] ?? ''}`]
+  if (operatorCommand !== undefined) return runForOperator(operatorCommand, [command as 'relay' | 'vault', ...rest])
   if (chosen.length > 0 && rest.length === 0) {
     await runStarters(chosen, command === 'all', envFile)
     return undefined

@@ -36,9 +36,6 @@ function isServersMissing(error: unknown): boolean {
 }
 
 function readVersion(): string {
-  return parseVersion(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
-}
-
-function parseVersion(text: string): string {
+  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(text) as { version: string }).version
 }

@@ -6,11 +6,10 @@ export {
   type RequireDid,
   type Sessions
 } from './setup-did-auth.js'
-export type { DidAuthConfig } from './config/options.js'
-export { defaultPaths } from './config/paths.js'
+export { defaultPaths, type DidAuthConfig } from './config/options.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { errorStatuses } from './error-statuses.js'
-export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-error-answer.js'
+export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
 export type { GuardOptions } from './http/require-did.js'

@@ -1,6 +1,6 @@
 /**
- * All that the library needs from outside: ports. Adapters and stores implement them. The store and the application have
- * files of their own, `store-port.ts` and `application-port.ts`.
+ * All that the library needs from outside: ports. Adapters and stores implement them. The store has
+ * a file of its own, `store-port.ts`.
  *
  * Glossary:
  * - **challenge**: text that a user's wallet signs to prove control of a DID; computed from DID, secret, window and use count
@@ -14,9 +14,12 @@
  * - **client network**: the IPv4 address of a client, or the /64 of its IPv6 address
  * - **service**: an application with DID login, identified by its `serviceUrl`
  */
+import type { DidAuthErrorCode } from './errors.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
+import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
+import type { Session } from './protocol/session.js'
 import type { QuotaCharge } from './store-port.js'
 
 /** The wall clock. */
@@ -25,9 +28,8 @@ export interface Clock {
   nowSeconds(): number
 }
 
-/** Unpredictable bytes. */
 export interface Random {
-  /** `byteCount` random bytes as base64url. */
+  /** `byteCount` unpredictable bytes as base64url. */
   id(byteCount: number): string
 }
 
@@ -63,9 +65,9 @@ export interface EthrNetwork {
   chainId?: number
 }
 
-/** The client of a request, for fair scheduling and for budgets. */
+/** The client of a request, for fair scheduling. */
 export interface Client {
-  /** Its network, as `clientNetwork` of the HTTP layer computes it: an IPv4 address or the /64 of an IPv6 address. */
+  /** An IPv4 address or the /64 of an IPv6 address. */
   readonly network: string
   /** Whether its connection has ended, so that an answer would not be read. */
   isGone(): boolean
@@ -77,11 +79,9 @@ export interface CredentialClient extends Client {
   chargeKey(): Promise<void>
 }
 
-/** Verifies that a credential was signed by the issuer that it names. */
 export interface CredentialVerifier {
   /**
-   * Verifies credentials one after the other, up to the first bad one.
-   *
+   * Verifies that credentials were signed by the issuers that they name, one after the other, up to the first bad one.
    * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY,
    * ERR_TOO_MANY_REQUESTS, ERR_STORE
    */
@@ -92,30 +92,24 @@ export interface CredentialVerifier {
   ): Promise<VerifiedCredential[]>
 }
 
-/** The user of a verified access token. */
+/** The user of a verified access token; no address controls a DID of another method, in a token made elsewhere. */
 export interface AuthenticatedUser {
   claims: AccessTokenClaims
-  /** Canonical form of `claims.sub`. */
   canonicalDid: string
-  /** The address that controls the DID; undefined for a DID of another method, in a token made elsewhere. */
   address: string | undefined
 }
 
-/** A bounded cache of verified access tokens. Their times are checked again at each use. */
+/** A bounded cache of verified access tokens, whose times are checked again at each use. Another key clears it. */
 export interface VerifiedTokens {
   get(token: string): AuthenticatedUser | undefined
   set(token: string, user: AuthenticatedUser): void
-  /** Drops all: the service has another key now. */
   clear(): void
 }
 
-/** What a quota bounds: a user's requests, requests that name a DID, refused proofs, logins. */
-export type Budget = 'requests' | 'namings' | 'proofs' | 'logins'
-
 /** One quota: at most `limit` in a time slot. */
 export interface Quota {
-  budget: Budget
-  /** As in {@link QuotaCharge}. */
+  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins. */
+  budget: 'requests' | 'namings' | 'proofs' | 'logins'
   kind: QuotaCharge['kind']
   /** Budget and owner in plain text; a store sees only an HMAC of it. */
   name: string
@@ -130,32 +124,93 @@ export interface Quotas {
   assertLeft(quota: Pick<Quota, 'budget' | 'name' | 'limit'>): void
 }
 
-/** Signs each text once and caches the result: bounded in count, in time and in signatures in flight. */
 export interface SignatureCache {
   /**
-   * The cached result for this key, or the result of `sign`.
-   *
+   * The text signed under this key before, or that of `sign`: bounded in count, in time and in signatures in flight.
    * @throws DidAuthError ERR_BUSY when too many are being signed, ERR_SIGNER
    */
   signOnce(key: string, client: Client, nowSeconds: number, sign: () => Promise<string>): Promise<string>
 }
 
-/** Schedules long arithmetic, so that other requests are answered in between. */
 export interface Scheduler {
   /**
    * Yields to the event loop before a piece of arithmetic: round-robin by client network, `background` nearly always last.
-   *
    * @throws DidAuthError ERR_BUSY when too many wait, or the client is gone
    */
   yield(client: Client, priority?: 'background'): Promise<void>
 }
 
-/** Bounds waiting. */
 export interface Deadline {
   /** The result of `work`, or a rejection with the error of `expired` after `seconds`. */
   within<T>(seconds: number, work: () => T | Promise<T>, expired: () => Error): Promise<T>
 }
 
+/** Where log lines go: pino's order of arguments, which `console` understands as well. */
+export interface Logger {
+  /** Receives a line for each refused request, with the check that refused it. Absent: these lines are dropped. */
+  debug?(fields: Record<string, unknown>, message: string): void
+  info(fields: Record<string, unknown>, message: string): void
+  warn(fields: Record<string, unknown>, message: string): void
+  error(fields: Record<string, unknown>, message: string): void
+}
+
+/** A user's DID in its two comparable forms. */
+export interface UserIdentity {
+  /** The DID in lower case: keep accounts by it, because one DID has many spellings. */
+  canonicalDid: string
+  /** The address whose key controls the DID, lower case with `0x`: one key has a DID for each network name. */
+  address: string
+}
+
+/**
+ * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
+ * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
+ *
+ * A builtin error such as TypeError, and one of the system (`errno`, `syscall`), of Node (a `code` that begins with `ERR_`)
+ * or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and answered 500. A `code` of your own is a
+ * refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
+ */
+export type AuthenticationBusinessLogic = (did: string, user: UserIdentity) => unknown
+/**
+ * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. It decides
+ * which issuers of credentials are trusted, as the option `trustedIssuers` does: compare `canonicalDid(credential.issuer)`.
+ */
+export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: UserIdentity) => unknown
+/**
+ * Business logic at each refresh, asked before anything changes. Its errors count as those of
+ * {@link AuthenticationBusinessLogic}; a refusal revokes the session. `{ tokenClaims }` replaces the claims of the session.
+ */
+export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
+
+/** Something that an operator may want to count, or to be notified of. Fixed fields, never a secret. */
+export interface SecurityEvent {
+  type:
+    | 'login'
+    | 'signup'
+    | 'proof-refused'
+    | 'refresh-token-reused'
+    | 'session-revoked'
+    | 'cross-origin-refused'
+    | 'too-many-requests'
+    | 'sessions-evicted'
+    | 'signer-address-changed'
+  /** Seconds since the Unix epoch. */
+  atSeconds: number
+  /** The user's DID, as received. */
+  did?: string
+  sessionId?: string
+  /** The code of what was answered. */
+  code?: DidAuthErrorCode
+  /** An IPv4 address, or the /64 of an IPv6 address. */
+  clientNetwork?: string
+  /** Of `sessions-evicted`: how many. */
+  count?: number
+  /** Of `signer-address-changed`: the address of the key that signs now. */
+  address?: string
+}
+
+/** Receives each {@link SecurityEvent}; what it throws is logged and changes nothing. */
+export type OnSecurityEvent = (event: SecurityEvent) => unknown
+
 export type { Curve }
-export type * from './application-port.js'
 export * from './store-port.js'

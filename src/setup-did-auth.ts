@@ -1,31 +1,37 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
-import { consoleLogger } from './adapters/console-logger.js'
-import { asClient, followClients, withinRequest } from './stores/request-client.js'
-import { withTimeout } from './stores/with-timeout.js'
-import { ownSignerOf } from './adapters/es256k-signer.js'
-import { securityReporter } from './adapters/security-reporter.js'
+import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
+import { RecentEntries } from './adapters/caches.js'
+import { credentialVerifier } from './adapters/credential-verifier.js'
+import { loadCurve } from './adapters/curve.js'
+import { issueJwt, ownSignerOf } from './adapters/es256k-signer.js'
+import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
+import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
+import { MemorySignatureCache } from './adapters/in-flight-requests.js'
+import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
 import { serviceQuotas } from './adapters/service-quotas.js'
-import { sharedPathWarnings, sharedStoreWarnings } from './adapters/shared-store-warnings.js'
-import { systemClock, timerDeadline } from './adapters/system.js'
+import { signerServiceKey } from './adapters/signer-service-key.js'
+import { systemRandom } from './adapters/system.js'
 import type { DidAuthConfig } from './config/options.js'
-import { configWarnings, parseConfig } from './config/settings.js'
-import type { Parts } from './flows/parts.js'
-import { listSessions } from './flows/manage-sessions.js'
+import { configWarnings, parseConfig, type Settings } from './config/settings.js'
+import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
+import { listSessions } from './flows/manage-sessions.js'
+import type { Parts } from './flows/parts.js'
+import { BUSINESS_LOGIC_SECONDS } from './flows/run-business-logic.js'
 import './express-types.js'
-import { clientOf } from './http/client-network.js'
-import { requestLimits } from './http/limit-requests.js'
+import { callerFinder, clientOf } from './http/client-network.js'
 import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
-import { bodyTransport, cookieTransport } from './http/token-transport.js'
-import { loadParts, resolverOf } from './load-parts.js'
-import type { Clock } from './ports.js'
+import { tokenTransport } from './http/token-transport.js'
+import { lazy } from './lazy.js'
+import type { AuthenticatedUser } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
-import { sessionsOf } from './stores/combine.js'
-import { isMemoryStore, memoryStore } from './stores/memory/index.js'
+import { asClient, followClients, requestDeadline, withStoreDeadline } from './request-deadline.js'
+import { memoryStore, memoryStores } from './stores/memory/index.js'
+import { systemClock } from './time.js'
 
 /** Any Express 4.18+ or 5 application or router. */
 export interface ExpressApp {
@@ -94,15 +100,16 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     throw new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
   }
   const settings = parseConfig(config, ownSignerOf)
-  const { serviceUrl } = settings
+  const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
-  const clock = wholeSeconds(config.clock ?? systemClock)
-  const store = config.store === undefined ? memoryStore() : withTimeout(config.store, withinRequest(timerDeadline))
+  const given = config.clock ?? systemClock
+  const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
+  const store = config.store === undefined ? memoryStore() : withStoreDeadline(config.store)
+  if (config.store !== undefined) followClients()
   const environment = {
-    hasOwnStore: config.store !== undefined && !isMemoryStore(sessionsOf(config.store)),
+    hasOwnStore: config.store !== undefined && !memoryStores.has(config.store),
     isProduction: process.env.NODE_ENV === 'production'
   }
-  if (config.store !== undefined) followClients()
   const warnings = [
     ...configWarnings(settings, environment),
     ...sharedStoreWarnings(config.store, settings),
@@ -112,24 +119,15 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
 
   const report = securityReporter({ clock, logger, onSecurityEvent: config.onSecurityEvent })
   const resolver = resolverOf(settings)
-  let loading: Promise<Parts> | undefined
-  const parts = (): Promise<Parts> =>
-    (loading ??= loadParts({ settings, clock, store, logger, report, resolver }).catch((error: unknown) => {
-      // The next request tries again.
-      loading = undefined
-      throw error
-    }))
-
   const { timeSlotSeconds, challengeSecret: secret } = settings
   const quotas = serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds })
+  const parts = lazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
   const http: HttpParts = {
     parts,
-    transport: settings.useCookies ? cookieTransport(settings.cookiePrefix) : bodyTransport,
-    limits: requestLimits({ settings, quotas, logger }),
-    sendError: errorSender(settings, logger, report),
-    useCookies: settings.useCookies,
-    trustedOrigins: settings.trustedOrigins,
-    report
+    callerOf: callerFinder(trustedOrigins, logger),
+    transport: tokenTransport(settings),
+    sendError: errorSender({ serviceUrl, errorFormat, logger, report }),
+    trustedOrigins
   }
   const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
   app.use((req, res, next) => {
@@ -145,7 +143,9 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet')
   })
 
-  const guard = (options: GuardOptions = {}): Guard => parseAnyRequest(requireDidHandler(http, options))
+  // Express passes its own requests to what is typed for those of Node.
+  const guard = (options: GuardOptions = {}): Guard => requireDidHandler(http, options) as unknown as Guard
+
   return Object.assign(guard({}), {
     with: guard,
     optional: guard({ optional: true }),
@@ -194,11 +194,53 @@ export const withClient: RequestHandler = (req, _res, next) => {
   )
 }
 
-/** A handler for requests of Express, typed for requests of Node. Express passes its own. */
-function parseAnyRequest(handler: RequestHandler): Guard {
-  return handler as unknown as Guard
+/** Loads the curve, and wires all that the flows work with. */
+async function loadParts(
+  settings: Settings,
+  given: Pick<Parts, 'clock' | 'store' | 'quotas' | 'logger' | 'report'>,
+  resolver: ClosableDidResolver
+): Promise<Parts> {
+  const curve = await loadCurve()
+  const { clock, logger, report } = given
+  const deadline = requestDeadline
+  const scheduler = new EventLoopScheduler()
+  const verifiedTokens = new RecentEntries<AuthenticatedUser>()
+  const onKeyChange = (address: string): void => {
+    verifiedTokens.clear()
+    report({ type: 'signer-address-changed', address })
+  }
+  const { serviceSigner, isTrustedIssuer, resolution } = settings
+  const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
+  if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
+  const serviceKey = signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid)
+  // The application's own look-up may be as slow as its other business logic.
+  const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
+  return {
+    ...given,
+    settings: Object.freeze({ ...settings, serviceDid }),
+    random: systemRandom,
+    curve,
+    serviceKey,
+    issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data)),
+    verifiedTokens,
+    disclosureRequests: new MemorySignatureCache(settings.challengeWindowSeconds),
+    credentialVerifier: credentialVerifier({
+      curve,
+      scheduler,
+      issuerKeys: cachedIssuerKeys({ clock, deadline }, resolver),
+      isTrustedIssuer:
+        isTrustedIssuer && ((did) => deadline.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)),
+      provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
+    }),
+    scheduler,
+    deadline
+  }
 }
 
-function wholeSeconds(clock: Clock): Clock {
-  return { nowSeconds: () => Math.floor(clock.nowSeconds()) }
+/** How issuers are resolved, as the configuration says. */
+function resolverOf({ resolution }: Settings): ClosableDidResolver {
+  if (resolution.kind === 'ethr') return ethrDidResolver(resolution.networks, resolution.registry)
+  const { resolver } = resolution
+  // The application closes its own.
+  return { resolve: (did, options) => resolver.resolve(did, options), close: () => undefined }
 }

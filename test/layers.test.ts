@@ -1,12 +1,14 @@
 import { describe, expect, it } from '@jest/globals'
 import { fileURLToPath } from 'node:url'
-import { findLayerFaults, type Layer } from './support/find-layer-faults.js'
-import { listSourceFiles, parseImports, readImports } from './support/read-imports.js'
+import { findLayerFaults, listSourceFiles, parseImports, readImports, type Layer } from './support/read-imports.js'
 
 const OWN_NAME = /^express-did-auth(\/|$)/
 const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
+
+/** Clock, a promise that is kept, one call for many who ask: below everything, and used by all but errors and protocol. */
+const HELPERS = 'helpers'
 
 /** What all servers share, each folder using only those before it. */
 const SHARED = 'config observability http openapi storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
@@ -19,8 +21,9 @@ const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHAR
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-statuses)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
-  { name: 'ports', files: /^src\/(?:application-port|ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
+  { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
   // What a guard adds to a request: types alone.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
@@ -29,23 +32,46 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'http',
     files: /^src\/http\//,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows'],
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', HELPERS],
     packages: /^(?:node:\w+|cookie-parser)$/,
     typePackages: /^express$/
   },
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:curve-pure|did-resolution|issuer-key|recent-entries)\.ts$/,
+    files: /^src\/adapters\/(?:caches|curve-pure|did-resolution|issuer-key)\.ts$/,
     uses: ['errors', 'protocol'],
     packages: /^@noble\//
   },
+  // Whom a request is for, and when it ends: stores ask it, and setup hands it down.
+  {
+    name: 'request-deadline',
+    files: /^src\/request-deadline\.ts$/,
+    uses: ['errors', 'ports', HELPERS],
+    packages: /^node:/
+  },
   { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
-  { name: 'adapters', files: /^src\/adapters\//, uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue'] },
+  {
+    name: 'adapters',
+    files: /^src\/adapters\//,
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', HELPERS]
+  },
   {
     name: 'setup',
-    files: /^src\/(?:load-parts|setup-did-auth)\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'express-types', 'http', ...ADAPTERS, 'stores'],
+    files: /^src\/setup-did-auth\.ts$/,
+    uses: [
+      'errors',
+      'protocol',
+      'ports',
+      'config',
+      'flows',
+      'express-types',
+      'http',
+      'request-deadline',
+      ...ADAPTERS,
+      'stores',
+      HELPERS
+    ],
     typePackages: /^express$/
   },
   {
@@ -58,19 +84,29 @@ const LAYERS: readonly Layer[] = [
   // Imports the servers by name at run time, where they are installed.
   { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
   // Each store is a door of its own as well. A package that only a store uses is loaded by name at run time.
-  { name: 'stores', files: /^src\/stores\//, uses: ['errors', 'protocol', 'ports', 'fair-queue'], packages: /^node:/ },
+  {
+    name: 'stores',
+    files: /^src\/stores\//,
+    uses: ['errors', 'protocol', 'ports', 'request-deadline', 'fair-queue', HELPERS],
+    packages: /^node:/
+  },
   // The other doors. Besides setup, they alone name adapters.
-  { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores'] },
+  { name: 'testing', files: /^src\/testing\//, uses: ['errors', 'protocol', 'ports', ...ADAPTERS, 'stores', HELPERS] },
+  {
+    name: 'server-kit',
+    files: /^src\/server-kit\.ts$/,
+    uses: ['errors', 'protocol', 'ports', 'flows', 'http', ...ADAPTERS, 'stores', HELPERS]
+  },
   // Express is what its glue is for, and is named by its structure alone.
   {
     name: 'verify',
     files: /^src\/verify\//,
-    uses: ['errors', 'protocol', 'express-types', 'pure-adapters'],
+    uses: ['errors', 'protocol', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
   // The one package that a part of the client uses: optional, and only where QR codes are wanted.
   { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
-  { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol'] },
+  { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol', HELPERS] },
 
   // Users of the package, by its name. They show that what is public is enough.
   ...['config', 'observability', 'http', 'openapi', 'storage', 'ipfs', 'process'].map((folder) => ({
@@ -132,7 +168,10 @@ describe('findLayerFaults', () => {
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
         'src/http/routes.ts': "import type { Express } from 'express'\nimport { parseDid } from '../protocol/did.js'",
-        'src/setup-did-auth.ts': "import type { Express } from 'express'\nimport { routes } from './http/routes.js'",
+        'src/setup-did-auth.ts':
+          "import { type Router, type Express } from 'express'\nimport { routes } from './http/routes.js'",
+        'src/adapters/memory-sessions.ts': '',
+        'src/testing/wallet.ts': "import '../adapters/memory-sessions.js'",
         'servers/http/listen.ts': "import express from 'express'",
         'servers/auth/app.ts':
           "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../http/listen.js'"
@@ -140,92 +179,89 @@ describe('findLayerFaults', () => {
     ).toEqual([])
   })
 
+  const upward = 'src/flows/log-in.ts (flows) imports src/http/routes.ts (http)'
   it.each([
-    ['a value', "import { routes } from '../http/routes.js'"],
-    ['a type', "import type { Routes } from '../http/routes.js'"],
-    ['a type in place', "export type Routes = import('../http/routes.js').Routes"],
-    ['a re-export', "export * from '../http/routes.js'"],
-    ['a dynamic import', "export const routes = () => import('../http/routes.js')"]
-  ])('finds an upward import: %s', (_what, text) => {
-    expect(faultsOf({ 'src/flows/log-in.ts': text, 'src/http/routes.ts': '' })).toEqual([
-      'src/flows/log-in.ts (flows) imports src/http/routes.ts (http)'
-    ])
+    ['an upward import of a value', 'src/flows/log-in.ts', "import { routes } from '../http/routes.js'", upward],
+    ['of a type', 'src/flows/log-in.ts', "import type { Routes } from '../http/routes.js'", upward],
+    ['of a type in place', 'src/flows/log-in.ts', "export type R = import('../http/routes.js').Routes", upward],
+    ['by a re-export', 'src/flows/log-in.ts', "export * from '../http/routes.js'", upward],
+    ['at run time', 'src/flows/log-in.ts', "export const r = () => import('../http/routes.js')", upward],
+    ...['express', 'express/lib/router', 'express-serve-static-core'].map((name) => [
+      `${name} outside http`,
+      'src/adapters/system.ts',
+      `import type { X } from '${name}'`,
+      `src/adapters/system.ts (adapters) imports the package ${name}`
+    ]),
+    [
+      'Express at run time in setup',
+      'src/setup-did-auth.ts',
+      "import { Router, type Express } from 'express'",
+      'src/setup-did-auth.ts (setup) imports the package express'
+    ],
+    ...['ethers', 'node:crypto', 'express-did-auth'].map((name) => [
+      `${name} in protocol`,
+      'src/protocol/did.ts',
+      `import '${name}'`,
+      `src/protocol/did.ts (protocol) imports the package ${name}`
+    ]),
+    ...['src/flows/log-in.ts', 'src/http/routes.ts', 'src/stores/sqlite/index.ts'].map((file) => [
+      `an adapter named in ${file}`,
+      file,
+      `import '${file.includes('sqlite') ? '../' : ''}../adapters/memory-sessions.js'`,
+      expect.stringContaining('imports src/adapters/memory-sessions.ts (adapters)')
+    ]),
+    [
+      'a shared folder that uses one which stands after it',
+      'servers/http/listen.ts',
+      "import { runServers } from '../process/run-servers.js'",
+      'servers/http/listen.ts (servers/http) imports servers/process/run-servers.ts (servers/process)'
+    ],
+    [
+      'one server that imports another',
+      'servers/relay/app.ts',
+      "import { app } from '../auth/app.js'",
+      'servers/relay/app.ts (servers/relay) imports servers/auth/app.ts (servers/auth)'
+    ],
+    ...['servers/auth/app.ts', 'servers/http/listen.ts'].map((file) => [
+      `a path into src in ${file}`,
+      file,
+      "import '../../src/errors.js'",
+      expect.stringContaining('imports src/errors.ts (errors)')
+    ]),
+    [
+      'a path into src in an example',
+      'examples/demo.ts',
+      "import '../src/index.js'",
+      'examples/demo.ts (examples) imports src/index.ts (index)'
+    ],
+    [
+      'an import of what is outside the layers',
+      'src/errors.ts',
+      "import '../test/support/clock.js'",
+      'src/errors.ts imports test/support/clock.ts, which is not there or outside the layers'
+    ]
+  ] as [string, string, string, string][])('finds %s: %s', (_what, file, text, fault) => {
+    const others = [
+      'src/errors.ts',
+      'src/index.ts',
+      'src/http/routes.ts',
+      'src/adapters/memory-sessions.ts',
+      'servers/process/run-servers.ts',
+      'servers/auth/app.ts'
+    ]
+    expect(faultsOf({ ...Object.fromEntries(others.map((other) => [other, ''])), [file]: text })).toEqual([fault])
   })
 
-  it('finds a cycle within a layer', () => {
+  it('finds a cycle within a layer, and a file outside the table', () => {
     expect(
       faultsOf({
         'src/protocol/jwt.ts': "import './did.js'",
         'src/protocol/did.ts': "import type { Jwt } from './jwt.js'"
       })
     ).toEqual(['a cycle: src/protocol/jwt.ts → src/protocol/did.ts → src/protocol/jwt.ts'])
-  })
-
-  it.each(['express', 'express/lib/router', 'express-serve-static-core'])('finds %s outside http', (name) => {
-    expect(faultsOf({ 'src/adapters/system.ts': `import type { X } from '${name}'` })).toEqual([
-      `src/adapters/system.ts (adapters) imports the package ${name}`
-    ])
-  })
-
-  it('finds Express at run time in setup, where only its types may be', () => {
-    expect(faultsOf({ 'src/setup-did-auth.ts': "import { Router, type Express } from 'express'" })).toEqual([
-      'src/setup-did-auth.ts (setup) imports the package express'
-    ])
-    expect(faultsOf({ 'src/setup-did-auth.ts': "import { type Router, type Express } from 'express'" })).toEqual([])
-  })
-
-  it.each(['ethers', 'node:crypto', 'express-did-auth'])('finds the package %s in protocol', (name) => {
-    expect(faultsOf({ 'src/protocol/did.ts': `import '${name}'` })).toEqual([
-      `src/protocol/did.ts (protocol) imports the package ${name}`
-    ])
-  })
-
-  it('finds an adapter named by anything but setup and the doors', () => {
-    const adapter = { 'src/adapters/memory-sessions.ts': '' }
-    const text = "import '../adapters/memory-sessions.js'"
-    expect(faultsOf({ ...adapter, 'src/flows/log-in.ts': text })).toHaveLength(1)
-    expect(faultsOf({ ...adapter, 'src/http/routes.ts': text })).toHaveLength(1)
-    expect(faultsOf({ ...adapter, 'src/stores/sqlite/index.ts': text })).toHaveLength(1)
-    expect(faultsOf({ ...adapter, 'src/testing/wallet.ts': text })).toEqual([])
-    expect(faultsOf({ ...adapter, 'src/setup-did-auth.ts': text.replace('../', './') })).toEqual([])
-  })
-
-  it('finds a shared folder using one that stands after it', () => {
-    const text = "import { runServers } from '../process/run-servers.js'"
-    expect(faultsOf({ 'servers/http/listen.ts': text, 'servers/process/run-servers.ts': '' })).toEqual([
-      'servers/http/listen.ts (servers/http) imports servers/process/run-servers.ts (servers/process)'
-    ])
-  })
-
-  it('finds one server importing another', () => {
-    expect(
-      faultsOf({ 'servers/relay/app.ts': "import { app } from '../auth/app.js'", 'servers/auth/app.ts': '' })
-    ).toEqual(['servers/relay/app.ts (servers/relay) imports servers/auth/app.ts (servers/auth)'])
-  })
-
-  it.each([
-    ['servers/auth/app.ts', '../../src/errors.js'],
-    ['servers/http/listen.ts', '../../src/errors.js']
-  ])('finds a path into src in %s', (file, path) => {
-    expect(faultsOf({ [file]: `import '${path}'`, 'src/errors.ts': '' })).toEqual([
-      expect.stringContaining('imports src/errors.ts (errors)')
-    ])
-  })
-
-  it('finds a path into src in an example', () => {
-    expect(faultsOf({ 'examples/demo.ts': "import '../src/index.js'", 'src/index.ts': '' })).toEqual([
-      'examples/demo.ts (examples) imports src/index.ts (index)'
-    ])
-  })
-
-  it('finds a file outside the table', () => {
-    expect(faultsOf({ 'src/utils.ts': '' })).toEqual(['src/utils.ts is in no layer'])
-    expect(faultsOf({ 'servers/misc.ts': '' })).toEqual(['servers/misc.ts is in no layer'])
-  })
-
-  it('finds an import of what is not there, or lies outside the layers', () => {
-    expect(faultsOf({ 'src/errors.ts': "import '../test/support/clock.js'" })).toEqual([
-      'src/errors.ts imports test/support/clock.ts, which is not there or outside the layers'
+    expect(faultsOf({ 'src/utils.ts': '', 'servers/misc.ts': '' })).toEqual([
+      'src/utils.ts is in no layer',
+      'servers/misc.ts is in no layer'
     ])
   })
 })

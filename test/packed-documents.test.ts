@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { linksOf, readMarkdown } from './support/readme.js'
+import { linksOf, readMarkdown } from './support/documents.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 

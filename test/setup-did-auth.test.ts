@@ -2,8 +2,7 @@ import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { combineStores, es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
-import { withTimeout } from '../src/stores/with-timeout.js'
-import { timerDeadline } from '../src/adapters/system.js'
+import { withStoreDeadline } from '../src/request-deadline.js'
 import { logIn } from './support/app-client.js'
 import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
 import { walletOf } from './support/wallet.js'
@@ -19,7 +18,7 @@ const config: DidAuthConfig = {
 // A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
 beforeAll(loadCurve)
 
-const [memory, durable] = [memoryStore(), withTimeout(memoryStore(), timerDeadline)]
+const [memory, durable] = [memoryStore(), withStoreDeadline(memoryStore())]
 
 describe('setupDidAuth', () => {
   afterEach(() => {
@@ -109,6 +108,18 @@ describe('setupDidAuth', () => {
     ])
   })
 
+  it('warns of a setting that is rarely meant, and of a store and a secret that two services share', () => {
+    const warnings: string[] = []
+    const logger = { info() {}, warn: (_: unknown, message: string) => warnings.push(message), error() {} }
+    const store = memoryStore()
+    setupDidAuth(express(), { ...config, logger, store, accessTokenExpirationTimeInSeconds: 901 })
+    setupDidAuth(express(), { ...config, logger, store, serviceUrl: 'https://other.example' })
+    expect(warnings).toEqual([
+      'access tokens live longer than 900 s: logout leaves them good until then',
+      'https://other.example and https://service.example share a store and a challengeSecret: give each service its own secret'
+    ])
+  })
+
   it('throws one error that names every problem, and installs nothing', () => {
     const app = express()
     const uses = jest.spyOn(app, 'use')
@@ -132,20 +143,6 @@ describe('setupDidAuth', () => {
     for (const spy of spies) expect(spy).not.toHaveBeenCalled()
   })
 
-  it.each<[string, Partial<DidAuthConfig>, string]>([
-    ['a secret of 31 bytes', { challengeSecret: 'x'.repeat(31) }, 'challengeSecret is shorter than 32 bytes'],
-    [
-      'access tokens over 900 s',
-      { accessTokenExpirationTimeInSeconds: 901 },
-      'access tokens live longer than 900 s: logout leaves them good until then'
-    ],
-    ['http outside loopback', { serviceUrl: 'http://service.example' }, 'serviceUrl is http: tokens travel unencrypted']
-  ])('warns once of %s', (_name, more, text) => {
-    const warn = jest.fn()
-    setupDidAuth(express(), { ...config, logger: { info: jest.fn(), warn, error: jest.fn() }, ...more })
-    expect(warn.mock.calls).toEqual([[{ event: 'configuration' }, text]])
-  })
-
   it.each<[string, Partial<DidAuthConfig>, string[]]>([
     ['no store', {}, ['sessions are in memory: a restart ends all of them']],
     ['a memoryStore', { store: memoryStore() }, ['sessions are in memory: a restart ends all of them']],
@@ -159,7 +156,7 @@ describe('setupDidAuth', () => {
       { store: combineStores({ sessions: durable, challengeUses: durable, quotas: memory }) },
       []
     ],
-    ['another store', { store: withTimeout(memoryStore(), timerDeadline) }, []]
+    ['another store', { store: withStoreDeadline(memoryStore()) }, []]
   ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
     const environment = process.env.NODE_ENV
@@ -170,21 +167,6 @@ describe('setupDidAuth', () => {
       process.env.NODE_ENV = environment
     }
     expect(warn.mock.calls).toEqual(texts.map((text) => [{ event: 'configuration' }, text]))
-  })
-
-  it('warns of a store and a secret that two services share', () => {
-    const warn = jest.fn()
-    const logger = { info: jest.fn(), warn, error: jest.fn() }
-    const store = memoryStore()
-    setupDidAuth(express(), { ...config, logger, store })
-    expect(warn).not.toHaveBeenCalled()
-    setupDidAuth(express(), { ...config, logger, store, serviceUrl: 'https://other.example' })
-    expect(warn.mock.calls).toEqual([
-      [
-        { event: 'configuration' },
-        'https://other.example and https://service.example share a store and a challengeSecret: give each service its own secret'
-      ]
-    ])
   })
 
   it('warns when serviceSigner is not the key of serviceDid, and works', async () => {

@@ -1,12 +1,12 @@
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
-import { appShell, sealed, type ServerApp, type ShellParts } from '../http/create-app.js'
+import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { serveDocument } from '../openapi/document.js'
-import { errorSender } from '../http/server-error.js'
+import { serverErrorSender } from '../http/server-error.js'
 import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, sessionsPath } from '../http/did-auth.js'
 import { addPage, type Page } from './page.js'
 
 /** What the auth server is built of. */
-export interface AuthServerParts extends ShellParts {
+export interface AuthServerParts extends ServerAppParts {
   /** For people, at the root. */
   page?: Page | undefined
 }
@@ -15,13 +15,13 @@ export interface AuthServerParts extends ShellParts {
 export function authApp(parts: AuthServerParts): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = appShell(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, signer))
+  const app = secureApp(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, signer))
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, sessionsPath })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
   if (page !== undefined) addPage(app, page, parts)
-  const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: env.ERROR_FORMAT }, parts.log)
-  return { listener: sealed(app, sendError), ready: requireDid.ready, close: () => requireDid.close() }
+  const sendError = serverErrorSender(parts)
+  return { listener: withLastAnswers(app, sendError), ready: requireDid.ready, close: () => requireDid.close() }
 }

@@ -1,8 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import type { ServerEnv } from '../config/read-env.js'
-import { startServer, type Surroundings } from '../process/run-servers.js'
-import type { ServerApp, ShellParts } from '../http/create-app.js'
-import type { Running } from '../http/listen.js'
+import { openServer, type StartParts } from '../process/start-server.js'
+import { openEngine } from '../storage/engine.js'
 import { authApp } from './app.js'
 import { loadPage } from './page.js'
 
@@ -14,11 +13,9 @@ const PAGE_FOLDER = fileURLToPath(new URL('./page', import.meta.url))
  *
  * @throws StartError
  */
-export function startAuth(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
-  const build = (parts: ShellParts): ServerApp => {
-    const page = env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined
-    if (page !== undefined) surroundings.onPage(parts.serviceUrl)
-    return authApp({ ...parts, page })
-  }
-  return startServer(env, surroundings, { build })
+export async function startAuth(env: ServerEnv, start: StartParts): Promise<void> {
+  const { parts, serve } = await openServer(env, start, await openEngine(env, start.connections))
+  const page = env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined
+  if (page !== undefined) start.onPage(parts.serviceUrl)
+  await serve(authApp({ ...parts, page }))
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Express, RequestHandler, Response } from 'express'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { reasonOf } from '../config/startup-error.js'
-import type { ShellParts } from '../http/create-app.js'
+import type { ServerAppParts } from '../http/create-app.js'
 
 /** Files beside `index.html`, and how they are served. */
 const ASSETS: Readonly<Record<string, string>> = {
@@ -25,7 +25,7 @@ export interface Page {
  * @param folder - where the build put it
  * @returns undefined, with a warning, where the build did not run
  */
-export function loadPage(folder: string, log: ShellParts['log']): Page | undefined {
+export function loadPage(folder: string, log: ServerAppParts['log']): Page | undefined {
   try {
     const html = readFileSync(join(folder, 'index.html'), 'utf8')
     const assets = Object.keys(ASSETS).map((name) => [name, readFileSync(join(folder, name))] as const)
@@ -40,7 +40,7 @@ export function loadPage(folder: string, log: ShellParts['log']): Page | undefin
 type Neighbours = Partial<Record<ServerName, string | undefined>>
 
 /** Serves the page at `/`, and at `/open` for links to files of the relay. */
-export function addPage(app: Express, page: Page, { env, serviceUrl, serviceUrls }: ShellParts): void {
+export function addPage(app: Express, page: Page, { env, serviceUrl, serviceUrls }: ServerAppParts): void {
   const sendPage: RequestHandler = (req, res) => {
     const neighbours = { relay: serviceUrls?.get('relay'), vault: serviceUrls?.get('vault') }
     const html = Buffer.from(fillIn(page.html, env, { auth: serviceUrl, ...neighbours }))

@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/stores/sqlite'
-import { ownCommand } from '../config/own-command.js'
+import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/server-kit'
 import { readEnv, readForEach, type ServerEnv } from '../config/read-env.js'
-import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
+import { codeOf, ownCommand, reasonOf, reasonOfCause, StartError } from '../config/startup-error.js'
+import { connectDatabase } from '../storage/connections.js'
 import { copyContents, type CopiedContents } from '../storage/copy-contents.js'
+import { dataFolder, openBucket, openPostgresContents } from '../storage/engine.js'
 import { FileObjectStore } from '../storage/files/file-object-store.js'
 import type { ObjectStore } from '../storage/object-store.js'
-import { connectDatabase, dataFolder, openObjects, openPostgresContents } from '../storage/open-engines.js'
-import { openContentStore } from '../storage/sqlite/open-content-store.js'
+import { openContentStore } from '../storage/sql/open-sqlite-contents.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
@@ -46,7 +46,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   } catch (error) {
     throw error instanceof StartError
       ? error
-      : new StartError(`The copy was interrupted: ${reasonOf(causeOf(error))}; run it again`, { cause: error })
+      : new StartError(`The copy was interrupted: ${reasonOfCause(error)}; run it again`, { cause: error })
   } finally {
     await database.close()
   }
@@ -78,7 +78,7 @@ function assertUnused(file: string): void {
 /** Copies what one server stored. @returns whether all of it could be copied */
 async function copyServer(env: ServerEnv, database: PostgresDatabase, out: CommandLine['out']): Promise<boolean> {
   const { name } = env
-  const bucket = await openObjects(env)
+  const bucket = await openBucket(env)
   const folder = dataFolder(env)
   const files = new FileObjectStore(join(folder, 'objects'))
   const source = await openContentStore({
@@ -136,8 +136,4 @@ function report(name: string, copied: CopiedContents, out: CommandLine['out']): 
     )
   }
   return missing.size + damagedLists.length === 0
-}
-
-function causeOf(error: unknown): unknown {
-  return error instanceof Error && error.cause !== undefined ? error.cause : error
 }

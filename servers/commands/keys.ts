@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { didOfPrivateKey, isPrivateKey } from 'express-did-auth'
-import { forms } from '../config/variable-forms.js'
+import { isEthrNetwork } from 'express-did-auth/protocol'
 import { startStep } from '../config/startup-error.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -16,9 +16,9 @@ const OPTIONS = { network: { type: 'string' }, out: { type: 'string' }, json: { 
 export async function runKeys({ args, out }: CommandLine): Promise<number> {
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
   if (positionals[0] !== 'new') throw new UsageError(`There is no command keys ${positionals[0] ?? ''}`)
-  const network = forms.network.safeParse(values.network ?? 'rsk')
-  if (!network.success) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
-  const identity = await newIdentity(network.data)
+  const { network = 'rsk' } = values
+  if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
+  const identity = await newIdentity(network)
   const text = values.json === true ? JSON.stringify(identity) : variablesOf(identity)
   if (values.out === undefined) {
     out(text)

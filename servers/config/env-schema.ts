@@ -1,76 +1,140 @@
+import { isIP } from 'node:net'
+import { isPrivateKey } from 'express-did-auth'
+import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
 import { z } from 'zod'
-import { forms } from './variable-forms.js'
 
 const MEBIBYTE = 1_048_576
 const DAY_SECONDS = 86_400
 /** A quarter of the budget for uploads, which is what one user may upload at once: a larger body would never fit. */
 const MAX_UPLOAD_BYTES = 64 * MEBIBYTE
+/** The longest time that the library accepts, in seconds or hours. */
+const MAX_TIME = 1e9
 
-const uploadBytes = forms.bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
+// How kinds of variables are parsed. The message is the remedy.
+const text = z.string()
+const port = wholeNumber('give a port, 0 to 65535', 0, 65_535)
+const seconds = wholeNumber('give a number of seconds, 1 to 1000000000', 1, MAX_TIME)
+const secondsOrNone = wholeNumber('give a number of seconds, 0 to 1000000000', 0, MAX_TIME)
+const hours = number(
+  /^\d{1,10}(?:\.\d{1,10})?$/,
+  (value) => value > 0 && value <= MAX_TIME,
+  'give a number of hours above 0'
+)
+const bytes = wholeNumber('give a number of bytes, at least 1')
+const uploadBytes = bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
+const connections = wholeNumber('give a number of connections, at least 1')
+const truth = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
+const printable = /^[\x21\x23-\x5b\x5d-\x7e]+$/
+const httpUrl = text
+  .refine(isHttpUrl, 'give an http(s) URL')
+  .refine(hasReadableUser, 'write % in the user or password of the URL as %25')
+const list = text.transform(entriesOf)
+const origins = list.refine(
+  (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
+  'give origins separated by commas, such as https://app.example'
+)
 
 /** Every variable of the servers, with how it is parsed. An absent one without default stays undefined. */
 export const variables = z.object({
-  PORT: forms.port.optional(),
-  HOST: forms.text.default('127.0.0.1'),
-  SERVICE_URL: forms.serviceUrl.optional(),
-  PRIVATE_KEY: forms.privateKey.optional(),
-  CHALLENGE_SECRET: forms.secret.optional(),
-  SERVICE_DID: forms.did.optional(),
-  NETWORK_NAME: forms.network.optional(),
-  RPC_URL: forms.httpUrl.optional(),
-  REGISTRY: forms.address.optional(),
-  DATA_DIR: forms.text.default('./data'),
-  DATABASE_URL: forms.databaseUrl.optional(),
-  DATABASE_POOL_SIZE: forms.connections.default(10),
-  DATABASE_PREPARE: forms.truth.default(true),
-  DATABASE_MIGRATE: forms.truth.default(true),
-  DATABASE_SSL_CA: forms.text.optional(),
-  REDIS_URL: forms.redisUrl.optional(),
-  S3_ENDPOINT: forms.bucketUrl.optional(),
-  S3_BUCKET: forms.bucket.optional(),
-  S3_REGION: forms.region.default('us-east-1'),
-  S3_ACCESS_KEY_ID: forms.accessKeyId.optional(),
-  S3_SECRET_ACCESS_KEY: forms.text.optional(),
-  S3_FORCE_PATH_STYLE: forms.truth.default(true),
-  USE_COOKIES: forms.truth.optional(),
-  TRUSTED_ORIGINS: forms.origins.default([]),
-  CORS_ORIGINS: forms.origins.default([]),
-  TRUST_PROXY: forms.trustProxy.default(false),
-  LOG_LEVEL: forms.logLevel.default('info'),
-  LOG_FORMAT: forms.logFormat.optional(),
-  METRICS_PORT: forms.port.optional(),
-  METRICS_HOST: forms.text.default('127.0.0.1'),
-  MAX_CONNECTIONS: forms.connections.default(4_096),
-  DRAIN_SECONDS: forms.secondsOrNone.default(0),
-  PAGE: forms.truth.default(true),
-  REPLAY_PROTECTION: forms.replayProtection.optional(),
-  REFRESH_REUSE_GRACE_SECONDS: forms.secondsOrNone.optional(),
-  LOGIN_DOMAINS: forms.loginDomains.optional(),
-  LOGIN_DIALECTS: forms.loginDialects.optional(),
-  NETWORKS: forms.networks.optional(),
-  COOKIE_PREFIX: forms.cookiePrefix.optional(),
-  ABSOLUTE_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
-  ERROR_FORMAT: forms.errorFormat.optional(),
-  MAX_REQUESTS_PER_TIME_SLOT: forms.requests.optional(),
-  TIME_SLOT_IN_SECONDS: forms.seconds.optional(),
-  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
-  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.optional(),
-  USER_SESSION_DURATION_IN_HOURS: forms.hours.optional(),
-  IPFS_API_URL: forms.httpUrl.optional(),
-  IPFS_ALLOW_INSECURE: forms.truth.default(false),
-  RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: forms.seconds.default(600),
+  PORT: port.optional(),
+  HOST: text.default('127.0.0.1'),
+  SERVICE_URL: text.regex(printable, 'give a URL of printable ASCII without space').optional(),
+  PRIVATE_KEY: text.refine(isPrivateKey, 'give a private key of secp256k1, 64 hex digits').optional(),
+  CHALLENGE_SECRET: text.refine((value) => Buffer.byteLength(value) >= 32, 'give 32 bytes or more').optional(),
+  SERVICE_DID: text.refine(isKeyDid, 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)').optional(),
+  NETWORK_NAME: text.refine(isEthrNetwork, 'give a network, such as rsk or rsk:testnet').optional(),
+  RPC_URL: httpUrl.optional(),
+  REGISTRY: text.regex(/^0x[0-9a-fA-F]{40}$/, 'give a contract address, 0x and 40 hex digits').optional(),
+  DATA_DIR: text.default('./data'),
+  DATABASE_URL: text
+    .refine(
+      (value) => URL.canParse(value) && /^postgres(?:ql)?:$/.test(new URL(value).protocol),
+      'give a URL such as postgres://user:password@host:5432/database'
+    )
+    .optional(),
+  DATABASE_POOL_SIZE: connections.default(10),
+  DATABASE_PREPARE: truth.default(true),
+  DATABASE_MIGRATE: truth.default(true),
+  DATABASE_SSL_CA: text.optional(),
+  REDIS_URL: text
+    // The store parses it, and says what is wrong with the rest.
+    .regex(/^rediss?:\/\/\S+$/, 'give a URL such as redis://host:6379, or redis://host1:6379,host2:6379 of a cluster')
+    .optional(),
+  S3_ENDPOINT: text.refine(isBucketUrl, 'give https://host[:port], without user and query').optional(),
+  S3_BUCKET: text.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'give the name of a bucket').optional(),
+  S3_REGION: text.regex(/^[\w-]{1,64}$/, 'give a region, such as eu-central-1').default('us-east-1'),
+  // It stands in a header, and ends at a slash there.
+  S3_ACCESS_KEY_ID: text.regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces').optional(),
+  S3_SECRET_ACCESS_KEY: text.optional(),
+  S3_FORCE_PATH_STYLE: truth.default(true),
+  USE_COOKIES: truth.optional(),
+  TRUSTED_ORIGINS: origins.default([]),
+  CORS_ORIGINS: origins.default([]),
+  TRUST_PROXY: text
+    .refine(
+      (value) => /^(?:off|false|true|\d{1,3})$/.test(value) || entriesOf(value).every(isProxy),
+      'give off, a number of proxies, or their addresses separated by commas'
+    )
+    .transform((value) => {
+      if (value === 'true') return true
+      if (value === 'off' || value === 'false') return false
+      return /^\d+$/.test(value) ? Number(value) : entriesOf(value)
+    })
+    .default(false),
+  LOG_LEVEL: z
+    .enum(['debug', 'info', 'warn', 'error', 'silent'], { error: 'give debug, info, warn, error or silent' })
+    .default('info'),
+  LOG_FORMAT: z.enum(['pretty', 'json'], { error: 'give pretty or json' }).optional(),
+  METRICS_PORT: port.optional(),
+  METRICS_HOST: text.default('127.0.0.1'),
+  MAX_CONNECTIONS: connections.default(4_096),
+  DRAIN_SECONDS: secondsOrNone.default(0),
+  PAGE: truth.default(true),
+  REPLAY_PROTECTION: z.enum(['single-use', 'window'], { error: 'give single-use or window' }).optional(),
+  REFRESH_REUSE_GRACE_SECONDS: secondsOrNone.optional(),
+  LOGIN_DOMAINS: list
+    .refine(
+      (entries) => entries.every((entry) => printable.test(entry)),
+      'give domains of printable ASCII separated by commas, such as app.example'
+    )
+    .optional(),
+  LOGIN_DIALECTS: list
+    .refine(
+      (entries): entries is LoginDialect[] => entries.length > 0 && entries.every(isLoginDialect),
+      'give login, url, or login,url'
+    )
+    .optional(),
+  NETWORKS: list
+    // An empty name in a list could not be told from a slip.
+    .transform((names) => names.map((name) => (name === 'ethereum' ? '' : name)))
+    .refine(
+      (names) => names.length > 0 && names.every(isEthrNetwork),
+      'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
+    )
+    .optional(),
+  COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
+  ABSOLUTE_SESSION_DURATION_IN_HOURS: hours.optional(),
+  ERROR_FORMAT: z.enum(['text', 'problem'], { error: 'give text or problem' }).optional(),
+  MAX_REQUESTS_PER_TIME_SLOT: wholeNumber('give a number of requests, at least 1').optional(),
+  TIME_SLOT_IN_SECONDS: seconds.optional(),
+  CHALLENGE_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
+  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
+  USER_SESSION_DURATION_IN_HOURS: hours.optional(),
+  IPFS_API_URL: httpUrl.optional(),
+  IPFS_ALLOW_INSECURE: truth.default(false),
+  RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.default(600),
   RELAY_MAX_FILE_BYTES: uploadBytes.default(8 * MEBIBYTE),
-  RELAY_MAX_MEMORY_BYTES: forms.bytes.default(64 * MEBIBYTE),
-  RELAY_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
-  RELAY_FILE_TTL_SECONDS: forms.seconds.default(7 * DAY_SECONDS),
-  RELAY_MAX_STORE_BYTES: forms.bytes.default(8_192 * MEBIBYTE),
+  RELAY_MAX_MEMORY_BYTES: bytes.default(64 * MEBIBYTE),
+  RELAY_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
+  RELAY_FILE_TTL_SECONDS: seconds.default(7 * DAY_SECONDS),
+  RELAY_MAX_STORE_BYTES: bytes.default(8_192 * MEBIBYTE),
   VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
-  VAULT_MAX_BYTES_PER_DID: forms.bytes.default(64 * MEBIBYTE),
-  VAULT_MAX_ENTRIES_PER_DID: forms.entries.default(10_000),
-  VAULT_MAX_STORE_BYTES: forms.bytes.optional()
+  VAULT_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
+  VAULT_MAX_ENTRIES_PER_DID: wholeNumber('give a number of entries, at least 1').default(10_000),
+  VAULT_MAX_STORE_BYTES: bytes.optional()
 })
 
-/** Names of all variables, for the test that compares the README with them. */
+/** Names of all variables. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
 
 /**
@@ -87,3 +151,46 @@ export const secretVariables: readonly string[] = [
   'S3_ACCESS_KEY_ID',
   'S3_SECRET_ACCESS_KEY'
 ]
+
+function number(form: RegExp, isGood: (value: number) => boolean, remedy: string) {
+  return z.string().regex(form, remedy).transform(Number).refine(isGood, remedy)
+}
+
+function wholeNumber(remedy: string, least = 1, most = Infinity) {
+  return number(/^\d{1,15}$/, (value) => value >= least && value <= most, remedy)
+}
+
+function entriesOf(value: string): string[] {
+  return value.split(',').flatMap((entry) => entry.trim() || [])
+}
+
+function isHttpUrl(value: string): boolean {
+  return URL.canParse(value) && /^https?:\/\//i.test(value)
+}
+
+/** Whether user and password of a URL are percent-encoded correctly. */
+function hasReadableUser(value: string): boolean {
+  if (!isHttpUrl(value)) return true
+  const { username, password } = new URL(value)
+  try {
+    decodeURIComponent(username + password)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function isBucketUrl(value: string): boolean {
+  if (!isHttpUrl(value)) return false
+  const { username, password, search, hash } = new URL(value)
+  return username + password + search + hash === ''
+}
+
+/** Whether text is an address, a network, or a name that Express has for some networks. */
+function isProxy(value: string): boolean {
+  if (['loopback', 'linklocal', 'uniquelocal'].includes(value)) return true
+  const [address = '', bits = '1', ...rest] = value.split('/')
+  const version = isIP(address)
+  const isLength = /^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= (version === 4 ? 32 : 128)
+  return version !== 0 && isLength && rest.length === 0
+}

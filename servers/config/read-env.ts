@@ -6,6 +6,7 @@ import { StartError } from './startup-error.js'
 /** The three servers, and the default port of each. */
 export const serverPorts = { auth: 3000, relay: 3001, vault: 3002 } as const
 export type ServerName = keyof typeof serverPorts
+const serverNames = Object.keys(serverPorts) as ServerName[]
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -22,11 +23,14 @@ const MAX_SHORT_NAME = 4
 /** The parsed environment of a server. */
 export type ServerEnv = z.output<typeof variables> & { name: ServerName; address: ServerAddress }
 
-/** Where a server listens, and the variable that sets the port. */
+/** Where a server listens, and the variables that say so. */
 export interface ServerAddress {
+  /** 0: any that is free. */
   port: number
   host: string
   variable: string
+  /** Default `HOST`. */
+  hostVariable?: string
 }
 
 /** Everything that is wrong with the environment, in one message. */
@@ -108,18 +112,12 @@ export function readUnusedVariables(env: Env, names: readonly ServerName[], isAl
   return unused.filter((variable) => (env[variable] ?? '') !== '')
 }
 
-/** A variable that no server reads, and the one that was probably meant. */
-export interface Misspelling {
-  variable: string
-  known: string
-}
-
-/** Variables whose names are one edit away from that of one that the servers read. */
-export function findMisspellings(env: Env): Misspelling[] {
+/** Variables that no server reads, whose names are one edit away from that of one that is probably meant. */
+export function findMisspellings(env: Env): { variable: string; known: string }[] {
   const known = [
     ...variableNames,
     ...secretVariables.map((name) => `${name}_FILE`),
-    ...Object.keys(serverPorts).flatMap((name) => OWN_VARIABLES.map((own) => `${name.toUpperCase()}_${own}`))
+    ...serverNames.flatMap((name) => OWN_VARIABLES.map((own) => ownSpelling(name, own)))
   ]
   return Object.keys(env).flatMap((variable) => {
     if (known.includes(variable) || (env[variable] ?? '') === '') return []
@@ -168,48 +166,36 @@ function readSecret(env: Env, name: string): string | undefined {
   return content
 }
 
-/** Values of variables as they were given; an empty one is absent. */
-type RawValues = Readonly<Record<string, string | undefined>>
-
 /** What several instances share, and none can make for itself. */
-const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL'] as const
-
-/** What an object store needs beside its address. */
-const OF_BUCKET = ['S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
+const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL']
+/** What an object store needs. */
+const OF_BUCKET = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY']
 
 /**
  * What is wrong between variables, each of which may be right by itself.
  *
+ * @param values - as they were given; an empty one is absent
  * @param spelling - how the user spells a variable: `AUTH_SERVICE_URL` under `all`
  * @param needsIdentity - whether a server is to start, and not only an operator's command
  */
-function findConflicts(values: RawValues, spelling: (variable: string) => string, needsIdentity: boolean): string[] {
+function findConflicts(values: Env, spelling: (variable: string) => string, needsIdentity: boolean): string[] {
+  const { IPFS_API_URL: nodeUrl, IPFS_ALLOW_INSECURE: allowed = 'false', DATABASE_URL: database } = values
+  const isGiven = (variable: string): boolean => values[variable] !== undefined
+  const isExposed = nodeUrl !== undefined && allowed === 'false' && URL.canParse(nodeUrl) && !isPrivateUrl(nodeUrl)
+  const ofBucket = OF_BUCKET.filter(isGiven)
+  // Each instance would make an identity of its own, and refuse the tokens of the others.
+  const missingIdentity =
+    needsIdentity && database !== undefined ? SHARED_IDENTITY.filter((variable) => !isGiven(variable)) : []
+  const missingOfBucket = ofBucket.length > 0 ? OF_BUCKET.filter((variable) => !isGiven(variable)) : []
   return [
-    ...insecureNode(values),
-    ...(needsIdentity ? missingIdentity(values, spelling) : []),
-    ...incompleteBucket(values)
+    ...(isExposed
+      ? ['IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true']
+      : []),
+    ...missingIdentity.map(
+      (variable) => `${spelling(variable)}: missing; with DATABASE_URL give the same to every instance`
+    ),
+    ...missingOfBucket.map((variable) => `${variable}: missing; it is needed with ${ofBucket.join(', ')}`)
   ]
-}
-
-function insecureNode({ IPFS_API_URL: url, IPFS_ALLOW_INSECURE: allowed = 'false' }: RawValues): string[] {
-  if (url === undefined || allowed !== 'false' || !URL.canParse(url) || isPrivateUrl(url)) return []
-  return ['IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true']
-}
-
-/** Each instance would make an identity of its own, and refuse the tokens of the others. */
-function missingIdentity(values: RawValues, spelling: (variable: string) => string): string[] {
-  if (values.DATABASE_URL === undefined) return []
-  return SHARED_IDENTITY.filter((variable) => values[variable] === undefined).map(
-    (variable) => `${spelling(variable)}: missing; with DATABASE_URL give the same to every instance`
-  )
-}
-
-function incompleteBucket(values: RawValues): string[] {
-  const given = ['S3_ENDPOINT', ...OF_BUCKET].filter((variable) => values[variable] !== undefined)
-  if (given.length === 0) return []
-  return ['S3_ENDPOINT', ...OF_BUCKET]
-    .filter((variable) => values[variable] === undefined)
-    .map((variable) => `${variable}: missing; it is needed with ${given.join(', ')}`)
 }
 
 /** Whether the connection to a node is private: anybody who can reach a node's RPC controls it. */

@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, isPrivateKey } from 'express-did-auth'
 import type { ServerEnv } from './read-env.js'
@@ -41,39 +51,24 @@ function keptKey(file: string): string {
 
 /** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
 function keptSecret(file: string): string {
-  const secret = readIfThere(file) ?? makeOnce(file)
+  if (!existsSync(file)) makeOnce(file)
+  const secret = readFileSync(file, 'utf8').trim()
   if (/^[0-9a-f]{64}$/.test(secret)) return secret
   throw new StartError(`The file ${file} does not hold 64 hex digits: restore it, or remove it for a new identity`)
 }
 
-function readIfThere(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8').trim()
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw error
-  }
-}
-
-function makeOnce(file: string): string {
+function makeOnce(file: string): void {
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
-  const descriptor = openSync(draft, 'wx', 0o600)
   try {
-    try {
-      writeSync(descriptor, `${randomBytes(32).toString('hex')}\n`)
-      fsyncSync(descriptor)
-    } finally {
-      closeSync(descriptor)
-    }
+    writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { flag: 'wx', mode: 0o600, flush: true })
     // A link fails where a file exists: the first of two processes wins, and both read the same.
     linkSync(draft, file)
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error
   } finally {
-    unlinkSync(draft)
+    rmSync(draft, { force: true })
   }
   keepName(join(file, '..'))
-  return readFileSync(file, 'utf8').trim()
 }
 
 /** Without this sync a loss of power could lose the file's name, and the service would return with another identity. */

@@ -1,3 +1,5 @@
+import { basename, relative } from 'node:path'
+
 /** Why a server cannot start, in one sentence for the operator. */
 export class StartError extends Error {
   override readonly name: string = 'StartError'
@@ -47,6 +49,11 @@ export function reasonOf(error: unknown): string {
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
+/** Why a request or a connection failed: `fetch`, and a database that is asked, say it in the cause of their own error. */
+export function reasonOfCause(error: unknown): string {
+  return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
+}
+
 /** As {@link reasonOf}, with the error's own line where its code has no words here: for errors that quote no secret. */
 export function reasonInWords(error: unknown): string {
   const reason = reasonOf(error)
@@ -66,4 +73,17 @@ export function startStep<T>(what: string, step: () => T): T {
 export function sentenceOf(error: unknown): string {
   if (error instanceof StartError) return error.message
   return `The server cannot start: ${error instanceof Error ? error.message : String(error)}`
+}
+
+/**
+ * How this process was started, so that a hint runs as it is printed: by npx in a project, by the path of the program in a
+ * checkout or a container, by its name where it is installed for the machine.
+ *
+ * @param args - what follows, such as `keys new`
+ */
+export function ownCommand(args: string, script = process.argv[1] ?? ''): string {
+  const name = basename(script)
+  const isInstalled = /^express-did-auth(?:-servers)?$/.test(name)
+  const program = isInstalled ? name : `node ${relative('', script)}`
+  return `${isInstalled && script.includes('node_modules') ? 'npx ' : ''}${program} ${args}`
 }

@@ -43,8 +43,8 @@ export class ContentSink implements TextSink {
   /** Full buffers that are not yet written. */
   #full: Buffer[] = []
   #file: { name: string; handle: FileHandle } | undefined
-  #writtenBytes = 0
-  #wasRestarted = false
+  /** What the file holds is not of this content. */
+  #isFileStale = true
 
   constructor(options: ContentSinkOptions) {
     this.#options = options
@@ -57,18 +57,17 @@ export class ContentSink implements TextSink {
     return this.#byteCount > this.#options.maxBytes
   }
 
+  /** Copies the bytes: a client may send them one by one, and each chunk costs memory beside its bytes. */
   write(bytes: Uint8Array): void {
     this.#byteCount += bytes.length
     if (this.isTooLarge) return
     for (let start = 0; start < bytes.length;) {
-      if (this.#usedBytes === this.#bufferBytes && this.#buffer !== undefined) {
+      if (this.#buffer !== undefined && this.#usedBytes === this.#bufferBytes) {
         this.#full.push(this.#buffer)
         this.#buffer = undefined
-      }
-      if (this.#buffer === undefined) {
-        this.#buffer = Buffer.allocUnsafeSlow(this.#bufferBytes)
         this.#usedBytes = 0
       }
+      this.#buffer ??= Buffer.allocUnsafeSlow(this.#bufferBytes)
       const part = bytes.subarray(start, start + this.#bufferBytes - this.#usedBytes)
       this.#buffer.set(part, this.#usedBytes)
       this.#usedBytes += part.length
@@ -77,13 +76,11 @@ export class ContentSink implements TextSink {
   }
 
   restart(): void {
-    // What came before may be longer than what comes now.
-    this.#wasRestarted = this.#file !== undefined
     this.#hasher = this.#options.newHasher()
     this.#byteCount = 0
     this.#usedBytes = 0
     this.#full = []
-    this.#writtenBytes = 0
+    this.#isFileStale = true
   }
 
   /**
@@ -92,7 +89,7 @@ export class ContentSink implements TextSink {
    * @returns undefined when there is nothing to write
    * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; what `newFile` throws
    */
-  flush(): Promise<void> | undefined {
+  flush(): Promise<unknown> | undefined {
     return this.#full.length === 0 ? undefined : this.#write()
   }
 
@@ -103,13 +100,13 @@ export class ContentSink implements TextSink {
    */
   async finish(): Promise<HashedContent & { source: Uint8Array | { file: string } }> {
     const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
-    if (this.#full.length === 0 && this.#writtenBytes === 0) {
+    if (this.#full.length === 0 && this.#isFileStale) {
       this.#hasher.update(rest)
       return { ...this.#hasher.finish(), source: rest }
     }
     this.#full.push(rest)
-    await this.#write()
-    const name = await this.#closeFile()
+    const { name, handle } = await this.#write()
+    await handle.close().catch(refuseSpool)
     return { ...this.#hasher.finish(), source: { file: name } }
   }
 
@@ -122,47 +119,28 @@ export class ContentSink implements TextSink {
     await rm(name, { force: true }).catch(() => undefined)
   }
 
-  async #write(): Promise<void> {
-    for (const buffer of this.#full) this.#hasher.update(buffer)
+  async #write(): Promise<{ name: string; handle: FileHandle }> {
     const full = this.#full
     this.#full = []
+    for (const buffer of full) this.#hasher.update(buffer)
     try {
       this.#file ??= await openNew(this.#options.newFile())
-      for (const buffer of full) {
-        await writeAll(this.#file.handle, buffer, this.#writtenBytes)
-        this.#writtenBytes += buffer.length
-      }
+      if (this.#isFileStale) await this.#file.handle.truncate()
+      this.#isFileStale = false
+      for (const buffer of full) await this.#file.handle.appendFile(buffer)
+      return this.#file
     } catch (error) {
-      throw spoolFailure(error)
+      return refuseSpool(error)
     }
-  }
-
-  async #closeFile(): Promise<string> {
-    if (this.#file === undefined) throw new TypeError('no file')
-    const { name, handle } = this.#file
-    try {
-      if (this.#wasRestarted) await handle.truncate(this.#byteCount)
-      await handle.close()
-    } catch (error) {
-      throw spoolFailure(error)
-    }
-    return name
-  }
-}
-
-async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
-  for (let start = 0; start < bytes.length;) {
-    const { bytesWritten } = await handle.write(bytes, start, bytes.length - start, position + start)
-    start += bytesWritten
   }
 }
 
 async function openNew(name: string): Promise<{ name: string; handle: FileHandle }> {
-  return { name, handle: await open(name, 'wx', 0o600) }
+  return { name, handle: await open(name, 'ax', 0o600) }
 }
 
-function spoolFailure(cause: unknown): Error {
-  if (cause instanceof DidAuthError) return cause
+function refuseSpool(cause: unknown): never {
+  if (cause instanceof DidAuthError) throw cause
   const isFull = ['ENOSPC', 'EDQUOT'].includes(codeOf(cause) ?? '')
-  return new ServerError(isFull ? 'ERR_STORAGE_FULL' : 'ERR_STORAGE', { cause })
+  throw new ServerError(isFull ? 'ERR_STORAGE_FULL' : 'ERR_STORAGE', { cause })
 }

@@ -1,13 +1,8 @@
 import type { RequestListener } from 'node:http'
 import cors from 'cors'
-import express, {
-  type ErrorRequestHandler,
-  type Express,
-  type Request,
-  type RequestHandler,
-  type Response
-} from 'express'
+import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
+import type { SendError } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
@@ -15,22 +10,25 @@ import type { Identity } from '../config/service-identity.js'
 import { health, readiness, type Dependency } from '../observability/health-checks.js'
 import { logRequest, watchRequests } from '../observability/logger.js'
 import type { Metrics } from '../observability/metrics.js'
-import { errorSender, ServerError, type SendError } from './server-error.js'
+import { ServerError, serverErrorSender } from './server-error.js'
 
-const ALLOWED_HEADERS = ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match']
-const EXPOSED_HEADERS = [
-  'Challenge-Expires-In',
-  'ETag',
-  'File-Expires-In',
-  'Idempotent-Replayed',
-  'Pin-Status',
-  'Retry-After',
-  'WWW-Authenticate'
-]
-const PREFLIGHT_SECONDS = 600
+const CORS = {
+  allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match'],
+  exposedHeaders: [
+    'Challenge-Expires-In',
+    'ETag',
+    'File-Expires-In',
+    'Idempotent-Replayed',
+    'Pin-Status',
+    'Retry-After',
+    'WWW-Authenticate'
+  ],
+  /** Seconds for which a browser keeps the answer to its preflight. */
+  maxAge: 600
+}
 
 /** What every server is built of. */
-export interface ShellParts {
+export interface ServerAppParts {
   env: ServerEnv
   identity: Identity
   serviceUrl: string
@@ -56,18 +54,24 @@ export interface ServerApp {
 }
 
 /**
- * An application with what comes before the routes of every server: security headers, CORS, log and metrics, `/health` and
- * `/ready`.
+ * An application with what comes before the routes of every server: trust in proxies, security headers, CORS, log and
+ * metrics, `/health` and `/ready`.
  *
  * @param others - dependencies beside those of the server's own storage
  * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
  */
-export function appShell(
-  { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ShellParts, 'identity' | 'serviceUrl' | 'store'>,
+export function secureApp(
+  { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ServerAppParts, 'identity' | 'serviceUrl' | 'store'>,
   routes: readonly string[],
   others: readonly Dependency[]
 ): Express {
-  const app = serverApp(env, pageOrigins(env, serviceUrls?.get('auth')))
+  const app = express()
+  app.disable('x-powered-by')
+  app.disable('etag')
+  app.set('trust proxy', env.TRUST_PROXY)
+  app.use(helmet())
+  const origins = [...env.CORS_ORIGINS, ...pageOrigins(env, serviceUrls?.get('auth'))]
+  if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
   // Only where it is reported: it costs as much as all security headers.
   if (metrics !== undefined || log.isLevelEnabled('info')) {
     app.use(
@@ -88,9 +92,9 @@ export function appShell(
 }
 
 /** What a server answers while its storage is unavailable: `/health`, `/ready`, and 503 to all else. */
-export function waitingApp(parts: ShellParts): RequestListener {
-  const app = appShell(parts, [], [])
-  const sendError = errorSender({ serviceUrl: parts.serviceUrl, errorFormat: parts.env.ERROR_FORMAT }, parts.log)
+export function waitingApp(parts: ServerAppParts): RequestListener {
+  const app = secureApp(parts, [], [])
+  const sendError = serverErrorSender(parts)
   app.use((req, res) => {
     sendError(req, res, new DidAuthError('ERR_STORE', { retryAfterSeconds: 1 }))
   })
@@ -98,9 +102,15 @@ export function waitingApp(parts: ShellParts): RequestListener {
 }
 
 /** Adds what comes after the routes: an answer for every other request, and for every error. */
-export function sealed(app: Express, sendError: SendError): RequestListener {
-  app.use(notFound(sendError))
-  app.use(lastErrors(sendError))
+export function withLastAnswers(app: Express, sendError: SendError): RequestListener {
+  app.use((req, res) => {
+    sendError(req, res, new ServerError('ERR_NOT_FOUND'))
+  })
+  // Express recognises an error handler by its four parameters.
+  const lastErrors: ErrorRequestHandler = (error: unknown, req, res, _next) => {
+    sendError(req, res, error instanceof URIError ? new ServerError('ERR_PATH') : error)
+  }
+  app.use(lastErrors)
   return requestListener(app)
 }
 
@@ -111,53 +121,10 @@ function pageOrigins({ PAGE, name }: ServerEnv, authUrl: string | undefined): st
 }
 
 /**
- * An application with security headers, CORS and trust in proxies.
- *
- * @param ownOrigins - origins whose pages may read answers, beside `CORS_ORIGINS`
- */
-export function serverApp(
-  env: Pick<ServerEnv, 'TRUST_PROXY' | 'CORS_ORIGINS' | 'USE_COOKIES'>,
-  ownOrigins: readonly string[] = []
-): Express {
-  const app = express()
-  app.disable('x-powered-by')
-  app.disable('etag')
-  app.set('trust proxy', env.TRUST_PROXY)
-  app.use(helmet())
-  const origins = [...env.CORS_ORIGINS, ...ownOrigins]
-  if (origins.length > 0) {
-    app.use(
-      cors({
-        origin: origins,
-        credentials: env.USE_COOKIES === true,
-        allowedHeaders: ALLOWED_HEADERS,
-        exposedHeaders: EXPOSED_HEADERS,
-        maxAge: PREFLIGHT_SECONDS
-      })
-    )
-  }
-  return app
-}
-
-function notFound(sendError: SendError): RequestHandler {
-  return (req, res) => {
-    sendError(req, res, new ServerError('ERR_NOT_FOUND'))
-  }
-}
-
-/** Answers every error that reaches Express. */
-export function lastErrors(sendError: SendError): ErrorRequestHandler {
-  // Express recognises an error handler by its four parameters.
-  return (error: unknown, req, res, _next) => {
-    sendError(req, res, error instanceof URIError ? new ServerError('ERR_PATH') : error)
-  }
-}
-
-/**
  * The application for a socket. A URL that Express cannot parse passes all its handlers, ours for errors included, and
  * would be answered by a page of its own; Node even quotes some on standard error.
  */
-export function requestListener(app: Express): RequestListener {
+function requestListener(app: Express): RequestListener {
   return (req, res) => {
     const refuse = (): void => {
       if (res.headersSent) {

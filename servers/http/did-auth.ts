@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { defaultPaths, type DidAuthConfig } from 'express-did-auth'
-import type { ShellParts } from './create-app.js'
-import { checkRpc, type Dependency } from '../observability/health-checks.js'
+import type { ServerAppParts } from './create-app.js'
+import { askChainId, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
 
 /** Paths of the routes of sessions, which the library has off by default. */
@@ -13,7 +13,7 @@ export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** The options of the library for an environment. Absent variables are undefined, so that the library's defaults apply. */
 export function didAuthConfig(
-  { env, identity, serviceUrl, log, store }: Pick<ShellParts, 'env' | 'identity' | 'serviceUrl' | 'log' | 'store'>,
+  { env, identity, serviceUrl, log, store }: Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   const isKnownWithoutRpc = env.NETWORK_NAME === 'rsk' || env.NETWORK_NAME === 'rsk:testnet'
@@ -63,5 +63,5 @@ export function didAuthDependencies(
 ): Dependency[] {
   const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
   if (rpcUrl === undefined) return [own]
-  return [own, { name: 'rpc', isNeeded: false, check: (signal) => checkRpc(rpcUrl, signal) }]
+  return [own, { name: 'rpc', isNeeded: false, check: (signal) => askChainId(rpcUrl, signal) }]
 }

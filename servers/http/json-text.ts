@@ -1,18 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import { DidAuthError } from 'express-did-auth'
-import { JsonStringDecoder, QUOTE, type StringSink } from './json-string.js'
 import { ServerError } from './server-error.js'
 
 /** What a body may have beside its text: its structure is parsed in memory. */
-const MAX_BYTES_AROUND = 1_024
+const MAX_CHARACTERS_AROUND = 1_024
 const MAX_STRINGS = 64
-
-const COLON = 0x3a
-const OPENING: readonly number[] = [0x7b, 0x5b]
-const CLOSING: readonly number[] = [0x7d, 0x5d]
-const SPACE: readonly number[] = [0x20, 0x09, 0x0a, 0x0d]
-const BYTE_ORDER_MARK: readonly number[] = [0xef, 0xbb, 0xbf]
-const NO_BYTES = Buffer.alloc(0)
+/** An escape has up to six characters, so that five of one that is cut are kept for the next chunk. */
+const MAX_CUT_ESCAPE = 5
+const NO_BYTES = new Uint8Array(0)
 
 /** Where the text goes, part by part. */
 export interface TextSink {
@@ -24,177 +19,192 @@ export interface TextSink {
 /**
  * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory.
  *
- * Strings are decoded at once. What stands around them is small: it is left to `JSON.parse` at the end, with the number of
- * each string in its place.
+ * Of a string, what has arrived is parsed by `JSON.parse` at once. What stands around the strings is small: it is parsed at
+ * the end, with the number of each string in its place.
  */
-export class JsonTextDecoder implements StringSink {
-  readonly #field: Buffer
+export class JsonTextDecoder {
+  readonly #field: string
   readonly #sink: TextSink
-  readonly #utf8 = new Utf8Check()
-  readonly #strings = new JsonStringDecoder(this)
-  #position = 0
+  /** Bytes of a character that the last chunk cut. */
+  #cutBytes: Uint8Array = NO_BYTES
+  /** Characters of an escape that the last chunk cut. */
+  #cut = ''
+  #isEmpty = true
+  /** Whether a byte order mark may come. */
+  #isAtStart = true
   /** The body with numbers for its strings. */
   #outline = ''
-  #bytesAround = 0
+  #charactersAround = 0
   #stringCount = 0
   /** Numbers of the strings that equal the field's name. */
   readonly #named = new Set<number>()
-  #depth = 0
-  /** The last byte outside of strings that is no space; a quote for a string. */
-  #last = 0
 
   #isInString = false
   /** Whether the string is the text. */
   #isText = false
-  /** Bytes of the field's name that the string begins with; -1 where it differs. */
-  #sameBytes = 0
+  /** What the string begins with, one character longer than the field's name at most. */
+  #start = ''
+  /** The first half of a surrogate pair, when it was the last character. */
+  #high = ''
   #textNumber = -1
   #isWellFormed = true
-  #jsonByteCount = 0
 
   constructor(field: string, sink: TextSink) {
-    this.#field = Buffer.from(field)
+    this.#field = field
     this.#sink = sink
   }
 
   /**
    * Decodes the next part of the body.
    *
-   * @throws ServerError ERR_CONTENT when there is more than 1 KiB outside of strings, or more than 64 strings;
+   * @throws ServerError ERR_CONTENT when there are more than 1,024 characters outside of strings, or more than 64 strings;
    * DidAuthError ERR_JSON
    */
   write(chunk: Buffer): void {
-    if (!this.#utf8.accepts(chunk)) throw new DidAuthError('ERR_JSON')
-    this.#strings.begin(chunk)
-    for (let index = 0; index < chunk.length; index += 1) {
-      if (this.#isInString) {
-        index = this.#strings.read(index)
-        if (index < chunk.length) this.#endString()
-      } else this.#readAround(chunk[index] ?? 0, this.#position + index)
+    this.#isEmpty &&= chunk.length === 0
+    const bytes = this.#wholeCharacters(chunk)
+    const isInside = this.#isInString && this.#start.length > this.#field.length && this.#cut + this.#high === ''
+    if (isInside && isPlain(bytes)) {
+      if (this.#isText) this.#sink.write(bytes)
+      return
     }
-    this.#position += chunk.length
+    const text = this.#cut + this.#textOf(bytes)
+    this.#cut = ''
+    for (let index = 0; index < text.length;) {
+      index = this.#isInString ? this.#readString(text, index) : this.#readAround(text, index)
+    }
   }
 
   /**
    * To be called at the end of the body.
    *
-   * @returns length of the text as a JSON string, in bytes, with its quotes
    * @throws ServerError ERR_CONTENT when the field holds no string, or one that UTF-8 cannot carry; DidAuthError ERR_JSON
    */
-  end(): number {
-    if (this.#position === 0) throw new ServerError('ERR_CONTENT')
-    if (this.#isInString || !this.#utf8.isComplete) throw new DidAuthError('ERR_JSON')
-    const outline = parseOutline(this.#outline)
-    const name = Object.keys(outline)
-      .filter((number) => this.#named.has(Number(number)))
-      .at(-1)
-    if (name === undefined || outline[name] !== String(this.#textNumber) || !this.#isWellFormed) {
-      throw new ServerError('ERR_CONTENT')
-    }
-    return this.#jsonByteCount
+  end(): void {
+    if (this.#isEmpty) throw new ServerError('ERR_CONTENT')
+    if (this.#isInString || this.#cutBytes.length > 0) throw new DidAuthError('ERR_JSON')
+    const value = parse(this.#outline)
+    const outline = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : []
+    const [, text] = outline.findLast(([number]) => this.#named.has(Number(number))) ?? []
+    if (text !== String(this.#textNumber) || !this.#isWellFormed) throw new ServerError('ERR_CONTENT')
   }
 
-  /** A part of a string. */
-  add(bytes: Buffer, jsonByteCount: number): void {
-    if (this.#isText) {
-      this.#jsonByteCount += jsonByteCount
-      this.#sink.write(bytes)
-    }
-    if (this.#sameBytes < 0) return
-    const end = this.#sameBytes + bytes.length
-    this.#sameBytes = this.#field.subarray(this.#sameBytes, end).equals(bytes) ? end : -1
+  /** Not by a `TextDecoder` that streams: it takes three times as long as all the rest. */
+  #wholeCharacters(chunk: Buffer): Buffer {
+    const bytes = this.#cutBytes.length === 0 ? chunk : Buffer.concat([this.#cutBytes, chunk])
+    const end = endOfCharacters(bytes)
+    this.#cutBytes = end === bytes.length ? NO_BYTES : Buffer.from(bytes.subarray(end))
+    const whole = bytes.subarray(0, end)
+    if (!isUtf8(whole)) throw new DidAuthError('ERR_JSON')
+    return whole
   }
 
-  markIllFormed(): void {
-    this.#sameBytes = -1
-    if (this.#isText) this.#isWellFormed = false
+  #textOf(bytes: Buffer): string {
+    const text = bytes.toString()
+    const start = this.#isAtStart && text.startsWith('\ufeff') ? 1 : 0
+    this.#isAtStart &&= text === ''
+    return text.slice(start)
   }
 
-  #readAround(byte: number, position: number): void {
-    if (byte === QUOTE) {
-      this.#beginString()
-      return
-    }
-    if (position < BYTE_ORDER_MARK.length && byte === BYTE_ORDER_MARK[position]) return
-    this.#bytesAround += 1
-    if (this.#bytesAround > MAX_BYTES_AROUND) throw new ServerError('ERR_CONTENT')
-    this.#outline += String.fromCharCode(byte)
-    this.#depth += Number(OPENING.includes(byte)) - Number(CLOSING.includes(byte))
-    if (!SPACE.includes(byte)) this.#last = byte
-  }
-
-  #beginString(): void {
+  /** Reads up to the string that begins next. Answers the index behind. */
+  #readAround(text: string, start: number): number {
+    const quote = text.indexOf('"', start)
+    const around = text.slice(start, quote === -1 ? undefined : quote)
+    this.#charactersAround += around.length
+    if (this.#charactersAround > MAX_CHARACTERS_AROUND) throw new ServerError('ERR_CONTENT')
+    this.#outline += around
+    if (quote === -1) return text.length
     if (this.#stringCount === MAX_STRINGS) throw new ServerError('ERR_CONTENT')
-    // In what is no JSON this may be wrong: the outline tells.
-    this.#isText = this.#depth === 1 && this.#last === COLON && this.#named.has(this.#stringCount - 1)
     this.#isInString = true
-    this.#sameBytes = 0
-    this.#outline += `"${this.#stringCount}"`
-    if (!this.#isText) return
-    this.#textNumber = this.#stringCount
-    this.#isWellFormed = true
-    this.#jsonByteCount = 2
-    this.#sink.restart()
-  }
-
-  #endString(): void {
-    this.#isInString = false
-    this.#last = QUOTE
-    if (this.#sameBytes === this.#field.length) this.#named.add(this.#stringCount)
-    this.#stringCount += 1
-  }
-}
-
-/** The top-level fields, by the numbers of strings; none for an array or a single value. */
-function parseOutline(outline: string): Record<string, unknown> {
-  let value: unknown
-  try {
-    value = JSON.parse(outline)
-  } catch {
-    // Without the cause: a parser's message quotes the body.
-    throw new DidAuthError('ERR_JSON')
-  }
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-  return isObject ? (value as Record<string, unknown>) : {}
-}
-
-/** Tells whether bytes that arrive in chunks are UTF-8: a character may be cut anywhere. */
-class Utf8Check {
-  /** The beginning of a character that the next chunk continues. */
-  #begun: Buffer = NO_BYTES
-
-  /** Whether the last chunk ended with a whole character. */
-  get isComplete(): boolean {
-    return this.#begun.length === 0
-  }
-
-  /** False when the bytes so far cannot be the beginning of UTF-8. */
-  accepts(chunk: Buffer): boolean {
-    const missing = this.isComplete ? 0 : sequenceLength(this.#begun[0]) - this.#begun.length
-    if (missing > 0) {
-      this.#begun = Buffer.concat([this.#begun, chunk.subarray(0, missing)])
-      if (chunk.length < missing) return true
-      if (!isUtf8(this.#begun)) return false
+    this.#start = ''
+    this.#isText = this.#isValueOfField()
+    if (this.#isText) {
+      this.#textNumber = this.#stringCount
+      this.#isWellFormed = true
+      this.#sink.restart()
     }
-    const end = endOfCharacters(chunk, missing)
-    this.#begun = end === chunk.length ? NO_BYTES : Buffer.from(chunk.subarray(end))
-    return isUtf8(chunk.subarray(missing, end))
+    this.#outline += `"${this.#stringCount}"`
+    return quote + 1
+  }
+
+  /** In what is no JSON this may be wrong: the outline shows that at the end. */
+  #isValueOfField(): boolean {
+    if (!this.#named.has(this.#stringCount - 1) || !/:\s*$/.test(this.#outline)) return false
+    let depth = 0
+    for (const character of this.#outline) depth += Number('{['.includes(character)) - Number('}]'.includes(character))
+    return depth === 1
+  }
+
+  /** Reads up to the end of the string, or of what has arrived of it. Answers the index behind. */
+  #readString(text: string, start: number): number {
+    const quote = endOfString(text, start)
+    const part = text.slice(start, quote === -1 ? undefined : quote)
+    const cut = quote === -1 ? cutEscape(part) : 0
+    this.#add(parse(`"${part.slice(0, part.length - cut)}"`) as string, quote !== -1)
+    if (quote === -1) {
+      this.#cut = part.slice(part.length - cut)
+      return text.length
+    }
+    this.#isInString = false
+    if (this.#start === this.#field) this.#named.add(this.#stringCount)
+    this.#stringCount += 1
+    return quote + 1
+  }
+
+  #add(part: string, isLast: boolean): void {
+    let text = this.#high + part
+    const last = text.charCodeAt(text.length - 1)
+    this.#high = !isLast && last >= 0xd800 && last < 0xdc00 ? text.slice(-1) : ''
+    if (this.#high !== '') text = text.slice(0, -1)
+    if (this.#start.length <= this.#field.length) this.#start = (this.#start + text).slice(0, this.#field.length + 1)
+    if (!this.#isText) return
+    this.#isWellFormed &&= text.isWellFormed()
+    this.#sink.write(Buffer.from(text))
   }
 }
 
-/** Where the last whole character ends. A character has at most four bytes. */
-function endOfCharacters(bytes: Buffer, start: number): number {
-  for (let index = bytes.length - 1; index >= Math.max(start, bytes.length - 3); index -= 1) {
-    const byte = bytes[index] ?? 0
-    const isContinuation = byte >= 0x80 && byte < 0xc0
-    if (!isContinuation) return index + sequenceLength(byte) > bytes.length ? index : bytes.length
+/** Whether a JSON string has these bytes as they are: most of a long text, which is then copied only once. */
+function isPlain(bytes: Buffer): boolean {
+  return !bytes.includes(0x22) && !bytes.includes(0x5c) && !/[\0-\x1f]/.test(bytes.toString('latin1'))
+}
+
+/** Where the last whole character of UTF-8 ends: the first byte of one says how many it has. */
+function endOfCharacters(bytes: Uint8Array): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+    const byte = bytes[bytes.length - back] ?? 0
+    if (byte < 0x80) break
+    if (byte >= 0xc0) return (byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4) > back ? bytes.length - back : bytes.length
   }
   return bytes.length
 }
 
-/** Bytes of the character that begins with this one. */
-function sequenceLength(first = 0): number {
-  if (first < 0xc0) return 1
-  if (first < 0xe0) return 2
-  return first < 0xf0 ? 3 : 4
+/** Where the quote is that ends a string: the first after an even number of backslashes; -1 where there is none. */
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+    if (backslashesBefore(text, quote, start) % 2 === 0) return quote
+  }
+  return -1
+}
+
+/** The length of the escape that the text does not finish; 0 where there is none. */
+function cutEscape(text: string): number {
+  const last = text.lastIndexOf('\\')
+  const length = text.length - last
+  if (last === -1 || length > MAX_CUT_ESCAPE || backslashesBefore(text, last, 0) % 2 === 1) return 0
+  return length === 1 || text[last + 1] === 'u' ? length : 0
+}
+
+function backslashesBefore(text: string, end: number, start: number): number {
+  let first = end
+  while (first > start && text[first - 1] === '\\') first -= 1
+  return end - first
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    // Without the cause: a parser's message quotes the body.
+    throw new DidAuthError('ERR_JSON')
+  }
 }

@@ -1,21 +1,14 @@
 import type { EventEmitter } from 'node:events'
 import { DidAuthError } from 'express-did-auth'
 
-export interface ByteBudgetOptions {
-  /** For all owners together. */
-  maxBytes: number
-  /** For each of them. Default: a quarter of `maxBytes`. */
-  maxBytesPerOwner?: number
-}
-
-/** Bytes in memory that are acquired for a while: so many in total, and so many for each owner. */
+/** Bytes that are acquired for a while: so many in total, and so many for each owner (default: a quarter). */
 export class ByteBudget {
   readonly #maxBytes: number
   readonly #maxBytesPerOwner: number
   readonly #byOwner = new Map<string, number>()
   #bytes = 0
 
-  constructor({ maxBytes, maxBytesPerOwner = maxBytes / 4 }: ByteBudgetOptions) {
+  constructor({ maxBytes, maxBytesPerOwner = maxBytes / 4 }: { maxBytes: number; maxBytesPerOwner?: number }) {
     this.#maxBytes = maxBytes
     this.#maxBytesPerOwner = maxBytesPerOwner
   }
@@ -36,14 +29,20 @@ export class ByteBudget {
    * try { await send(await content.bytes()) } finally { release() }
    */
   acquire(bytes: number, owner?: string): () => void {
+    const release = this.tryAcquire(bytes, owner)
+    if (release === undefined) throw new DidAuthError('ERR_BUSY')
+    return release
+  }
+
+  /** As `acquire`; undefined where it refuses. */
+  tryAcquire(bytes: number, owner?: string): (() => void) | undefined {
     const ofOwner = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0) + bytes
-    if (this.#bytes + bytes > this.#maxBytes || ofOwner > this.#maxBytesPerOwner) throw new DidAuthError('ERR_BUSY')
+    if (this.#bytes + bytes > this.#maxBytes || ofOwner > this.#maxBytesPerOwner) return undefined
     this.#add(bytes, owner)
     let isReleased = false
     return () => {
-      if (isReleased) return
+      if (!isReleased) this.#add(-bytes, owner)
       isReleased = true
-      this.#add(-bytes, owner)
     }
   }
 
@@ -56,24 +55,18 @@ export class ByteBudget {
   }
 }
 
-export interface ConcurrencyLimits {
-  maxRunning: number
-  maxWaiting: number
-  /** How long one waits at most. */
-  timeoutMilliseconds: number
-}
-
 /** A response, of which `close` tells that its client has disconnected. */
 type Closing = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed: boolean }
 
 /** Runs so much work at once, and lets so much wait, first come, first served. */
 export class ConcurrencyLimiter {
-  readonly #limits: ConcurrencyLimits
+  readonly #limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }
   /** Starts of what waits, in order. */
   readonly #waiting = new Set<() => void>()
   #running = 0
 
-  constructor(limits: ConcurrencyLimits) {
+  /** @param limits - `timeoutMilliseconds`: how long one waits at most */
+  constructor(limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }) {
     this.#limits = limits
   }
 
@@ -138,8 +131,9 @@ export const MAX_SENDING_CREDIT_MILLISECONDS = 120_000
 export class MinimumRate {
   readonly #onTooSlow: () => void
   readonly #maxCreditMilliseconds: number
-  #creditMilliseconds = GRACE_MILLISECONDS
-  #sinceMilliseconds = performance.now()
+  /** When the transfer is too slow, unless bytes come before. */
+  #deadline = performance.now() + GRACE_MILLISECONDS
+  #pausedAt: number | undefined
   #timer: NodeJS.Timeout | undefined
 
   /**
@@ -154,46 +148,33 @@ export class MinimumRate {
 
   /** Counts bytes that were transferred. */
   add(bytes: number): void {
-    const credit = this.#settle() + (bytes * 1_000) / MIN_BYTES_PER_SECOND
-    this.#creditMilliseconds = Math.min(this.#maxCreditMilliseconds, credit)
+    const longest = (this.#pausedAt ?? performance.now()) + this.#maxCreditMilliseconds
+    this.#deadline = Math.min(longest, this.#deadline + (bytes * 1_000) / MIN_BYTES_PER_SECOND)
   }
 
   /** The server is what the transfer waits for now. */
   pause(): void {
-    if (this.#timer === undefined) return
-    this.#settle()
+    this.#pausedAt ??= performance.now()
     this.stop()
   }
 
   /** The client is what the transfer waits for again. */
   resume(): void {
-    if (this.#timer !== undefined) return
-    this.#sinceMilliseconds = performance.now()
+    if (this.#pausedAt === undefined) return
+    this.#deadline += performance.now() - this.#pausedAt
+    this.#pausedAt = undefined
     this.#schedule()
   }
 
   /** The transfer has ended. */
   stop(): void {
     clearTimeout(this.#timer)
-    this.#timer = undefined
-  }
-
-  /** Takes the time that has passed off the credit. */
-  #settle(): number {
-    const now = performance.now()
-    if (this.#timer !== undefined) this.#creditMilliseconds -= now - this.#sinceMilliseconds
-    this.#sinceMilliseconds = now
-    return this.#creditMilliseconds
   }
 
   #schedule(): void {
     this.#timer = setTimeout(() => {
-      if (this.#settle() > 0) {
-        this.#schedule()
-        return
-      }
-      this.stop()
-      this.#onTooSlow()
-    }, this.#creditMilliseconds)
+      if (performance.now() < this.#deadline) this.#schedule()
+      else this.#onTooSlow()
+    }, this.#deadline - performance.now()).unref()
   }
 }

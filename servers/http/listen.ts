@@ -8,36 +8,29 @@ import {
 } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { ServerAddress } from '../config/read-env.js'
 import { codeOf, reasonOf, StartError } from '../config/startup-error.js'
 import type { Metrics } from '../observability/metrics.js'
 import { oneAtATime } from './pipelining.js'
 
 /** How long a client may take, in milliseconds, and how many there may be. */
-export interface ServeOptions {
-  headers: number
-  /** Headers and body. */
-  request: number
-  /** Without a byte in either direction, while the server waits for the client. */
-  idle: number
-  /** For what is left of a body whose request has been answered. */
-  rest: number
-  /** Between two checks of headers and requests. */
-  check: number
-  /** For requests in flight when the server stops. */
-  stop: number
-  /** Connections at once; more are closed at once. Each may hold a body of up to 64 KiB in memory. */
-  maxConnections: number
-}
-
-const DEFAULTS: ServeOptions = {
+const LIMITS = {
   headers: 10_000,
+  /** Headers and body. */
   request: 14_000,
+  /** Without a byte in either direction, while the server waits for the client. */
   idle: 14_000,
+  /** For what is left of a body whose request has been answered. */
   rest: 5_000,
+  /** Between two checks of headers and requests. */
   check: 1_000,
+  /** For requests in flight when the server stops. */
   stop: 8_000,
+  /** Connections at once; more are closed at once. Each may hold a body of up to 64 KiB in memory. */
   maxConnections: 4_096
 }
+export type ListenLimits = typeof LIMITS
+
 const SWEEP_MILLISECONDS = 50
 const LINGER_MILLISECONDS = 500
 
@@ -47,36 +40,26 @@ const STATUS: Readonly<Record<string, number>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408
 }
 
-/** Where to listen, and the variables that say so. */
-export interface ListenAddress {
-  /** 0: any that is free. */
+/** A port that is listened on. */
+export interface Listening {
   port: number
-  host: string
-  variable: string
-  /** Default `HOST`. */
-  hostVariable?: string
-}
-
-/** A server that listens. */
-export interface Running {
   /** `http://<host>:<port>` where it really listens. */
   url: string
-  /** Finishes requests in flight, refuses new ones, closes everything. */
+  /** Answers requests from now on. Before, they are 503. */
+  serve(listener: RequestListener): void
+  /** Finishes requests in flight, and refuses new ones. */
   stop(): Promise<void>
 }
-
-/** Makes what answers on the port, and what closes its resources after the last answer. */
-export type Build = (port: number) => { listener: RequestListener; release: () => Promise<void> }
 
 /**
  * Listens. The connection of a client that is slow with its headers or its body, or falls silent, is closed, so that
  * half-open connections hold nothing.
  *
- * @param options - where they differ from those of a server of short requests
+ * @param limits - where they differ from those of a server of short requests
  * @throws StartError when it cannot listen
  */
-export async function serve(where: ListenAddress, build: Build, options: Partial<ServeOptions> = {}): Promise<Running> {
-  const { headers, request, idle, rest, check, stop, maxConnections } = { ...DEFAULTS, ...options }
+export async function listen(where: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
+  const { headers, request, idle, rest, check, stop, maxConnections } = { ...LIMITS, ...limits }
   const server = createServer({
     connectionsCheckingInterval: check,
     headersTimeout: headers,
@@ -84,8 +67,9 @@ export async function serve(where: ListenAddress, build: Build, options: Partial
   })
   server.setTimeout(idle)
   server.maxConnections = maxConnections
-  const { port, address, family } = await listening(server, where)
-  const { listener, release } = build(port)
+  let listener: RequestListener = (_req, res) => {
+    res.writeHead(503).end()
+  }
   const answers = new WeakMap<Duplex, ServerResponse>()
   answerClientErrors(server, answers)
   server.on(
@@ -101,12 +85,14 @@ export async function serve(where: ListenAddress, build: Build, options: Partial
       listener(req, res)
     })
   )
+  const { port, address, family } = await bound(server, where)
   return {
+    port,
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
-    stop: async () => {
-      await closed(server, stop)
-      await release()
-    }
+    serve: (next) => {
+      listener = next
+    },
+    stop: () => closed(server, stop)
   }
 }
 
@@ -125,10 +111,7 @@ function endUnread(req: IncomingMessage, milliseconds: number): void {
   })
 }
 
-function listening(
-  server: Server,
-  { port, host, variable, hostVariable = 'HOST' }: ListenAddress
-): Promise<AddressInfo> {
+function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: ServerAddress): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
       const sentence = `Cannot listen on ${host}:${port} (${hostVariable}, ${variable}): ${reasonOf(error)}`
@@ -198,13 +181,15 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
 
 function textAnswer(status: number): string {
   const text = STATUS_CODES[status] ?? ''
-  const headers = [
+  return [
+    `HTTP/1.1 ${status} ${text}`,
     'Content-Type: text/plain; charset=utf-8',
     'X-Content-Type-Options: nosniff',
     `Content-Length: ${text.length}`,
-    'Connection: close'
-  ]
-  return `HTTP/1.1 ${status} ${text}\r\n${headers.join('\r\n')}\r\n\r\n${text}`
+    'Connection: close',
+    '',
+    text
+  ].join('\r\n')
 }
 
 /**
@@ -212,8 +197,9 @@ function textAnswer(status: number): string {
  *
  * @throws StartError when it cannot listen
  */
-export function serveMetrics(metrics: Metrics, where: ListenAddress): Promise<Running> {
-  const listener: RequestListener = (req, res) => {
+export async function serveMetrics(metrics: Metrics, where: ServerAddress): Promise<Listening> {
+  const listening = await listen(where)
+  listening.serve((req, res) => {
     if (req.method !== 'GET' || req.url !== '/metrics') {
       res.writeHead(404, { 'Content-Type': 'text/plain; charset=utf-8' }).end('Not found')
       return
@@ -221,6 +207,6 @@ export function serveMetrics(metrics: Metrics, where: ListenAddress): Promise<Ru
     void metrics.read().then(({ contentType, text }) => {
       res.writeHead(200, { 'Content-Type': contentType, 'Cache-Control': 'no-store' }).end(text)
     })
-  }
-  return serve(where, () => ({ listener, release: () => Promise.resolve() }))
+  })
+  return listening
 }

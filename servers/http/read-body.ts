@@ -9,11 +9,11 @@ import { ServerError } from './server-error.js'
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
+/** Content types of JSON, `application/json` and `application/<anything>+json`. */
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
 /** Content that has arrived whole. */
 export interface ReceivedContent extends HashedContent {
-  /** Length of the content as a JSON string, in bytes, with its quotes. */
-  readonly jsonByteCount: number
   /** Its bytes where it has up to 64 KiB, else a file that holds just them. */
   readonly source: Uint8Array | { readonly file: string }
 }
@@ -60,28 +60,35 @@ export class BodyReader {
     use: (content: ReceivedContent) => Promise<T>
   ): Promise<T> {
     if (!JSON_TYPE.test(req.headers['content-type'] ?? '')) throw new ServerError('ERR_CONTENT')
-    const tooLarge = (): ServerError =>
-      new ServerError('ERR_CONTENT_TOO_LARGE', { detail: `at most ${maxBytes} bytes` })
+    const tooLarge = (): Error => new ServerError('ERR_CONTENT_TOO_LARGE', { detail: `at most ${maxBytes} bytes` })
+    const announcedBytes = Number(req.headers['content-length'] ?? 0)
     const maxBodyBytes = maxBytes * MAX_ESCAPED + ENVELOPE_BYTES
+    if (announcedBytes > maxBodyBytes) {
+      dropRest(req)
+      throw tooLarge()
+    }
     let release = (): void => undefined
     const sink = new ContentSink({
       maxBytes,
-      expectedBytes: Math.min(maxBytes, announcedBytes(req) ?? maxBytes),
+      expectedBytes: Math.min(maxBytes, announcedBytes || maxBytes),
       newHasher: this.#options.newHasher,
       newFile: () => {
         release = this.#files.acquire(1, owner)
         return this.#options.spool.newFile()
       }
     })
+    const decoder = new JsonTextDecoder(field, sink)
+    let byteCount = 0
     try {
-      const decoder = new JsonTextDecoder(field, sink)
-      await receiveBody(req, maxBodyBytes, tooLarge, (chunk) => {
+      await receiveBody(req, (chunk) => {
+        byteCount += chunk.length
+        if (byteCount > maxBodyBytes) throw tooLarge()
         decoder.write(chunk)
         return sink.flush()
       })
-      const jsonByteCount = decoder.end()
+      decoder.end()
       if (sink.isTooLarge) throw tooLarge()
-      return await use({ ...(await sink.finish()), jsonByteCount })
+      return await use(await sink.finish())
     } finally {
       await sink.dispose()
       release()
@@ -89,65 +96,49 @@ export class BodyReader {
   }
 }
 
-/** Content types of JSON, `application/json` and `application/<anything>+json`. */
-export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
-
-/** The length that a request announces, in bytes; undefined when it does not. */
-export function announcedBytes({ headers }: Pick<IncomingMessage, 'headers'>): number | undefined {
-  const { 'content-length': length } = headers
-  return length === undefined ? undefined : Number(length)
+/** Reads and drops what is left of a body: a connection that is closed while its client sends may lose the answer. */
+function dropRest(req: IncomingMessage): void {
+  // An error without a listener would end the process.
+  req.on('error', () => undefined).resume()
 }
 
 /**
  * Receives the body of a request, chunk by chunk and no faster than the chunks are used. It has to keep the minimum data
- * rate. After a refusal the rest is read and dropped: a connection that is closed while its client sends may lose the answer.
+ * rate. After a refusal the rest is dropped.
  *
- * @param tooLarge - makes the error for a longer body
  * @param use - a promise that it returns is awaited before the next chunk; what it throws refuses the body
  * @throws DidAuthError ERR_JSON when the client disconnects, or the body was read before; ERR_REQUEST_TIMEOUT below the
- * minimum rate; what `tooLarge` makes
+ * minimum rate
  */
-export function receiveBody(
-  req: IncomingMessage,
-  maxBytes: number,
-  tooLarge: () => Error,
-  use: (chunk: Buffer) => Promise<void> | undefined
-): Promise<void> {
+function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    let byteCount = 0
-    let isOver = false
     /** What `use` is busy with. */
-    let inUse: Promise<void> | undefined
-    const rate = new MinimumRate(() => {
-      refuse(new DidAuthError('ERR_REQUEST_TIMEOUT'))
-    })
-    const stop = (): void => {
+    let inUse: Promise<unknown> | undefined
+    let isOver = false
+    /** Not before `use` has ended: the caller closes what it writes to. */
+    const settle = (error?: Error): void => {
+      if (isOver) return
       isOver = true
       rate.stop()
       req.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
-    }
-    const refuse = (error: Error): void => {
-      stop()
-      // An error that no one listens for would end the process.
-      req.on('error', () => undefined).resume()
-      const rejectBody = (): void => {
-        reject(error)
+      if (error !== undefined) dropRest(req)
+      const end = (failure?: unknown): void => {
+        if (error === undefined && failure === undefined) resolve()
+        else reject(error ?? (failure as Error))
       }
-      // Not before `use` has ended: the caller closes what it writes to.
-      if (inUse === undefined) rejectBody()
-      else inUse.then(rejectBody, rejectBody)
+      void (inUse ?? Promise.resolve()).then(() => {
+        end()
+      }, end)
     }
+    const rate = new MinimumRate(() => {
+      settle(new DidAuthError('ERR_REQUEST_TIMEOUT'))
+    })
     const onData = (chunk: Buffer): void => {
       rate.add(chunk.length)
-      byteCount += chunk.length
-      if (byteCount > maxBytes) {
-        refuse(tooLarge())
-        return
-      }
       try {
         inUse = use(chunk)
       } catch (error) {
-        refuse(error as Error)
+        settle(error as Error)
         return
       }
       if (inUse === undefined) return
@@ -158,37 +149,16 @@ export function receiveBody(
         if (isOver) return
         rate.resume()
         req.resume()
-      }, refuse)
+      }, settle)
     }
     const onEnd = (): void => {
-      stop()
       // Node may tell of the end while it is paused, when the last chunk has been handed over.
-      if (inUse === undefined) resolve()
-      else inUse.then(resolve, reject)
+      settle()
     }
     const onBroken = (): void => {
-      refuse(new DidAuthError('ERR_JSON'))
+      settle(new DidAuthError('ERR_JSON'))
     }
     if (req.destroyed || req.readableEnded) onBroken()
-    else if ((announcedBytes(req) ?? 0) > maxBytes) refuse(tooLarge())
     else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   })
-}
-
-/** Reads a short body into memory, without copying one that arrives in one piece. As {@link receiveBody}. */
-export async function readBytes(req: IncomingMessage, maxBytes: number, tooLarge: () => Error): Promise<Buffer> {
-  const expectedBytes = Math.min(announcedBytes(req) ?? maxBytes, maxBytes)
-  let only: Buffer | undefined
-  let whole: Buffer | undefined
-  let byteCount = 0
-  await receiveBody(req, maxBytes, tooLarge, (chunk) => {
-    if (chunk.length === expectedBytes) only = chunk
-    else {
-      // Copied, because a client may send bytes one by one, and each chunk costs memory beside its bytes.
-      whole ??= Buffer.allocUnsafeSlow(expectedBytes)
-      byteCount += chunk.copy(whole, byteCount)
-    }
-    return undefined
-  })
-  return only ?? whole?.subarray(0, byteCount) ?? Buffer.alloc(0)
 }

@@ -1,66 +1,41 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { escapeJson } from './json-string.js'
 import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './limits.js'
 
-/** JSON text as it is, or content in pieces of UTF-8 that is sent as one JSON string; a piece may end within a character. */
-export type JsonPart = string | Iterable<Uint8Array> | AsyncIterable<Uint8Array>
+type Headers = Readonly<Record<string, string>>
 
-/** An answer in JSON of known length. */
-export interface JsonAnswer {
-  /** Length of the whole answer. */
-  readonly byteCount: number
-  readonly parts: Iterable<JsonPart> | AsyncIterable<JsonPart>
-}
-
-/** Written at once: a list may have thousands of short parts, and progress is counted by what the client has taken. */
+/** Written at once: progress is counted by what the client has taken. */
 const WRITE_BYTES = 65_536
-const QUOTE = Buffer.from('"')
+const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /**
- * Sends an answer no faster than its client reads it; the connection of a client that is slower than the minimum data rate
- * is closed. An answer of any length holds one piece of content in memory. When the client disconnects, no more is read.
+ * Sends a JSON text that comes in chunks, no faster than its client reads it; the connection of a client that is slower than
+ * the minimum data rate is closed. An answer of any length holds one chunk in memory. When the client disconnects, no more
+ * is read.
  *
- * What fails before the first 64 KiB are there is thrown, and can be answered. Later a failure breaks the connection,
- * because the length was promised.
+ * What fails before the first chunk is there is thrown, and can be answered. Later a failure breaks the connection, so that
+ * no client takes a part for the whole.
  *
- * @param headers - beside Content-Type and Content-Length
+ * @param headers - beside Content-Type
  * @throws what the source throws, when nothing was sent yet
  * @example
- * const pieces = await content.pieces()
- * await sendContent(req, res, { byteCount: 9 + content.jsonByteCount, parts: ['{"file":', pieces, '}'] })
+ * await sendChunks(req, res, jsonStringOf(await content.pieces()), { 'Cache-Control': 'no-store' })
  */
-export async function sendContent(
+export async function sendChunks(
   req: Pick<IncomingMessage, 'method'>,
   res: ServerResponse,
-  { byteCount, parts }: JsonAnswer,
-  headers: Readonly<Record<string, string>> = {}
-): Promise<void> {
-  await sendJson(req, res, { byteCount, chunks: joined(bytesOf(parts)) }, headers)
-}
-
-/**
- * Sends a JSON text of known length that comes in chunks, as {@link sendContent} does. What fails before the first chunk is
- * there is thrown.
- */
-export async function sendJson(
-  req: Pick<IncomingMessage, 'method'>,
-  res: ServerResponse,
-  { byteCount, chunks }: { readonly byteCount: number; readonly chunks: AsyncGenerator<Uint8Array, void> },
-  headers: Readonly<Record<string, string>> = {}
+  chunks: AsyncGenerator<Uint8Array, void>,
+  headers: Headers = {}
 ): Promise<void> {
   try {
-    let first = req.method === 'HEAD' ? undefined : await chunks.next()
+    // For HEAD as well: a source that never began closes nothing of what it was given.
+    let first: IteratorResult<Uint8Array, void> | undefined = await chunks.next()
     if (res.destroyed) return
-    res.writeHead(200, {
-      'Content-Type': 'application/json; charset=utf-8',
-      'Content-Length': byteCount,
-      ...headers
-    })
-    if (first === undefined) {
+    res.writeHead(200, { ...JSON_TYPE, ...headers })
+    if (req.method === 'HEAD') {
       res.end()
       return
     }
-    const written = write(res, byteCount, first, chunks)
+    const written = write(res, first, chunks)
     // Not held while the rest is sent, which may take minutes.
     first = undefined
     await written
@@ -72,9 +47,48 @@ export async function sendJson(
   }
 }
 
+/**
+ * Sends a JSON text that is in memory, in one write, which costs less than a stream. The client has the time for it that the
+ * minimum data rate allows.
+ *
+ * @param onEnd - called when the system has all of it, or the client has disconnected
+ */
+export function sendWhole(res: ServerResponse, json: string | Buffer, headers: Headers, onEnd?: () => void): void {
+  const byteCount = Buffer.byteLength(json)
+  // A text leaves together with the headers, where bytes would be a write of their own.
+  res.writeHead(200, { ...JSON_TYPE, 'Content-Length': byteCount, ...headers }).end(json)
+  if (res.destroyed || !res.socket?.writableLength) {
+    onEnd?.()
+    return
+  }
+  const rate = new MinimumRate(() => res.destroy(), Infinity)
+  rate.add(byteCount)
+  res.once('close', () => {
+    rate.stop()
+    onEnd?.()
+  })
+}
+
+/**
+ * Content in pieces of UTF-8 as one JSON string, with what stands around it; a piece may end within a character. The first
+ * chunk comes with the first piece, so that nothing is sent before content was verified.
+ */
+export async function* jsonStringOf(
+  pieces: AsyncIterable<Uint8Array>,
+  before = '',
+  after = ''
+): AsyncGenerator<Buffer, void, undefined> {
+  const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+  let start = `${before}"`
+  for await (const piece of pieces) {
+    yield Buffer.from(start + JSON.stringify(utf8.decode(piece, { stream: true })).slice(1, -1))
+    start = ''
+  }
+  yield Buffer.from(`${start}"${after}`)
+}
+
 async function write(
   res: ServerResponse,
-  byteCount: number,
   next: IteratorResult<Uint8Array, void>,
   chunks: AsyncGenerator<Uint8Array, void>
 ): Promise<void> {
@@ -83,66 +97,37 @@ async function write(
   // The rate is what ends it: a socket is idle also while the client reads what the system has buffered.
   res.socket?.setTimeout(0)
   try {
-    let missingBytes = byteCount
     for (; next.done !== true; next = await chunks.next()) {
       const { value: chunk } = next
-      missingBytes -= chunk.length
-      // Surplus bytes would be read as another answer.
-      if (missingBytes < 0) break
       for (let start = 0; start < chunk.length; start += WRITE_BYTES) {
-        if (res.destroyed) return
         const part = chunk.subarray(start, start + WRITE_BYTES)
         rate.resume()
-        await taken(res, part, missingBytes === 0 && start + part.length === chunk.length)
+        await taken(res, () => res.write(part))
         rate.add(part.length)
         rate.pause()
+        if (res.destroyed) return
       }
-      if (missingBytes === 0 || res.destroyed) return
     }
-    res.destroy()
+    rate.resume()
+    await taken(res, () => {
+      res.end()
+      return false
+    })
   } finally {
     rate.stop()
   }
 }
 
-/** Writes bytes, and resolves when the system has taken them, or the connection is closed. */
-function taken(res: ServerResponse, bytes: Uint8Array, isLast: boolean): Promise<void> {
+/** Writes, and resolves when the system has taken the bytes, or the connection is closed. */
+function taken(res: ServerResponse, writeNow: () => boolean): Promise<void> {
+  // Its `close` was emitted while the next chunk was read, and nothing follows it.
+  if (res.destroyed) return Promise.resolve()
   return new Promise((resolve) => {
     const done = (): void => {
       res.off('drain', done).off('finish', done).off('close', done)
       resolve()
     }
-    res.on('close', done)
-    if (isLast) res.on('finish', done).end(bytes)
-    else if (res.write(bytes)) done()
-    else res.on('drain', done)
+    res.on('drain', done).on('finish', done).on('close', done)
+    if (writeNow()) done()
   })
-}
-
-/** Joins what is short. */
-async function* joined(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
-  let held: Uint8Array[] = []
-  let heldBytes = 0
-  for await (const chunk of chunks) {
-    held.push(chunk)
-    heldBytes += chunk.length
-    if (heldBytes < WRITE_BYTES) continue
-    const whole = held.length === 1 ? chunk : Buffer.concat(held)
-    held = []
-    heldBytes = 0
-    yield whole
-  }
-  if (heldBytes > 0) yield Buffer.concat(held)
-}
-
-async function* bytesOf(parts: JsonAnswer['parts']): AsyncGenerator<Uint8Array, void, undefined> {
-  for await (const part of parts) {
-    if (typeof part === 'string') {
-      yield Buffer.from(part)
-      continue
-    }
-    yield QUOTE
-    for await (const piece of part) yield escapeJson(piece)
-    yield QUOTE
-  }
 }

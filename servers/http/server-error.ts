@@ -1,6 +1,7 @@
-import { DidAuthError, errorStatuses, sendErrorAnswer } from 'express-did-auth'
-import type { Request, Response } from 'express'
+import { DidAuthError } from 'express-did-auth'
+import { errorSender, type SendError } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
+import type { ServerEnv } from '../config/read-env.js'
 import { describeError } from '../observability/error-fields.js'
 
 /**
@@ -55,34 +56,33 @@ export class ServerError extends Error {
   }
 }
 
-/** Answers an error; never throws. */
-export type SendError = (req: Request, res: Response, error: unknown) => void
-
-/**
- * Makes the function that answers every error of the servers in the form of the library's own. What is unforeseen is a
- * 500 without text, with its cause in the log only. Where an answer has begun, the connection is closed.
- */
-export function errorSender(
-  { serviceUrl, errorFormat }: { serviceUrl: string; errorFormat?: 'text' | 'problem' | undefined },
+interface SenderParts {
+  serviceUrl: string
+  env: Pick<ServerEnv, 'ERROR_FORMAT'>
   log: Logger
-): SendError {
-  return (req, res, thrown) => {
-    const error =
-      thrown instanceof ServerError || thrown instanceof DidAuthError
-        ? thrown
-        : new DidAuthError('ERR_INTERNAL', { cause: thrown })
-    const { code, message: text, retryAfterSeconds } = error
-    const status = error instanceof ServerError ? error.status : errorStatuses[error.code]
-    // A client that disconnected while it waited is not a failure of the server, and must not fill the log.
-    const isOfClientGone = code === 'ERR_BUSY' && req.socket.destroyed
-    const fields = { event: status < 500 ? 'request-refused' : 'request-failed', reason: code }
-    if (status < 500) log.debug(fields, 'request refused')
-    else if (!isOfClientGone) log.error({ ...fields, ...describeError(error.cause) }, 'request failed')
-    if (res.headersSent || res.destroyed) {
-      res.destroy()
-      return
+}
+
+/** Makes the function that answers every error of a server, in the form of the library's own. */
+export function serverErrorSender({ serviceUrl, env, log }: SenderParts): SendError {
+  return errorSender({
+    serviceUrl,
+    errorFormat: env.ERROR_FORMAT,
+    logger: log,
+    closesUnderWay: true,
+    parseError: (thrown) => {
+      if (thrown instanceof DidAuthError) return undefined
+      if (!(thrown instanceof ServerError)) {
+        return { code: 'ERR_INTERNAL', status: 500, text: 'Internal error', cause: withoutMessage(thrown) }
+      }
+      const { code, status, message: text, retryAfterSeconds, etag, cause } = thrown
+      const headers = etag === undefined ? {} : { ETag: etag }
+      return { code, status, text, retryAfterSeconds, headers, cause: cause && withoutMessage(cause) }
     }
-    if (error instanceof ServerError && error.etag !== undefined) res.setHeader('ETag', error.etag)
-    sendErrorAnswer(req, res, { status, code, text, retryAfterSeconds }, { serviceUrl, errorFormat })
-  }
+  })
+}
+
+/** A message may quote anything of a user. */
+function withoutMessage(error: unknown): object {
+  const { type: name, code, at } = describeError(error)
+  return { name, code, stack: at.join('\n') }
 }

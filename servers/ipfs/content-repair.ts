@@ -1,3 +1,4 @@
+import { singleFlight, waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { ServerError } from '../http/server-error.js'
 import { describeError } from '../observability/error-fields.js'
@@ -5,7 +6,6 @@ import type { ContentInfo, ContentReads, StoredContent } from '../storage/conten
 import { isMissing } from '../storage/storage-error.js'
 import { newContentOf } from '../storage/unixfs-blocks.js'
 import type { IpfsNode } from './ipfs-node.js'
-import { waitAtMost } from './ipfs-call.js'
 
 /** Anybody may read, and each question to the node may take seconds. */
 const MAX_CALLS = 16
@@ -21,7 +21,8 @@ export interface ContentRepairParts {
 /** Restores content that is missing or damaged here and that the IPFS node still has. */
 export class ContentRepair {
   readonly #parts: ContentRepairParts
-  readonly #underWay = new Map<string, Promise<Uint8Array>>()
+  readonly #fetchOnce = singleFlight<Uint8Array>()
+  #calls = 0
 
   constructor(parts: ContentRepairParts) {
     this.#parts = parts
@@ -34,7 +35,10 @@ export class ContentRepair {
    * @throws ServerError ERR_CONTENT_MISSING
    */
   async read(content: ContentInfo, milliseconds: number): Promise<Uint8Array> {
-    const bytes = await waitAtMost(Math.max(0, milliseconds), this.#shared(content))
+    const bytes = await waitAtMost(
+      milliseconds,
+      this.#fetchOnce(() => this.#fetch(content), content.cid)
+    )
     if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
     return bytes
   }
@@ -45,57 +49,66 @@ export class ContentRepair {
    * @param milliseconds - how long a reader waits for the node
    */
   whileReading(content: StoredContent, milliseconds: number): StoredContent {
-    const restore = (error: unknown): Promise<Uint8Array> => {
-      if (!isMissing(error)) throw error
-      return this.read(content, milliseconds)
-    }
-    const rest = async function* (pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
-      let sent = 0
-      try {
-        for await (const piece of pieces) {
-          sent += piece.length
-          yield piece
-        }
-      } catch (error) {
-        // Every piece that was sent was verified.
-        yield (await restore(error)).subarray(sent)
-      }
-    }
-    return {
-      ...content,
-      bytes: () => content.bytes().catch(restore),
-      pieces: async () => rest(await content.pieces().catch(async (error: unknown) => inOne(await restore(error))))
-    }
+    return { ...content, ...restoring(content, () => this.read(content, milliseconds)) }
   }
 
-  #shared(content: ContentInfo): Promise<Uint8Array> {
-    const underWay = this.#underWay.get(content.cid)
-    if (underWay !== undefined) return underWay
-    if (this.#underWay.size >= MAX_CALLS) return Promise.reject(new ServerError('ERR_CONTENT_MISSING'))
-    const fetched = this.#fetch(content).finally(() => this.#underWay.delete(content.cid))
-    this.#underWay.set(content.cid, fetched)
-    return fetched
-  }
-
-  async #fetch({ cid, byteCount, jsonByteCount }: ContentInfo): Promise<Uint8Array> {
+  async #fetch({ cid, byteCount }: ContentInfo): Promise<Uint8Array> {
     const { store, node, log } = this.#parts
-    if (node === undefined) throw new ServerError('ERR_CONTENT_MISSING')
-    const bytes = await node.read(cid, byteCount).catch((cause: unknown) => {
-      throw new ServerError('ERR_CONTENT_MISSING', { cause })
-    })
-    const content = newContentOf(bytes, jsonByteCount)
-    if (content.cid !== cid) throw new ServerError('ERR_CONTENT_MISSING')
+    if (node === undefined || this.#calls >= MAX_CALLS) throw new ServerError('ERR_CONTENT_MISSING')
+    this.#calls += 1
     try {
-      await store.repairContent(content)
-      log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and put back')
-    } catch (error) {
-      // The reader has it all the same.
-      log.error({ event: 'repair-failed', ...describeError(error) }, 'missing content could not be put back')
+      const bytes = await node.read(cid, byteCount).catch((cause: unknown) => {
+        throw new ServerError('ERR_CONTENT_MISSING', { cause })
+      })
+      const content = newContentOf(bytes)
+      if (content.cid !== cid) throw new ServerError('ERR_CONTENT_MISSING')
+      await store.repairContent(content).then(
+        () => {
+          log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and put back')
+        },
+        // The reader has it all the same.
+        (error: unknown) => {
+          log.error({ event: 'repair-failed', ...describeError(error) }, 'missing content could not be put back')
+        }
+      )
+      return bytes
+    } finally {
+      this.#calls -= 1
     }
-    return bytes
   }
 }
 
-async function* inOne(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield bytes
+/**
+ * Content that is restored while it is read, where it is missing or damaged.
+ *
+ * @param content - undefined where there is none
+ */
+export function restoring(
+  content: StoredContent | undefined,
+  restore: () => Promise<Uint8Array>
+): Pick<StoredContent, 'bytes' | 'pieces'> {
+  const restoreMissing = (error: unknown): Promise<Uint8Array> => {
+    if (!isMissing(error)) throw error
+    return restore()
+  }
+  const piecesFrom = async function* (pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    let sent = 0
+    try {
+      for await (const piece of pieces) {
+        sent += piece.length
+        yield piece
+      }
+    } catch (error) {
+      // Every piece that was sent was verified.
+      yield (await restoreMissing(error)).subarray(sent)
+    }
+  }
+  const restored = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+    yield bytes
+  }
+  if (content === undefined) return { bytes: restore, pieces: async () => restored(await restore()) }
+  return {
+    bytes: () => content.bytes().catch(restoreMissing),
+    pieces: () => content.pieces().then(piecesFrom, async (error: unknown) => restored(await restoreMissing(error)))
+  }
 }

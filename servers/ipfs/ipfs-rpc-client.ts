@@ -1,4 +1,4 @@
-import { contentOf } from '../storage/unixfs-blocks.js'
+import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import { ipfsFailure, type IpfsNode, isNotPinned } from './ipfs-node.js'
 import { endpointOf, loadIpfsClient, type AddOptions, type Cid, type IpfsClient } from './load-ipfs-client.js'
@@ -94,7 +94,7 @@ export function ipfsHttpNode(
     read: (cid, maxBytes) =>
       ask(maxBytes * CHUNKED + SHORT_ANSWER_BYTES, async (client, { signal }) => {
         const bytes = await collect(client.cat(cid, { signal }), maxBytes)
-        assertSame(contentOf(bytes).cid, cid)
+        assertSame(cidOf(bytes), cid)
         return bytes
       }),
     listPins: () =>

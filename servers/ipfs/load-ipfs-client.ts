@@ -1,3 +1,4 @@
+import { lazy } from 'express-did-auth/server-kit'
 import { StartError } from '../config/startup-error.js'
 
 /** A cid as the client answers it. */
@@ -38,8 +39,6 @@ export interface IpfsEndpoint {
 
 type MakeClient = (endpoint: IpfsEndpoint) => IpfsClient
 
-let loading: Promise<MakeClient> | undefined
-
 /** Separates the user from the URL: `fetch` refuses URLs that hold one, and quotes them whole. */
 export function endpointOf(text: string): IpfsEndpoint {
   const url = new URL(text)
@@ -54,16 +53,7 @@ export function endpointOf(text: string): IpfsEndpoint {
 }
 
 /** Loads ipfs-http-client, once for all nodes. */
-export function loadIpfsClient(): Promise<MakeClient> {
-  loading ??= import('ipfs-http-client')
-    .then(({ create }) => create as MakeClient)
-    .catch((error: unknown) => {
-      // The next call tries again.
-      loading = undefined
-      throw error
-    })
-  return loading
-}
+export const loadIpfsClient = lazy(async () => (await import('ipfs-http-client')).create as MakeClient)
 
 const CLIENT = 'ipfs-http-client@60'
 

@@ -1,3 +1,4 @@
+import { systemClock, waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
@@ -5,7 +6,6 @@ import type { ContentReads } from '../storage/content-store.js'
 import type { PinLedger, PinTask } from '../storage/pin-ledger.js'
 import { IpfsCircuitBreaker } from './ipfs-circuit-breaker.js'
 import type { IpfsNode } from './ipfs-node.js'
-import { waitAtMost } from './ipfs-call.js'
 
 /** What the pin worker is built of. */
 export interface PinWorkerParts {
@@ -47,7 +47,7 @@ export class PinWorker {
   constructor(parts: PinWorkerParts) {
     const { node, log } = parts
     this.#parts = parts
-    this.#nowSeconds = parts.nowSeconds ?? (() => Math.floor(Date.now() / 1_000))
+    this.#nowSeconds = parts.nowSeconds ?? systemClock.nowSeconds
     this.#breaker = new IpfsCircuitBreaker({ ping: (signal) => node.ping(signal), log, onClose: this.#work })
   }
 
@@ -139,7 +139,11 @@ export class PinWorker {
     const cids = this.#urgent.splice(0, limit)
     if (cids.length === 0) this.#hasBacklog = false
     const request = { limit, nowSeconds: this.#nowSeconds(), leaseSeconds: LEASE_SECONDS }
-    const tasks = await this.#parts.ledger.claim(cids.length === 0 ? request : { ...request, cids })
+    const claimed = this.#parts.ledger.claim(cids.length === 0 ? request : { ...request, cids })
+    const tasks = await claimed.catch((error: unknown) => {
+      for (const cid of cids) this.#endJob(cid, false)
+      throw error
+    })
     if (cids.length === 0 && tasks.length === limit) this.#hasBacklog = true
     for (const task of tasks) this.#run(task)
     // Nothing is open for these, or they wait after a failure, or another process has them.

@@ -15,22 +15,15 @@ export interface ErrorFields {
  * key.
  */
 export function describeError(error: unknown): ErrorFields {
-  if (!isErrorLike(error)) return { type: typeof error, at: [] }
+  // Not `instanceof`: an error may be of another realm.
+  if (typeof error !== 'object' || error === null || !('message' in error)) return { type: typeof error, at: [] }
+  const { constructor, message, stack = '' } = error as Error
   const code = codeOf(error)
-  return { type: error.constructor.name, ...(code !== undefined && { code }), at: framesOf(error) }
-}
-
-/** Not `instanceof`: an error may be of another realm. */
-function isErrorLike(error: unknown): error is Pick<Error, 'stack' | 'message'> & { constructor: { name: string } } {
-  return typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string'
-}
-
-/** The frames after the message, because the message may itself look like a stack. */
-function framesOf({ stack = '', message }: Pick<Error, 'stack' | 'message'>): string[] {
+  // The frames after the message, because the message may itself look like a stack.
   const start = message === '' ? 0 : stack.indexOf(message)
-  if (start === -1) return []
-  const lines = stack.slice(start + message.length).split('\n')
-  return lines.flatMap((line) => /^ {4}at (.+)$/.exec(line)?.[1] ?? []).slice(0, MAX_FRAMES)
+  const lines = start === -1 ? [] : stack.slice(start + message.length).split('\n')
+  const at = lines.flatMap((line) => /^ {4}at (.+)$/.exec(line)?.[1] ?? []).slice(0, MAX_FRAMES)
+  return { type: constructor.name, ...(code !== undefined && { code }), at }
 }
 
 /**

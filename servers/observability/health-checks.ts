@@ -1,6 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { RequestHandler } from 'express'
-import { reasonOf } from '../config/startup-error.js'
+import { waitAtMost, within } from 'express-did-auth/server-kit'
+import { reasonOfCause } from '../config/startup-error.js'
 
 const CHECK_MILLISECONDS = 1_800
 /** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
@@ -22,13 +22,6 @@ export interface Dependency {
   success?: 'ok' | 'none'
 }
 
-interface Readiness {
-  isReady: boolean
-  dependencies: Record<string, 'ok' | 'unavailable' | 'wrong' | 'none'>
-  /** Why those that are needed are unavailable, and what is wrong with others. */
-  reasons: Record<string, string>
-}
-
 export interface ReadinessOptions {
   /** Aborts when the process is about to stop: 503 from then on. */
   draining?: AbortSignal | undefined
@@ -44,7 +37,7 @@ export interface ReadinessRoute {
   watchFailures: RequestHandler
 }
 
-/** What a dependency answered, or is about to. */
+/** What a dependency answered, or is about to: the reason against it, if there is one. */
 interface Asked {
   reason: Promise<string | undefined>
   askedAt: number
@@ -80,90 +73,63 @@ export function readiness(
     return current.reason
   }
 
-  const forget = (): void => {
-    // Not at once: a client that causes failures and asks `/ready` in turn must not cause a write with each.
-    for (const one of asked.values()) one.freshUntil = Math.min(one.freshUntil, one.askedAt + FRESH_MILLISECONDS)
+  const answer: RequestHandler = async (_req, res) => {
+    const states: Record<string, string> = {}
+    const reasons: Record<string, string> = {}
+    let isReady = true
+    const found = await Promise.all(dependencies.map(reasonNow))
+    for (const [index, { name, isNeeded, success = 'ok', failure = 'unavailable' }] of dependencies.entries()) {
+      const reason = found[index]
+      states[name] = reason === undefined ? success : failure
+      if (reason === undefined) continue
+      if (isNeeded) isReady = false
+      if (isNeeded || failure === 'wrong') reasons[name] = reason
+    }
+    if (wasReady && !isReady) onNotReady?.(reasons)
+    wasReady = isReady
+    const isDraining = draining?.aborted === true
+    const status = isReady ? 'ready' : 'not ready'
+    res
+      .status(isReady && !isDraining ? 200 : 503)
+      .set('Cache-Control', 'no-store')
+      .json({
+        status: isDraining ? 'draining' : status,
+        dependencies: states,
+        ...(Object.keys(reasons).length > 0 && { reasons })
+      })
   }
 
   const watchFailures: RequestHandler = (_req, res, next) => {
     res.once('finish', () => {
-      if (res.statusCode === 503) forget()
+      if (res.statusCode !== 503) return
+      // Not at once: a client that causes failures and asks `/ready` in turn must not cause a write with each.
+      for (const one of asked.values()) one.freshUntil = Math.min(one.freshUntil, one.askedAt + FRESH_MILLISECONDS)
     })
     next()
-  }
-
-  const answer: RequestHandler = (_req, res) => {
-    void stateOfAll(dependencies, reasonNow).then(({ isReady, dependencies, reasons }) => {
-      if (wasReady && !isReady) onNotReady?.(reasons)
-      wasReady = isReady
-      const isDraining = draining?.aborted === true
-      const status = isReady ? 'ready' : 'not ready'
-      res
-        .status(isReady && !isDraining ? 200 : 503)
-        .set('Cache-Control', 'no-store')
-        .json({
-          status: isDraining ? 'draining' : status,
-          dependencies,
-          ...(Object.keys(reasons).length > 0 && { reasons })
-        })
-    })
   }
   return { answer, watchFailures }
 }
 
-async function stateOfAll(
-  dependencies: readonly Dependency[],
-  reasonNow: (dependency: Dependency) => Promise<string | undefined>
-): Promise<Readiness> {
-  const states = await Promise.all(
-    dependencies.map(async (dependency) => ({ ...dependency, reason: await reasonNow(dependency) }))
-  )
-  const told = states.flatMap(({ name, isNeeded, failure, reason }) =>
-    reason !== undefined && (isNeeded || failure === 'wrong') ? [[name, reason]] : []
-  )
-  return {
-    isReady: states.every(({ isNeeded, reason }) => !isNeeded || reason === undefined),
-    dependencies: Object.fromEntries(
-      states.map(({ name, success = 'ok', failure = 'unavailable', reason }) => [
-        name,
-        reason === undefined ? success : failure
-      ])
-    ),
-    reasons: Object.fromEntries(told) as Record<string, string>
-  }
-}
-
-/** Why a dependency is unavailable; undefined when it is not. */
 async function reasonAgainst({ check }: Dependency): Promise<string | undefined> {
-  const timer = new AbortController()
-  const expired = new Promise<never>((_resolve, reject) => {
-    setTimeout(() => {
-      reject(new Error('no answer in time'))
-      timer.abort()
-    }, CHECK_MILLISECONDS).unref()
-  })
   try {
-    await Promise.race([check(timer.signal), expired])
+    await within(CHECK_MILLISECONDS, check(AbortSignal.timeout(CHECK_MILLISECONDS)))
     return undefined
   } catch (error) {
-    return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
+    return reasonOfCause(error)
   }
-}
-
-/** Asks an RPC node whether it answers. */
-export async function checkRpc(rpcUrl: string, signal: AbortSignal): Promise<void> {
-  await askChainId(rpcUrl, signal)
 }
 
 /** Asks an RPC node for its chain id: hexadecimal with `0x`, as it answers it. */
 export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<string> {
-  const { username, password, ...rest } = withoutCredentials(rpcUrl)
-  const basic = Buffer.from(`${username}:${password}`).toString('base64')
-  const response = await fetch(rest.url, {
+  const url = new URL(rpcUrl)
+  const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
+  // `fetch` refuses a URL with a user.
+  url.username = url.password = ''
+  const response = await fetch(url, {
     method: 'POST',
     headers: {
       'Content-Type': 'application/json',
-      ...(username + password !== '' && { Authorization: `Basic ${basic}` })
+      ...(user !== ':' && { Authorization: `Basic ${Buffer.from(user).toString('base64')}` })
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }),
     signal
@@ -171,15 +137,6 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
   const answer: unknown = await response.json()
   if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC answer')
   return String(answer.result)
-}
-
-/** `fetch` refuses a URL with a user. */
-function withoutCredentials(text: string): { url: URL; username: string; password: string } {
-  const url = new URL(text)
-  const { username, password } = url
-  url.username = ''
-  url.password = ''
-  return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) }
 }
 
 /** For the answer of another clock: less than for a whole check. */
@@ -203,8 +160,7 @@ export function clockCheck(
 ): () => Promise<void> {
   return async () => {
     const before = nowSeconds()
-    const tooLate = pause(CLOCK_MILLISECONDS, undefined, { ref: false })
-    const reference = await Promise.race([read(), tooLate]).catch(() => undefined)
+    const reference = await waitAtMost(CLOCK_MILLISECONDS, read()).catch(() => undefined)
     // The engine that keeps that clock is listed by itself.
     if (reference === undefined) return
     // The reference was read at some moment of the question.

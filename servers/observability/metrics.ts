@@ -48,7 +48,24 @@ export function prometheusMetrics(): Metrics {
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
     registers
   })
-  const readers = new Map<GaugeName, (() => Samples | Promise<Samples>)[]>()
+  const readers: { name: GaugeName; read: () => Samples | Promise<Samples> }[] = []
+  for (const [name, { help, labelNames }] of Object.entries(GAUGES)) {
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers,
+      async collect() {
+        const own = readers.filter((reader) => reader.name === name)
+        const results = await Promise.allSettled(own.map(async ({ read }) => read()))
+        this.reset()
+        for (const result of results) {
+          if (result.status === 'rejected') continue
+          for (const { labels, value } of result.value) this.set(labels, value)
+        }
+      }
+    })
+  }
   const successes = new Map<string, Samples[number]>()
   const metrics: Metrics = {
     count(server, { route, method, status, seconds }) {
@@ -57,27 +74,7 @@ export function prometheusMetrics(): Metrics {
       durations.observe(labels, seconds)
     },
     watch(name, read) {
-      const known = readers.get(name)
-      if (known !== undefined) {
-        known.push(read)
-        return
-      }
-      const all = [read]
-      readers.set(name, all)
-      new Gauge({
-        name,
-        help: GAUGES[name].help,
-        labelNames: GAUGES[name].labelNames,
-        registers,
-        async collect() {
-          const results = await Promise.allSettled(all.map(async (one) => one()))
-          this.reset()
-          for (const result of results) {
-            if (result.status === 'rejected') continue
-            for (const { labels, value } of result.value) this.set(labels, value)
-          }
-        }
-      })
+      readers.push({ name, read })
     },
     succeeded(server, task) {
       successes.set(`${server} ${task}`, { labels: { server, task }, value: Math.floor(Date.now() / 1_000) })

@@ -1,3 +1,5 @@
+import { waitAtMost } from 'express-did-auth/server-kit'
+
 const MINUTE_MILLISECONDS = 60_000
 /** How long a stop waits for what is under way. */
 const STOP_MILLISECONDS = 3_000
@@ -55,12 +57,7 @@ export function repeatWork(
       stopping.abort()
       clearTimeout(timer)
       // Work that waits for something unavailable is left behind: it is safe to end anywhere.
-      let late: NodeJS.Timeout | undefined
-      const tooLate = new Promise<void>((resolve) => {
-        late = setTimeout(resolve, STOP_MILLISECONDS).unref()
-      })
-      await Promise.race([underWay, tooLate])
-      clearTimeout(late)
+      await waitAtMost(STOP_MILLISECONDS, underWay)
     }
   }
 }

@@ -1,36 +1,44 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { describeError } from '../observability/error-fields.js'
-import type { Running } from '../http/listen.js'
 
 /** A little less than the 10 s after which many supervisors kill. */
 const STOP_MILLISECONDS = 9_500
 const CHECK_MILLISECONDS = 250
 
-export interface Stopping {
-  /** Aborted at the signal, so that `/ready` answers 503. */
-  drain: AbortController
-  /** So much later the servers stop listening. */
-  drainSeconds: number
-  /** What is closed once they have stopped. */
-  closing: readonly { close: () => Promise<void> }[]
+/** What a server has opened so far: it is closed in the reverse order, also when the rest of the start fails. */
+export class Opened {
+  /** Whether the server listens, or has listened. */
+  isServing = false
+  readonly #closings: (() => Promise<unknown>)[] = []
+
+  add(close: () => Promise<unknown>): void {
+    this.#closings.unshift(close)
+  }
+
+  /** Closes everything. Returns what failed. */
+  async close(): Promise<unknown[]> {
+    const failures: unknown[] = []
+    for (const close of this.#closings.splice(0)) {
+      await close().catch((error: unknown) => failures.push(error))
+    }
+    return failures
+  }
 }
 
 /**
- * Stops all running servers at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code
- * 0. Further signals change nothing: at Ctrl-C the terminal sends one and npm passes on another.
+ * Stops at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code 0. Further signals
+ * change nothing: at Ctrl-C the terminal sends one and npm passes on another.
  *
- * @param running - may still grow: a signal may come while servers start
+ * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
+ * @param close - closes all that is open by then: a signal may come while servers start. Resolves to what failed
  */
 export function stopAtSignal(
-  running: readonly Running[],
   log: Logger,
-  { drain, drainSeconds, closing }: Stopping
+  { drain, drainSeconds, close }: { drain: AbortController; drainSeconds: number; close: () => Promise<unknown[]> }
 ): void {
-  let isStopping = false
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
-    if (isStopping) return
-    isStopping = true
+    if (drain.signal.aborted) return
     log.info({ event: 'stopping', signal }, 'stopping')
     drain.abort()
     if (drainSeconds > 0) await pause(drainSeconds * 1_000)
@@ -38,9 +46,7 @@ export function stopAtSignal(
       log.error({ event: 'stopped-late' }, 'requests in flight did not end in time')
       process.exit(1)
     }, STOP_MILLISECONDS)
-    const results = await Promise.allSettled(running.map((server) => server.stop()))
-    results.push(...(await Promise.allSettled(closing.map((one) => one.close()))))
-    const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
+    const failures = await close()
     for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
     process.exit(failures.length === 0 ? 0 : 1)
   }

@@ -1,42 +1,54 @@
-import type { ContentAdministration, ContentReads } from '../storage/content-store.js'
+import { systemClock } from 'express-did-auth/server-kit'
+import type { ServerEnv } from '../config/read-env.js'
+import { ownCommand } from '../config/startup-error.js'
+import { Connections } from '../storage/connections.js'
+import type { ContentStore } from '../storage/content-store.js'
+import { openExistingContents } from '../storage/engine.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
+import { isCid } from '../storage/unixfs-blocks.js'
 
-/** What a takedown works on. */
-export interface TakedownParts {
-  store: ContentAdministration & Pick<ContentReads, 'readContents'> & Pick<PinLedger, 'areSettled'>
-  /** What has content: one, and several of it. */
-  nouns: readonly [one: string, many: string]
-  nowSeconds: number
-}
-
-/** What an operator asked for. */
-export interface TakedownRequest {
-  cid: string
-  /** Allows the content again. */
-  isAllow: boolean
-  isDryRun: boolean
-}
+const NOUNS = { auth: ['', ''], relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
 
 /**
- * Removes content and refuses it from then on, or allows it again. The running server removes the pin.
+ * Removes content of relay or vault and refuses it from then on, or allows it again; also beside the running server, which
+ * removes the pin.
  *
+ * @param args - what follows `takedown`
  * @param out - gets each line of the report
- * @returns the exit code: 0 done, or nothing to do; 1 something of it remains here
+ * @returns the exit code: 0 done, or nothing to do; 1 something of it remains here; 2 usage
+ * @throws StartError when nothing is stored there
  */
 export async function runTakedown(
-  { store, nouns: [one, many], nowSeconds }: TakedownParts,
-  { cid, isAllow, isDryRun }: TakedownRequest,
+  args: readonly string[],
+  env: ServerEnv,
   out: (line: string) => void
 ): Promise<number> {
-  if (isDryRun) {
-    out(await plan(store, cid, isAllow))
-    return 0
+  const [isAllow, isDryRun] = [args.includes('--allow'), args.includes('--dry-run')]
+  const [cid = '', ...rest] = args.filter((arg) => arg !== '--allow' && arg !== '--dry-run')
+  if (!isCid(cid) || rest.length > 0) {
+    out(`usage: ${ownCommand(`${env.name} takedown <cid> [--allow] [--dry-run]`)}`)
+    return 2
   }
-  if (isAllow) {
-    out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)
+  const connections = await Connections.open(env)
+  const { store } = await openExistingContents(env, connections)
+  try {
+    if (isDryRun) out(await plan(store, cid, isAllow))
+    else if (isAllow) out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)
+    else return await takeDown(store, cid, NOUNS[env.name], out)
     return 0
+  } finally {
+    await store.close()
+    await connections.close()
   }
-  const { removed, remains } = await store.takeDown(cid, 'takedown', nowSeconds)
+}
+
+async function takeDown(
+  store: ContentStore & PinLedger,
+  cid: string,
+  [one, many]: readonly [string, string],
+  out: (line: string) => void
+): Promise<number> {
+  const { removed, remains } = await store.takeDown(cid, 'takedown', systemClock.nowSeconds())
   out(`Removed ${removed} ${removed === 1 ? one : many}. ${cid} is refused from now on.`)
   for (const sentence of remains) out(`Something may remain: ${sentence}.`)
   if (!(await store.areSettled([cid]))) out('Its pin is removed by the running server when the IPFS node answers.')
@@ -44,7 +56,7 @@ export async function runTakedown(
   return remains.length === 0 ? 0 : 1
 }
 
-async function plan(store: TakedownParts['store'], cid: string, isAllow: boolean): Promise<string> {
+async function plan(store: ContentStore, cid: string, isAllow: boolean): Promise<string> {
   const isTakenDown = await store.isTakenDown(cid)
   if (isAllow) return isTakenDown ? `Would allow ${cid} again.` : `${cid} was not taken down.`
   if (isTakenDown) return `${cid} is taken down already.`

@@ -1,19 +1,26 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from 'express-did-auth'
+import { singleFlight } from 'express-did-auth/server-kit'
+import { LRUCache } from 'lru-cache'
+import { ByteBudget } from '../http/limits.js'
+import { jsonStringOf, sendChunks, sendWhole } from '../http/send-content.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentReads, FileStore, NewContent, StoredContent } from '../storage/content-store.js'
 import type { StoreBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
-import { type CachedFile, encodeAnswer, type FileCache, type FoundFile } from './file-cache.js'
 
 /** What a DID posts is counted for so long. */
 const SLOT_SECONDS = 86_400
-/** Larger files are streamed. Of a file as a JSON string with its quotes: 1 MiB of text that needs no escapes. */
-const MAX_CACHED_BYTES = 1_048_576 + 2
-/** While so many are looked for at once, files are streamed, so that reading them into memory is bounded. */
-const MAX_ASKING = 16
+/** Larger files are streamed. */
+const MAX_CACHED_BYTES = 1_048_576
+/** What a file in memory takes beside its answer: measured, rounded up. */
+const ENTRY_BYTES = 512
+/** A JSON string may have six bytes for each of the file. */
+const MAX_ESCAPED = 6
 /** For the IPFS node to answer what is damaged here. */
 const REPAIR_MILLISECONDS = 10_000
+const NO_STORE = { 'Cache-Control': 'no-store' }
 
 export interface FileRelayParts {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
@@ -22,27 +29,36 @@ export interface FileRelayParts {
   /** Reads from the IPFS node what is damaged here. */
   repair: Pick<ContentRepair, 'whileReading'>
   disk: StoreBound
-  cache: FileCache
+  /** Of files in memory. */
+  maxMemoryBytes: number
   ttlSeconds: number
   maxStoreBytes: number
   maxBytesPerDid: number
   clock: Clock
 }
 
-export interface RelayFile {
-  /** `relay://<cid>` */
-  url: string
-  cid: string
+/** A file in memory. */
+interface CachedFile {
+  /** The whole answer to a GET. */
+  readonly answer: Buffer
+  /** When the store was last asked about it, in seconds since the Unix epoch. */
+  readonly askedAtSeconds: number
 }
 
 /** Stores what is posted, and finds it again. */
 export class FileRelay {
   readonly #parts: FileRelayParts
-  /** One question at a time for each cid. */
-  readonly #asking = new Map<string, Promise<FoundFile>>()
+  readonly #cache: LRUCache<string, CachedFile>
+  /** Of files that are read into memory; beyond it they are streamed. */
+  readonly #reading = new ByteBudget({ maxBytes: 67_108_864 })
+  /** Of answers from memory that are being sent; beyond it they are streamed. */
+  readonly #sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
+  readonly #askOnce = singleFlight<Buffer | undefined>()
 
   constructor(parts: FileRelayParts) {
     this.#parts = parts
+    const sizeCalculation = ({ answer }: CachedFile): number => answer.length + ENTRY_BYTES
+    this.#cache = new LRUCache({ maxSize: parts.maxMemoryBytes, sizeCalculation })
   }
 
   /** Seconds for which a file stays from when it is posted, or posted again. */
@@ -56,12 +72,11 @@ export class FileRelay {
    * @param did - canonical DID of the user
    * @throws ServerError ERR_STORAGE_FULL where the disk is; as `FileStore.writeFile`
    */
-  async post(did: string, content: NewContent): Promise<RelayFile> {
+  async post(did: string, content: NewContent): Promise<void> {
     const { store, disk, ttlSeconds, maxStoreBytes, maxBytesPerDid, clock } = this.#parts
     await disk.assertFree()
     const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
     await store.writeFile({ did, content, nowSeconds: clock.nowSeconds(), ttlSeconds, bounds })
-    return { url: `relay://${content.cid}`, cid: content.cid }
   }
 
   /** Whether the pin of a file is done, also of one that was posted before. Waits for an IPFS node that is quick. */
@@ -70,51 +85,87 @@ export class FileRelay {
   }
 
   /**
-   * Finds a file: in memory, or in the store. The store is asked once a second about a file in memory, so that a file that
-   * ended or was taken down by another process is refused a second later.
+   * Sends a file: from memory, or streamed from the store. The store is asked once a second about a file in memory, so that
+   * a file that expired or was taken down by another process is refused a second later.
    *
    * @param name - whatever the path holds
-   * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE
+   * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
    */
-  async find(name: string): Promise<FoundFile> {
+  async send(req: IncomingMessage, res: ServerResponse, name: string): Promise<void> {
     if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
     const nowSeconds = this.#parts.clock.nowSeconds()
-    const cached = this.#parts.cache.get(name)
-    if (cached?.askedAtSeconds === nowSeconds) return this.#found(name, cached.answer)
-    const asking = this.#asking.get(name) ?? this.#ask(name, nowSeconds, cached)
-    this.#asking.set(name, asking)
-    try {
-      return await asking
-    } finally {
-      this.#asking.delete(name)
+    const cached = this.#cache.get(name)
+    const answer =
+      cached?.askedAtSeconds === nowSeconds
+        ? cached.answer
+        : await this.#askOnce(() => this.#ask(name, nowSeconds, cached?.answer), name)
+    const release = answer && this.#sending.tryAcquire(answer)
+    if (answer !== undefined && release !== undefined) {
+      sendWhole(res, answer, NO_STORE, release)
+      return
     }
+    const content = await this.#read(name)
+    await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), NO_STORE)
   }
 
-  async #ask(cid: string, nowSeconds: number, cached: CachedFile | undefined): Promise<FoundFile> {
-    const { store, cache } = this.#parts
-    let answer = cached?.answer
-    const mayLoad = this.#asking.size < MAX_ASKING
+  /** Asks the store about a file. Resolves to its answer where that is in memory then. */
+  async #ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<Buffer | undefined> {
     try {
-      const file = await store.findFile(cid, nowSeconds)
+      const file = await this.#parts.store.findFile(cid, nowSeconds)
       if (file === undefined) throw new ServerError('ERR_NOT_FOUND')
-      const isCached = mayLoad && file.jsonByteCount <= MAX_CACHED_BYTES
-      if (answer === undefined && isCached) answer = await encodeAnswer(await this.#read(cid))
+      const answer = known ?? (await this.#load(cid, file.byteCount))
+      if (answer !== undefined) this.#cache.set(cid, { answer, askedAtSeconds: nowSeconds })
+      return answer
     } catch (error) {
-      cache.delete(cid)
+      this.#cache.delete(cid)
       throw error
     }
-    if (answer !== undefined) cache.set(cid, { answer, askedAtSeconds: nowSeconds })
-    return this.#found(cid, answer)
   }
 
-  #found(cid: string, answer: Buffer | undefined): FoundFile {
-    return { answer, content: () => this.#read(cid) }
+  async #load(cid: string, byteCount: number): Promise<Buffer | undefined> {
+    if (byteCount > MAX_CACHED_BYTES) return undefined
+    const release = this.#reading.tryAcquire(byteCount * MAX_ESCAPED)
+    if (release === undefined) return undefined
+    try {
+      const bytes = await (await this.#read(cid)).bytes()
+      return Buffer.from(JSON.stringify({ file: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes) }))
+    } finally {
+      release()
+    }
   }
 
-  /** @throws ServerError ERR_NOT_FOUND when it ended since it was found */
+  /** @throws ServerError ERR_NOT_FOUND when it expired since it was found */
   async #read(cid: string): Promise<StoredContent> {
     const [content] = await this.#parts.store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
     return this.#parts.repair.whileReading(content, REPAIR_MILLISECONDS)
+  }
+}
+
+/**
+ * Answers that are being sent. One stays in memory until its last reader has it, also when it was evicted: it is counted
+ * once, however many read it.
+ */
+export class SharedAnswers {
+  readonly #budget: ByteBudget
+  readonly #sent = new Map<Buffer, { readers: number; release: () => void }>()
+
+  constructor(budget: ByteBudget) {
+    this.#budget = budget
+  }
+
+  /** Counts a response that sends an answer. Undefined where its bytes are too many beside those of others. */
+  tryAcquire(answer: Buffer): (() => void) | undefined {
+    const release = this.#sent.get(answer)?.release ?? this.#budget.tryAcquire(answer.length)
+    if (release === undefined) return undefined
+    const sent = this.#sent.get(answer) ?? { readers: 0, release }
+    sent.readers += 1
+    this.#sent.set(answer, sent)
+    return () => {
+      sent.readers -= 1
+      if (sent.readers > 0) return
+      this.#sent.delete(answer)
+      release()
+    }
   }
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { DidAuthError, type Clock, type Store } from 'express-did-auth'
+import { DidAuthError, loadCurve, type Clock, type Curve, type Store } from 'express-did-auth'
 import {
   addressOfDid,
   assertInForce,
@@ -12,9 +12,9 @@ import {
   parseSignature,
   recoverPersonalSigner,
   signerAddresses,
-  type Curve,
   type LoginDialect
 } from 'express-did-auth/protocol'
+import type { Quotas } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
@@ -23,10 +23,8 @@ import {
   parseLoginCredential,
   type RelaySigner,
   type RelayTokenClaims,
-  type ServiceKey,
   verifyRelayToken
 } from './relay-credentials.js'
-import { RequestQuota } from './request-quota.js'
 
 /** About 1 KB each. */
 const MAX_VERIFIED_TOKENS = 10_000
@@ -45,11 +43,12 @@ export interface RelayAuthParts {
   networks: readonly string[] | undefined
   challengeSecret: string
   tokenSeconds: number
+  /** Requests of a DID in a time slot. */
   maxRequests: number
-  timeSlotSeconds: number
+  quotas: Pick<Quotas, 'charge'>
   key: Promise<ServiceKey>
   signer: RelaySigner
-  store: Pick<Store, 'consumeChallenge' | 'chargeQuota'>
+  store: Pick<Store, 'consumeChallenge'>
   clock: Clock
 }
 
@@ -59,33 +58,41 @@ export interface RelayAuthParts {
  */
 export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
 
-/** Who claims to have answered which challenge. Nothing is verified yet. */
+/**
+ * Who claims to have answered which challenge; nothing is verified yet. `isBy` computes whether the key of an address made
+ * the proof, and `refusal` is what is wrong where it did not.
+ */
 interface LoginProof {
   userDid: string
   challenge: string
-  /** Whether the key of an address made it. */
   isBy: (address: string) => boolean
-  /** What is wrong where it did not. */
   refusal: 'ERR_CREDENTIAL' | 'ERR_CHALLENGE'
 }
 
-/** A token that was verified before. */
-interface VerifiedToken extends RelayTokenClaims {
-  quotaKey: string
+/** The key that verifies the service's tokens: `publicKey` has 65 bytes, uncompressed. */
+export interface ServiceKey {
+  curve: Curve
+  publicKey: Uint8Array
+}
+
+/** @param privateKey - 64 hexadecimal digits, with or without `0x` */
+export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {
+  const curve = await loadCurve()
+  const publicKey = curve.publicKeyOf(Buffer.from(privateKey.replace(/^0x/, ''), 'hex'))
+  if (publicKey === undefined) throw new TypeError('PRIVATE_KEY is no private key of secp256k1')
+  return { curve, publicKey }
 }
 
 /** Logs users of the relay in, and tells whose a request is. */
 export class RelayAuth {
   readonly #parts: RelayAuthParts
   /** Tokens of our own key only, so that strangers cannot evict those of users. */
-  readonly #verified = new LRUCache<string, VerifiedToken>({ max: MAX_VERIFIED_TOKENS })
+  readonly #verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
   /** By canonical DID. A challenge tells by itself when it ends. */
   readonly #lastChallenges = new LRUCache<string, string>({ max: MAX_LAST_CHALLENGES })
-  readonly #quota: RequestQuota
 
   constructor(parts: RelayAuthParts) {
     this.#parts = parts
-    this.#quota = new RequestQuota({ ...parts, secret: parts.challengeSecret })
   }
 
   /**
@@ -95,7 +102,12 @@ export class RelayAuth {
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
     assertNetwork(did, this.#parts.networks)
-    const challenge = issueRelayChallenge(this.#parts.challengeSecret, did, this.#now(), randomBytes(32))
+    const challenge = issueRelayChallenge(
+      this.#parts.challengeSecret,
+      did,
+      this.#parts.clock.nowSeconds(),
+      randomBytes(32)
+    )
     if (isEthrDid(did)) this.#lastChallenges.set(canonicalDid(did), challenge)
     return challenge
   }
@@ -111,7 +123,7 @@ export class RelayAuth {
   async logIn(request: LoginRequest): Promise<string> {
     const { serviceDid, challengeSecret, tokenSeconds, signer, networks } = this.#parts
     const { curve } = await this.#parts.key
-    const nowSeconds = this.#now()
+    const nowSeconds = this.#parts.clock.nowSeconds()
     const { userDid, challenge, isBy, refusal } = this.#proofIn(curve, request, nowSeconds)
     assertNetwork(userDid, networks)
     const known = findRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
@@ -135,11 +147,16 @@ export class RelayAuth {
     if (authorization === undefined || authorization === '') throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
     const token = BEARER.exec(authorization)?.[1]
     if (token === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN')
-    const nowSeconds = this.#now()
-    const seenBefore = this.#verified.get(token)
-    if (seenBefore !== undefined) assertInForce(seenBefore, nowSeconds)
-    const { did, quotaKey } = seenBefore ?? (await this.#verify(token, nowSeconds))
-    await this.#quota.charge(quotaKey, nowSeconds)
+    const nowSeconds = this.#parts.clock.nowSeconds()
+    const { quotas, maxRequests: limit, key, serviceDid } = this.#parts
+    let claims = this.#verified.get(token)
+    if (claims === undefined) {
+      const { curve, publicKey } = await key
+      claims = verifyRelayToken(curve, token, { serviceDid, publicKey, nowSeconds })
+      this.#verified.set(token, claims)
+    } else assertInForce(claims, nowSeconds)
+    const { did } = claims
+    await quotas.charge({ budget: 'requests', kind: 'request', name: did, limit }).catch(refuseStore)
     return did
   }
 
@@ -164,14 +181,6 @@ export class RelayAuth {
     return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
   }
 
-  async #verify(token: string, nowSeconds: number): Promise<VerifiedToken> {
-    const { curve, publicKey } = await this.#parts.key
-    const claims = verifyRelayToken(curve, token, { serviceDid: this.#parts.serviceDid, publicKey, nowSeconds })
-    const verified = { ...claims, quotaKey: this.#quota.keyOf(claims.did) }
-    this.#verified.set(token, verified)
-    return verified
-  }
-
   async #consume(
     challenge: string,
     { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number },
@@ -182,14 +191,12 @@ export class RelayAuth {
     const use = { service: 'relay', did: challenge, window: slot, flow: 'logIn', useCount: 0 } as const
     const outcome = await this.#parts.store
       .consumeChallenge({ ...use, consumesBoth: false, nowSeconds, expiresAtSeconds })
-      .catch((cause: unknown) => {
-        throw new DidAuthError('ERR_STORE', { cause })
-      })
+      .catch(refuseStore)
     if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
     if (outcome === 'full') throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: expiresAtSeconds - nowSeconds })
   }
+}
 
-  #now(): number {
-    return this.#parts.clock.nowSeconds()
-  }
+function refuseStore(cause: unknown): never {
+  throw cause instanceof DidAuthError ? cause : new DidAuthError('ERR_STORE', { cause })
 }

@@ -10,30 +10,28 @@ const FORM = /^[0-9a-f]{128}$/
 /** Seconds that a challenge is good for at least. */
 export const RELAY_CHALLENGE_SECONDS = GOOD_SLOTS * SLOT_SECONDS
 
-/** What is known of a challenge of ours. */
+/** A challenge of ours: the slot of 10 s in which it was issued, and when it expires, in seconds since the Unix epoch. */
 export interface KnownChallenge {
-  /** The slot of 10 s in which it was given out. */
   slot: number
-  /** When it ends, in seconds since the Unix epoch. */
   expiresAtSeconds: number
   isExpired: boolean
 }
 
 /**
- * A challenge that proves by itself to be ours, for this DID, and when it was given out, so that asking costs no memory.
+ * A challenge that proves by itself to be ours, for this DID, and when it was issued, so that asking costs no memory.
  *
  * @param random - 32 unpredictable bytes
  * @returns 128 hexadecimal characters: the random bytes, then their HMAC-SHA256 with DID and time
  * @see specification, table "Challenge", row "Component B"
  */
 export function issueRelayChallenge(secret: string, did: string, nowSeconds: number, random: Buffer): string {
-  return random.toString('hex') + seal(secret, random, did, slotAt(nowSeconds)).toString('hex')
+  return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
 /**
- * Looks a challenge up by trying the times at which it may have been given out.
+ * Looks a challenge up by trying the times at which it may have been issued.
  *
- * @returns undefined when it is not ours, is for another DID, or ended more than 5 minutes ago
+ * @returns undefined when it is not ours, is for another DID, or expired more than 5 minutes ago
  */
 export function findRelayChallenge(
   secret: string,
@@ -44,18 +42,12 @@ export function findRelayChallenge(
   if (!FORM.test(challenge)) return undefined
   const bytes = Buffer.from(challenge, 'hex')
   const random = bytes.subarray(0, RANDOM_BYTES)
-  const received = bytes.subarray(RANDOM_BYTES)
-  const now = slotAt(nowSeconds)
   for (let age = 0; age <= 2 * GOOD_SLOTS; age += 1) {
-    const slot = now - age
-    if (!timingSafeEqual(received, seal(secret, random, did, slot))) continue
+    const slot = Math.floor(nowSeconds / SLOT_SECONDS) - age
+    if (!timingSafeEqual(bytes.subarray(RANDOM_BYTES), seal(secret, random, did, slot))) continue
     return { slot, expiresAtSeconds: (slot + GOOD_SLOTS + 1) * SLOT_SECONDS, isExpired: age > GOOD_SLOTS }
   }
   return undefined
-}
-
-function slotAt(nowSeconds: number): number {
-  return Math.floor(nowSeconds / SLOT_SECONDS)
 }
 
 function seal(secret: string, random: Uint8Array, did: string, slot: number): Buffer {

@@ -1,15 +1,14 @@
-import type { Express, Request, Response } from 'express'
-import { DidAuthError } from 'express-did-auth'
+import type { Express, Request, RequestHandler, Response } from 'express'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { type BodyReader, JSON_TYPE, readBytes } from '../http/read-body.js'
-import { ServerError, type SendError } from '../http/server-error.js'
-import { type FileCache, sendFile } from './file-cache.js'
+import { fieldOf, readBody, type Body, type SendError } from 'express-did-auth/server-kit'
+import type { BodyReader } from '../http/read-body.js'
+import { sendWhole } from '../http/send-content.js'
+import { ServerError } from '../http/server-error.js'
 import type { FileRelay } from './file-relay.js'
 import type { LoginRequest, RelayAuth } from './relay-auth.js'
 import { RELAY_CHALLENGE_SECONDS } from './relay-challenge.js'
 
 const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
-const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 /** First segments of the routes, by which log and metrics name requests. */
 export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/file']
@@ -17,14 +16,10 @@ export const relayRouteNames: readonly string[] = ['/request-auth', '/auth', '/f
 export interface RouteParts {
   auth: RelayAuth
   relay: FileRelay
-  cache: FileCache
   bodies: BodyReader
   maxFileBytes: number
   sendError: SendError
 }
-
-/** The fields of a small JSON body. */
-type Fields = ReadonlyMap<string, unknown>
 
 type Answer = (req: Request, res: Response) => Promise<void>
 
@@ -33,54 +28,51 @@ type Answer = (req: Request, res: Response) => Promise<void>
  *
  * @see specification, "Endpoints", "Component B"
  */
-export function addRelayRoutes(
-  app: Express,
-  { auth, relay, cache, bodies, maxFileBytes, sendError }: RouteParts
-): void {
+export function addRelayRoutes(app: Express, { auth, relay, bodies, maxFileBytes, sendError }: RouteParts): void {
   const requestAuth: Answer = async (req, res) => {
-    const challenge = auth.requestChallenge(textIn(await readFields(req), 'did'))
-    sendJson(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
+    const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
+    sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
   }
 
   const logIn: Answer = async (req, res) => {
-    sendJson(res, { token: await auth.logIn(parseLogin(await readFields(req))) })
+    sendFresh(res, { token: await auth.logIn(parseLogin(await readBody(req, MAX_BODY_BYTES))) })
   }
 
   const postFile: Answer = async (req, res) => {
     const did = await auth.authenticate(req.headers.authorization)
-    const body = { field: 'file', maxBytes: maxFileBytes, owner: did }
-    const file = await bodies.read(req, body, (content) => relay.post(did, content))
-    const isPinned = await relay.isPinned(file.cid)
-    sendJson(res, file, {
-      'File-Expires-In': String(relay.ttlSeconds),
-      ...(!isPinned && { 'Pin-Status': 'pending' })
+    const cid = await bodies.read(req, { field: 'file', maxBytes: maxFileBytes, owner: did }, async (content) => {
+      await relay.post(did, content)
+      return content.cid
     })
+    const pinStatus = (await relay.isPinned(cid)) ? {} : { 'Pin-Status': 'pending' }
+    sendFresh(res, { url: `relay://${cid}`, cid }, { 'File-Expires-In': String(relay.ttlSeconds), ...pinStatus })
   }
 
   const getFile: Answer = async (req, res) => {
     await auth.authenticate(req.headers.authorization)
-    await sendFile(req, res, await relay.find(req.path.slice(1)), cache)
+    await relay.send(req, res, req.path.slice(1))
   }
 
-  const run = (answer: Answer, req: Request, res: Response): void => {
-    answer(req, res).catch((error: unknown) => {
-      sendError(req, res, error)
-    })
-  }
-  app.post('/request-auth', (req, res) => {
-    run(requestAuth, req, res)
-  })
-  app.post('/auth', (req, res) => {
-    run(logIn, req, res)
-  })
-  app.post('/file', (req, res) => {
-    run(postFile, req, res)
-  })
+  const answering =
+    (answer: Answer): RequestHandler =>
+    (req, res) => {
+      answer(req, res).catch((error: unknown) => {
+        sendError(req, res, error)
+      })
+    }
+  app.post('/request-auth', answering(requestAuth))
+  app.post('/auth', answering(logIn))
+  app.post('/file', answering(postFile))
+  const get = answering(getFile)
   // Without a parameter: what Express cannot decode is not there, and no bad request.
   app.use('/file', (req, res, next) => {
-    if (req.method === 'GET' || req.method === 'HEAD') run(getFile, req, res)
+    if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
     else next()
   })
+}
+
+function sendFresh(res: Response, body: object, headers: Record<string, string> = {}): void {
+  sendWhole(res, JSON.stringify(body), { 'Cache-Control': 'no-store', ...headers })
 }
 
 /**
@@ -88,49 +80,16 @@ export function addRelayRoutes(
  *
  * @throws ServerError ERR_INVALID_REQUEST
  */
-function parseLogin(fields: Fields): LoginRequest {
-  if (!fields.has('sig')) return { jwt: textIn(fields, 'jwt') }
-  if (fields.has('jwt')) throw new ServerError('ERR_INVALID_REQUEST')
-  const login = { did: textIn(fields, 'did'), sig: textIn(fields, 'sig') }
-  return fields.has('challenge') ? { ...login, challenge: textIn(fields, 'challenge') } : login
-}
-
-/** A text leaves together with the headers, where bytes would be a write of their own. */
-function sendJson(res: Response, body: object, headers: Record<string, string> = {}): void {
-  const json = JSON.stringify(body)
-  res.writeHead(200, {
-    'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': Buffer.byteLength(json),
-    'Cache-Control': 'no-store',
-    ...headers
-  })
-  res.end(json)
-}
-
-/**
- * Reads the fields of a small JSON body. An absent body, and one that is no JSON object, count as `{}`.
- *
- * @throws DidAuthError ERR_JSON, ERR_TOO_LARGE
- */
-async function readFields(req: Request): Promise<Fields> {
-  const isJson = JSON_TYPE.test(req.headers['content-type'] ?? '')
-  const bytes = isJson ? await readBytes(req, MAX_BODY_BYTES, () => new DidAuthError('ERR_TOO_LARGE')) : Buffer.alloc(0)
-  const body: unknown = bytes.length === 0 ? {} : parseJson(bytes)
-  return new Map(typeof body === 'object' && body !== null ? Object.entries(body) : [])
+function parseLogin(body: Body): LoginRequest {
+  if (fieldOf(body, 'sig') === undefined) return { jwt: textIn(body, 'jwt') }
+  if (fieldOf(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')
+  const login = { did: textIn(body, 'did'), sig: textIn(body, 'sig') }
+  return fieldOf(body, 'challenge') === undefined ? login : { ...login, challenge: textIn(body, 'challenge') }
 }
 
 /** The text in a field. @throws ServerError ERR_INVALID_REQUEST when there is none */
-function textIn(fields: Fields, name: string): string {
-  const value = fields.get(name)
+function textIn(body: Body, name: string): string {
+  const value = fieldOf(body, name)
   if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')
   return value
-}
-
-function parseJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(UTF_8.decode(bytes))
-  } catch {
-    // Without the cause: a parser's message quotes the body.
-    throw new DidAuthError('ERR_JSON')
-  }
 }

@@ -1,6 +1,4 @@
 import type { ContentInfo, EntryPlace, NewContent } from './content-store.js'
-import type { FileRow } from './quota.js'
-import type { Entry } from './list-state.js'
 
 /** Whether a check only tells what it would change. */
 export interface CheckMode {
@@ -50,22 +48,36 @@ export interface PinState {
   readonly isInDoubt: boolean
 }
 
+/** An entry with its number, which is its place in the order of its owner's. */
+export interface Entry extends ContentInfo {
+  readonly number: number
+}
+
+/** A file without its bytes. */
+export type FileRow = ContentInfo & { readonly expiresAtSeconds: number }
+
+export type ExportedList = EntryPlace & { readonly etag: string }
+
+export interface TakenDownContent {
+  readonly cid: string
+  readonly reason: string
+  readonly atSeconds: number
+}
+
 /** Reads all that a store has, to copy it, in pages of which the last is empty. Nothing writes to it meanwhile. */
 export interface ContentExport {
-  /** The number of the entry that was written last. */
+  /** The largest number of an entry. */
   lastNumber(): Promise<number>
   /** Lists with their ETags, in the order of DIDs and keys, from the one after a place. */
-  exportLists(after: EntryPlace): Promise<readonly (EntryPlace & { readonly etag: string })[]>
+  exportLists(after: EntryPlace): Promise<readonly ExportedList[]>
   exportEntries(place: EntryPlace): Promise<readonly Entry[]>
   exportFiles(afterCid: string): Promise<readonly FileRow[]>
-  exportDenied(
-    afterCid: string
-  ): Promise<readonly { readonly cid: string; readonly reason: string; readonly atSeconds: number }[]>
+  exportDenied(afterCid: string): Promise<readonly TakenDownContent[]>
   exportPins(afterCid: string): Promise<readonly PinState[]>
 }
 
 /**
- * Takes over what another store has. Each verb may be run again: what is there stays as it is.
+ * Imports what another store has. Each verb may be run again: what is there stays as it is.
  *
  * @throws from those with content: ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
  */

@@ -10,8 +10,6 @@ export interface ContentInfo {
   /** CIDv1 in base32: UnixFS, raw leaves of 256 KiB, 174 links a node. */
   readonly cid: string
   readonly byteCount: number
-  /** Length of the content as a JSON string, in bytes, with its quotes. */
-  readonly jsonByteCount: number
 }
 
 /** Content that has arrived whole. */
@@ -162,7 +160,7 @@ export interface ContentMaintenance {
    * @param how.isFull - also objects that are kept for readers who may be reading them yet. Default false
    */
   collectGarbage(nowSeconds: number, how?: { readonly isFull: boolean }): Promise<void>
-  /** What is stored of all users and files, also what was let go until it is deleted; content of several users counts for each. */
+  /** What is stored of all users and files, also unreferenced content until it is deleted; content of several users counts for each. */
   storedBytes(): Promise<number>
   /** Writes, and looks whether file and path are still one. @throws Error with the reason */
   probe(): Promise<void>

@@ -1,8 +1,6 @@
-import type { ContentExport, ContentImport, ContentInspection } from './content-inspection.js'
+import type { ContentExport, ContentImport, ContentInspection, FileRow } from './content-inspection.js'
 import type { ContentStore, EntryPlace, NewContent, StoredContent } from './content-store.js'
 import { codeOf } from '../config/startup-error.js'
-import type { FileRow } from './quota.js'
-import type { Entry } from './list-state.js'
 import { isMissing } from './storage-error.js'
 import { newContentOf } from './unixfs-blocks.js'
 
@@ -42,8 +40,6 @@ export interface CopyParts {
   readonly onProgress?: (count: number) => void
 }
 
-type Add = (content: NewContent) => Promise<void>
-
 /** What is under way at once: enough that a trip to the database and the disk do not wait for each other. */
 const PARALLEL = 8
 const CONTENTS_AT_ONCE = 64
@@ -55,97 +51,27 @@ const PROGRESS = 10_000
  *
  * @throws as the verbs of the stores; nothing that was copied until then is lost
  */
-export async function copyContents(parts: CopyParts): Promise<CopiedContents> {
-  const [{ inspection }, { imports }] = [parts.source, parts.target]
+export async function copyContents({ source, target, nowSeconds, onProgress }: CopyParts): Promise<CopiedContents> {
+  const { inspection } = source
   const { damagedLists } = await inspection.recount({ isDryRun: true })
-  const copy = new ContentCopy(parts, damagedLists)
-  await imports.reserveNumbers(await inspection.lastNumber())
-  for await (const page of byCid((after) => inspection.exportDenied(after))) await eachOf(page, (one) => copy.deny(one))
-  const first: EntryPlace = { did: '', key: '' }
-  const lists = pagesOf(
-    (after) => inspection.exportLists(after),
-    first,
-    (last) => last
-  )
-  for await (const page of lists) {
-    // Of many users at once, because writes of one wait for each other.
-    const byKey = page.toSorted((one, other) => (one.key < other.key ? -1 : 1))
-    await eachOf(byKey, (list) => copy.copyList(list))
-  }
-  for await (const page of byCid((after) => inspection.exportFiles(after))) {
-    const left = page.filter(({ expiresAtSeconds }) => expiresAtSeconds > parts.nowSeconds)
-    copy.copied.expiredFiles += page.length - left.length
-    await eachOf(left, (file) => copy.copyFile(file))
-  }
-  // At last, because content that is not there is not pinned.
-  for await (const pins of byCid((after) => inspection.exportPins(after))) {
-    await imports.importPins(pins)
-    copy.copied.pins += pins.length
-  }
-  return copy.copied
-}
+  const damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
+  const copied: CopiedContents = { ...NOTHING, missing: new Set(), damagedLists }
+  let seen = 0
 
-/** The steps of a copy, and what they came to. */
-class ContentCopy {
-  readonly copied: CopiedContents
-  readonly #parts: CopyParts
-  readonly #damaged: ReadonlySet<string>
-  #seen = 0
-
-  constructor(parts: CopyParts, damagedLists: readonly EntryPlace[]) {
-    this.copied = { ...NOTHING, missing: new Set(), damagedLists }
-    this.#parts = parts
-    this.#damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
+  const see = (count: number): void => {
+    const before = seen
+    seen += count
+    if (Math.floor(seen / PROGRESS) > Math.floor(before / PROGRESS)) onProgress?.(seen)
   }
 
-  async deny({ cid, reason, atSeconds }: { cid: string; reason: string; atSeconds: number }): Promise<void> {
-    const { store } = this.#parts.target
-    if (await store.isTakenDown(cid)) return
-    await store.takeDown(cid, reason, atSeconds)
-    this.copied.denied += 1
-  }
-
-  async copyList({ did, key, etag }: EntryPlace & { etag: string }): Promise<void> {
-    const place = { did, key }
-    if (this.#damaged.has(`${did} ${key}`)) return
-    const { source, target } = this.#parts
-    const entries = await source.inspection.exportEntries(place)
-    const isSame = (await target.store.describeList(place)).etag === etag
-    const known = new Set(isSame ? [] : (await target.store.listEntries(place)).entries.map(({ cid }) => cid))
-    const missing = isSame ? [] : entries.filter(({ cid }) => !known.has(cid))
-    this.copied.knownEntries += entries.length - missing.length
-    for (let start = 0; start < missing.length; start += CONTENTS_AT_ONCE) {
-      await this.#copyEntries(place, missing.slice(start, start + CONTENTS_AT_ONCE))
-    }
-    this.#see(entries.length)
-  }
-
-  async copyFile(file: FileRow): Promise<void> {
-    const { cid, expiresAtSeconds } = file
-    const { nowSeconds, source, target } = this.#parts
-    this.#see(1)
-    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
-    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) {
-      this.copied.knownFiles += 1
-      return
-    }
-    const [found] = await source.store.readContents([cid])
-    const add: Add = (content) => target.imports.importFile({ content, expiresAtSeconds })
-    if (await this.#copyContent(cid, found, add)) this.copied.files += 1
-  }
-
-  async #copyEntries(place: EntryPlace, entries: readonly Entry[]): Promise<void> {
-    const contents = await this.#parts.source.store.readContents(entries.map(({ cid }) => cid))
-    for (const [index, { cid, number }] of entries.entries()) {
-      const add: Add = (content) => this.#parts.target.imports.importEntry({ ...place, number, content })
-      if (await this.#copyContent(cid, contents[index], add)) this.copied.entries += 1
-    }
-  }
-
-  async #copyContent(cid: string, found: StoredContent | undefined, add: Add): Promise<boolean> {
+  const copyContent = async (
+    cid: string,
+    found: StoredContent | undefined,
+    add: (content: NewContent) => Promise<void>
+  ): Promise<boolean> => {
     const content = found && (await verified(found))
     if (content === undefined) {
-      this.copied.missing.add(cid)
+      copied.missing.add(cid)
       return false
     }
     try {
@@ -153,16 +79,73 @@ class ContentCopy {
       return true
     } catch (error) {
       if (codeOf(error) !== 'ERR_TAKEN_DOWN') throw error
-      this.copied.refused += 1
+      copied.refused += 1
       return false
     }
   }
 
-  #see(count: number): void {
-    const before = this.#seen
-    this.#seen += count
-    if (Math.floor(this.#seen / PROGRESS) > Math.floor(before / PROGRESS)) this.#parts.onProgress?.(this.#seen)
+  const copyList = async ({ did, key, etag }: EntryPlace & { etag: string }): Promise<void> => {
+    if (damaged.has(`${did} ${key}`)) return
+    const place = { did, key }
+    const entries = await inspection.exportEntries(place)
+    const isSame = (await target.store.describeList(place)).etag === etag
+    const known = new Set(isSame ? [] : (await target.store.listEntries(place)).entries.map(({ cid }) => cid))
+    const missing = isSame ? [] : entries.filter(({ cid }) => !known.has(cid))
+    copied.knownEntries += entries.length - missing.length
+    for (let start = 0; start < missing.length; start += CONTENTS_AT_ONCE) {
+      const part = missing.slice(start, start + CONTENTS_AT_ONCE)
+      const contents = await source.store.readContents(part.map(({ cid }) => cid))
+      for (const [index, { cid, number }] of part.entries()) {
+        const add = (content: NewContent): Promise<void> => target.imports.importEntry({ ...place, number, content })
+        if (await copyContent(cid, contents[index], add)) copied.entries += 1
+      }
+    }
+    see(entries.length)
   }
+
+  const copyFile = async ({ cid, expiresAtSeconds }: FileRow): Promise<void> => {
+    see(1)
+    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
+    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) {
+      copied.knownFiles += 1
+      return
+    }
+    const [found] = await source.store.readContents([cid])
+    const add = (content: NewContent): Promise<void> => target.imports.importFile({ content, expiresAtSeconds })
+    if (await copyContent(cid, found, add)) copied.files += 1
+  }
+
+  await target.imports.reserveNumbers(await inspection.lastNumber())
+  for await (const page of byCid((after) => inspection.exportDenied(after))) {
+    await eachOf(page, async ({ cid, reason, atSeconds }) => {
+      if (await target.store.isTakenDown(cid)) return
+      await target.store.takeDown(cid, reason, atSeconds)
+      copied.denied += 1
+    })
+  }
+  const first: EntryPlace = { did: '', key: '' }
+  for await (const page of pagesOf(
+    (after) => inspection.exportLists(after),
+    first,
+    (last) => last
+  )) {
+    // Of many users at once, because writes of one wait for each other.
+    await eachOf(
+      page.toSorted((one, other) => (one.key < other.key ? -1 : 1)),
+      copyList
+    )
+  }
+  for await (const page of byCid((after) => inspection.exportFiles(after))) {
+    const left = page.filter(({ expiresAtSeconds }) => expiresAtSeconds > nowSeconds)
+    copied.expiredFiles += page.length - left.length
+    await eachOf(left, copyFile)
+  }
+  // At last, because content that is not there is not pinned.
+  for await (const pins of byCid((after) => inspection.exportPins(after))) {
+    await target.imports.importPins(pins)
+    copied.pins += pins.length
+  }
+  return copied
 }
 
 /** @returns undefined when the content is lost or damaged here */
@@ -170,7 +153,7 @@ async function verified(found: StoredContent): Promise<NewContent | undefined> {
   const bytes = await found.bytes().catch((error: unknown) => {
     if (!isMissing(error)) throw error
   })
-  const content = bytes && newContentOf(bytes, found.jsonByteCount)
+  const content = bytes && newContentOf(bytes)
   return content?.cid === found.cid ? content : undefined
 }
 

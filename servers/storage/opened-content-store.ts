@@ -1,4 +1,4 @@
-import type { ContentInspection } from './content-inspection.js'
+import type { ContentExport, ContentImport, ContentInspection } from './content-inspection.js'
 import type { ContentStore } from './content-store.js'
 import type { Spool } from './files/spool.js'
 import type { PinLedger } from './pin-ledger.js'
@@ -7,7 +7,8 @@ import type { PinLedger } from './pin-ledger.js'
 export interface OpenContentStore {
   readonly store: ContentStore & PinLedger
   /** For an operator's commands. */
-  readonly inspection: ContentInspection
+  readonly inspection: ContentInspection & ContentExport
+  readonly imports: ContentImport
   /** For bodies that are arriving. */
   readonly spool: Spool
 }

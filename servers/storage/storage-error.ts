@@ -19,8 +19,28 @@ const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|53100|ENOSPC|EDQUOT)$/
 /** Of SQLite, or of the system below it. */
 const OF_STORAGE = /^(SQLITE_|E[A-Z]+$)/
 
+/** What a verb throws that refuses, in words that cross threads: as the message of an error with this code. */
+const REFUSED = 'REFUSED'
+
+/** @throws what {@link storeFailure} makes the error of a refusal of */
+export function refuse(refusal: Refusal): never {
+  throw Object.assign(new Error(JSON.stringify(refusal)), { code: REFUSED })
+}
+
+/** What the failure of a verb means, wherever it ran: what it refused, or ERR_STORAGE_FULL, ERR_STORAGE. */
+export function storeFailure(error: unknown): unknown {
+  const code = codeOf(error)
+  if (code === REFUSED && error instanceof Error) return errorOf(JSON.parse(error.message) as Refusal)
+  const isOfEngine = error instanceof DidAuthError && (code === 'ERR_STORE' || code === 'ERR_CONFIG')
+  if (error instanceof DidAuthError && !isOfEngine) return error
+  const cause = isOfEngine ? error.cause : error
+  const failure = storageFailure(cause)
+  // Else a thread has ended, the store is closed, or a connection was lost.
+  return failure instanceof ServerError ? failure : new ServerError('ERR_STORAGE', { cause, ...waitOf(error) })
+}
+
 /** Makes an error of a refusal; that of ERR_PRECONDITION has the `etag`. */
-export function errorOf({ refused, ...options }: Refusal): Error {
+function errorOf({ refused, ...options }: Refusal): Error {
   if (refused === 'ERR_TOO_MANY_REQUESTS') {
     const { retryAfterSeconds } = options
     return new DidAuthError(refused, { ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })

@@ -13,97 +13,77 @@ const DAG_PB = 0x70
 const SHA2_256 = 0x12
 const HASH_BYTES = 32
 
-/** Bytes under the hash that names them. */
-export interface Block {
-  /** CIDv1 in base32. */
-  cid: string
-  bytes: Uint8Array
-}
-
-/** Content as a UnixFS file: a tree of blocks, or just one. */
-export interface Content {
-  /** Of the root, which stands for the whole. */
-  cid: string
-  byteCount: number
-  /** Leaves first; a block that occurs twice is there twice. */
-  blocks: readonly Block[]
-}
-
 interface Subtree {
   cid: CID
   /** Of the content below. */
-  byteCount: bigint
+  byteCount: number
   /** Of all blocks from here down. */
   treeBytes: number
 }
 
 /**
- * Splits content into its blocks, and so computes its cid: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with
- * 174 links a node.
+ * The cid of content by the hashes of its leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a
+ * node.
  *
  * By hand, because the importer takes a multiple of what the hashes alone cost. Tests hold it against the importer and a
  * real node.
  *
- * @see https://specs.ipfs.tech/unixfs/
- */
-export function contentOf(bytes: Uint8Array): Content {
-  const blocks: Block[] = []
-  let level: Subtree[] = []
-  for (let start = 0; start === 0 || start < bytes.length; start += LEAF_BYTES) {
-    const leaf = bytes.subarray(start, start + LEAF_BYTES)
-    const cid = cidOf(RAW, leaf)
-    blocks.push({ cid: cid.toString(), bytes: leaf })
-    level.push({ cid, byteCount: BigInt(leaf.length), treeBytes: leaf.length })
-  }
-  while (level.length > 1) {
-    const nodes = above(level)
-    for (const { subtree, bytes: node } of nodes) blocks.push({ cid: subtree.cid.toString(), bytes: node })
-    level = nodes.map(({ subtree }) => subtree)
-  }
-  return { cid: blocks.at(-1)?.cid ?? '', byteCount: bytes.length, blocks }
-}
-
-/**
- * The cid of content by the hashes of its leaves, so that nothing else of it has to be kept to tell it.
- *
  * @param leafHashes - SHA-256 of each leaf of 256 KiB, 32 bytes each, in order
  * @returns undefined when there are more or fewer of them than so many bytes have
+ * @see https://specs.ipfs.tech/unixfs/
  */
 export function cidOfLeaves(leafHashes: Uint8Array, byteCount: number): string | undefined {
   const leafCount = Math.max(1, Math.ceil(byteCount / LEAF_BYTES))
   if (leafHashes.length !== leafCount * HASH_BYTES) return undefined
-  let level: Subtree[] = []
-  for (let index = 0; index < leafCount; index += 1) {
+  let level = Array.from({ length: leafCount }, (_, index): Subtree => {
     const hash = leafHashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
-    const treeBytes = Math.min(LEAF_BYTES, byteCount - index * LEAF_BYTES)
-    level.push({ cid: CID.createV1(RAW, digest.create(SHA2_256, hash)), byteCount: BigInt(treeBytes), treeBytes })
+    const leafBytes = Math.min(LEAF_BYTES, byteCount - index * LEAF_BYTES)
+    return { cid: CID.createV1(RAW, digest.create(SHA2_256, hash)), byteCount: leafBytes, treeBytes: leafBytes }
+  })
+  while (level.length > 1) {
+    const below = level
+    level = Array.from({ length: Math.ceil(below.length / MAX_LINKS) }, (_, index) =>
+      nodeAbove(below.slice(index * MAX_LINKS, (index + 1) * MAX_LINKS))
+    )
   }
-  while (level.length > 1) level = above(level).map(({ subtree }) => subtree)
   return level[0]?.cid.toString()
 }
 
-/** The nodes that link to a level, with what they encode to. */
-function above(level: readonly Subtree[]): { subtree: Subtree; bytes: Uint8Array }[] {
-  return Array.from({ length: Math.ceil(level.length / MAX_LINKS) }, (_, index) => {
-    const children = level.slice(index * MAX_LINKS, (index + 1) * MAX_LINKS)
-    const bytes = encodeNode(children)
-    const subtree = {
-      cid: cidOf(DAG_PB, bytes),
-      byteCount: children.reduce((sum, child) => sum + child.byteCount, 0n),
-      treeBytes: children.reduce((sum, child) => sum + child.treeBytes, bytes.length)
-    }
-    return { subtree, bytes }
-  })
-}
-
-function encodeNode(children: readonly Subtree[]): Uint8Array {
-  const file = new UnixFS({ type: 'file', blockSizes: children.map(({ byteCount }) => byteCount) })
+/** The node that links to subtrees. */
+function nodeAbove(children: readonly Subtree[]): Subtree {
+  const file = new UnixFS({ type: 'file', blockSizes: children.map(({ byteCount }) => BigInt(byteCount)) })
   const links = children.map(({ cid, treeBytes }) => createLink('', treeBytes, cid))
-  return encode(createNode(file.marshal(), links))
+  const bytes = encode(createNode(file.marshal(), links))
+  return {
+    cid: CID.createV1(DAG_PB, digest.create(SHA2_256, createHash('sha256').update(bytes).digest())),
+    byteCount: children.reduce((sum, child) => sum + child.byteCount, 0),
+    treeBytes: children.reduce((sum, child) => sum + child.treeBytes, bytes.length)
+  }
 }
 
-function cidOf(codec: number, bytes: Uint8Array): CID {
-  return CID.createV1(codec, digest.create(SHA2_256, createHash('sha256').update(bytes).digest()))
+/** The cid of content that lies in memory whole. */
+export function cidOf(bytes: Uint8Array): string {
+  const hasher = new LeafHasher()
+  hasher.update(bytes)
+  return hasher.finish().cid
+}
+
+/** The same bytes in pieces of 256 KiB, of which the last may be shorter; none where there are no bytes. */
+export async function* inLeaves(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let [leaf, filled] = [Buffer.alloc(0), 0]
+  for await (const chunk of chunks) {
+    for (let start = 0; start < chunk.length;) {
+      if (filled === 0) leaf = Buffer.allocUnsafeSlow(LEAF_BYTES)
+      const part = chunk.subarray(start, start + LEAF_BYTES - filled)
+      leaf.set(part, filled)
+      start += part.length
+      filled += part.length
+      if (filled < LEAF_BYTES) continue
+      yield leaf
+      filled = 0
+    }
+  }
+  if (filled > 0) yield leaf.subarray(0, filled)
 }
 
 /** Whether text is a cid as we write them. */
@@ -143,13 +123,9 @@ export class LeafHasher {
   }
 }
 
-/**
- * Content that lies in memory whole.
- *
- * @param jsonByteCount - length of the content as a JSON string, in bytes, with its quotes
- */
-export function newContentOf(bytes: Uint8Array, jsonByteCount: number): NewContent {
+/** Content that lies in memory whole. */
+export function newContentOf(bytes: Uint8Array): NewContent {
   const hasher = new LeafHasher()
   hasher.update(bytes)
-  return { ...hasher.finish(), jsonByteCount, source: bytes }
+  return { ...hasher.finish(), source: bytes }
 }

@@ -1,6 +1,6 @@
 import type { ServerEnv } from '../config/read-env.js'
-import type { Running } from '../http/listen.js'
-import { startContentServer, type Surroundings } from '../process/run-servers.js'
+import { contentsOf, openServer, type StartParts } from '../process/start-server.js'
+import { openContentEngine } from '../storage/engine.js'
 import { vaultApp } from './app.js'
 
 /**
@@ -8,6 +8,9 @@ import { vaultApp } from './app.js'
  *
  * @throws StartError
  */
-export function startVault(env: ServerEnv, surroundings: Surroundings): Promise<Running> {
-  return startContentServer(env, surroundings, vaultApp)
+export async function startVault(env: ServerEnv, start: StartParts): Promise<void> {
+  const engine = await openContentEngine(env, start.connections)
+  const own = contentsOf(env, start, engine)
+  const { parts, serve } = await openServer(env, start, engine, own)
+  await serve(vaultApp({ ...parts, ...own }))
 }

@@ -1,25 +1,29 @@
 import { canonicalDid, type RequireDid } from 'express-did-auth'
+import type { SendError } from 'express-did-auth/server-kit'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import type { BodyReader } from '../http/read-body.js'
-import { ServerError, type SendError } from '../http/server-error.js'
-import type { EntryStore } from '../storage/content-store.js'
+import { sendWhole } from '../http/send-content.js'
+import { ServerError } from '../http/server-error.js'
+import type { PinWorker } from '../ipfs/pin-worker.js'
+import type { EntryChange, EntryStore, EntryWrite, KeyedEntry } from '../storage/content-store.js'
 import type { StoreBound } from '../storage/disk-space.js'
-import { sendEntries, type SendEntriesParts } from './send-entries.js'
-import { backupAnswer, keysAnswer, listAnswer, storageAnswer } from './vault-answers.js'
-import { isOddSpelling, parseKey, parsePrecondition, type Quota, type Vault, type Written } from './vault.js'
+import { backupText, listText, prepared, sendEntries, type EntriesText, type ReadingParts } from './entries-answer.js'
+import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
 /** What the routes are wired with. */
 export interface VaultRoutesParts {
   requireDid: RequireDid
   sendError: SendError
-  vault: Vault
   bodies: BodyReader
+  /** Undefined without an IPFS node: pins that were made before stay in the ledger. */
+  pins: Pick<PinWorker, 'settle'> | undefined
   /** Of all that is stored, asked before content is written. */
   bounds: readonly StoreBound[]
   /** Called after content was replaced or removed. */
   collectSoon: () => void
-  reading: SendEntriesParts & { store: EntryStore }
-  quota: Quota
+  reading: ReadingParts & { store: EntryStore }
+  /** How much one DID may store. */
+  quota: EntryWrite['quota']
   maxContentBytes: number
 }
 
@@ -35,7 +39,7 @@ export function refuseOddSpellings(sendError: SendError): RequestHandler {
 
 /** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
-  const { requireDid, sendError, vault, bodies, bounds, collectSoon, reading, quota, maxContentBytes } = parts
+  const { requireDid, sendError, bodies, pins, bounds, collectSoon, reading, quota, maxContentBytes } = parts
   const { store } = reading
 
   const answering =
@@ -63,20 +67,27 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
       entryCount,
       list: async () => {
         const { etag, entries } = await store.listEntries(place)
-        return { etag, answer: listAnswer(place.key, entries) }
+        return { text: listText(place.key, entries), headers: { ETag: etag } }
       }
     })
   }
 
-  /** A write of the user's under the key of the path. */
-  const write = (status: number, replacedBy: (req: Request) => 'nothing' | 'all' | { cid: string }): Answer => {
+  /** What a write changed is durable here. The node follows, for which a caller waits 2 s at most. */
+  const settle = async (res: Response, { etag, changedPins }: EntryChange): Promise<void> => {
+    const isSettled = pins === undefined || (await pins.settle(changedPins))
+    res.setHeader('ETag', etag)
+    if (!isSettled) res.setHeader('Pin-Status', 'pending')
+  }
+
+  /** A write of the user's under the key of the path: one verb changes content, index, quota and ledger, or nothing. */
+  const write = (status: number, replacedBy: (req: Request) => EntryWrite['replaces']): Answer => {
     return async (req, res) => {
       const place = placeOf(req)
       const body = { field: 'content', maxBytes: maxContentBytes, owner: place.did }
       await bodies.read(req, body, async (content) => {
         for (const bound of bounds) await bound.assertFree()
         const replaces = replacedBy(req)
-        setHeaders(res, await vault.write(place, content, replaces))
+        await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
         if (replaces !== 'nothing') collectSoon()
         res.status(status).json({ id: content.cid })
       })
@@ -84,30 +95,39 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   }
 
   const remove: Answer = async (req, res) => {
-    const { id } = req.params
-    setHeaders(res, await vault.remove(placeOf(req), id === undefined ? undefined : paramOf(req, 'id')))
+    const cid = req.params.id === undefined ? {} : { cid: paramOf(req, 'id') }
+    await settle(res, await store.removeEntries({ ...placeOf(req), ...cid }))
     collectSoon()
     res.status(200).end()
   }
 
   const keys: Answer = async (req, res) => {
     const did = userOf(req)
-    res.setHeader('Cache-Control', 'no-store')
     const { entryCount } = await store.usageOf(did)
-    const list = async () => ({ answer: keysAnswer(await store.listOwnEntries(did)) })
-    await sendEntries(reading, req, res, { did, entryCount, list })
+    const group = async () => groupByKey(await store.listOwnEntries(did))
+    const json = JSON.stringify({ keys: await prepared(reading, res, entryCount, group) })
+    sendWhole(res, json, { 'Cache-Control': 'no-store' }, reading.budget.acquire(json.length))
   }
 
   const backup: Answer = async (req, res) => {
     const did = userOf(req)
-    res.setHeader('Cache-Control', 'no-store')
     const { entryCount } = await store.usageOf(did)
-    const list = async () => ({ answer: backupAnswer(did, await store.listOwnEntries(did)) })
+    const list = async (): Promise<{ text: EntriesText; headers: Record<string, string> }> => ({
+      text: backupText(did, await store.listOwnEntries(did)),
+      headers: { 'Cache-Control': 'no-store' }
+    })
     await sendEntries(reading, req, res, { did, entryCount, list })
   }
 
+  /** Bytes and entries, used and left. Never less than nothing, where the quota was lowered. */
   const storage: Answer = async (req, res) => {
-    res.set('Cache-Control', 'no-store').json(storageAnswer(quota, await store.usageOf(userOf(req))))
+    const { byteCount, entryCount } = await store.usageOf(userOf(req))
+    res.set('Cache-Control', 'no-store').json({
+      used: byteCount,
+      available: Math.max(0, quota.maxBytes - byteCount),
+      usedEntries: entryCount,
+      availableEntries: Math.max(0, quota.maxEntries - entryCount)
+    })
   }
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
@@ -122,6 +142,18 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   router.delete('/:key', requireDid, answering(remove))
   router.delete('/:key/:id', requireDid, answering(remove))
   app.use(router)
+}
+
+/** Keys in the order of their first entries, each with the ids and sizes of its entries. */
+function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { id: string; size: number }[] }[] {
+  const groups = new Map<string, { id: string; size: number }[]>()
+  for (const { key, cid, byteCount } of entries) {
+    const entry = { id: cid, size: byteCount }
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [entry])
+    else group.push(entry)
+  }
+  return [...groups].map(([key, entries]) => ({ key, entries }))
 }
 
 /** Where a user writes, and on what condition. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
@@ -151,9 +183,4 @@ function isFresh(req: Request, res: Response, etag: string): boolean {
 function userOf({ user }: Request): string {
   if (user === undefined) throw new TypeError('no user behind requireDid')
   return canonicalDid(user.did)
-}
-
-function setHeaders(res: Response, { etag, isSettled }: Written): void {
-  res.setHeader('ETag', etag)
-  if (!isSettled) res.setHeader('Pin-Status', 'pending')
 }

@@ -1,7 +1,7 @@
 import { DidAuthError } from '../errors.js'
 import type { Client, Clock, Deadline, DidResolver } from '../ports.js'
 import { parseResolution, type ListedKey } from './did-resolution.js'
-import { ExpiringCache } from './expiring-cache.js'
+import { ExpiringCache } from './caches.js'
 import { InFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
@@ -14,15 +14,9 @@ const MAX_CACHED_BYTES = 3 * 1024 * 1024
 const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
 const MAX_REASON_LENGTH = 200
 
-/** Says which keys may sign credentials of an issuer. */
+/** The keys that an issuer's DID document lists for assertions. */
 export interface IssuerKeys {
-  /**
-   * The keys that the issuer's DID document lists for assertions: at least one that can be parsed.
-   *
-   * @param client - who waits; a resolution whose clients are all gone is aborted
-   * @throws DidAuthError ERR_RESOLVER when the resolver does not answer, ERR_CREDENTIAL_ISSUER when the issuer is
-   * unproved (see `parseResolution`), ERR_BUSY when too many resolutions are in flight
-   */
+  /** At least one of the keys can be parsed. @throws DidAuthError ERR_RESOLVER, ERR_CREDENTIAL_ISSUER, ERR_BUSY */
   keysOf(did: string, client: Client): Promise<readonly ListedKey[]>
 }
 

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto'
+import { lazy } from '../lazy.js'
 import type { Curve } from '../protocol/curve.js'
 
 type Arithmetic = Pick<Curve, 'kind' | 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
-
-let loading: Promise<Curve> | undefined
 
 /**
  * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
@@ -12,23 +11,14 @@ let loading: Promise<Curve> | undefined
  * On first use, not on import: libauth has a top-level await, which would keep `require()` of this package from working.
  */
 export function loadCurve(): Promise<Curve> {
-  loading ??= loadNative()
-    .catch(loadWasm)
-    .then(withHashes)
-    .catch((error: unknown) => {
-      // Not for ever: the next caller tries again.
-      loading = undefined
-      throw error
-    })
-  return loading
+  return curve()
 }
 
+const curve = lazy(() => loadNative().catch(loadWasm).then(withHashes))
+
 /**
- * Makes a curve of a build: asserts the shapes of all bytes, and adds the two hashes.
- *
- * The WASM build copies its arguments into its memory without checking their length: a hash that is too short would be
- * completed by bytes of the last caller. A login computes four Keccak hashes of short texts, for which WASM needs a third
- * of the time of JavaScript.
+ * Makes a curve of a build: adds the two hashes, and asserts the shapes of all bytes, because the WASM build would complete
+ * a hash that is too short by bytes of the last caller. Keccak in WASM takes a third of the time of JavaScript.
  */
 export async function withHashes(arithmetic: Arithmetic): Promise<Curve> {
   const { kind, sign, verify, recover, publicKeyOf, decompress } = arithmetic
@@ -62,10 +52,7 @@ export async function withHashes(arithmetic: Arithmetic): Promise<Curve> {
 }
 
 /**
- * The native build.
- *
- * Its bindings are imported by their own name, because the package's main file falls back silently to JavaScript that is
- * forty times slower.
+ * The native build; its bindings, because the package's main file falls back silently to JavaScript, forty times slower.
  *
  * @throws Error when it is not installed, does not load here, or is older than version 4
  */
@@ -82,35 +69,28 @@ export async function loadNative(): Promise<Arithmetic> {
       const { signature, recid } = native.ecdsaSign(hash, privateKey)
       return { signature, recovery: recid }
     },
-    verify: (hash, signature, publicKey) => {
-      try {
-        return native.ecdsaVerify(signature, hash, publicKey)
-      } catch {
-        return false
-      }
-    },
-    recover: (hash, signature, recovery) => {
-      try {
-        return native.ecdsaRecover(signature, recovery, hash, false)
-      } catch {
-        return undefined
-      }
-    },
+    verify: (hash, signature, publicKey) => orUndefined(() => native.ecdsaVerify(signature, hash, publicKey)) ?? false,
+    recover: (hash, signature, recovery) => orUndefined(() => native.ecdsaRecover(signature, recovery, hash, false)),
     publicKeyOf: (privateKey) =>
       native.privateKeyVerify(privateKey) ? native.publicKeyCreate(privateKey, false) : undefined,
-    decompress: (compressedKey) => {
-      try {
-        return native.publicKeyConvert(compressedKey, false)
-      } catch {
-        return undefined
-      }
-    }
+    decompress: (compressedKey) => orUndefined(() => native.publicKeyConvert(compressedKey, false))
+  }
+}
+
+/** The native build throws for bytes that are no signature or key. */
+function orUndefined<T>(compute: () => T): T | undefined {
+  try {
+    return compute()
+  } catch {
+    return undefined
   }
 }
 
 /** The WASM build. Its functions return a string where they fail. */
 export async function loadWasm(): Promise<Arithmetic> {
   const { secp256k1: wasm } = await import('@bitauth/libauth')
+  const keyOf = (publicKey: Uint8Array | string): Uint8Array | undefined =>
+    typeof publicKey === 'string' ? undefined : publicKey
   return {
     kind: 'wasm',
     sign: (hash, privateKey) => {
@@ -119,17 +99,9 @@ export async function loadWasm(): Promise<Arithmetic> {
       return { signature: signed.signature, recovery: signed.recoveryId }
     },
     verify: (hash, signature, publicKey) => wasm.verifySignatureCompactLowS(signature, publicKey, hash),
-    recover: (hash, signature, recovery) => {
-      const publicKey = wasm.recoverPublicKeyUncompressed(signature, recovery as 0 | 1, hash)
-      return typeof publicKey === 'string' ? undefined : publicKey
-    },
-    publicKeyOf: (privateKey) => {
-      const publicKey = wasm.derivePublicKeyUncompressed(privateKey)
-      return typeof publicKey === 'string' ? undefined : publicKey
-    },
-    decompress: (compressedKey) => {
-      const publicKey = wasm.uncompressPublicKey(compressedKey)
-      return typeof publicKey === 'string' ? undefined : publicKey
-    }
+    recover: (hash, signature, recovery) =>
+      keyOf(wasm.recoverPublicKeyUncompressed(signature, recovery as 0 | 1, hash)),
+    publicKeyOf: (privateKey) => keyOf(wasm.derivePublicKeyUncompressed(privateKey)),
+    decompress: (compressedKey) => keyOf(wasm.uncompressPublicKey(compressedKey))
   }
 }

@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { lazy } from '../lazy.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
-import { encodeBase64url } from '../protocol/encode-base64url.js'
 import { isInRange } from '../protocol/ecdsa-signature.js'
+import type { JsonObject } from '../protocol/json.js'
 import { loadCurve } from './curve.js'
 
 const PRIVATE_KEY = /^(?:0x)?[0-9a-fA-F]{64}$/
@@ -36,7 +37,8 @@ export function es256kSigner(privateKey: string | Uint8Array): (data: string | U
     return key
   }
   const sign: LocalSigner = (curve, data) => curve.sign(curve.sha256(data), goodKey()).signature
-  const signer = async (data: string | Uint8Array): Promise<string> => encodeBase64url(sign(await loadCurve(), data))
+  const signer = async (data: string | Uint8Array): Promise<string> =>
+    Buffer.from(sign(await loadCurve(), data)).toString('base64url')
   ownSigners.set(signer, { sign, didOn: (curve) => didOfKey(curve, goodKey(), DEFAULT_NETWORK), problem })
   return signer
 }
@@ -93,4 +95,19 @@ function readPrivateKey(
   // Both halves of a signature have the range of a private key.
   if (!isInRange(Buffer.concat([key, key]))) return { key: undefined, problem: OUT_OF_RANGE }
   return { key: Uint8Array.from(key), problem: undefined }
+}
+
+/** Loaded with the first token, because its import takes as long as ours. */
+const didJwt = lazy(() => import('did-jwt'))
+
+/** Issues a payload as ES256K JWT, by did-jwt, which adds nothing: it would put the wall clock into an absent `iat`. */
+export async function issueJwt(
+  payload: JsonObject & { iss: string; iat: number },
+  sign: (data: string) => Promise<Uint8Array>
+): Promise<string> {
+  const { createJWT } = await didJwt()
+  // did-jwt gives its signers text, also where their type has bytes as well.
+  const signer = async (data: string | Uint8Array): Promise<string> =>
+    Buffer.from(await sign(String(data))).toString('base64url')
+  return createJWT(payload, { issuer: payload.iss, signer }, { alg: 'ES256K', typ: 'JWT' })
 }

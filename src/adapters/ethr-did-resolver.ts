@@ -1,10 +1,10 @@
 import { Buffer } from 'node:buffer'
 import type { JsonRpcPayload, JsonRpcResult } from 'ethers'
+import { lazy } from '../lazy.js'
 import type { EthrNetwork } from '../ports.js'
 import { isObject } from '../protocol/json.js'
 import type { LoadableDidResolver } from './cached-issuer-keys.js'
 
-const RESOLUTION_MILLISECONDS = 3_000
 /** The longest answer of an RPC node that is read, unpacked. */
 const MAX_ANSWER_BYTES = 512 * 1024
 
@@ -18,18 +18,14 @@ export interface ClosableDidResolver extends LoadableDidResolver {
 type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcResult[]>
 
 /**
- * Resolves did:ethr through the registry contract of its networks.
- *
- * Each resolution has connections of its own, which end with it: a node that is slow, or a DID with a history that is
- * too long, leaves nothing running behind. ethers and ethr-did-resolver are loaded with the first resolution, because
- * most services never need one.
+ * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which end
+ * with it: a node that is slow, or a DID with a long history, leaves nothing running. Most services never load ethers.
  */
 export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
   const running = new Set<AbortController>()
   const askedChainIds = new Map<string, number>()
   let isClosed = false
-  let loading: ReturnType<typeof loadLibraries> | undefined
-  const load = (): ReturnType<typeof loadLibraries> => (loading ??= loadLibraries())
+  const load = lazy(loadLibraries)
 
   const chainIdOf = async ({ name, chainId }: EthrNetwork, ask: AskNode): Promise<number> => {
     const known = chainId ?? askedChainIds.get(name)
@@ -83,20 +79,11 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
       if (!did.startsWith('did:ethr:')) return unresolved('unsupportedDidMethod')
       if (isClosed) throw new Error('the resolver is closed')
       const stop = new AbortController()
-      const timer = setTimeout(() => {
-        stop.abort(new Error('the RPC node took longer than 3 s'))
-      }, RESOLUTION_MILLISECONDS).unref()
-      const abort = (): void => {
-        stop.abort(signal?.reason)
-      }
       running.add(stop)
-      signal?.addEventListener('abort', abort)
       try {
         signal?.throwIfAborted()
-        return await resolveUntil(did, stop.signal)
+        return await resolveUntil(did, AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]))
       } finally {
-        signal?.removeEventListener('abort', abort)
-        clearTimeout(timer)
         running.delete(stop)
         stop.abort()
       }

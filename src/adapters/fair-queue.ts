@@ -26,11 +26,7 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     return this.#size
   }
 
-  /**
-   * Adds a task; where that is one too many, refuses the newest of the network that has the most.
-   *
-   * @param isFirst - it comes before the others of its network
-   */
+  /** Adds a task, behind the others of its network or before them; a full queue refuses one. */
   add(task: T, isFirst = false): void {
     const { network } = task.client
     const tasks = this.#byNetwork.get(network)

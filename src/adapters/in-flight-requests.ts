@@ -1,19 +1,14 @@
 import { DidAuthError } from '../errors.js'
-import type { Client } from '../ports.js'
+import type { Client, SignatureCache } from '../ports.js'
+import { ExpiringCache } from './caches.js'
 
 const CHECK_MILLISECONDS = 250
 
-export interface InFlightBounds {
+interface InFlightBounds {
   /** Requests in flight at once. */
   max: number
   /** Of these, how many one client network may have started. */
   maxPerNetwork: number
-}
-
-interface InFlight<T> {
-  response: Promise<T>
-  /** All clients that wait for the response. */
-  clients: Set<Client>
 }
 
 /**
@@ -22,7 +17,7 @@ interface InFlight<T> {
  */
 export class InFlightRequests<T> {
   readonly #bounds: InFlightBounds
-  readonly #byKey = new Map<string, InFlight<T>>()
+  readonly #byKey = new Map<string, { response: Promise<T>; clients: Set<Client> }>()
   readonly #countByNetwork = new Map<string, number>()
   #count = 0
 
@@ -30,12 +25,7 @@ export class InFlightRequests<T> {
     this.#bounds = bounds
   }
 
-  /**
-   * The response to the request `key`: of the one in flight, or of a new one that `send` starts.
-   *
-   * @param send - its signal aborts when no client waits any more
-   * @throws DidAuthError ERR_BUSY when too many are in flight
-   */
+  /** The response to the request `key`: of the one in flight, or of a new one. @throws DidAuthError ERR_BUSY */
   share(key: string, client: Client, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const known = this.#byKey.get(key)
     if (known !== undefined) {
@@ -76,5 +66,30 @@ export class InFlightRequests<T> {
     const count = this.#countOf(network) + number
     if (count === 0) this.#countByNetwork.delete(network)
     else this.#countByNetwork.set(network, count)
+  }
+}
+
+/** Signed texts that are remembered, of about 1 KB each. */
+const MAX_REMEMBERED = 5_000
+/** A signer may be remote, and each signature may cost money. */
+const SIGNATURES = { max: 200, maxPerNetwork: 20 }
+
+/** Remembers signed texts in this process's memory. Equal ones that are requested at the same time are signed once. */
+export class MemorySignatureCache implements SignatureCache {
+  readonly #signed: ExpiringCache<string>
+  readonly #inFlight = new InFlightRequests<string>(SIGNATURES)
+
+  constructor(lifetimeSeconds: number) {
+    this.#signed = new ExpiringCache({ lifetimeSeconds, maxEntries: MAX_REMEMBERED })
+  }
+
+  async signOnce(key: string, client: Client, nowSeconds: number, sign: () => Promise<string>): Promise<string> {
+    const known = this.#signed.get(key, nowSeconds)
+    if (known !== undefined) return known.value
+    return this.#inFlight.share(key, client, async () => {
+      const text = await sign()
+      this.#signed.set(key, text, nowSeconds)
+      return text
+    })
   }
 }

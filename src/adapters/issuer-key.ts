@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
-import { decodeBase64url } from '../protocol/base64url.js'
-import { bytesOfHex, hexOfBytes } from '../protocol/hex.js'
+import { decodeBase64url } from '../protocol/encoding.js'
+import { bytesOfHex, hexOfBytes } from '../protocol/encoding.js'
 import { fieldOf } from '../protocol/json.js'
 
 /** Longest text of a key, in characters. */

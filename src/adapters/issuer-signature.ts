@@ -12,12 +12,7 @@ const P_256_PREFIXES: ReadonlyMap<number, string> = new Map([
 ])
 const ED25519_PREFIX = '302a300506032b6570032100'
 
-/**
- * Whether a key made an ES256 or EdDSA signature, by the OpenSSL of Node.
- *
- * @returns false as well for a key that is none: the author of a DID document may write anything
- * @see RFC 7518, section 3.4; RFC 8037, section 3.1
- */
+/** Whether a key made an ES256 or EdDSA signature; false as well for a key that is none. @see RFC 7518, RFC 8037 */
 export function isSignedByIssuerKey(key: IssuerKey, { header, signature, signingInput }: ParsedJwt): boolean {
   if (signature.length !== SIGNATURE_BYTES) return false
   const data = Buffer.from(signingInput)

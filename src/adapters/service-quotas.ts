@@ -1,11 +1,12 @@
 import { createHmac } from 'node:crypto'
 import { DidAuthError } from '../errors.js'
 import type { Clock, Quota, Quotas, QuotaStore } from '../ports.js'
-import { RecentEntries } from './recent-entries.js'
+import { RecentEntries } from './caches.js'
 
 const KEY_CHARACTERS = 22
 
-interface QuotaParts {
+/** What the quotas of a service work with. */
+export interface QuotaParts {
   store: QuotaStore
   clock: Clock
   serviceUrl: string

@@ -1,9 +1,10 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
+import { lazy } from '../lazy.js'
 import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
-import { parseSignerOutput } from '../protocol/parse-signer-output.js'
+import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { ownSignerOf } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
@@ -24,15 +25,12 @@ interface SignerParts {
 }
 
 /**
- * The service's key behind a did-jwt signer, whose public key is learnt from signatures.
- *
- * One signature fits two keys. The key of `serviceDid` decides; where neither is, a second signature does, with a
+ * The service's key behind a did-jwt signer, whose public key is learnt from signatures. One signature fits two keys. The key of `serviceDid` decides; where neither is, a second signature does, with a
  * warning, because the owner of a DID may have changed. Each signature of a foreign signer is checked: a key store that
  * changed its key must not hand out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
   const local = ownSignerOf(signer)?.sign
-  let learning: Promise<Uint8Array> | undefined
   let warnedOf: string | undefined
   let lastKey: Uint8Array | undefined
 
@@ -89,15 +87,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     return key
   }
 
-  const publicKey = (): Promise<Uint8Array> => {
-    learning ??= learn()
-      .then(noteChange)
-      .catch((error: unknown) => {
-        learning = undefined
-        throw error
-      })
-    return learning
-  }
+  const publicKey = lazy(() => learn().then(noteChange))
 
   return {
     publicKey,
@@ -108,7 +98,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
       const signature = await askSigner(data)
       if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
       // The signer has another key now, or returned an invalid signature: the next request learns which.
-      if (learning === known) learning = undefined
+      publicKey.forget(known)
       throw failed(new Error('the signature does not fit the key that the signer had before'))
     }
   }

@@ -1,8 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock, Deadline, Random } from '../ports.js'
-
-/** The clock of this machine. */
-export const systemClock: Clock = { nowSeconds: () => Math.floor(Date.now() / 1000) }
+import type { Random } from '../ports.js'
 
 const POOL_BYTES = 4096
 let pool = Buffer.alloc(0)
@@ -17,22 +14,5 @@ export const systemRandom: Random = {
     // The pool must not keep the bytes of a token in memory.
     bytes.fill(0)
     return id
-  }
-}
-
-/** Deadlines by timers, which never keep the process alive. */
-export const timerDeadline: Deadline = {
-  async within(seconds, work, expired) {
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
-        reject(expired())
-      }, seconds * 1000).unref()
-    })
-    try {
-      return await Promise.race([work(), timeout])
-    } finally {
-      clearTimeout(timer)
-    }
   }
 }

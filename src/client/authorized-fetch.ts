@@ -1,9 +1,7 @@
-import { parseFields } from './json.js'
+import { parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
-import { orUnavailable } from './requests.js'
-import { failureOf, PROBLEM } from './service-calls.js'
-import type { SessionKeeper } from './session-keeper.js'
-import type { SessionRecord } from './session-record.js'
+import { orUnavailable } from './request.js'
+import type { SessionKeeper, SessionRecord } from './session-keeper.js'
 import { unlessAborted } from './timing.js'
 
 /**
@@ -32,7 +30,7 @@ export async function authorizedFetch(
   const signal = init.signal ?? request?.signal
   const send = async (record: SessionRecord | undefined): Promise<Response> => {
     const headers = new Headers(init.headers ?? request?.headers)
-    headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, ${PROBLEM}`)
+    headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, application/problem+json`)
     const token = record?.accessToken
     if (token && !headers.has('Authorization')) headers.set('Authorization', `DIDAuth ${token}`)
     return orUnavailable(href, signal, () =>
@@ -56,7 +54,8 @@ export async function authorizedFetch(
 }
 
 async function isExpired(response: Response): Promise<boolean> {
-  return response.status === 401 && (await failureOf(response.clone(), '')).serverCode === 'ERR_ACCESS_TOKEN_EXPIRED'
+  if (response.status !== 401) return false
+  return parseFields(parseJson(await response.clone().text())).code === 'ERR_ACCESS_TOKEN_EXPIRED'
 }
 
 /** What is read while it is sent cannot be sent again. */

@@ -1,4 +1,8 @@
-import type { Eip1193Provider } from './wallet.js'
+/** A browser wallet, or any other provider of EIP-1193. */
+export interface Eip1193Provider {
+  request(args: { method: string; params?: readonly unknown[] }): Promise<unknown>
+  on?(event: string, listener: (value: never) => void): unknown
+}
 
 /** `localStorage` and `sessionStorage`. */
 export interface WebStorage {
@@ -60,8 +64,4 @@ export interface Browser {
   removeEventListener(type: string, listener: (event: object) => void): void
 }
 
-export const browser = parseBrowser(globalThis)
-
-function parseBrowser(scope: unknown): Browser {
-  return scope as Browser
-}
+export const browser = globalThis as unknown as Browser

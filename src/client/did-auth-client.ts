@@ -1,16 +1,23 @@
 import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
-import { NOT_SIGNED_IN } from './error-codes.js'
+import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
-import { parseSessions, type ListedSession } from './listed-sessions.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { callService, type Service } from './service-calls.js'
-import { SessionKeeper, type ClientSession } from './session-keeper.js'
-import type { SessionRecord } from './session-record.js'
+import { askJson } from './request.js'
+import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
 import { logIn, prepareChallenge, signUp } from './sign-in.js'
 import type { LogInOptions, PreparedChallenge, SignedIn, SignUpOptions } from './sign-in.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
+
+/** One of the user's sessions, times in whole seconds. */
+export interface ListedSession {
+  readonly sessionId: string
+  readonly createdAt: number
+  readonly refreshedAt: number
+  readonly expiresAt: number
+  readonly isCurrent: boolean
+}
 
 /**
  * The client of one service: it logs in, keeps the session over lost answers, reloads and other tabs, and sends requests.
@@ -119,7 +126,9 @@ export class DidAuthClient {
    * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async sessions(): Promise<ListedSession[]> {
-    return parseSessions(await this.#ownSessions('GET', ''))
+    const list = await this.#ownSessions('GET', '')
+    if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL, { message: 'No sessions' })
+    return list as ListedSession[]
   }
 
   /** Ends one of the user's sessions; this one as {@link logOut} does. @throws as {@link sessions} does */
@@ -178,8 +187,8 @@ export class DidAuthClient {
   async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
     await this.#load()
     if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
-    const service: Service = { url: this.url, fetch: (input, init) => this.fetch(input, init) }
-    return (await callService(service, { method, path: this.#setting.paths.sessions + path })).body
+    const service = { ...this.#setting, fetch: (url: string, init: RequestInit) => this.fetch(url, init) }
+    return askJson(service, { method, path: this.#setting.paths.sessions + path })
   }
 
   #walletOf({ wallet }: LogInOptions = {}): Wallet | undefined {

@@ -80,10 +80,5 @@ class ClientError extends Error {
   }
 }
 
-/** The one class of errors. */
-export const DidAuthClientError = parseErrorClass(ClientError)
-
-/** Gives the class the union over all codes for its instances, which no class can declare of itself. */
-function parseErrorClass(kind: unknown): ErrorClass {
-  return kind as ErrorClass
-}
+/** The one class of errors, with the union over all codes for its instances, which no class can declare of itself. */
+export const DidAuthClientError = ClientError as unknown as ErrorClass

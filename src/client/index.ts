@@ -2,13 +2,12 @@
  * The client of a service of this package, for browsers and Node: it logs in with a wallet, keeps the session, and sends
  * requests with it. It needs no other package.
  */
-export { DidAuthClient } from './did-auth-client.js'
+export { DidAuthClient, type ListedSession } from './did-auth-client.js'
 export * from './errors.js'
-export { findWallets, type FoundWallet } from './find-wallets.js'
-export type { ListedSession } from './listed-sessions.js'
 export type { ClientPaths, DidAuthClientOptions } from './options.js'
 export type { ClientSession } from './session-keeper.js'
 export type { ClientClaim, Disclosure, DisclosureRequest, LogInOptions, SignUpOptions } from './sign-in.js'
 export { indexedDb, local, memory, session, type ClientStorage } from './storage.js'
 export type { ClientClock } from './timing.js'
+export { findWallets, type FoundWallet } from './wallet.js'
 export type { Eip1193Provider, EthersSigner, PlainWallet, ViemAccount, ViemWalletClient, Wallet } from './wallet.js'

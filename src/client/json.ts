@@ -6,7 +6,7 @@ export function parseFields(value: unknown): Readonly<Record<string, unknown>> {
 /** Parses JSON of any origin; undefined when it is none. */
 export function parseJson(text: string | null | undefined): unknown {
   try {
-    return JSON.parse(text ?? '')
+    return JSON.parse(String(text))
   } catch {
     return undefined
   }

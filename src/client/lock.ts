@@ -1,9 +1,8 @@
 import { browser } from './browser.js'
 import { parseFields, parseJson } from './json.js'
-import { withTimeout } from './requests.js'
+import { hexOf, randomBytes } from './seal.js'
 import type { ClientStorage } from './storage.js'
-import { pause, unlessAborted } from './timing.js'
-import { hexOf } from './wallet.js'
+import { pause, unlessAborted, withTimeout } from './timing.js'
 
 /** How long a lock is waited for, and how long a lease is good. */
 const LOCK_SECONDS = 10
@@ -60,5 +59,5 @@ async function withLease<T>(
 
 /** 128 random bits, in hex. */
 export function randomText(): string {
-  return hexOf(crypto.getRandomValues(new Uint8Array(16)))
+  return hexOf(randomBytes(16))
 }

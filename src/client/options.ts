@@ -1,6 +1,7 @@
 import { browser } from './browser.js'
+import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from './error-codes.js'
 import type { DidAuthClientError } from './errors.js'
-import { parseServiceUrl } from './requests.js'
+import { parseServiceUrl, readAll, textIn, type Answer, type PlainErrorKind } from './request.js'
 import type { KeeperParts } from './session-keeper.js'
 import type { SignInParts, SignUpOptions } from './sign-in.js'
 import { local, memory, type ClientStorage } from './storage.js'
@@ -17,6 +18,20 @@ const defaultPaths = {
   logout: '/logout',
   session: '/session',
   sessions: '/sessions'
+}
+
+/** What the service's codes mean, by their beginnings. */
+const meanings = [
+  [/^ERR_(CHALLENGE|SIGNATURE)/, CHALLENGE],
+  [/^ERR_CROSS/, CROSS_ORIGIN],
+  [/^ERR_(ACCESS|SESSION_E)/, NOT_SIGNED_IN],
+  [/^ERR_(BUSINESS|CREDENTIAL|DI[DS])/, REFUSED]
+] as const
+
+function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
+  const [, kind] = (status < 500 && meanings.find(([codes]) => codes.test(code))) || []
+  // What business logic says is written for users.
+  return kind === REFUSED ? [REFUSED[0], textIn(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
 export type ClientPaths = Readonly<typeof defaultPaths>
@@ -52,6 +67,7 @@ export interface DidAuthClientOptions {
 
 /** The options, complete. */
 export interface Setting extends SignInParts, KeeperParts, Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange'> {
+  readonly fetch: typeof globalThis.fetch
   readonly usesCookies: boolean
   readonly origins: ReadonlySet<string>
   readonly paths: ClientPaths
@@ -72,6 +88,11 @@ export function settingOf(options: DidAuthClientOptions): Setting {
     nowSeconds: () => clock?.nowSeconds() ?? performance.now() / 1000,
     wallSeconds: () => clock?.nowSeconds() ?? Date.now() / 1000,
     usesCookies,
+    // Tokens and signatures go nowhere else.
+    init: { redirect: 'manual', ...(usesCookies && { credentials: 'include' }) },
+    timeoutSeconds: 8,
+    meaningOf,
+    read: readAll,
     storage: options.storage ?? (usesCookies ? local() : memory()),
     origins: new Set([url, ...(options.origins ?? [])].map((one) => new URL(parseServiceUrl(one)).origin)),
     paths: { ...defaultPaths, ...options.paths },

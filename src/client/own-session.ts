@@ -1,13 +1,34 @@
 import { browser } from './browser.js'
-import { PROTOCOL } from './error-codes.js'
+import { PROTOCOL, UNAVAILABLE } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
-import { refresh } from './refresh.js'
-import { callService } from './service-calls.js'
-import type { ClientSession, SessionKeeper } from './session-keeper.js'
-import { parseOwnSession, parseTokens, type ReceivedSession, type SessionRecord } from './session-record.js'
+import { askJson } from './request.js'
+import {
+  parseOwnSession,
+  parseTokens,
+  type ClientSession,
+  type ReceivedSession,
+  type SessionKeeper,
+  type SessionRecord
+} from './session-keeper.js'
+import { pause } from './timing.js'
+
+const MAX_TRIES = 3
+/** A service that asks for a longer pause gets it: the user's next request tries again. */
+const MAX_PAUSE_SECONDS = 5
+/** How long a refresh token of a service with default options is good. */
+const SESSION_SECONDS = 7 * 24 * 3600
+/** For how long a cookie is taken for good until `GET /session` has told. */
+const UNKNOWN_LIFE_SECONDS = 60
+
+/** How often, and after how many seconds, the storage is read again before a refusal ends the session. */
+const MAX_LOOKS = 10
+const LATE_SECONDS = 0.2
+
+/** The only answers that end a session. */
+const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
 
 /** Whether this runs where pages are rendered: there a client with cookies has none, and does nothing by itself. */
 function isServer({ usesCookies }: Setting): boolean {
@@ -15,7 +36,7 @@ function isServer({ usesCookies }: Setting): boolean {
 }
 
 async function readOwnSession(setting: Setting): Promise<ReceivedSession | undefined> {
-  return parseOwnSession((await callService(setting, { method: 'GET', path: setting.paths.session })).body)
+  return parseOwnSession(await askJson(setting, { path: setting.paths.session }))
 }
 
 /** Reads what the storage, or in cookie mode the service, knows of a session. */
@@ -46,10 +67,16 @@ export async function startSession(
   return keeper.start({ pair: randomText(), ...received, receivedAt: setting.wallSeconds() })
 }
 
-/** Replaces the tokens of a record. @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE */
+/**
+ * Replaces the tokens of a record, once for all tabs: within a lock, with an idempotency key that is stored before the
+ * request is sent. So a refresh whose answer was lost is repeated, by this tab or another, and never taken for a theft.
+ * The tokens are forgotten only when the service refuses the very refresh token that is stored.
+ *
+ * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for everything else, and then the tokens are kept
+ */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
-  await refresh(setting, keeper, stale)
+  await withLock(setting, () => replaceTokens(setting, keeper, stale))
   if (!setting.usesCookies) return
   // Outside the lock, because it is another request with the session. Without it the session is good all the same.
   const pair = keeper.record?.pair
@@ -59,25 +86,111 @@ export async function renewSession(setting: Setting, keeper: SessionKeeper, stal
   await keeper.save({ ...stored, ...found, receivedAt: setting.wallSeconds() })
 }
 
-/**
- * Ends the session at the service and here.
- *
- * It waits for a refresh of another tab, whose answer would bring the cookies back.
- */
+/** Ends the session at the service and here. It waits for another tab's refresh, whose answer would bring cookies back. */
 export async function endSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
-  const { usesCookies, paths } = setting
+  const { usesCookies } = setting
   const { record } = keeper
   if (!record) return
   if (!usesCookies) await keeper.end(record, 'loggedOut')
-  await withLock(setting, () =>
-    callService(setting, {
-      path: paths.logout,
-      body: usesCookies ? undefined : { refreshToken: record.pair },
-      headers: record.accessToken ? { Authorization: `DIDAuth ${record.accessToken}` } : {}
-    })
-  ).catch((error: unknown) => {
+  await withLock(setting, () => sendLogout(setting, record)).catch((error: unknown) => {
     // It has ended already.
     if (parseFields(error).status !== 401) throw error
   })
   if (usesCookies) await keeper.end(record, 'loggedOut')
+}
+
+function sendLogout(setting: Setting, { pair, accessToken }: SessionRecord): Promise<unknown> {
+  return askJson(setting, {
+    method: 'POST',
+    path: setting.paths.logout,
+    body: setting.usesCookies ? undefined : { refreshToken: pair },
+    headers: accessToken ? { Authorization: `DIDAuth ${accessToken}` } : {}
+  })
+}
+
+async function replaceTokens(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
+  const { did } = stale
+  // Cookies outlive a storage that was cleared. Else, without a record, the user has signed out in another tab.
+  if (setting.usesCookies && !(await keeper.read())) await keeper.write(stale)
+  const stored = await keeper.read(did)
+  if (!stored) throw keeper.drop(stale, 'loggedOut')
+  if (stored.pair !== stale.pair) {
+    keeper.hold(stored)
+    if (!keeper.isNearEnd()) return
+  }
+  const pending = await keeper.pendingKey(stored)
+  const attempt = { key: pending ?? (await keeper.newKey(stored)), tries: 1 }
+  // A tab that was frozen until now has missed what others did. Nothing lies between this look and the request.
+  if ((await keeper.read(did))?.pair !== stored.pair) return replaceTokens(setting, keeper, stale)
+  // Without a signal, a request to the service throws nothing else.
+  const outcome = await sendRefresh(setting, stored, attempt).catch((error: unknown) => error as DidAuthClientError)
+  let now = await keeper.read(did)
+  // Tabs in processes of their own see each other's `localStorage` late, whatever the lock.
+  for (let looks = 0; isRefusal(outcome) && now?.pair === stored.pair && looks < MAX_LOOKS; looks += 1) {
+    await pause(LATE_SECONDS)
+    now = await keeper.read(did)
+  }
+  if (!now) throw keeper.drop(stale, 'loggedOut')
+  // Another tab was faster, with the same answer or a later one.
+  if (now.pair !== stored.pair) keeper.hold(now)
+  else if (outcome instanceof Error)
+    throw await failureOfRefresh(setting, keeper, stored, outcome, !pending && attempt.tries === 1)
+  else await keeper.save(outcome)
+}
+
+/** Sends the refresh, and sends it again with the same key where no answer of the service has come. */
+async function sendRefresh(
+  setting: Setting,
+  stored: SessionRecord,
+  attempt: { readonly key: string; tries: number }
+): Promise<SessionRecord> {
+  const { usesCookies, paths, wallSeconds } = setting
+  for (; ; attempt.tries += 1) {
+    try {
+      const body = await askJson(setting, {
+        method: 'POST',
+        path: paths.refreshToken,
+        body: usesCookies ? undefined : { refreshToken: stored.pair },
+        headers: { 'Idempotency-Key': attempt.key }
+      })
+      // What else answers 200 is the login page of a network, or another service.
+      if (usesCookies && body) throw new DidAuthClientError(PROTOCOL, { message: 'No cookies' })
+      const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
+      return { ...stored, ...tokens, receivedAt: wallSeconds() }
+    } catch (error) {
+      const { retryable, retryAfterSeconds = attempt.tries / 2 } = error as DidAuthClientError
+      if (!retryable || attempt.tries === MAX_TRIES || retryAfterSeconds > MAX_PAUSE_SECONDS) throw error
+      await pause(retryAfterSeconds)
+    }
+  }
+}
+
+/**
+ * Ends the session where the service has refused it.
+ *
+ * @param isFirst - whether no answer of ours can have been lost: then a token that was replaced is one that somebody else
+ * has used, who is signed out. With cookies, it could be a tab whose storage was cleared
+ */
+async function failureOfRefresh(
+  setting: Setting,
+  keeper: SessionKeeper,
+  stored: SessionRecord,
+  cause: DidAuthClientError,
+  isFirst: boolean
+): Promise<DidAuthClientError> {
+  const { message, status, serverCode, retryAfterSeconds } = cause
+  // What business logic says is written for users.
+  const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
+  const details = { message, status, serverCode, retryAfterSeconds, userMessage, cause }
+  if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)
+  if (isFirst && !setting.usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {
+    await sendLogout(setting, { ...stored, accessToken: '' }).catch(() => undefined)
+  }
+  const isOld = setting.wallSeconds() - stored.receivedAt > SESSION_SECONDS
+  return keeper.end(stored, serverCode?.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked', details)
+}
+
+/** Whether the service has refused the refresh token. */
+function isRefusal(outcome: SessionRecord | DidAuthClientError): boolean {
+  return outcome instanceof Error && outcome.status === 401 && ENDING.test(outcome.serverCode ?? '')
 }

@@ -20,14 +20,10 @@ export const textOf = (bytes: Uint8Array): string => new TextDecoder('utf-8', { 
 export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
 
 /**
- * Encrypts or decrypts by AES-256-GCM.
+ * Encrypts or decrypts by AES-256-GCM (NIST SP 800-38D).
  *
- * @param key - 32 bytes
- * @param iv - 12 bytes, random for each content
  * @param context - what the content belongs to: authenticated, and not part of the result
- * @param content - when decrypting, ciphertext and tag of 16 bytes
  * @throws DOMException where key, IV, context or content is not the one of the encryption
- * @see NIST SP 800-38D
  */
 export async function crypt(
   verb: 'encrypt' | 'decrypt',
@@ -68,4 +64,9 @@ export function decodeBase64url(text: string): Bytes {
   // Twenty times as fast as Uint8Array.from, for files of megabytes.
   for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index)
   return bytes
+}
+
+/** Two digits a byte. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -1,11 +1,10 @@
 import { loginMessage, signUpMessage } from '../protocol/login-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
-import { withLock, type LockParts } from './lock.js'
-import { isOutdated } from './requests.js'
-import { callService, type Service } from './service-calls.js'
-import { decodeJwt } from './session-record.js'
 import { isText, parseFields } from './json.js'
+import { withLock, type LockParts } from './lock.js'
+import { ask, askJson, isOutdated, jsonOf, type Service } from './request.js'
+import { decodeJwt } from './session-keeper.js'
 import { connectWallet, type Wallet } from './wallet.js'
 
 /** A claim of the user, as sign up sends it. */
@@ -71,9 +70,9 @@ export async function prepareChallenge(
   did: string,
   signal?: AbortSignal
 ): Promise<PreparedChallenge> {
-  const { body, headers } = await callService(parts, { path: parts.paths.requestAuth, body: { did }, signal })
-  const expiresIn = Number(headers.get('Challenge-Expires-In') ?? Infinity)
-  return { did, challenge: parseChallenge(body), goodUntil: parts.nowSeconds() + expiresIn }
+  const answer = await ask(parts, { path: parts.paths.requestAuth, body: { did }, signal })
+  const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
+  return { did, challenge: parseChallenge(jsonOf(answer)), goodUntil: parts.nowSeconds() + expiresIn }
 }
 
 /** Asks for the challenge, unless the prepared one is still good, signs it, and logs in. */
@@ -95,7 +94,7 @@ export function logIn(
 export function signUp(parts: SignInParts, options: SignUpOptions): Promise<SignedIn> {
   const { domain, paths } = parts
   return signIn(parts, paths.signup, options, async (did) => {
-    const { body } = await callService(parts, { path: paths.requestSignup, body: { did }, signal: options.signal })
+    const body = await askJson(parts, { path: paths.requestSignup, body: { did }, signal: options.signal })
     const { sdr } = parseFields(body)
     const picked = isText(sdr) ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
     const { credentials = [], claims = [] } = picked ?? options
@@ -114,10 +113,9 @@ async function signIn(
   const attempt = async (): Promise<SignedIn> => {
     const [message, more] = await prepare(did)
     const sig = await signMessage(message)
-    const send = () => callService(parts, { path, body: { did, sig, ...more }, signal })
+    const send = () => askJson(parts, { path, body: { did, sig, ...more }, signal })
     // The late answer to a refresh would put the cookies of the session before over the new ones.
-    const { body } = await (parts.usesCookies ? withLock(parts, send) : send())
-    return { body, did }
+    return { body: await (parts.usesCookies ? withLock(parts, send) : send()), did }
   }
   return attempt().catch((error: unknown) => {
     if (isOutdated(error)) return attempt()

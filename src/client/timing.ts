@@ -8,11 +8,13 @@ export function pause(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }
 
-/**
- * What a promise comes to, unless a signal is aborted before.
- *
- * @throws the signal's reason
- */
+/** A signal that is aborted after some seconds, or with the caller's own. */
+export function withTimeout(seconds: number, signal?: AbortSignal): AbortSignal {
+  const timeout = AbortSignal.timeout(seconds * 1000)
+  return signal ? AbortSignal.any([signal, timeout]) : timeout
+}
+
+/** What a promise comes to, unless a signal is aborted before. @throws the signal's reason */
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
   if (!signal) return promise
   return new Promise((resolve, reject) => {

@@ -1,14 +1,11 @@
+import { browser, type Eip1193Provider } from './browser.js'
 import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, parseFields } from './json.js'
-import { utf8 } from './seal.js'
-import { unlessAborted } from './timing.js'
+import { hexOf, utf8 } from './seal.js'
+import { pause, unlessAborted } from './timing.js'
 
-/** A browser wallet, or any other provider of EIP-1193. */
-export interface Eip1193Provider {
-  request(args: { method: string; params?: readonly unknown[] }): Promise<unknown>
-  on?(event: string, listener: (value: never) => void): unknown
-}
+export type { Eip1193Provider }
 
 /** A signer of ethers. */
 export interface EthersSigner {
@@ -130,30 +127,21 @@ interface Signer {
   signMessage(message: unknown): unknown
 }
 
-interface OpenWallet {
-  address: unknown
-  sign: (text: string) => unknown
-}
-
-async function openWallet(wallet: Wallet): Promise<OpenWallet> {
+async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (text: string) => unknown }> {
   // A wallet client of viem has `request` as well, which may answer another account.
   if ('request' in wallet && !parseFields(wallet).account) {
     const { 0: address } = parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
     const hex = (text: string): string => `0x${hexOf(utf8(text))}`
     return { address, sign: (text) => wallet.request({ method: 'personal_sign', params: [hex(text), address] }) }
   }
-  const signer = parseSigner(wallet)
+  // What a wallet of the other kinds can do, its first call tells.
+  const signer = wallet as unknown as Signer
   const { account = signer, type } = signer
   const isViem = type === 'local' || account !== signer
   return {
     address: account.address ?? (await signer.getAddress?.()),
     sign: (text) => signer.signMessage(isViem ? { message: text } : text)
   }
-}
-
-/** What a wallet of the other kinds can do, its first call tells. */
-function parseSigner(wallet: unknown): Signer {
-  return wallet as Signer
 }
 
 /** Calls the wallet, and tells what its failures mean. */
@@ -180,7 +168,46 @@ function parseHex(value: unknown, digits: number): string {
   throw new DidAuthClientError(WALLET, { message: 'No hex' })
 }
 
-/** Two digits a byte. */
-export function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+/** A wallet that the browser has. */
+export interface FoundWallet {
+  /** The same in each page: its reverse domain name, such as `io.metamask`. `window.ethereum` is `injected`. */
+  readonly id: string
+  readonly name: string
+  /** A `data:` URL of an image. */
+  readonly icon: string | undefined
+  readonly provider: Eip1193Provider
+}
+
+/**
+ * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` comes last, unless it announced itself.
+ * Without a browser there are none.
+ *
+ * @param ms - milliseconds to wait for announcements, 300 when absent
+ * @see EIP-6963, "Announce and Request Events"
+ * @example
+ * for (const { name, icon, provider } of await findWallets()) addButton(name, icon, () => auth.logIn({ wallet: provider }))
+ */
+export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): Promise<FoundWallet[]> {
+  if (!browser.dispatchEvent) return []
+  const found = new Map<Eip1193Provider, FoundWallet>()
+  const hear = (event: object): void => {
+    const { info, provider: given } = parseFields(parseFields(event).detail)
+    // What it can do, its first request tells.
+    const provider = given as Eip1193Provider | undefined
+    const { rdns: id, name, icon } = parseFields(info)
+    if (!isText(id) || !isText(name) || !provider) return
+    // An image of another kind could tell its host who looks at it.
+    const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
+    found.set(provider, { id, name, icon: image, provider })
+  }
+  const type = 'eip6963:announceProvider'
+  browser.addEventListener(type, hear)
+  browser.dispatchEvent(new Event('eip6963:requestProvider'))
+  await pause(ms / 1_000)
+  browser.removeEventListener(type, hear)
+  const provider = browser.ethereum
+  if (provider && !found.has(provider)) {
+    found.set(provider, { id: 'injected', name: 'Browser wallet', icon: undefined, provider })
+  }
+  return [...found.values()]
 }

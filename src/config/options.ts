@@ -111,37 +111,8 @@ export interface DidAuthConfig {
 /** A configuration without the options that are undefined. */
 export type GivenConfig = { [Option in keyof DidAuthConfig]: Exclude<DidAuthConfig[Option], undefined> }
 
-/** Options that have a default. */
-export type Defaults = Required<
-  Pick<
-    GivenConfig,
-    | 'useCookies'
-    | 'requestSignupPath'
-    | 'signupPath'
-    | 'requestAuthPath'
-    | 'authPath'
-    | 'logoutPath'
-    | 'refreshTokenPath'
-    | 'challengeExpirationTimeInSeconds'
-    | 'maxRequestsPerTimeSlot'
-    | 'timeSlotInSeconds'
-    | 'userSessionDurationInHours'
-    | 'accessTokenExpirationTimeInSeconds'
-    | 'registry'
-    | 'replayProtection'
-    | 'refreshReuseGraceSeconds'
-    | 'loginDomains'
-    | 'loginDialects'
-    | 'trustedOrigins'
-    | 'cookiePrefix'
-    | 'errorFormat'
-    | 'requiredCredentials'
-    | 'requiredClaims'
-  >
->
-
 /** Default of every option that has one. */
-export const defaults: Readonly<Defaults> = {
+export const defaults = {
   useCookies: false,
   requestSignupPath: '/request-signup',
   signupPath: '/signup',
@@ -164,7 +135,9 @@ export const defaults: Readonly<Defaults> = {
   errorFormat: 'text',
   requiredCredentials: [],
   requiredClaims: []
-}
+} satisfies Partial<GivenConfig>
+
+type Defaults = Required<Pick<GivenConfig, keyof typeof defaults>>
 
 /** Networks that issuers are resolved on when no `rpcUrl` is given. */
 export const defaultNetworks: readonly EthrNetwork[] = [
@@ -174,3 +147,34 @@ export const defaultNetworks: readonly EthrNetwork[] = [
 
 /** A configuration with every default applied. */
 export type CompleteConfig = GivenConfig & Defaults
+
+/**
+ * Default paths of the routes that accept POST.
+ *
+ * @example
+ * const reserved = new Set(Object.values(defaultPaths))
+ */
+export const defaultPaths = {
+  requestSignup: defaults.requestSignupPath,
+  signup: defaults.signupPath,
+  requestAuth: defaults.requestAuthPath,
+  auth: defaults.authPath,
+  refreshToken: defaults.refreshTokenPath,
+  logout: defaults.logoutPath
+} as const
+
+/** The routes of a configuration; the last two are off unless they are set. */
+export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'sessionsPath'>): Paths {
+  return {
+    requestSignup: config.requestSignupPath,
+    signup: config.signupPath,
+    requestAuth: config.requestAuthPath,
+    auth: config.authPath,
+    logout: config.logoutPath,
+    refreshToken: config.refreshTokenPath,
+    session: config.sessionPath,
+    sessions: config.sessionsPath
+  }
+}
+
+export type Paths = Record<keyof typeof defaultPaths, string> & Record<'session' | 'sessions', string | undefined>

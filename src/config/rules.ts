@@ -1,18 +1,39 @@
 import {
   defaultNetworks,
   defaults,
+  pathsOf,
   type CompleteConfig,
-  type Defaults,
   type DidAuthConfig,
   type GivenConfig
 } from './options.js'
-import { pathsOf } from './paths.js'
-import { describe } from './describe.js'
 import { storeVerbs } from '../ports.js'
 import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
 import { parseUrl } from '../protocol/parse-url.js'
+import { isClaim } from '../protocol/selective-disclosure.js'
+
+// The address of an RPC node often carries its customer's key.
+const SECRET_FIELD = /secret|signer|rpcUrl|config/i
+// A private key in the wrong field.
+const KEY = /[0-9a-f]{64,}/gi
+const MAX_SHOWN_LENGTH = 100
+
+/** A value as a message may show it. */
+export function describe(field: string, value: unknown): string {
+  if (value === undefined || value === null) return 'nothing'
+  if (Array.isArray(value)) return describeArray(field, value)
+  const isSecret = SECRET_FIELD.test(field)
+  if (!isSecret && (typeof value === 'number' || typeof value === 'boolean')) return String(value)
+  if (isSecret || typeof value !== 'string') return `a value of type ${typeof value} (not shown)`
+  const shown = value.replace(KEY, '(not shown)')
+  return JSON.stringify(shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown)
+}
+
+function describeArray(field: string, values: unknown[]): string {
+  const shown = values.map((value) => (Array.isArray(value) ? 'an array' : describe(field, value))).join(', ')
+  return `[${shown.length > MAX_SHOWN_LENGTH ? `${shown.slice(0, MAX_SHOWN_LENGTH)}…` : shown}]`
+}
 
 interface Rule {
   holds: (value: unknown) => boolean
@@ -38,6 +59,14 @@ const secondsFrom = (least: number): Rule => ({
   holds: (value) => typeof value === 'number' && value >= least && value <= MAX_SECONDS,
   remedy: `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
 })
+const hours: Rule = {
+  holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
+  remedy: 'give a number of hours above 0'
+}
+const oneOf = (...values: string[]): Rule => ({
+  holds: (value) => typeof value === 'string' && values.includes(value),
+  remedy: `give ${values.flatMap((value) => (value === '' ? [] : [`"${value}"`])).join(' or ')}`
+})
 const listOf = (holds: (value: unknown) => boolean, remedy: string, least = 0): Rule => ({
   holds: (value) => Array.isArray(value) && value.length >= least && value.every(holds),
   remedy
@@ -47,12 +76,6 @@ const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHtt
 const originOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
 const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
-const isClaim = (value: unknown): boolean =>
-  isObject(value) &&
-  typeof value.claimType === 'string' &&
-  typeof value.claimValue === 'string' &&
-  (value.reason === undefined || typeof value.reason === 'string') &&
-  (value.essential === undefined || typeof value.essential === 'boolean')
 
 const rules: Record<keyof DidAuthConfig, Rule> = {
   challengeSecret: { ...text, required: true },
@@ -80,10 +103,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     remedy: 'give a number of requests, at least 1 (Infinity for no limit)'
   },
   timeSlotInSeconds: secondsFrom(1),
-  userSessionDurationInHours: {
-    holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
-    remedy: 'give a number of hours above 0'
-  },
+  userSessionDurationInHours: hours,
   accessTokenExpirationTimeInSeconds: secondsFrom(1),
   rpcUrl: { holds: isUrl, remedy: 'give an http(s) URL' },
   networkName: text,
@@ -96,27 +116,18 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   requiredClaims: listOf(isClaim, 'give an array of { claimType, claimValue, reason?, essential? }'),
   signupBusinessLogic: logic,
   store: object(...Object.values(storeVerbs).flat(), 'ping', 'close'),
-  absoluteSessionDurationInHours: {
-    holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
-    remedy: 'give a number of hours above 0'
-  },
+  absoluteSessionDurationInHours: hours,
   refreshBusinessLogic: logic,
   trustedIssuers: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isDid)),
     remedy: 'give an array of DIDs, or a function of a DID'
   },
-  cookiePrefix: {
-    holds: (value) => value === '' || value === '__Host-' || value === '__Secure-',
-    remedy: 'give "__Host-" or "__Secure-"'
-  },
+  cookiePrefix: oneOf('', '__Host-', '__Secure-'),
   sessionPath: path,
   sessionsPath: path,
   onSecurityEvent: logic,
-  errorFormat: { holds: (value) => value === 'text' || value === 'problem', remedy: 'give "text" or "problem"' },
-  replayProtection: {
-    holds: (value) => value === 'single-use' || value === 'window',
-    remedy: 'give "single-use" or "window"'
-  },
+  errorFormat: oneOf('text', 'problem'),
+  replayProtection: oneOf('single-use', 'window'),
   refreshReuseGraceSeconds: secondsFrom(0),
   loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
   loginDialects: listOf(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
@@ -161,12 +172,11 @@ export function findProblems(config: Record<string, unknown>, findOwnSigner: Fin
   return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
 }
 
-/**
- * Problems of fields that are valid by themselves and contradict each other.
- *
- * @param config - without the fields that are not: some that are required may be absent
- */
-function relationProblems(config: Partial<CompleteConfig> & Defaults, hasRpcUrl: boolean): string[] {
+/** Problems of fields that are valid by themselves and contradict each other. */
+function relationProblems(
+  config: Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string },
+  hasRpcUrl: boolean
+): string[] {
   const problems: string[] = []
   const { serviceUrl, networkName } = config
   const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)

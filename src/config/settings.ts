@@ -1,70 +1,16 @@
-import { defaultNetworks, defaults, type CompleteConfig, type DidAuthConfig } from './options.js'
-import { pathsOf, type Paths } from './paths.js'
-import { describe } from './describe.js'
-import { findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
+import { defaultNetworks, defaults, pathsOf, type CompleteConfig, type DidAuthConfig } from './options.js'
+import { describe, findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
-import type {
-  AuthenticationBusinessLogic,
-  DidResolver,
-  EthrNetwork,
-  RefreshBusinessLogic,
-  Signer,
-  SignupBusinessLogic
-} from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, parseHttpUrl, type LoginDialect } from '../protocol/login-message.js'
+import { acceptedLoginDomains, parseHttpUrl } from '../protocol/login-message.js'
 import type { RequiredDisclosure } from '../protocol/selective-disclosure.js'
 
-/** Where issuers of credentials are resolved. */
-export type Resolution =
-  | { kind: 'resolver'; resolver: DidResolver }
-  | {
-      kind: 'ethr'
-      networks: readonly EthrNetwork[]
-      registry: string
-      /** No network was chosen: the address in a did:ethr proves its issuer by itself. */
-      provesByAddress: boolean
-    }
-
 /** The complete configuration: every default applied, in the units of the code, frozen. */
-export interface Settings {
-  readonly challengeSecret: string
-  readonly serviceUrl: string
-  /** Undefined: the DID of the own signer's key, which is known once the curve is loaded. */
-  readonly serviceDid: string | undefined
-  readonly serviceSigner: Signer
-  readonly useCookies: boolean
-  readonly paths: Readonly<Paths>
-  readonly challengeWindowSeconds: number
-  readonly maxRequestsPerTimeSlot: number
-  readonly timeSlotSeconds: number
-  readonly sessionSeconds: number
-  /** How long after its login a session ends at the latest; Infinity for no such end. */
-  readonly absoluteSessionSeconds: number
-  readonly accessTokenSeconds: number
-  readonly resolution: Resolution
-  readonly authenticationBusinessLogic: AuthenticationBusinessLogic | undefined
-  readonly signupBusinessLogic: SignupBusinessLogic | undefined
-  readonly refreshBusinessLogic: RefreshBusinessLogic | undefined
-  /** Whether credentials of an issuer are accepted; undefined: of any. May be async, as the application's own function. */
-  readonly isTrustedIssuer: ((issuerDid: string) => unknown) | undefined
-  readonly required: Readonly<RequiredDisclosure>
-  readonly singleUse: boolean
-  readonly refreshReuseGraceSeconds: number
-  readonly loginDomains: readonly string[]
-  readonly loginDialects: readonly LoginDialect[]
-  /** Undefined: any. */
-  readonly networks: readonly string[] | undefined
-  readonly trustedOrigins: ReadonlySet<string>
-  readonly cookiePrefix: string
-  readonly errorFormat: 'text' | 'problem'
-  /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
-  readonly unknownOptions: readonly string[]
-}
+export type Settings = Readonly<ReturnType<typeof completed>>
+
 /**
  * Checks a configuration once and completes it.
- *
  * @throws DidAuthError ERR_CONFIG, naming every problem at once: field, value received (never a secret) and remedy
  */
 export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () => undefined): Settings {
@@ -78,12 +24,18 @@ export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () =
   return Object.freeze(completed(config as DidAuthConfig))
 }
 
-function completed(given: DidAuthConfig): Settings {
+function completed(given: DidAuthConfig) {
   const config: CompleteConfig = { ...defaults, ...parseGiven(given) }
-  const url = parseHttpUrl(config.serviceUrl)
+  const { serviceUrl, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
+  const required: RequiredDisclosure = {
+    credentials: [...config.requiredCredentials],
+    claims: [...config.requiredClaims]
+  }
+  const url = parseHttpUrl(serviceUrl)
   return {
     challengeSecret: config.challengeSecret,
-    serviceUrl: config.serviceUrl,
+    serviceUrl,
+    /** Undefined: the DID of the own signer's key, which is known once the curve is loaded. */
     serviceDid: config.serviceDid,
     serviceSigner: config.serviceSigner,
     useCookies: config.useCookies,
@@ -91,53 +43,60 @@ function completed(given: DidAuthConfig): Settings {
     challengeWindowSeconds: config.challengeExpirationTimeInSeconds,
     maxRequestsPerTimeSlot: config.maxRequestsPerTimeSlot,
     timeSlotSeconds: Math.ceil(config.timeSlotInSeconds),
-    // Rounded: 1.1 hours are 3960.0000000000005 seconds.
-    sessionSeconds: Math.max(1, Math.round(config.userSessionDurationInHours * 3600)),
-    absoluteSessionSeconds:
-      config.absoluteSessionDurationInHours === undefined
-        ? Infinity
-        : Math.max(1, Math.round(config.absoluteSessionDurationInHours * 3600)),
+    sessionSeconds: secondsOf(config.userSessionDurationInHours),
+    /** How long after its login a session ends at the latest; Infinity for no such end. */
+    absoluteSessionSeconds: secondsOf(absoluteHours),
     accessTokenSeconds: Math.floor(config.accessTokenExpirationTimeInSeconds),
     resolution: resolutionOf(config),
     authenticationBusinessLogic: config.authenticationBusinessLogic,
     signupBusinessLogic: config.signupBusinessLogic,
     refreshBusinessLogic: config.refreshBusinessLogic,
     isTrustedIssuer: isTrustedIssuerOf(config),
-    required: { credentials: [...config.requiredCredentials], claims: [...config.requiredClaims] },
+    required,
     singleUse: config.replayProtection === 'single-use',
     refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
-    loginDomains: acceptedLoginDomains(config.serviceUrl, config.loginDomains),
+    loginDomains: acceptedLoginDomains(serviceUrl, config.loginDomains),
     loginDialects: [...new Set(config.loginDialects)],
+    /** Undefined: any. */
     networks: config.networks,
-    trustedOrigins: new Set([...(url === undefined ? [] : [url.origin]), ...config.trustedOrigins]),
+    trustedOrigins: new Set([
+      ...(url === undefined ? [] : [url.origin]),
+      ...config.trustedOrigins
+    ]) as ReadonlySet<string>,
     cookiePrefix: config.cookiePrefix,
     errorFormat: config.errorFormat,
+    /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
     unknownOptions: Object.keys(given).filter((option) => !optionNames.includes(option))
   }
 }
 
-function isTrustedIssuerOf({ trustedIssuers }: CompleteConfig): Settings['isTrustedIssuer'] {
+/** Rounded: 1.1 hours are 3960.0000000000005 seconds. */
+function secondsOf(hours: number): number {
+  return Math.max(1, Math.round(hours * 3600))
+}
+
+/**
+ * Whether credentials of an issuer are accepted; undefined: of any. May be async, as the application's own function.
+ */
+function isTrustedIssuerOf({ trustedIssuers }: CompleteConfig): ((issuerDid: string) => unknown) | undefined {
   if (trustedIssuers === undefined || typeof trustedIssuers === 'function') return trustedIssuers
   const canonical = new Set(trustedIssuers.map(canonicalDid))
   return (issuerDid) => canonical.has(canonicalDid(issuerDid))
 }
 
-function resolutionOf(config: CompleteConfig): Resolution {
+/** Where issuers of credentials are resolved. */
+function resolutionOf(config: CompleteConfig) {
   const { resolver, rpcUrl, networkName, registry } = config
-  if (resolver !== undefined) return { kind: 'resolver', resolver }
+  if (resolver !== undefined) return { kind: 'resolver' as const, resolver }
   const networks =
     rpcUrl === undefined
       ? defaultNetworks.filter(({ name }) => name === (networkName ?? name))
       : [{ name: networkName ?? 'rsk', rpcUrl }]
-  return { kind: 'ethr', networks, registry, provesByAddress: rpcUrl === undefined }
+  // Where no network was chosen, the address in a did:ethr proves its issuer by itself.
+  return { kind: 'ethr' as const, networks, registry, provesByAddress: rpcUrl === undefined }
 }
 
-/**
- * Warnings at setup: settings that are allowed, and rarely meant.
- *
- * @param settings - complete configuration
- * @param environment - `hasOwnStore`: a store was given; `isProduction`: NODE_ENV
- */
+/** Warnings at setup: settings that are allowed, and rarely meant. */
 export function configWarnings(
   settings: Settings,
   environment: { hasOwnStore: boolean; isProduction: boolean }
@@ -172,7 +131,7 @@ export function configWarnings(
 }
 
 /** Whether a registry or a default network was chosen that is never asked. */
-function isChosenWithoutEffect(resolution: Resolution): boolean {
+function isChosenWithoutEffect(resolution: Settings['resolution']): boolean {
   if (resolution.kind !== 'ethr' || !resolution.provesByAddress) return false
   return resolution.registry !== defaults.registry || resolution.networks.length < defaultNetworks.length
 }

@@ -2,11 +2,12 @@ import { DidAuthError } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
 import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
+import { endOfSession } from '../protocol/session.js'
 import type { Parts } from './parts.js'
 
 /**
- * Verifies the access token of a request. A token that was verified before is taken from memory, with its times checked again.
- *
+ * Verifies the access token of a request. A token that was verified before is taken from memory, with its times checked
+ * again.
  * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_SIGNER
  */
 export async function authenticate(
@@ -33,7 +34,6 @@ export async function authenticate(
 
 /**
  * Asserts that the session of an access token is active, by a read of the store.
- *
  * @throws DidAuthError ERR_ACCESS_TOKEN for a token without session, ERR_SESSION_ENDED, ERR_STORE
  */
 export async function assertSessionActive(
@@ -46,11 +46,7 @@ export async function assertSessionActive(
   const { serviceUrl, absoluteSessionSeconds } = parts.settings
   const session = await parts.store.findSession(serviceUrl, sessionId)
   const nowSeconds = parts.clock.nowSeconds()
-  if (
-    session?.state !== 'active' ||
-    nowSeconds >= session.expiresAtSeconds ||
-    nowSeconds >= session.createdAtSeconds + absoluteSessionSeconds
-  ) {
+  if (session?.state !== 'active' || nowSeconds >= endOfSession(session, absoluteSessionSeconds)) {
     const got = session === undefined ? 'unknown' : session.state === 'active' ? 'expired' : session.state
     throw new DidAuthError('ERR_SESSION_ENDED', { reason: { check: 'session', expected: 'active', got } })
   }

@@ -10,29 +10,19 @@ const MAX_DEPTH = 5
  * a token, a signature, a challenge or a key is cut out. Libraries quote their input in messages.
  */
 export function describeCause(cause: unknown, depth = 0): unknown {
-  if (!isObject(cause) || depth === MAX_DEPTH) return cause === undefined ? undefined : { type: typeof cause }
+  if (cause === undefined) return undefined
+  if (!isObject(cause) || depth === MAX_DEPTH) return { type: typeof cause }
   try {
-    return describeObject(cause, depth)
+    const texts = ['name', 'code', 'message', 'stack'].flatMap((field) => {
+      const value = cause[field]
+      // Secrets first: the piece of one that a shorter text ends with would be too short to be known for what it is.
+      const isText = typeof value === 'string' || typeof value === 'number'
+      return isText ? [[field, String(value).replace(SECRET, '[cut]').slice(0, MAX_LENGTH)]] : []
+    })
+    const { cause: deeper } = cause
+    return { ...Object.fromEntries(texts), ...(deeper !== undefined && { cause: describeCause(deeper, depth + 1) }) }
   } catch {
     // A getter that throws.
     return { type: 'unreadable' }
   }
-}
-
-function describeObject(cause: Record<string, unknown>, depth: number): unknown {
-  const { name, code, message, stack } = cause
-  return {
-    ...withText({ name, code, message, stack }),
-    ...(cause.cause !== undefined && { cause: describeCause(cause.cause, depth + 1) })
-  }
-}
-
-function withText(fields: Record<string, unknown>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(fields).flatMap(([name, value]) => {
-      if (typeof value !== 'string' && typeof value !== 'number') return []
-      // Secrets first: the piece of one that a shorter text ends with would be too short to be known for what it is.
-      return [[name, String(value).replace(SECRET, '[cut]').slice(0, MAX_LENGTH)]]
-    })
-  )
 }

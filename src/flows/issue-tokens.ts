@@ -1,4 +1,6 @@
 import { accessTokenPayload } from '../protocol/access-token.js'
+import type { Curve } from '../protocol/curve.js'
+import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { UserIdentity } from '../ports.js'
 import type { Parts } from './parts.js'
@@ -19,11 +21,12 @@ export interface ProvedUser extends UserIdentity {
   did: string
 }
 
-/**
- * Signs an access token for a session.
- *
- * @throws DidAuthError ERR_SIGNER
- */
+/** A user's DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED when no address controls it */
+export function provedUser(curve: Curve, did: string): ProvedUser {
+  return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
+}
+
+/** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */
 export async function issueAccessToken(
   parts: Pick<Parts, 'settings' | 'random' | 'issueJwt' | 'verifiedTokens'>,
   user: ProvedUser,
@@ -31,26 +34,20 @@ export async function issueAccessToken(
   nowSeconds: number
 ): Promise<string> {
   const { settings, random, issueJwt, verifiedTokens } = parts
-  const claims = accessTokenPayload({
-    serviceDid: settings.serviceDid,
-    serviceUrl: settings.serviceUrl,
-    userDid: user.did,
-    sessionId: session.sessionId,
-    tokenId: random.id(TOKEN_ID_BYTES),
+  const { serviceDid: iss, serviceUrl: aud, accessTokenSeconds } = settings
+  const ids = { jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
+  const claims = accessTokenPayload(
+    { iss, aud, sub: user.did, ...ids },
     nowSeconds,
-    lifetimeSeconds: settings.accessTokenSeconds,
-    tokenClaims: session.tokenClaims
-  })
+    accessTokenSeconds,
+    session.tokenClaims
+  )
   const token = await issueJwt(claims)
   verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token
 }
 
-/**
- * When a session ends that was created then and is refreshed now.
- *
- * @returns seconds since the Unix epoch
- */
+/** When a session ends that was created then and is refreshed now, in seconds since the Unix epoch. */
 export function sessionEndSeconds(
   { sessionSeconds, absoluteSessionSeconds }: Parts['settings'],
   createdAtSeconds: number,
@@ -62,7 +59,6 @@ export function sessionEndSeconds(
 /**
  * Opens a session and issues its first tokens. The access token is signed first, so that a failing signer leaves no
  * unused session behind.
- *
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(

@@ -1,52 +1,151 @@
-import { loginMessage } from '../protocol/login-message.js'
-import { openSession, type Tokens } from './issue-tokens.js'
-import type { LoginClient, Parts } from './parts.js'
+import { DidAuthError } from '../errors.js'
+import type { Settings } from '../config/settings.js'
+import type { ChallengeFlow, UserIdentity } from '../ports.js'
+import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/challenge.js'
+import { assertNetwork, chainIdOfDid } from '../protocol/did.js'
+import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/login-message.js'
+import { parseSignature } from '../protocol/personal-sign.js'
+import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
+import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
+import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
+import { chargeLogin, chargeProof, chargeRefusal } from './limits.js'
+import type { Caller, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
-import { consumeVerifiedChallenge, verifyControl } from './verify-control.js'
 
 /** The body of a login, and who sent it. */
 export interface LoginRequest {
   did: string
   sig: unknown
-  client: LoginClient
+  client: Caller
 }
 
-/** What a login and a sign up work with. */
-export type LoginParts = Pick<
-  Parts,
-  | 'settings'
-  | 'clock'
-  | 'random'
-  | 'curve'
-  | 'issueJwt'
-  | 'store'
-  | 'scheduler'
-  | 'deadline'
-  | 'verifiedTokens'
-  | 'logger'
-  | 'report'
->
+/** The body of a sign up, and who sent it. */
+export interface SignUpRequest extends LoginRequest {
+  credentialJwts: string[]
+  claims: Claim[]
+}
+
+type LoginParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests'>
 
 /**
  * Logs a user in: verifies control of the DID, consumes the challenge, asks the business logic, opens a session.
- *
- * @throws DidAuthError any code of `verifyControl`, `LoginClient`, `consumeVerifiedChallenge`, `runBusinessLogic` and
- * `openSession`
+ * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED,
+ * ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
  * @see specification, "Endpoints", note 3
  */
 export async function logIn(parts: LoginParts, request: LoginRequest): Promise<Tokens> {
-  const { did, sig, client } = request
-  const verified = await verifyControl(parts, {
-    did,
-    sig,
-    client,
+  const { authenticationBusinessLogic: logic } = parts.settings
+  return prove(parts, request, {
     flow: 'logIn',
-    messagesFor: (...line) => [loginMessage(...line)]
+    messagesFor: (...line) => [loginMessage(...line)],
+    prepare: async () => logic && ((user) => logic(request.did, user))
   })
-  await client.chargeLogin()
-  await consumeVerifiedChallenge(parts, verified)
-  const { identity } = verified
-  const logic = parts.settings.authenticationBusinessLogic
-  const tokenClaims = logic && (await runBusinessLogic(parts, () => logic(did, { ...identity })))
-  return openSession(parts, { did, ...identity }, { event: 'login', tokenClaims, nowSeconds: parts.clock.nowSeconds() })
+}
+
+/** Whether a service looks at what a user discloses: else nothing of it is verified, and nothing resolved. */
+export function usesDisclosure({ required, signupBusinessLogic }: Settings): boolean {
+  return required.credentials.length > 0 || required.claims.length > 0 || signupBusinessLogic !== undefined
+}
+
+/**
+ * Signs a user up: verifies control of the DID over the disclosed credentials, verifies them, consumes the challenge,
+ * asks the business logic, opens a session. Credentials come before the challenge is consumed, so that an issuer's
+ * chain out of reach (503) costs the user nothing.
+ * @throws DidAuthError as `logIn`, any code of `CredentialVerifier`; ERR_DISCLOSURE_MISSING when something requested is
+ * absent and no business logic decides
+ * @see specification, "Endpoints", note 3
+ */
+export async function signUp(
+  parts: LoginParts & Pick<Parts, 'credentialVerifier'>,
+  request: SignUpRequest
+): Promise<Tokens> {
+  const { settings, clock } = parts
+  const { did, client, credentialJwts, claims } = request
+  const { signupBusinessLogic: logic, serviceDid } = settings
+  return prove(parts, request, {
+    flow: 'signUp',
+    messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
+    prepare: async () => {
+      const disclosed = usesDisclosure(settings) ? credentialJwts : []
+      const credentialClient = { ...client, chargeKey: () => chargeProof(parts, client) }
+      const user = { did, client: credentialClient }
+      const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds())
+      const missing = missingFrom({ claims, credentials }, settings.required)
+      const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
+      if (logic !== undefined) return (user) => logic(response, user)
+      if (missing.credentials.length + missing.claims.length > 0) throw new DidAuthError('ERR_DISCLOSURE_MISSING')
+      return undefined
+    }
+  })
+}
+
+interface Proof {
+  flow: ChallengeFlow
+  /** The messages that would be good for one domain and dialect, the likeliest first; as many for each. */
+  messagesFor: (domain: string, challenge: string, dialect: LoginDialect) => string[]
+  /** Verifies what else was sent, before anything changes, and returns the business logic. */
+  prepare: () => Promise<((user: UserIdentity) => unknown) | undefined>
+}
+
+async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Promise<Tokens> {
+  const { client } = request
+  try {
+    const { user, use } = await verifyControl(parts, request, proof)
+    const logic = await proof.prepare()
+    await chargeLogin(parts, client)
+    await consumeChallenge(parts, user.canonicalDid, use)
+    const { canonicalDid, address } = user
+    const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))
+    const event = proof.flow === 'logIn' ? 'login' : 'signup'
+    return await openSession(parts, user, { event, tokenClaims, nowSeconds: parts.clock.nowSeconds() })
+  } catch (error) {
+    await chargeRefusal(parts, request, error)
+    throw error
+  }
+}
+
+/** Verifies that the sender of `sig` controls a DID now. Changes nothing. */
+async function verifyControl(
+  parts: LoginParts,
+  { did, sig, client }: LoginRequest,
+  { flow, messagesFor }: Proof
+): Promise<{ user: ProvedUser; use: VerifiedUse }> {
+  const { settings, curve, scheduler } = parts
+  const { loginDomains, loginDialects } = settings
+  assertNetwork(did, settings.networks)
+  const user = provedUser(curve, did)
+  const signature = parseSignature(sig, chainIdOfDid(did))
+  const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
+  const useCount = await countUses(parts, user.canonicalDid, window, flow)
+  await scheduler.yield(client)
+  const messagesOver = (challenge: string): string[] =>
+    byForm(loginDialects.flatMap((dialect) => loginDomains.map((domain) => messagesFor(domain, challenge, dialect))))
+  const response = { address: user.address, signature, messagesOver }
+  const expected = { did, secret: settings.challengeSecret, window, useCount }
+  const { message, recovered } = findSignedMessage(curve, response, expected)
+  // Two lines are a login message, and a sign up message without credentials as well.
+  const consumesBoth = message?.split('\n').length === 2
+  if (message !== undefined) return { user, use: { flow, window, useCount, consumesBoth } }
+
+  // Recoveries that only explain a refusal run in the background, after the logins that wait.
+  const mayExplain = await scheduler.yield(client, 'background').then(
+    () => true,
+    () => false
+  )
+  const code = mayExplain ? explainRefusal(curve, response, expected) : 'ERR_CHALLENGE'
+  if (code !== 'ERR_CHALLENGE') throw new DidAuthError(code)
+  const reason = {
+    check: 'signer',
+    expected: 'the address of the DID, recovered over a message with an accepted domain and the current challenge',
+    acceptedDomains: loginDomains,
+    // The usual form of the message comes first for each domain, so that these addresses belong to the domains in order.
+    recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)
+  }
+  throw new DidAuthError(code, { reason })
+}
+
+/** The first form for every domain, then the second: a usual form for an unusual domain is likelier than the reverse. */
+function byForm(messagesByDomain: string[][]): string[] {
+  const [forms = []] = messagesByDomain
+  return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))
 }

@@ -2,28 +2,32 @@ import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
-import type { Session } from '../protocol/session.js'
+import { endOfSession, type Session } from '../protocol/session.js'
 import { authenticate } from './authenticate.js'
-import { findPresentedSession } from './find-presented-session.js'
 import type { Parts } from './parts.js'
+import { findPresentedSession } from './refresh-token.js'
 
-/** What a client may know of its own session. Times in seconds. */
-export interface OwnSession {
-  did: string
-  sessionId: string | undefined
-  /** When its access token expires, since the Unix epoch; now, where only the refresh token is good. */
-  expiresAt: number
-  expiresInSeconds: number
+type SessionParts = Pick<Parts, 'settings' | 'clock' | 'store'>
+type PresentedParts = SessionParts & Pick<Parts, 'curve'>
+
+/**
+ * Ends the session of an access token, and no other session of the user. Its refresh token ends at once, the access
+ * token stays good until its `exp`. Ending a session twice, or that of a token without one, changes nothing.
+ * @throws DidAuthError ERR_STORE
+ * @see specification, "Session and refresh token"
+ */
+export async function logOut({ settings, clock, store }: SessionParts, sessionId: string | undefined): Promise<void> {
+  if (sessionId === undefined) return
+  await store.endSession(settings.serviceUrl, sessionId, 'loggedOut', clock.nowSeconds())
 }
 
-/** A session in the list of a user. Times in seconds since the Unix epoch. */
-export interface ListedSession {
-  sessionId: string
-  createdAt: number
-  refreshedAt: number
-  expiresAt: number
-  /** Whether it is the session of the request that asks. */
-  isCurrent: boolean
+/**
+ * Ends the session of a refresh token, current or replaced: for a client whose access token has expired.
+ * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE
+ */
+export async function logOutByRefreshToken(parts: PresentedParts, refreshToken: unknown): Promise<void> {
+  const { session } = await findPresentedSession(parts, refreshToken)
+  await logOut(parts, session.sessionId)
 }
 
 /** Refusals of a token: here each means that there is no session. */
@@ -36,26 +40,25 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /**
- * The session of the tokens that a request carries; undefined where neither is good.
- *
- * @param tokens - read only when they are needed, because reading may refuse
+ * What a client may know of the session of the tokens that its request carries, times in seconds: it ends with the access
+ * token, or now where only the refresh token is good. Undefined where neither is.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(
-  parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'serviceKey' | 'verifiedTokens' | 'store'>,
+  parts: PresentedParts & Pick<Parts, 'serviceKey' | 'verifiedTokens'>,
   tokens: { accessToken: () => string | undefined; refreshToken: () => Promise<unknown> }
-): Promise<OwnSession | undefined> {
-  const byAccessToken = async (): Promise<OwnSession> => {
+): Promise<object | undefined> {
+  const byAccessToken = async (): Promise<object> => {
     const { claims } = await authenticate(parts, tokens.accessToken())
     const expiresInSeconds = claims.exp - parts.clock.nowSeconds()
     return { did: claims.sub, sessionId: claims.sid, expiresAt: claims.exp, expiresInSeconds }
   }
-  const byRefreshToken = async (): Promise<OwnSession | undefined> => {
+  const byRefreshToken = async (): Promise<object | undefined> => {
     const { presented, session } = await findPresentedSession(parts, await tokens.refreshToken())
     const nowSeconds = parts.clock.nowSeconds()
-    const { did, sessionId, state, refreshTokenHash, createdAtSeconds, expiresAtSeconds } = session
-    const endSeconds = Math.min(expiresAtSeconds, createdAtSeconds + parts.settings.absoluteSessionSeconds)
-    const isGood = state === 'active' && refreshTokenHash === presented.hash && nowSeconds < endSeconds
+    const { did, sessionId, state, refreshTokenHash } = session
+    const isInTime = nowSeconds < endOfSession(session, parts.settings.absoluteSessionSeconds)
+    const isGood = state === 'active' && refreshTokenHash === presented.hash && isInTime
     return isGood ? { did, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
   }
   return (await unlessRefused(byAccessToken)) ?? unlessRefused(byRefreshToken)
@@ -72,8 +75,6 @@ async function unlessRefused<T>(read: () => Promise<T>): Promise<T | undefined> 
 
 /**
  * The active sessions of a user, the newest first. An absolute end that was configured after a login counts.
- *
- * @param did - in any spelling
  * @throws DidAuthError ERR_STORE
  */
 export async function listSessions(
@@ -83,22 +84,12 @@ export async function listSessions(
   const nowSeconds = clock.nowSeconds()
   const sessions = await store.listSessions(settings.serviceUrl, canonicalDid(did), nowSeconds)
   return sessions
-    .map((session) => {
-      const endSeconds = session.createdAtSeconds + settings.absoluteSessionSeconds
-      return { ...session, expiresAtSeconds: Math.min(session.expiresAtSeconds, endSeconds) }
-    })
+    .map((session) => ({ ...session, expiresAtSeconds: endOfSession(session, settings.absoluteSessionSeconds) }))
     .filter(({ expiresAtSeconds }) => nowSeconds < expiresAtSeconds)
 }
 
-/**
- * The active sessions of the caller, the newest first, as a client may know them.
- *
- * @throws DidAuthError ERR_STORE
- */
-export async function listOwnSessions(
-  parts: Pick<Parts, 'settings' | 'clock' | 'store'>,
-  user: AuthenticatedUser
-): Promise<ListedSession[]> {
+/** The active sessions of the caller, the newest first, as a client may know them. @throws DidAuthError ERR_STORE */
+export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUser): Promise<object[]> {
   const sessions = await listSessions(parts, user.canonicalDid)
   return sessions.map(({ sessionId, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }) => ({
     sessionId,
@@ -111,11 +102,10 @@ export async function listOwnSessions(
 
 /**
  * Revokes a session of the user who asks. Revoking one twice changes nothing.
- *
  * @throws DidAuthError ERR_SESSION_NOT_FOUND when the user has no such session, ERR_STORE
  */
 export async function revokeOwnSession(
-  { settings, clock, store, report }: Pick<Parts, 'settings' | 'clock' | 'store' | 'report'>,
+  { settings, clock, store, report }: SessionParts & Pick<Parts, 'report'>,
   user: AuthenticatedUser,
   sessionId: string
 ): Promise<void> {

@@ -1,11 +1,12 @@
 import type { Settings } from '../config/settings.js'
 import type {
+  Client,
   Clock,
-  CredentialClient,
   CredentialVerifier,
   Curve,
   Deadline,
   Logger,
+  Quotas,
   Random,
   SecurityEvent,
   ServiceKey,
@@ -26,6 +27,7 @@ export interface Parts {
   /** Signs a payload as JWT with the service's key. @throws DidAuthError ERR_SIGNER */
   issueJwt: (payload: JsonObject & { iss: string; iat: number }) => Promise<string>
   store: Store
+  quotas: Quotas
   verifiedTokens: VerifiedTokens
   disclosureRequests: SignatureCache
   credentialVerifier: CredentialVerifier
@@ -36,8 +38,13 @@ export interface Parts {
   report: (event: Omit<SecurityEvent, 'atSeconds'>) => void
 }
 
-/** The client of a login or sign up. */
-export interface LoginClient extends CredentialClient {
-  /** Counts a login that succeeds against the budget of the client's network. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
-  chargeLogin(): Promise<void>
+/** Who sent a request, as far as that is known without proof. */
+export interface Caller extends Client {
+  /**
+   * The networks that its requests count for, the smallest first, and how many times the budget each has. Requests that a
+   * page of another site makes a browser send count for networks of their own, so that no page locks its visitor out.
+   */
+  readonly networks: readonly { network: string; factor: number }[]
+  /** Whether all users may share its address: it is that of a proxy which the application does not trust. */
+  readonly isShared: boolean
 }

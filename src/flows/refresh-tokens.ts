@@ -1,24 +1,13 @@
-import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import { errorStatuses } from '../error-statuses.js'
+import { DidAuthError } from '../errors.js'
 import type { JsonObject } from '../protocol/json.js'
 import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../protocol/session.js'
-import { findPresentedSession } from './find-presented-session.js'
-import { issueAccessToken, sessionEndSeconds, type ProvedUser, type Tokens } from './issue-tokens.js'
+import { issueAccessToken, provedUser, sessionEndSeconds, type ProvedUser, type Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
-import { newRefreshToken, successorToken } from './refresh-token.js'
+import { findPresentedSession, newRefreshToken, successorToken } from './refresh-token.js'
 import { runBusinessLogic } from './run-business-logic.js'
-import { userIdentity } from './user-identity.js'
 
-export interface RefreshRequest {
-  /** The received refresh token, of any type. */
-  refreshToken: unknown
-  /** From `Idempotency-Key`: makes a repeat of this request safe. */
-  idempotencyKey: string | undefined
-}
-
-type RefreshParts = Pick<
-  Parts,
-  'settings' | 'clock' | 'random' | 'curve' | 'issueJwt' | 'store' | 'verifiedTokens' | 'deadline' | 'logger' | 'report'
->
+type RefreshParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
 /**
  * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A request
@@ -32,13 +21,16 @@ type RefreshParts = Pick<
  */
 export async function refreshTokens(
   parts: RefreshParts,
-  { refreshToken, idempotencyKey }: RefreshRequest
+  { refreshToken, idempotencyKey }: { refreshToken: unknown; idempotencyKey: string | undefined }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   const { sessionId } = session
+  const { token } = presented
   const next =
-    idempotencyKey === undefined ? newRefreshToken(parts, sessionId) : successorToken(parts, presented, idempotencyKey)
+    idempotencyKey === undefined
+      ? newRefreshToken(parts, sessionId)
+      : successorToken(parts, { token, sessionId }, idempotencyKey)
   const nowSeconds = parts.clock.nowSeconds()
   const nextExpiresAtSeconds = sessionEndSeconds(settings, session.createdAtSeconds, nowSeconds)
   const hashes = { presentedHash: presented.hash, nextHash: next.hash }
@@ -49,20 +41,16 @@ export async function refreshTokens(
   if (!isExpected && expected !== 'reused') throw refused(expected)
   if (nextExpiresAtSeconds <= nowSeconds) throw refused('ended')
 
-  const user = { did: session.did, ...userIdentity(parts.curve, session.did) }
+  const user = provedUser(parts.curve, session.did)
   const tokenClaims = isExpected ? await claimsFor(parts, user, session) : session.tokenClaims
   const accessToken = isExpected ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const service = settings.serviceUrl
   const verdict = await store.rotateRefreshToken({ service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds })
-  if (isExpected && verdict === 'rotate') {
-    const refreshTokenSeconds = nextExpiresAtSeconds - nowSeconds
-    return { accessToken, refreshToken: next.token, refreshTokenSeconds, isRepeated: false }
-  }
-  if (isExpected && verdict === 'repeated') {
-    // Its end is where the first answer put it: now, when this request lost a race, or at an earlier one.
-    const endSeconds =
-      expected === 'repeated' ? Math.min(session.expiresAtSeconds, nextExpiresAtSeconds) : nextExpiresAtSeconds
-    return { accessToken, refreshToken: next.token, refreshTokenSeconds: endSeconds - nowSeconds, isRepeated: true }
+  if (isExpected && (verdict === 'rotate' || verdict === 'repeated')) {
+    const isRepeated = verdict === 'repeated'
+    // The end of a repeat is where the first answer put it: now, when this request lost a race, or at an earlier one.
+    const endSeconds = Math.min(expected === 'repeated' ? session.expiresAtSeconds : Infinity, nextExpiresAtSeconds)
+    return { accessToken, refreshToken: next.token, refreshTokenSeconds: endSeconds - nowSeconds, isRepeated }
   }
   if (verdict !== 'reused') throw refused(verdict)
   parts.logger.warn({ event: 'refresh-token-reused', sessionId }, 'session revoked')
@@ -74,17 +62,10 @@ function refused(verdict: RefreshVerdict): DidAuthError {
   return new DidAuthError('ERR_REFRESH_TOKEN', { reason: { check: 'session', expected: 'rotate', got: verdict } })
 }
 
-/** Codes that say that a part of the service failed, and nothing of the user. */
-const FAILURES: ReadonlySet<DidAuthErrorCode> = new Set([
-  'ERR_BUSY',
-  'ERR_STORE',
-  'ERR_RESOLVER',
-  'ERR_SIGNER',
-  'ERR_BUSINESS_LOGIC_TIMEOUT',
-  'ERR_TOO_MANY_REQUESTS',
-  'ERR_CONFIG',
-  'ERR_INTERNAL'
-])
+/** Whether an error says that a part of the service failed or is busy, and nothing of the user. */
+function isFailure(error: DidAuthError): boolean {
+  return errorStatuses[error.code] >= 429
+}
 
 /** The claims of the session from now on, as business logic says; a refusal, whatever its code, revokes the session. */
 async function claimsFor(
@@ -100,7 +81,7 @@ async function claimsFor(
     const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }))
     return tokenClaims ?? session.tokenClaims
   } catch (error) {
-    if (error instanceof DidAuthError && !FAILURES.has(error.code)) {
+    if (error instanceof DidAuthError && !isFailure(error)) {
       const { sessionId } = session
       const isRevoked = await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
       if (isRevoked) report({ type: 'session-revoked', did, sessionId, code: error.code })

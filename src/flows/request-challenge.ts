@@ -1,8 +1,9 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
 import { assertNetwork, canonicalDid } from '../protocol/did.js'
-import { selectiveDisclosureRequest, signUpUrl } from '../protocol/selective-disclosure.js'
+import { signUpUrl } from '../protocol/selective-disclosure.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
+import { countUses } from './challenge-uses.js'
 
 /** A challenge for one DID, with the selective disclosure request of a service that asks for data at sign up. */
 export interface ChallengeAnswer {
@@ -16,9 +17,7 @@ export interface ChallengeAnswer {
 type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
 
 /**
- * Computes the challenge for a login. It is not stored.
- *
- * @param did - as received: its exact spelling is part of the challenge
+ * Computes the challenge for a login, over the DID as received. It is not stored.
  * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE
  */
 export async function requestLoginChallenge(parts: ChallengeParts, did: string): Promise<ChallengeAnswer> {
@@ -26,13 +25,10 @@ export async function requestLoginChallenge(parts: ChallengeParts, did: string):
 }
 
 /**
- * Computes the challenge for a sign up, with a selective disclosure request when the service requires data.
- *
- * @param did - as received: its exact spelling is part of the challenge
- * The request is signed once for a DID and window, after the logins that wait: anybody can ask for one.
- *
- * @param mountPath - where the routes are mounted in the application
+ * Computes the challenge for a sign up, with a selective disclosure request when the service requires data. The request
+ * is signed once for a DID and window, after the logins that wait: anybody can ask for one.
  * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE, ERR_SIGNER, ERR_BUSY
+ * @see specification, "Selective disclosure request (sdr)"
  */
 export async function requestSignUpChallenge(
   parts: ChallengeParts & Pick<Parts, 'issueJwt' | 'scheduler' | 'disclosureRequests'>,
@@ -49,16 +45,21 @@ export async function requestSignUpChallenge(
   const sdr = await parts.disclosureRequests.signOnce(key, client, nowSeconds, async () => {
     // Other clients may share this request by now, so that it must go on when this client disconnects.
     await parts.scheduler.yield({ network: client.network, isGone: () => false }, 'background')
-    const request = selectiveDisclosureRequest({
-      serviceDid: settings.serviceDid,
-      serviceUrl: settings.serviceUrl,
-      userDid: did,
-      replyUrl: signUpUrl(settings.serviceUrl, mountPath, settings.paths.signup),
-      required,
-      nowSeconds,
-      expiresAtSeconds
+    const { serviceDid, serviceUrl, paths } = settings
+    const replyUrl = signUpUrl(serviceUrl, mountPath, paths.signup)
+    // Its type keeps it from ever passing as an access token.
+    return parts.issueJwt({
+      type: 'sdr',
+      issuer: serviceDid,
+      subject: did,
+      ...(replyUrl !== undefined && { replyUrl }),
+      claims: required.claims.map((claim) => ({ ...claim })),
+      credentials: [...required.credentials],
+      iss: serviceDid,
+      aud: serviceUrl,
+      iat: nowSeconds,
+      exp: expiresAtSeconds
     })
-    return parts.issueJwt(request)
   })
   return { ...answer, sdr }
 }
@@ -72,22 +73,9 @@ async function requestChallenge(
   const { settings, curve } = parts
   assertNetwork(did, settings.networks)
   const window = challengeWindow(nowSeconds, settings.challengeWindowSeconds)
-  const useCount = await countUses(parts, did, window, flow)
+  const useCount = await countUses(parts, canonicalDid(did), window, flow)
   return {
     challenge: computeChallenge(curve, { did, secret: settings.challengeSecret, window, useCount }),
     expiresInSeconds: challengeSecondsLeft(nowSeconds, settings.challengeWindowSeconds)
   }
-}
-
-/** How many challenges of a window a user consumed in one flow; always 0 with `replayProtection: 'window'`. */
-export async function countUses(
-  parts: Pick<Parts, 'settings' | 'store'>,
-  did: string,
-  window: number,
-  flow: ChallengeFlow
-): Promise<number> {
-  const { settings, store } = parts
-  if (!settings.singleUse) return 0
-  const uses = await store.countChallengeUses({ service: settings.serviceUrl, did: canonicalDid(did), window })
-  return uses[flow]
 }

@@ -28,24 +28,21 @@ const FAILURE_CODE = /^(?:ERR_|SQLITE_|(?=.*\d)[0-9A-Z]{5}$)/
 
 /**
  * Runs business logic. What it throws is logged.
- *
- * @param logic - the application's own function, already bound to its argument
- * @returns the claims that it adds to the user's access tokens, without reserved ones; undefined when it adds none
  * @throws DidAuthError ERR_BUSINESS_LOGIC when it throws (with its message) or returns exactly false,
- * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s, ERR_INTERNAL when it throws a failure and not a refusal; a DidAuthError of
- * its own as it is; TypeError when the claims that it returns are no JSON object of at most 1 KiB
+ * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s, ERR_INTERNAL when it throws a failure and not a refusal; a DidAuthError of its
+ * own as it is; TypeError when the claims that it returns are no JSON object of at most 1 KiB
  */
 export async function runBusinessLogic(
   parts: Pick<Parts, 'deadline' | 'logger'>,
   logic: () => unknown
 ): Promise<JsonObject | undefined> {
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
-  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => parseRefusals(parts, logic), expired)
+  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => withRefusals(parts, logic), expired)
   if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC')
   return parseTokenClaims(isObject(result) ? result.tokenClaims : undefined)
 }
 
-async function parseRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unknown): Promise<unknown> {
+async function withRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unknown): Promise<unknown> {
   try {
     return await logic()
   } catch (cause) {
@@ -77,19 +74,14 @@ function isFailure(thrown: unknown): boolean {
 
 /** The application's own words, fit for one line of plain text. */
 function refusalText(thrown: unknown): string {
-  const message = messageOf(thrown)
-  return typeof message === 'string'
-    ? message.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, MAX_REFUSAL_LENGTH)
-    : ''
-}
-
-function messageOf(thrown: unknown): unknown {
+  let message: unknown
   try {
-    return isObject(thrown) ? thrown.message : thrown
+    message = isObject(thrown) ? thrown.message : thrown
   } catch {
     // A getter that throws is still a refusal, of few words.
-    return undefined
   }
+  if (typeof message !== 'string') return ''
+  return message.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, MAX_REFUSAL_LENGTH)
 }
 
 function parseTokenClaims(value: unknown): JsonObject | undefined {

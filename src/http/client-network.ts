@@ -1,6 +1,8 @@
 import { isIP } from 'node:net'
 import type { Request } from 'express'
-import type { Client } from '../ports.js'
+import type { Caller } from '../flows/parts.js'
+import type { Client, Logger } from '../ports.js'
+import { isForeignPage } from './guard-csrf.js'
 
 /** The longest spelling of an IPv6 address. Behind a trusted proxy `req.ip` can be any text of a header. */
 const MAX_ADDRESS_LENGTH = 45
@@ -18,8 +20,25 @@ export function clientOf(req: Request): Client {
   return { network: clientNetwork(req.ip ?? ''), isGone: () => req.socket.destroyed }
 }
 
+/** Makes the function that tells who sent a request. It warns once of a proxy that the application does not trust. */
+export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger): (req: Request) => Caller {
+  let hasWarned = false
+  return (req) => {
+    const isShared = isBehindUnknownProxy(req)
+    if (isShared && !hasWarned) {
+      hasWarned = true
+      const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
+      logger.warn({ event: 'trust-proxy-off' }, message)
+    }
+    const suffix = isForeignPage(req, trustedOrigins) ? ' foreign' : ''
+    const [own, ...sites] = countedNetworks(req.ip ?? '')
+    const networks = [own, ...sites].map(({ network, factor }) => ({ network: network + suffix, factor }))
+    return { network: own.network, networks, isShared, isGone: () => req.socket.destroyed }
+  }
+}
+
 /** Whether a proxy is in front that the application does not trust: then all clients share its address. */
-export function isBehindUnknownProxy(req: Request): boolean {
+function isBehindUnknownProxy(req: Request): boolean {
   if (req.headers['x-forwarded-for'] === undefined) return false
   const setting: unknown = req.app.get('trust proxy')
   return setting === undefined || setting === false || setting === 0
@@ -42,8 +61,13 @@ export function clientNetwork(received: string): string {
   return `${groups.slice(0, 4).join(':')}::/64`
 }
 
+interface CountedNetwork {
+  network: string
+  factor: number
+}
+
 /** The networks that a request counts for, the smallest first, and how many times the budget each has. */
-export function countedNetworks(address: string): { network: string; factor: number }[] {
+function countedNetworks(address: string): [CountedNetwork, ...CountedNetwork[]] {
   const network = clientNetwork(address)
   const own = { network, factor: 1 }
   if (!network.endsWith('::/64')) return [own]

@@ -1,20 +1,20 @@
 import type { Request, Response } from 'express'
 
-/** Answers a request, or rejects with the error to answer. */
-export type Answer = (req: Request, res: Response) => Promise<void>
-
-/** Answers a request whose path ends with a parameter, which is not parsed yet. */
-export type AnswerWithParameter = (req: Request, res: Response, parameter: unknown) => Promise<void>
-
-export type Method = 'GET' | 'POST' | 'DELETE'
+/** Answers a request, or rejects with the error to answer. The parameter is what its path ends with, not parsed yet. */
+export type Answer = (req: Request, res: Response, parameter?: unknown) => Promise<void>
 
 /** One of our routes: `path` itself, or `path/:parameter`. A GET answers HEAD as well. */
-export type Route =
-  | { method: Method; path: string; answer: Answer }
-  | { method: Method; path: string; answerWithParameter: AnswerWithParameter }
+export interface Route {
+  method: 'GET' | 'POST' | 'DELETE'
+  path: string
+  hasParameter?: true
+  answer: Answer
+}
 
-/** Finds the route of a request; undefined for a request of the application. */
-export type FindRoute = (req: Pick<Request, 'method' | 'path' | 'app'>) => Answer | undefined
+/** Finds the route of a request, and its parameter; undefined for a request of the application. */
+export type FindRoute = (
+  req: Pick<Request, 'method' | 'path' | 'app'>
+) => { answer: Answer; parameter?: string | undefined } | undefined
 
 /**
  * Makes the look-up of our routes: one or two looks into a table, where Express would try a pattern for each route with
@@ -22,24 +22,20 @@ export type FindRoute = (req: Pick<Request, 'method' | 'path' | 'app'>) => Answe
  * application says `case sensitive routing` or `strict routing`.
  */
 export function routeFinder(routes: readonly Route[]): FindRoute {
-  const exact = new Map<string, { path: string; answer: Answer }>()
-  const withParameter = new Map<string, { path: string; answer: AnswerWithParameter }>()
-  for (const route of routes) {
-    const key = routeKey(route.method, route.path)
-    if ('answer' in route) exact.set(key, route)
-    else withParameter.set(key, { path: withoutSlash(route.path), answer: route.answerWithParameter })
-  }
-
+  // No path of a request has a blank.
+  const table = new Map(
+    routes.map((route) => [routeKey(route.method, route.path) + (route.hasParameter ? ' :' : ''), route])
+  )
   return ({ method: received, path, app }) => {
     const method = received === 'HEAD' ? 'GET' : received
-    const found = exact.get(routeKey(method, path))
-    if (found !== undefined && isSpelt(app, path, found.path)) return found.answer
+    const found = table.get(routeKey(method, path))
+    if (found !== undefined && isSpelt(app, path, found.path)) return found
     const trimmed = withoutSlash(path)
     const slash = trimmed.lastIndexOf('/')
-    if (slash + 1 === trimmed.length) return undefined
-    const parent = withParameter.get(routeKey(method, trimmed.slice(0, slash)))
-    if (parent === undefined || !isSpelt(app, path, parent.path + trimmed.slice(slash))) return undefined
-    return async (req, res) => parent.answer(req, res, decodeSegment(trimmed.slice(slash + 1)))
+    const parent = table.get(`${routeKey(method, trimmed.slice(0, slash))} :`)
+    const isParent = parent !== undefined && slash + 1 < trimmed.length
+    if (!isParent || !isSpelt(app, path, withoutSlash(parent.path) + trimmed.slice(slash))) return undefined
+    return { answer: parent.answer, parameter: decodeSegment(trimmed.slice(slash + 1)) }
   }
 }
 

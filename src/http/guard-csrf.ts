@@ -1,20 +1,14 @@
 import type { IncomingMessage } from 'node:http'
-import { assertSameSite, isSafeMethod as isSafe } from '../protocol/cross-origin.js'
-
-/** Whether a request changes nothing, by its method. */
-export function isSafeMethod(req: IncomingMessage): boolean {
-  return isSafe(req.method)
-}
+import { assertSameSite } from '../protocol/cross-origin.js'
 
 /**
  * Whether a page of another site made a browser send a request: an image, a form, a script there.
- *
  * @see Fetch Metadata Request Headers
  */
-export function isForeignPage(req: IncomingMessage, trustedOrigins: ReadonlySet<string>): boolean {
-  const site = req.headers['sec-fetch-site']
+export function isForeignPage({ headers }: IncomingMessage, trustedOrigins: ReadonlySet<string>): boolean {
+  const site = headers['sec-fetch-site']
   if (site !== 'cross-site' && site !== 'same-site') return false
-  return req.headers.origin === undefined || !trustedOrigins.has(req.headers.origin)
+  return headers.origin === undefined || !trustedOrigins.has(headers.origin)
 }
 
 /** {@link assertSameSite} of a request. @throws DidAuthError ERR_CROSS_ORIGIN */

@@ -1,38 +1,44 @@
 import type { Request } from 'express'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { parseCredentialJwts } from '../protocol/credential.js'
 import { parseDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { parseClaims } from '../protocol/selective-disclosure.js'
-import type { LoginRequest } from '../flows/log-in.js'
-import type { SignUpRequest } from '../flows/sign-up.js'
+import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
+import { within } from '../time.js'
 
 /** Bytes that a body may have: a sign up carries up to 20 credentials of 16 KiB. */
 export const MAX_BODY_BYTES = 16 * 1024
 export const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
 
-/** Seconds that a body may take to arrive. */
-const BODY_SECONDS = 30
+/** That a body may take to arrive. */
+const BODY_MILLISECONDS = 30_000
 
 const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
 
-const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
+/** Content types of JSON, `application/json` and `application/<anything>+json`. */
+export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/)/i
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
-/** The fields of a login, and of a sign up. */
-export type LoginBody = Omit<LoginRequest, 'client'>
-export type SignUpBody = Omit<SignUpRequest, 'client'>
+/** By the `type` that body-parser, which is `express.json()`, gives its errors. */
+const PARSER_REFUSALS: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
+  ['entity.parse.failed', 'ERR_JSON'],
+  ['encoding.unsupported', 'ERR_JSON'],
+  ['charset.unsupported', 'ERR_JSON'],
+  ['request.aborted', 'ERR_JSON'],
+  ['request.size.invalid', 'ERR_JSON'],
+  ['entity.verify.failed', 'ERR_JSON'],
+  ['entity.too.large', 'ERR_TOO_LARGE']
+])
 
 /** The fields of a body, not yet parsed. */
 export type Body = Record<string, unknown>
 
 /**
- * Reads a JSON body, or uses the one that a parser of the application has read, as object, text or bytes.
- *
- * An absent or empty body, one of another type, and JSON that is no object count as `{}`. So does a form: it is the body
- * that every page of another site can send.
- *
+ * Reads a JSON body, or uses the one that a parser of the application has read, as object, text or bytes. An absent or
+ * empty body, one of another type, and JSON that is no object count as `{}`. So does a form: it is the body that every
+ * page of another site can send.
  * @throws DidAuthError ERR_JSON when it does not parse, ERR_TOO_LARGE, ERR_REQUEST_TIMEOUT
  */
 export async function readBody(req: Request, maxBytes: number): Promise<Body> {
@@ -44,7 +50,8 @@ export async function readBody(req: Request, maxBytes: number): Promise<Body> {
   if (given !== undefined && !isPlaceholder(req, given)) return isObject(given) ? given : {}
   if (!isJson || req.readableEnded) return {}
   if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
-  return parseBody(await readBytes(req, maxBytes), maxBytes)
+  const expired = (): Error => new DidAuthError('ERR_REQUEST_TIMEOUT')
+  return parseBody(await within(BODY_MILLISECONDS, readBytes(req, maxBytes), expired), maxBytes)
 }
 
 /** The parsers of Express 4 set `req.body` to `{}` also where they leave a body of another type unread. */
@@ -66,9 +73,6 @@ function parseBody(given: string | Uint8Array, maxBytes: number): Body {
 
 function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new DidAuthError('ERR_REQUEST_TIMEOUT'))
-    }, BODY_SECONDS * 1000).unref()
     const chunks: Buffer[] = []
     let size = 0
     req.on('data', (chunk: Buffer) => {
@@ -82,16 +86,15 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
       reject(new DidAuthError('ERR_TOO_LARGE'))
     })
     req.on('end', () => {
-      clearTimeout(timer)
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks))
     })
     // A client that disconnects in the middle is not a failure of the service, and does not read this answer.
     const onBroken = (): void => {
-      clearTimeout(timer)
       if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))
     }
     req.on('error', onBroken)
     req.on('close', onBroken)
+    if (req.destroyed) onBroken()
     // The application may have paused it, for a look into its database before.
     req.resume()
   })
@@ -99,20 +102,15 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
 
 /**
  * The body of a login in either form, `{ did, sig }` or `{ response: { did, sig } }`.
- *
  * @throws DidAuthError ERR_REQUEST for both at once, ERR_DID
  */
-export function readLogin(body: Body): LoginBody {
+export function readLogin(body: Body): Omit<LoginRequest, 'client'> {
   const fields = responseFields(body)
   return { did: parseDid(fieldOf(fields, 'did')), sig: fieldOf(fields, 'sig') }
 }
 
-/**
- * The body of a sign up in either form.
- *
- * @throws DidAuthError ERR_REQUEST, ERR_DID
- */
-export function readSignUp(body: Body): SignUpBody {
+/** The body of a sign up in either form. @throws DidAuthError ERR_REQUEST, ERR_DID */
+export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
   const fields = responseFields(body)
   return {
     ...readLogin(body),
@@ -123,7 +121,6 @@ export function readSignUp(body: Body): SignUpBody {
 
 /**
  * The key of `Idempotency-Key`, without the quotes that may stand around it; undefined where there is none.
- *
  * @throws DidAuthError ERR_IDEMPOTENCY_KEY for anything but 22 to 128 characters of base64url, and for two such headers
  */
 export function readIdempotencyKey({ headers }: Pick<Request, 'headers'>): string | undefined {
@@ -148,4 +145,13 @@ function responseFields(body: Body): Body {
     })
   }
   return response
+}
+
+/**
+ * Our error answer for a body that a body parser of the application refused; undefined for any other error. Without the
+ * cause: a parser's message quotes the body.
+ */
+export function parserRefusal(error: unknown): DidAuthError | undefined {
+  const code = PARSER_REFUSALS.get(fieldOf(error, 'type'))
+  return code && new DidAuthError(code)
 }

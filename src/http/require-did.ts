@@ -1,23 +1,23 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { assertSessionActive, authenticate } from '../flows/authenticate.js'
-import type { Parts } from '../flows/parts.js'
+import type { Caller, Parts } from '../flows/parts.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { guardCsrf } from './guard-csrf.js'
-import type { RequestLimits } from './limit-requests.js'
+import { chargeUser } from '../flows/limits.js'
+import { isSafeMethod } from '../protocol/cross-origin.js'
+import { guardCsrf, isForeignPage } from './guard-csrf.js'
 import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
 /**
  * Asserts that a request which the browser may have authenticated by cookies was not made by a page of another site.
- *
  * @throws DidAuthError ERR_CROSS_ORIGIN
  */
 export function assertNotForged(
-  { useCookies, transport, trustedOrigins }: Pick<HttpParts, 'useCookies' | 'transport' | 'trustedOrigins'>,
+  { transport, trustedOrigins }: Pick<HttpParts, 'transport' | 'trustedOrigins'>,
   req: Request
 ): void {
   // A foreign page cannot make a request that carries the header and no cookie.
-  if (useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
+  if (transport.useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
     guardCsrf(req, trustedOrigins)
   }
 }
@@ -25,12 +25,10 @@ export function assertNotForged(
 /** What the handlers of this folder are wired with. `parts` resolves once curve and signer are there. */
 export interface HttpParts {
   parts: () => Promise<Parts>
+  callerOf: (req: Request) => Caller
   transport: TokenTransport
-  limits: RequestLimits
   sendError: SendError
-  useCookies: boolean
   trustedOrigins: ReadonlySet<string>
-  report: Parts['report']
 }
 
 /** What a guard asks of a request. */
@@ -46,8 +44,8 @@ export interface GuardOptions {
 
 /**
  * Authenticates a request: cross-site forgery first, then the token, then the session where that is asked for.
- *
- * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_DUPLICATE_COOKIE, ERR_SESSION_ENDED, ERR_SIGNER, ERR_STORE
+ * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_DUPLICATE_COOKIE, ERR_SESSION_ENDED, ERR_SIGNER,
+ * ERR_STORE
  */
 export async function authenticateRequest(
   http: HttpParts,
@@ -64,7 +62,6 @@ export async function authenticateRequest(
 /**
  * Lets a request pass with a good access token only, and counts it against the user's quota. It sets `req.user` and
  * `req.auth`.
- *
  * @throws DidAuthError as `authenticateRequest`, and ERR_TOO_MANY_REQUESTS
  */
 export async function passWithDid(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
@@ -72,8 +69,10 @@ export async function passWithDid(http: HttpParts, req: Request, options: GuardO
   const { claims, canonicalDid, address } = user
   // Claims stay the same object while they are remembered: with these, the request has passed a guard of ours already.
   // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
-  const isCharged = req.auth?.claims === claims
-  if (!isCharged) await http.limits.chargeUser(req, canonicalDid)
+  if (req.auth?.claims !== claims) {
+    const isForeignRead = isSafeMethod(req.method) && isForeignPage(req, http.trustedOrigins)
+    await chargeUser(await http.parts(), canonicalDid, isForeignRead)
+  }
   req.user = { did: claims.sub }
   req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
   return user

@@ -1,23 +1,37 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
 import type { Settings } from '../config/settings.js'
-import { logOut, logOutByRefreshToken } from '../flows/log-out.js'
-import type { Parts } from '../flows/parts.js'
+import { DidAuthError } from '../errors.js'
+import { assertProofBudget, chargeAnonymous } from '../flows/limits.js'
+import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
+import {
+  listOwnSessions,
+  logOut,
+  logOutByRefreshToken,
+  readOwnSession,
+  revokeOwnSession
+} from '../flows/manage-sessions.js'
+import type { Caller, Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
-import { usesDisclosure } from '../flows/sign-up.js'
-import type { Client } from '../ports.js'
 import { parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
-import { clientOf } from './client-network.js'
-import { routeFinder, type Answer, type AnswerWithParameter, type Route } from './find-route.js'
+import { routeFinder, type Answer, type Route } from './find-route.js'
 import { guardCsrf } from './guard-csrf.js'
-import { loginAnswers } from './login-answers.js'
-import { parserRefusal } from './parser-refusal.js'
-import { MAX_BODY_BYTES, MAX_SIGN_UP_BODY_BYTES, readBody, readIdempotencyKey, type Body } from './read-request.js'
-import { assertNotForged, authenticateRequest, type HttpParts } from './require-did.js'
+import {
+  MAX_BODY_BYTES,
+  MAX_SIGN_UP_BODY_BYTES,
+  parserRefusal,
+  readBody,
+  readIdempotencyKey,
+  readLogin,
+  readSignUp,
+  type Body
+} from './read-request.js'
+import { assertNotForged, authenticateRequest, passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson } from './send-answer.js'
-import { sessionRoutes } from './session-routes.js'
-import { DidAuthError } from '../errors.js'
+
+/** What may be the id of a session. Anything else never reaches a store. */
+const SESSION_ID = /^[\w-]{1,64}$/
 
 export interface DidAuthRoutes {
   /** All our routes, with their body reader and error handler. Other requests pass it untouched. */
@@ -30,35 +44,51 @@ export interface DidAuthRoutes {
 
 /** Makes the two middlewares, which are all that an application gets from us. */
 export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoutes {
-  const { transport, limits } = http
+  const { transport } = http
   const { paths } = settings
 
   const unsafe =
     (answer: Answer): Answer =>
     async (req, res) => {
-      if (http.useCookies) guardCsrf(req, http.trustedOrigins)
+      if (transport.useCookies) guardCsrf(req, http.trustedOrigins)
       await answer(req, res)
     }
 
+  const readSmallBody = (req: Request) => (): Promise<Body> => readBody(req, MAX_BODY_BYTES)
+
   const challenge =
     (
-      request: (parts: Parts, did: string, from: { mountPath: string; client: Client }) => Promise<ChallengeAnswer>
-    ): AnswerWithParameter =>
+      request: (parts: Parts, did: string, from: { mountPath: string; client: Caller }) => Promise<ChallengeAnswer>
+    ): Answer =>
     async (req, res, received) => {
       const did = parseDid(received)
-      await limits.chargeAnonymous(req, did)
-      const from = { mountPath: req.baseUrl, client: clientOf(req) }
-      const { expiresInSeconds, ...body } = await request(await http.parts(), did, from)
+      const [parts, client] = [await http.parts(), http.callerOf(req)]
+      await chargeAnonymous(parts, client, did)
+      const { expiresInSeconds, ...body } = await request(parts, did, { mountPath: req.baseUrl, client })
       sendJson(res, body, { 'Challenge-Expires-In': String(expiresInSeconds) })
     }
-
   const didFromBody =
-    (answer: AnswerWithParameter): Answer =>
+    (answer: Answer): Answer =>
     async (req, res) => {
       await answer(req, res, fieldOf(await readBody(req, MAX_BODY_BYTES), 'did'))
     }
+  const signUpChallenge = challenge(requestSignUpChallenge)
+  const loginChallenge = challenge(requestLoginChallenge)
 
-  const readSmallBody = (req: Request) => (): Promise<Body> => readBody(req, MAX_BODY_BYTES)
+  const login: Answer = async (req, res) => {
+    const [parts, client] = [await http.parts(), http.callerOf(req)]
+    assertProofBudget(parts, client)
+    const body = readLogin(await readBody(req, MAX_BODY_BYTES))
+    transport.sendTokens(res, await logIn(parts, { ...body, client }))
+  }
+
+  const maxSignUpBytes = usesDisclosure(settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
+  const signup: Answer = async (req, res) => {
+    const [parts, client] = [await http.parts(), http.callerOf(req)]
+    assertProofBudget(parts, client)
+    const body = readSignUp(await readBody(req, maxSignUpBytes))
+    transport.sendTokens(res, await signUp(parts, { ...body, client }))
+  }
 
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
@@ -83,16 +113,6 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     await logOutByRefreshToken(await http.parts(), refreshToken)
   }
 
-  const logOutAnswer: Answer = async (req, res) => {
-    try {
-      await endSession(req)
-    } catch (error) {
-      throw refusedLogOut(req, res, error)
-    }
-    transport.clearTokens(res)
-    sendEmpty(res)
-  }
-
   /** A foreign page must not log a visitor out. Every other refusal clears the cookies as well. */
   const refusedLogOut = (req: Request, res: Response, error: unknown): unknown => {
     try {
@@ -104,30 +124,63 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     return error
   }
 
-  const maxSignUpBytes = usesDisclosure(settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
-  const { logInAnswer, signUpAnswer } = loginAnswers(http, maxSignUpBytes)
-  const signUpChallenge = challenge(requestSignUpChallenge)
-  const loginChallenge = challenge(requestLoginChallenge)
+  const logout: Answer = async (req, res) => {
+    try {
+      await endSession(req)
+    } catch (error) {
+      throw refusedLogOut(req, res, error)
+    }
+    transport.clearTokens(res)
+    sendEmpty(res)
+  }
+
+  // Pages poll it, so that it neither refuses nor counts.
+  const ownSession: Answer = async (req, res) => {
+    const found = await readOwnSession(await http.parts(), {
+      accessToken: () => transport.readAccessToken(req),
+      refreshToken: () => transport.readRefreshToken(req, () => Promise.resolve({}))
+    })
+    sendJson(res, found ?? {})
+  }
+
+  const listSessions: Answer = async (req, res) => {
+    const user = await passWithDid(http, req, {})
+    sendJson(res, await listOwnSessions(await http.parts(), user))
+  }
+
+  const revokeSession: Answer = async (req, res, sessionId) => {
+    const user = await passWithDid(http, req, {})
+    if (typeof sessionId !== 'string' || !SESSION_ID.test(sessionId)) throw new DidAuthError('ERR_SESSION_NOT_FOUND')
+    await revokeOwnSession(await http.parts(), user, sessionId)
+    sendEmpty(res)
+  }
+
   const routes: Route[] = [
     { method: 'POST', path: paths.requestSignup, answer: unsafe(didFromBody(signUpChallenge)) },
-    { method: 'GET', path: paths.requestSignup, answerWithParameter: signUpChallenge },
-    { method: 'POST', path: paths.signup, answer: unsafe(signUpAnswer) },
+    { method: 'GET', path: paths.requestSignup, hasParameter: true, answer: signUpChallenge },
+    { method: 'POST', path: paths.signup, answer: unsafe(signup) },
     { method: 'POST', path: paths.requestAuth, answer: unsafe(didFromBody(loginChallenge)) },
-    { method: 'GET', path: paths.requestAuth, answerWithParameter: loginChallenge },
-    { method: 'POST', path: paths.auth, answer: unsafe(logInAnswer) },
+    { method: 'GET', path: paths.requestAuth, hasParameter: true, answer: loginChallenge },
+    { method: 'POST', path: paths.auth, answer: unsafe(login) },
     { method: 'POST', path: paths.refreshToken, answer: unsafe(refresh) },
-    { method: 'POST', path: paths.logout, answer: logOutAnswer },
-    ...sessionRoutes(http, paths)
+    { method: 'POST', path: paths.logout, answer: logout }
   ]
+  // The routes by which users see and end their own sessions are there where a path is configured.
+  if (paths.session !== undefined) routes.push({ method: 'GET', path: paths.session, answer: ownSession })
+  if (paths.sessions !== undefined) {
+    routes.push({ method: 'GET', path: paths.sessions, answer: listSessions })
+    routes.push({ method: 'DELETE', path: paths.sessions, hasParameter: true, answer: revokeSession })
+  }
   const find = routeFinder(routes)
 
   const answerRequest: RequestHandler = (req, res, next) => {
-    const answer = find(req)
-    if (answer === undefined) {
+    const found = find(req)
+    if (found === undefined) {
       next()
       return
     }
-    answer(req, res)
+    found
+      .answer(req, res, found.parameter)
       .catch((error: unknown) => {
         http.sendError(req, res, error)
       })
@@ -138,9 +191,9 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   // Express knows an error handler by its four parameters.
   const answerParserError: ErrorRequestHandler = (error: unknown, req, res, next) => {
     const refusal = parserRefusal(error)
-    const answer = find(req)
-    if (refusal === undefined || answer === undefined) next(error)
-    else http.sendError(req, res, answer === logOutAnswer ? refusedLogOut(req, res, refusal) : refusal)
+    const found = find(req)
+    if (refusal === undefined || found === undefined) next(error)
+    else http.sendError(req, res, found.answer === logout ? refusedLogOut(req, res, refusal) : refusal)
   }
 
   return { answerRequest, answerParserError, ownPaths: startOf(routes.map(({ path }) => path)) }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import cookieParser from 'cookie-parser'
 import type { Request, Response } from 'express'
+import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Tokens } from '../flows/issue-tokens.js'
 import { fieldOf } from '../protocol/json.js'
@@ -8,56 +9,49 @@ import type { Body } from './read-request.js'
 import { sendEmpty, sendJson } from './send-answer.js'
 
 const COOKIE_ATTRIBUTES = { secure: true, httpOnly: true, sameSite: 'strict', path: '/' } as const
+type Headers = Readonly<Record<string, string>>
+
 const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
 
-/** How tokens travel: in bodies and the Authorization header, or in cookies. */
-export interface TokenTransport {
-  /** Whether a request carries one of our cookies, so that a browser may have sent it by itself. */
-  hasTokenCookie(req: IncomingMessage): boolean
-  /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
-  readAccessToken(req: IncomingMessage): string | undefined
-  /** Reads the body only where no cookie has the token. @throws DidAuthError ERR_DUPLICATE_COOKIE */
-  readRefreshToken(req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown>
-  sendTokens(res: Response, tokens: Tokens, headers?: Record<string, string>): void
-  /** Makes the browser forget our cookies with whatever is answered. */
-  clearTokens(res: Response): void
-}
-
-/** Tokens in bodies, the access token in `Authorization: DIDAuth <token>`. */
-export const bodyTransport: TokenTransport = {
-  hasTokenCookie: () => false,
-  readAccessToken: headerToken,
-  readRefreshToken: async (_req, readBody) => fieldOf(await readBody(), 'refreshToken'),
-  sendTokens: (res, { accessToken, refreshToken }, headers) => {
-    sendJson(res, { accessToken, refreshToken }, headers)
-  },
-  clearTokens() {
-    // This transport sets no cookies.
-  }
-}
+/** Reads and sends tokens, see {@link tokenTransport}. */
+export type TokenTransport = ReturnType<typeof tokenTransport>
 
 /**
- * Tokens in cookies, which the browser sends by itself and no script can read. Where there is no cookie, header and body
- * count: not every client of such a service is a browser.
+ * How tokens travel: in bodies and `Authorization: DIDAuth <token>`, or in cookies, which the browser sends by itself and
+ * no script can read. Where there is no cookie, header and body count: not every client of such a service is a browser.
  *
- * @param prefix - put before both names: `__Host-` keeps pages of sibling domains from setting them
- * @see RFC 6265bis, section 4.1.3
+ * @see RFC 6265bis, section 4.1.3: `__Host-` before both names keeps pages of sibling domains from setting them
  */
-export function cookieTransport(prefix: string): TokenTransport {
-  const accessCookie = `${prefix}authorization`
-  const refreshCookie = `${prefix}refresh-token`
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function tokenTransport({ useCookies, cookiePrefix }: Pick<Settings, 'useCookies' | 'cookiePrefix'>) {
+  const accessCookie = `${cookiePrefix}authorization`
+  const refreshCookie = `${cookiePrefix}refresh-token`
+  const read = (req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined =>
+    useCookies ? cookieToken(req, name, refusal) : undefined
   return {
-    hasTokenCookie: (req) => cookieCount(req, accessCookie) + cookieCount(req, refreshCookie) > 0,
-    readAccessToken: (req) => cookieToken(req, accessCookie, 'ERR_ACCESS_TOKEN') ?? headerToken(req),
-    readRefreshToken: async (req, readBody) =>
-      cookieToken(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
-    sendTokens: (res, { accessToken, refreshToken, refreshTokenSeconds }, headers) => {
+    useCookies,
+    /** Whether a request carries one of our cookies, so that a browser may have sent it by itself. */
+    hasTokenCookie: (req: IncomingMessage): boolean =>
+      useCookies && cookieCount(req, accessCookie) + cookieCount(req, refreshCookie) > 0,
+    /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
+    readAccessToken: (req: IncomingMessage): string | undefined =>
+      read(req, accessCookie, 'ERR_ACCESS_TOKEN') ?? headerToken(req),
+    /** Reads the body only where no cookie has the token. @throws DidAuthError ERR_DUPLICATE_COOKIE */
+    readRefreshToken: async (req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown> =>
+      read(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
+    sendTokens(res: Response, { accessToken, refreshToken, refreshTokenSeconds }: Tokens, headers?: Headers): void {
+      if (!useCookies) {
+        sendJson(res, { accessToken, refreshToken }, headers)
+        return
+      }
       const attributes = { ...COOKIE_ATTRIBUTES, maxAge: refreshTokenSeconds * 1000 }
       res.cookie(accessCookie, accessToken, attributes)
       res.cookie(refreshCookie, refreshToken, attributes)
       sendEmpty(res, headers)
     },
-    clearTokens: (res) => {
+    /** Makes the browser forget our cookies with whatever is answered. */
+    clearTokens(res: Response): void {
+      if (!useCookies) return
       res.clearCookie(accessCookie, COOKIE_ATTRIBUTES)
       res.clearCookie(refreshCookie, COOKIE_ATTRIBUTES)
     }

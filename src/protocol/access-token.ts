@@ -30,35 +30,19 @@ export interface AccessTokenClaims {
   readonly [claim: string]: unknown
 }
 
-export interface NewAccessToken {
-  serviceDid: string
-  serviceUrl: string
-  userDid: string
-  sessionId: string
-  tokenId: string
-  nowSeconds: number
-  lifetimeSeconds: number
-  tokenClaims: JsonObject | undefined
-}
-
 /**
  * The payload of a new access token. Claims of the business logic come first, so that they override nothing.
  *
  * @see specification, "Access token"; contract, "Tokens"
  */
-export function accessTokenPayload(token: NewAccessToken): AccessTokenClaims & JsonObject {
-  return deepFreeze({
-    ...token.tokenClaims,
-    iss: token.serviceDid,
-    aud: token.serviceUrl,
-    sub: token.userDid,
-    exp: token.nowSeconds + token.lifetimeSeconds,
-    nbf: token.nowSeconds,
-    iat: token.nowSeconds,
-    jti: token.tokenId,
-    sid: token.sessionId,
-    use: 'access' as const
-  })
+export function accessTokenPayload(
+  claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
+  nowSeconds: number,
+  lifetimeSeconds: number,
+  tokenClaims?: JsonObject
+): AccessTokenClaims & JsonObject {
+  const times = { exp: nowSeconds + lifetimeSeconds, nbf: nowSeconds, iat: nowSeconds }
+  return deepFreeze({ ...tokenClaims, ...claims, ...times, use: 'access' as const })
 }
 
 /** Whether a claim belongs to the protocol, so that business logic cannot set it. */

@@ -1,4 +1,6 @@
+import type { DidAuthErrorCode } from '../errors.js'
 import type { Curve } from './curve.js'
+import { recoverPersonalSigner, type RecoverableSignature } from './personal-sign.js'
 
 /** What a challenge is computed from. */
 export interface ChallengeInput {
@@ -50,4 +52,89 @@ export function challengeWindow(nowSeconds: number, windowSeconds: number): numb
  */
 export function challengeSecondsLeft(nowSeconds: number, windowSeconds: number): number {
   return Math.ceil(windowSeconds - (nowSeconds % windowSeconds))
+}
+
+/** Key recoveries that one request may cost, those that explain a refusal included. */
+export const MAX_RECOVERIES = 24
+
+export interface ChallengeResponse {
+  /** Address of the user's DID, lower case. */
+  address: string
+  signature: RecoverableSignature
+  /** The messages that would be good over a challenge, the likeliest first. */
+  messagesOver: (challenge: string) => string[]
+}
+
+/** What the signature of a response recovers to. */
+export interface SignedMessage {
+  /** The message that the controller of the DID signed; undefined when it is none of the accepted ones. */
+  message: string | undefined
+  /** The addresses recovered over the messages that were tried, in their order: tells a log who signed. */
+  recovered: string[]
+}
+
+/**
+ * Finds the message that the controller of a DID signed over the challenge that is expected now: the one of the current
+ * window and use count.
+ *
+ * @param expected - what the expected challenge is computed from
+ * @see specification, "Message to be signed": rebuild, recover, compare the address
+ */
+export function findSignedMessage(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  response: ChallengeResponse,
+  expected: ChallengeInput
+): SignedMessage {
+  const messages = response.messagesOver(computeChallenge(curve, expected))
+  return search(curve, response, messages.slice(0, MAX_RECOVERIES))
+}
+
+/**
+ * Why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by itself.
+ *
+ * It tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used one
+ * and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
+ */
+export function explainRefusal(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  response: ChallengeResponse,
+  expected: ChallengeInput
+): DidAuthErrorCode {
+  const messageCount = Math.min(MAX_RECOVERIES, response.messagesOver('').length)
+  let left = MAX_RECOVERIES - messageCount
+  const share = Math.min(messageCount, Math.floor(left / (expected.useCount > 0 ? 2 : 1)))
+  for (const { input, code } of refusedChallenges(expected)) {
+    if (share === 0 || left < share) break
+    left -= share
+    const candidates = response.messagesOver(computeChallenge(curve, input)).slice(0, share)
+    if (search(curve, response, candidates).message !== undefined) return code
+  }
+  return 'ERR_CHALLENGE'
+}
+
+function search(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
+  { address, signature }: ChallengeResponse,
+  messages: readonly string[]
+): SignedMessage {
+  const recovered: string[] = []
+  for (const message of messages) {
+    const signer = recoverPersonalSigner(curve, message, signature)
+    if (signer === address) return { message, recovered }
+    recovered.push(signer ?? 'none')
+  }
+  return { message: undefined, recovered }
+}
+
+/** Challenges that a refused signature may belong to, the likeliest first. */
+function* refusedChallenges(
+  expected: ChallengeInput
+): Generator<{ input: ChallengeInput; code: DidAuthErrorCode }, undefined> {
+  const used = (useCount: number): { input: ChallengeInput; code: DidAuthErrorCode } => ({
+    input: { ...expected, useCount },
+    code: 'ERR_CHALLENGE_USED'
+  })
+  if (expected.useCount > 0) yield used(expected.useCount - 1)
+  yield { input: { ...expected, window: expected.window - 1, useCount: 0 }, code: 'ERR_CHALLENGE_EXPIRED' }
+  for (let useCount = expected.useCount - 2; useCount >= 0; useCount -= 1) yield used(useCount)
 }

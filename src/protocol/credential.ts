@@ -1,10 +1,9 @@
+import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { NOT_BEFORE_TOLERANCE_SECONDS } from './access-token.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
-import { parseDateTime } from './date-time.js'
 import { canonicalDid, isDid } from './did.js'
 import { isInRange, P_256_ORDER, toLowS } from './ecdsa-signature.js'
-import { encodeBase64url } from './encode-base64url.js'
 import { dropProtoKeys, isObject } from './json.js'
 import { parseJwt, type ParsedJwt } from './jwt.js'
 
@@ -13,6 +12,7 @@ export const MAX_CREDENTIALS = 20
 export const MAX_CREDENTIAL_BYTES = 16 * 1024
 
 const COMPACT_JWT = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
+const RFC_3339 = /^(\d{4}-\d{2}-\d{2})T([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i
 const ALGORITHMS: ReadonlySet<unknown> = new Set(['ES256K', 'ES256K-R', 'ES256', 'EdDSA'])
 
 /** A verifiable credential in JWT form, decoded. */
@@ -103,7 +103,7 @@ function withLowS(jwt: string, { header, signature, signingInput }: ParsedJwt): 
   const low = header.alg === 'ES256' ? toLowS(received, P_256_ORDER) : toLowS(received)
   if (low === received) return jwt
   const recovery = signature.subarray(64).map((bit) => bit ^ 1)
-  return `${signingInput}.${encodeBase64url(Uint8Array.of(...low, ...recovery))}`
+  return `${signingInput}.${Buffer.from([...low, ...recovery]).toString('base64url')}`
 }
 
 // Other fields could change what the signature means (crit, b64) or where its key comes from (jwk, jku).
@@ -148,32 +148,41 @@ function assertDates(
   const { nbf, iat, exp } = payload
   // Without `nbf` a credential starts when it was made, as did-jwt reads it.
   const starts = [numericDate(nbf === undefined ? iat : nbf), isoDate(vc.issuanceDate), isoDate(vc.validFrom)]
-  const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(isNumber)
+  const ends = [numericDate(exp), isoDate(vc.expirationDate), isoDate(vc.validUntil)].filter(
+    (date) => date !== undefined
+  )
   const latestStart = nowSeconds + toleranceSeconds
-  if (starts.filter(isNumber).some((start) => start > latestStart)) throw refused('begin', 'not ahead')
+  if (starts.filter((date) => date !== undefined).some((start) => start > latestStart))
+    throw refused('begin', 'not ahead')
   if (ends.some((end) => end <= nowSeconds)) throw new DidAuthError('ERR_CREDENTIAL_EXPIRED')
   return ends.length === 0 ? undefined : Math.min(...ends)
 }
 
 function numericDate(value: unknown): number | undefined {
   if (value === undefined) return undefined
-  if (!isNumber(value) || !Number.isFinite(value)) throw refused('exp, nbf, iat', 'numbers')
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw refused('exp, nbf, iat', 'numbers')
   return value
 }
 
+/**
+ * Seconds since the Unix epoch of a date and time with its offset; a leap second is none.
+ *
+ * @see RFC 3339, sections 5.6 and 5.7
+ */
 function isoDate(value: unknown): number | undefined {
   if (value === undefined) return undefined
-  const milliseconds = typeof value === 'string' ? parseDateTime(value) : Number.NaN
-  if (Number.isNaN(milliseconds)) throw refused('dates of vc', 'RFC 3339 with an offset')
+  const [text = '', day = ''] = typeof value === 'string' ? (RFC_3339.exec(value) ?? []) : []
+  /* eslint-disable no-restricted-globals -- a full date-time with an offset reads no clock and no time zone */
+  const milliseconds = Date.parse(text)
+  // Date.parse takes 30 February for 2 March.
+  const isDay = new Date(`${day}T00:00:00Z`).getUTCDate() === Number(day.slice(-2))
+  /* eslint-enable no-restricted-globals */
+  if (Number.isNaN(milliseconds) || !isDay) throw refused('dates of vc', 'RFC 3339 with an offset')
   return milliseconds / 1000
 }
 
 function refused(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
-}
-
-function isNumber(value: unknown): value is number {
-  return typeof value === 'number'
 }
 
 /**

@@ -24,11 +24,8 @@ export function isSafeMethod(method: string | undefined): boolean {
 }
 
 /**
- * Refuses an unsafe request that another site made a browser send.
- *
- * An origin that is trusted passes. Otherwise `Sec-Fetch-Site` decides, which only the browser can set. A request with
- * neither header does not come from a browser.
- *
+ * Refuses an unsafe request that another site made a browser send. An origin that is trusted passes. Otherwise
+ * `Sec-Fetch-Site` decides, which only the browser can set. A request with neither header does not come from a browser.
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
  */

@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
-import { bytesOfHex } from './hex.js'
+import { bytesOfHex } from './encoding.js'
 
 /** The longest DID that is accepted anywhere, in ASCII characters. */
 export const MAX_DID_LENGTH = 128

@@ -1,4 +1,4 @@
-import { bytesOfHex, hexOfBytes } from './hex.js'
+import { bytesOfHex, hexOfBytes } from './encoding.js'
 
 const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 /** The order of P-256. */
@@ -7,12 +7,7 @@ const ORDER_BYTES = bytesOf(CURVE_ORDER)
 /** The smallest s that is high. */
 const HIGH_S_BYTES = bytesOf((CURVE_ORDER >> 1n) + 1n)
 
-/**
- * Whether r and s are in the curve's range, 1 to n - 1.
- *
- * @param signature - 64 bytes, r then s
- * @see SEC 1 version 2, section 4.1.4
- */
+/** Whether r and s are in the curve's range, 1 to n - 1. @see SEC 1 version 2, section 4.1.4 */
 export function isInRange(signature: Uint8Array): boolean {
   return [0, 32].every((start) => isBelow(signature, start, ORDER_BYTES) && !isZero(signature, start))
 }
@@ -20,20 +15,13 @@ export function isInRange(signature: Uint8Array): boolean {
 /**
  * Whether s is in the lower half of the curve's order. Every signature has a twin with the other s that verifies as
  * well; requiring the low one gives each signature a single spelling.
- *
- * @param signature - 64 bytes, r then s
  * @see EIP-2
  */
 export function isLowS(signature: Uint8Array): boolean {
   return isBelow(signature, 32, HIGH_S_BYTES)
 }
 
-/**
- * The low-s spelling of a signature: the same bytes, or a copy with s replaced by n - s. An s out of range stays.
- *
- * @param signature - 64 bytes, r then s
- * @param order - n, of secp256k1 by default
- */
+/** The low-s spelling of a signature: the same bytes, or a copy with s replaced by n - s. An s out of range stays. */
 export function toLowS(signature: Uint8Array, order = CURVE_ORDER): Uint8Array {
   const s = BigInt(`0x${hexOfBytes(signature.subarray(32, 64))}`)
   if (s <= order >> 1n || s >= order) return signature

@@ -13,7 +13,6 @@ export {
   type AccessTokenExpectation
 } from './access-token.js'
 export * from './challenge.js'
-export * from './challenge-response.js'
 export {
   MAX_CREDENTIAL_BYTES,
   MAX_CREDENTIALS,
@@ -34,7 +33,12 @@ export {
   signUpMessages,
   type LoginDialect
 } from './login-message.js'
-export * from './personal-sign.js'
+export {
+  hashPersonalMessage,
+  parseSignature,
+  recoverPersonalSigner,
+  type RecoverableSignature
+} from './personal-sign.js'
 export type { Claim, RequiredDisclosure, SelectiveDisclosureResponse } from './selective-disclosure.js'
 export {
   judgeRefresh,

@@ -1,4 +1,4 @@
-import { decodeBase64url } from './base64url.js'
+import { decodeBase64url } from './encoding.js'
 import type { Curve } from './curve.js'
 import { isInRange, isLowS } from './ecdsa-signature.js'
 import { isObject } from './json.js'

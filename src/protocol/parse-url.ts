@@ -1,9 +1,5 @@
 /**
- * Parses a URL.
- *
- * Not by `URL.canParse`: in Node 20, once it is optimised, it says no to texts with letters such as ü.
- *
- * @returns undefined when the text is none
+ * Parses a URL. Not by `URL.canParse`: in Node 20, once it is optimised, it says no to texts with letters such as ü.
  */
 export function parseUrl(text: string): URL | undefined {
   try {

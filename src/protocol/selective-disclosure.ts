@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import { fieldOf, isObject, type JsonObject } from './json.js'
+import { fieldOf, isObject } from './json.js'
 import { parseHttpUrl } from './login-message.js'
 import type { VerifiedCredential } from './credential.js'
 
@@ -7,11 +7,7 @@ import type { VerifiedCredential } from './credential.js'
 const MAX_CLAIMS = 50
 const MAX_CLAIM_LENGTH = 4096
 
-/**
- * A claim that need not belong to a credential.
- *
- * @see specification, "Claim"
- */
+/** A claim that need not belong to a credential. @see specification, "Claim" */
 export interface Claim {
   claimType: string
   claimValue: string
@@ -21,7 +17,9 @@ export interface Claim {
 
 /** What a service asks of a user at sign up. */
 export interface RequiredDisclosure {
-  /** Names of credential schemas. What comes is verified, but who issued it is for `trustedIssuers` or business logic. */
+  /**
+   * Names of credential schemas. What comes is verified, but who issued it is for `trustedIssuers` or business logic.
+   */
   credentials: readonly string[]
   /** What comes is the user's own word, and is in no signed message: see {@link SelectiveDisclosureResponse}. */
   claims: readonly Claim[]
@@ -34,8 +32,8 @@ export interface SelectiveDisclosureResponse {
   /** The service's DID. */
   subject: string
   /**
-   * Unverified, and in no signed message: the signature of the login covers the credentials, not the claims.
-   * An attacker who can change the request on its way can change them. Do not rely on them.
+   * Unverified, and in no signed message: the signature of the login covers the credentials, not the claims. An
+   * attacker who can change the request on its way can change them. Do not rely on them.
    */
   claims: Claim[]
   /** Verified: signature, dates, issuer, and the user as subject where a subject is named. */
@@ -44,48 +42,7 @@ export interface SelectiveDisclosureResponse {
   missing: { credentials: string[]; claims: string[] }
 }
 
-export interface SelectiveDisclosureRequestInput {
-  serviceDid: string
-  serviceUrl: string
-  userDid: string
-  /** The sign up endpoint, where it is known. */
-  replyUrl: string | undefined
-  required: RequiredDisclosure
-  nowSeconds: number
-  /** Seconds since the Unix epoch: the end of the challenge that it comes with. */
-  expiresAtSeconds: number
-}
-
-/**
- * The payload of a selective disclosure request. Its `type` keeps it from ever passing as an access token.
- *
- * @see specification, "Selective disclosure request (sdr)"
- */
-export function selectiveDisclosureRequest(
-  input: SelectiveDisclosureRequestInput
-): JsonObject & { iss: string; iat: number } {
-  return {
-    type: 'sdr',
-    issuer: input.serviceDid,
-    subject: input.userDid,
-    ...(input.replyUrl !== undefined && { replyUrl: input.replyUrl }),
-    claims: input.required.claims.map((claim) => ({ ...claim })),
-    credentials: [...input.required.credentials],
-    iss: input.serviceDid,
-    aud: input.serviceUrl,
-    iat: input.nowSeconds,
-    exp: input.expiresAtSeconds
-  }
-}
-
-/**
- * Where a sign up is sent.
- *
- * @param serviceUrl - as configured; its path may say already where the routes are mounted
- * @param mountPath - where the routes are mounted in the application, without a slash at the end: ``, `/api`
- * @param signupPath - the sign up endpoint under it
- * @returns undefined when `serviceUrl` is no http(s) URL
- */
+/** Where a sign up is sent. */
 export function signUpUrl(serviceUrl: string, mountPath: string, signupPath: string): string | undefined {
   const base = serviceUrl.replace(/\/+$/, '')
   const url = parseHttpUrl(base)
@@ -97,7 +54,6 @@ export function signUpUrl(serviceUrl: string, mountPath: string, signupPath: str
 
 /**
  * Parses the claims of a sign up; absent is none.
- *
  * @throws DidAuthError ERR_REQUEST when they are no array of claims, too many or too long
  */
 export function parseClaims(value: unknown): Claim[] {
@@ -107,18 +63,9 @@ export function parseClaims(value: unknown): Claim[] {
 }
 
 function parseClaim(value: unknown): Claim {
-  const claimType = fieldOf(value, 'claimType')
-  const claimValue = fieldOf(value, 'claimValue')
-  const reason = fieldOf(value, 'reason')
-  const essential = fieldOf(value, 'essential')
-  if (
-    !isText(claimType) ||
-    !isText(claimValue) ||
-    (reason !== undefined && !isText(reason)) ||
-    (essential !== undefined && typeof essential !== 'boolean')
-  ) {
-    throw refusedClaims()
-  }
+  if (!isClaim(value)) throw refusedClaims()
+  const { claimType, claimValue, reason, essential } = value
+  if ([claimType, claimValue, reason ?? ''].some(({ length }) => length > MAX_CLAIM_LENGTH)) throw refusedClaims()
   return {
     claimType,
     claimValue,
@@ -127,13 +74,22 @@ function parseClaim(value: unknown): Claim {
   }
 }
 
+/** Whether a value has the fields of a claim, however long. */
+export function isClaim(value: unknown): value is Claim {
+  const [type, text, reason, essential] = ['claimType', 'claimValue', 'reason', 'essential'].map((name) =>
+    fieldOf(value, name)
+  )
+  return (
+    typeof type === 'string' &&
+    typeof text === 'string' &&
+    (reason === undefined || typeof reason === 'string') &&
+    (essential === undefined || typeof essential === 'boolean')
+  )
+}
+
 function refusedClaims(): DidAuthError {
   const expected = `an array of at most ${String(MAX_CLAIMS)} { claimType, claimValue, reason?, essential? }`
   return new DidAuthError('ERR_REQUEST', { reason: { check: 'claims', expected } })
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= MAX_CLAIM_LENGTH
 }
 
 /** The requested schemas that no credential implements, and the essential claims that are absent. */

@@ -1,4 +1,4 @@
-import { encodeBase64url } from './encode-base64url.js'
+import { Buffer } from 'node:buffer'
 import type { Curve } from './curve.js'
 import type { JsonObject } from './json.js'
 
@@ -44,7 +44,15 @@ export interface StoredSession extends Session {
 
 /** The only form in which a refresh token is kept: SHA-256 as base64url. Its 256 random bits need no salt. */
 export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
-  return encodeBase64url(curve.sha256(refreshToken))
+  return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
+}
+
+/** When a session ends, in seconds since the Unix epoch: with its refresh token, or when an absolute end is configured. */
+export function endOfSession(
+  { createdAtSeconds, expiresAtSeconds }: Pick<Session, 'createdAtSeconds' | 'expiresAtSeconds'>,
+  absoluteSessionSeconds: number
+): number {
+  return Math.min(expiresAtSeconds, createdAtSeconds + absoluteSessionSeconds)
 }
 
 /** What a refresh is judged by besides the session. */

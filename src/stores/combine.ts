@@ -1,4 +1,5 @@
 import type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from '../ports.js'
+import { memoryStores } from './memory/index.js'
 
 /** The parts of a store, each of which may lie in an engine of its own. One object may be several of them. */
 export interface StoreParts {
@@ -37,14 +38,6 @@ export function combineStores({ sessions, challengeUses, quotas }: StoreParts): 
       await Promise.all(parts.map((part) => part.close()))
     }
   }
-  sessionsByStore.set(combined, sessions)
+  if (memoryStores.has(sessions)) memoryStores.add(combined)
   return combined
-}
-
-const sessionsByStore = new WeakMap<object, SessionStore>()
-
-/** The store of sessions within a store: the part passed to {@link combineStores}, or the store itself. */
-export function sessionsOf(store: SessionStore): SessionStore {
-  const sessions = sessionsByStore.get(store)
-  return sessions === undefined ? store : sessionsOf(sessions)
 }

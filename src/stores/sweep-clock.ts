@@ -39,12 +39,7 @@ export class SweepClock {
     this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
   }
 
-  /**
-   * The time up to which a sweep may delete.
-   *
-   * @param wallSeconds - the caller's clock, seconds since the Unix epoch
-   * @returns at most `wallSeconds`; -Infinity in the first two windows after the start
-   */
+  /** The time up to which a sweep may delete, `wallSeconds` at most: -Infinity in the first two windows after the start. */
   sweepSeconds(wallSeconds: number): number {
     const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
     if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now

@@ -1,13 +1,9 @@
 import { AssertionError } from 'node:assert/strict'
 import type { Store } from '../ports.js'
-import { challengeUseCases } from './challenge-use-cases.js'
-import { quotaCases } from './quota-cases.js'
-import { repeatedRotationCases } from './repeated-rotation-cases.js'
+import { countCases } from './count-cases.js'
 import { rotationCases } from './rotation-cases.js'
-import { rotationRaceCases } from './rotation-race-cases.js'
-import { sessionBoundCases } from './session-bound-cases.js'
 import { sessionCases } from './session-cases.js'
-import type { StoreBounds, StoreUnderTest } from './store-case.js'
+import { benchOf, type StoreBounds, type StoreUnderTest } from './store-case.js'
 
 /** Makes an empty store for one case; called once per case. */
 export type MakeStore = (bounds: StoreBounds) => Store | StoreUnderTest | Promise<Store | StoreUnderTest>
@@ -19,15 +15,7 @@ export interface ContractTest {
   run: () => Promise<void>
 }
 
-const cases = [
-  ...sessionCases,
-  ...sessionBoundCases,
-  ...rotationCases,
-  ...repeatedRotationCases,
-  ...rotationRaceCases,
-  ...challengeUseCases,
-  ...quotaCases
-]
+const cases = [...sessionCases, ...rotationCases, ...countCases]
 
 /**
  * The suite that every store has to pass, for any test runner.
@@ -49,7 +37,7 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
       const made = await makeStore(bounds)
       const { store, another, remove }: StoreUnderTest = 'createSession' in made ? { store: made } : made
       try {
-        await test({ store, other: another ?? store })
+        await test(benchOf(store, another ?? store))
       } catch (error) {
         throw error instanceof AssertionError ? error : rejectionOf(error)
       } finally {
@@ -66,7 +54,7 @@ function rejectionOf(error: unknown): AssertionError {
   return Object.assign(new AssertionError({ message, operator: 'rejects' }), { cause: error })
 }
 
-export { wallet, TestWallet, WalletError, type WalletOptions, type WalletRequest } from './wallet.js'
+export { wallet, TestWallet, WalletError, type WalletInfo, type WalletOptions, type WalletRequest } from './wallet.js'
 export { signedIn, type AppUnderTest, type SignedInFetch, type SignedInOptions } from './signed-in.js'
 export {
   accessTokenFor,
@@ -77,7 +65,6 @@ export {
   type TokenService
 } from './test-service.js'
 export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
-export type { WalletInfo } from './wallet-key.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
 export type { Clock, Signer } from '../ports.js'
 export type * from '../stores/port-types.js'

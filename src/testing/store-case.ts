@@ -1,6 +1,8 @@
+import { deepEqual } from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
 import type { ChallengeUse, NewSession, QuotaCharge, Rotation, Store } from '../ports.js'
-import { expectAnswer } from './expect-answer.js'
+import type { RefreshVerdict, Session, StoredSession } from '../protocol/session.js'
 
 /**
  * Bounds that a case needs; a store that has them is to be made with them. All are far lower than any default.
@@ -25,51 +27,49 @@ export interface StoreUnderTest {
   remove?: () => unknown
 }
 
-/** What a case does. `other` is the second store object where there is one, else the first again. */
+/** One promise of the port, and how it is proved. */
 export interface StoreCase {
   name: string
   bounds: StoreBounds
-  test: (stores: { store: Store; other: Store }) => Promise<void>
+  test: (bench: Bench) => Promise<void>
 }
 
-/** States one promise of the port, and how it is proved. */
 export function storeCase(name: string, test: StoreCase['test'], bounds: StoreBounds = {}): StoreCase {
   return { name, test, bounds }
 }
 
-/** A Tuesday, in seconds since the Unix epoch. */
+/** A Tuesday, in seconds since the Unix epoch. All times below are counted from it. */
 export const START_SECONDS = 1_800_000_000
+export const YEAR_SECONDS = 31_536_000
 
 export const service = 'https://service.example'
 export const anotherService = 'https://another.example'
 export const did = 'did:ethr:rsk:0x00000000000000000000000000000000000000aa'
 export const anotherDid = 'did:ethr:rsk:0x00000000000000000000000000000000000000bb'
 
-/** The hash of a refresh token of a session, both as a case calls them. A session begins with token 0. */
-export function hashOf(session: string, token: number | string): string {
-  return createHash('sha256').update(`${session} ${token}`).digest('base64url')
-}
+/** `at` and `until` are seconds after the start; other fields take the place of the usual ones. */
+type Details<T> = Partial<T> & { at?: number; until?: number }
 
 /** A session called `name`, with its token 0, that lasts an hour. */
-export function sessionOf(name: string, details: Partial<NewSession> = {}): NewSession {
-  return {
+export function sessionOf(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
+  const session = {
     service,
     sessionId: `session-${name}`,
     did,
     refreshTokenHash: hashOf(name, 0),
-    tokenClaims: undefined,
-    nowSeconds: START_SECONDS,
-    expiresAtSeconds: START_SECONDS + 3600,
-    ...details
+    tokenClaims: undefined
   }
+  return { ...session, nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until, ...fields }
 }
+
+type Token = number | string
 
 /** The exchange of a session's token for another, 10 s after the start, for an hour more. */
 export function rotationOf(
   session: string,
-  presented: number | string,
-  next: number | string,
-  details: Partial<Rotation> = {}
+  presented: Token,
+  next: Token,
+  { at = 10, until = 3610, ...fields }: Details<Rotation> = {}
 ): Rotation {
   return {
     service,
@@ -77,59 +77,143 @@ export function rotationOf(
     presentedHash: hashOf(session, presented),
     nextHash: hashOf(session, next),
     tokenClaims: undefined,
-    nowSeconds: START_SECONDS + 10,
-    nextExpiresAtSeconds: START_SECONDS + 3610,
+    nowSeconds: START_SECONDS + at,
+    nextExpiresAtSeconds: START_SECONDS + until,
     graceSeconds: 10,
-    ...details
+    ...fields
   }
 }
 
 /** The first login in a window that ends 300 s after the start. */
-export function useOf(details: Partial<ChallengeUse> = {}): ChallengeUse {
-  return {
-    service,
-    did,
-    window: 6_000_000,
-    flow: 'logIn',
-    useCount: 0,
-    consumesBoth: false,
-    nowSeconds: START_SECONDS,
-    expiresAtSeconds: START_SECONDS + 300,
-    ...details
-  }
+export function useOf({ at = 0, until = 300, ...fields }: Details<ChallengeUse> = {}): ChallengeUse {
+  const use = { service, did, window: 6_000_000, flow: 'logIn', useCount: 0, consumesBoth: false } as const
+  return { ...use, nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until, ...fields }
 }
 
 /** A request counted in a time slot of 60 s. */
-export function chargeOf(details: Partial<QuotaCharge> = {}): QuotaCharge {
+export function chargeOf({ at = 0, ...fields }: Details<QuotaCharge> = {}): QuotaCharge {
+  const charge = { service, kind: 'request', key: did, cost: 1, timeSlotSeconds: 60 } as const
+  return { ...charge, nowSeconds: START_SECONDS + at, ...fields }
+}
+
+/** The hash of a refresh token of a session, both as a case calls them. A session begins with token 0. */
+export function hashOf(session: string, token: Token): string {
+  return createHash('sha256').update(`${session} ${token}`).digest('base64url')
+}
+
+/** A rotation and its verdict. */
+type RotationRow = [
+  session: string,
+  presented: Token,
+  next: Token,
+  verdict: RefreshVerdict,
+  details?: Details<Rotation>
+]
+
+/** Two store objects on the same data, or one twice, and what cases do with them. */
+export type Bench = ReturnType<typeof benchOf>
+
+/** Each of its verbs is called on the other store object than the one before, so that every read is of another's write. */
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
+export function benchOf(store: Store, other: Store) {
+  let calls = 0
+  const next = (): Store => ((calls += 1) % 2 === 1 ? store : other)
+  const rotate = (...[session, presented, to, details]: Parameters<typeof rotationOf>): Promise<RefreshVerdict> =>
+    next().rotateRefreshToken(rotationOf(session, presented, to, details))
   return {
-    service,
-    kind: 'request',
-    key: did,
-    cost: 1,
-    nowSeconds: START_SECONDS,
-    timeSlotSeconds: 60,
-    ...details
+    store,
+    other,
+    rotate,
+    create: (name: string, details?: Details<NewSession>): Promise<number> =>
+      next().createSession(sessionOf(name, details)),
+    end: (name: string, state: 'loggedOut' | 'revoked' = 'loggedOut', at = 0): Promise<boolean> =>
+      next().endSession(service, `session-${name}`, state, START_SECONDS + at),
+    revoke: (at = 0, of = service): Promise<number> => next().revokeSessions(of, did, START_SECONDS + at),
+    find: (name: string, of = service): Promise<StoredSession | undefined> => next().findSession(of, `session-${name}`),
+    /** All fields of a session as they can be compared. */
+    read: async (name: string): Promise<object | undefined> =>
+      storedFieldsOf(await next().findSession(service, `session-${name}`)),
+    stateOf: async (name: string): Promise<string | undefined> =>
+      (await next().findSession(service, `session-${name}`))?.state,
+    /** The names of the sessions that are listed of the user, in their order. */
+    list: async (at = 0): Promise<string[]> =>
+      Array.from(await next().listSessions(service, did, START_SECONDS + at), ({ sessionId }) => sessionId.slice(8)),
+    use: (details?: Details<ChallengeUse>): Promise<string> => next().consumeChallenge(useOf(details)),
+    counts: async (details?: Details<ChallengeUse>): Promise<object> => ({
+      ...(await next().countChallengeUses(useOf(details)))
+    }),
+    charge: async (details?: Details<QuotaCharge>): Promise<{ isCharged: boolean; count: number; endsAt: number }> => {
+      const { isCharged, count, resetsAtSeconds } = await next().chargeQuota(chargeOf(details))
+      return { isCharged, count, endsAt: resetsAtSeconds - START_SECONDS }
+    },
+    /** Rotates one after the other, and compares the verdicts. */
+    rotations: async (promise: string, rows: readonly RotationRow[]): Promise<void> => {
+      const verdicts: string[] = []
+      for (const [session, presented, to, , details] of rows)
+        verdicts.push(await rotate(session, presented, to, details))
+      expectAnswer(
+        promise,
+        verdicts,
+        Array.from(rows, ([, , , verdict]) => verdict)
+      )
+    },
+    /**
+     * Makes `count` calls at once, every second one on the other store object, and waits for all of them.
+     *
+     * @throws AssertionError when a call is rejected
+     */
+    allAtOnce: async <T>(count: number, call: (store: Store, index: number) => Promise<T>): Promise<T[]> => {
+      const started = Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index))
+      const outcomes = await Promise.allSettled(started)
+      const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : []))
+      const promise = `None of ${count} calls that come at once is rejected, as by a deadlock`
+      expectAnswer(promise, [...new Set(reasons)], [])
+      return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+    }
   }
 }
 
-/**
- * Makes `count` calls at once, every second one on the other store object, and waits for all of them.
- *
- * @throws AssertionError when a call is rejected
- */
-export async function allAtOnce<T>(
-  { store, other }: { store: Store; other: Store },
-  count: number,
-  call: (store: Store, index: number) => Promise<T>
-): Promise<T[]> {
-  const calls = Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index))
-  const outcomes = await Promise.allSettled(calls)
-  const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : []))
-  expectAnswer([...new Set(reasons)], [], `None of ${count} calls that come at once is rejected, as by a deadlock`)
-  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+/** How often each answer was given. */
+export function tally(answers: readonly string[]): Record<string, number> {
+  return Object.fromEntries([...new Set(answers)].map((one) => [one, answers.filter((other) => other === one).length]))
 }
 
-/** The ids of the sessions that a store lists of `did`, in its order. */
-export async function sessionIdsOf(store: Store, nowSeconds: number): Promise<string[]> {
-  return Array.from(await store.listSessions(service, did, nowSeconds), ({ sessionId }) => sessionId)
+/**
+ * Compares what a store answered with what the port promises.
+ *
+ * @param promise - a sentence that is true of a good store
+ * @throws AssertionError that says the sentence and the difference
+ */
+export function expectAnswer(promise: string, actual: unknown, expected: unknown): void {
+  const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
+  deepEqual(actual, expected, `${promise}: ${written(expected)} expected, got ${written(actual)}`)
+}
+
+/** The fields of a session, whatever else a store's object has. */
+export function fieldsOf(session: Session | undefined): object | undefined {
+  if (session === undefined) return undefined
+  const { sessionId, did, state, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = session
+  const times = { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
+  return { sessionId, did, state, tokenClaims: claimsOf(session), ...times }
+}
+
+/** The claims of a session as plain objects of this realm: under Jest those of `structuredClone` are of another. */
+export function claimsOf(session: Session | undefined): unknown {
+  return session?.tokenClaims === undefined ? undefined : (JSON.parse(JSON.stringify(session.tokenClaims)) as unknown)
+}
+
+/** The fields of a stored session; replaced tokens oldest first, with the 24 characters of their hash that count. */
+export function storedFieldsOf(session: StoredSession | undefined): object | undefined {
+  if (session === undefined) return undefined
+  const replacedTokens = Array.from(session.replacedTokens, ({ hash, replacedAtSeconds }) => ({
+    hash: hash.slice(0, 24),
+    replacedAtSeconds
+  })).sort((a, b) => a.replacedAtSeconds - b.replacedAtSeconds || (a.hash < b.hash ? -1 : 1))
+  return { ...fieldsOf(session), refreshTokenHash: session.refreshTokenHash, replacedTokens }
+}
+
+/** Writes to an object that a store answered. A frozen one stays as it is. */
+export function tamper(given: object | undefined, fields: Record<string, unknown>): void {
+  if (given === undefined) return
+  for (const [name, value] of Object.entries(fields)) Reflect.set(given, name, value)
 }

@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { pureCurve } from '../adapters/curve-pure.js'
-import { es256kSigner } from '../adapters/es256k-signer.js'
-import { issueJwt } from '../adapters/issue-jwt.js'
-import { systemClock } from '../adapters/system.js'
+import { es256kSigner, issueJwt } from '../adapters/es256k-signer.js'
+import { systemClock } from '../time.js'
 import type { Clock, Signer } from '../ports.js'
 import { accessTokenPayload } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
-import { parseSignerOutput } from '../protocol/parse-signer-output.js'
-import { didOn, walletKey } from './wallet-key.js'
+import { parseSignerOutput } from '../protocol/personal-sign.js'
+import { didOn, walletKey } from './wallet.js'
 
 const ACCESS_TOKEN_SECONDS = 600
 
@@ -92,16 +91,14 @@ export async function accessTokenFor(
   claims: JsonObject = {},
   service: TokenService = testConfig()
 ): Promise<string> {
-  const payload = accessTokenPayload({
-    serviceDid: service.serviceDid,
-    serviceUrl: service.serviceUrl,
-    userDid: did,
-    sessionId: randomBytes(18).toString('base64url'),
-    tokenId: randomBytes(16).toString('base64url'),
-    nowSeconds: Math.floor((service.clock ?? systemClock).nowSeconds()),
-    lifetimeSeconds: service.accessTokenExpirationTimeInSeconds ?? ACCESS_TOKEN_SECONDS,
-    tokenClaims: undefined
-  })
+  const {
+    serviceDid: iss,
+    serviceUrl: aud,
+    accessTokenExpirationTimeInSeconds: seconds = ACCESS_TOKEN_SECONDS
+  } = service
+  const ids = { jti: randomBytes(16).toString('base64url'), sid: randomBytes(18).toString('base64url') }
+  const nowSeconds = Math.floor((service.clock ?? systemClock).nowSeconds())
+  const payload = accessTokenPayload({ iss, aud, sub: did, ...ids }, nowSeconds, seconds)
   return issueJwt({ ...payload, ...claims }, async (data) => {
     const signature = parseSignerOutput(await service.serviceSigner(data))
     if (signature === undefined) throw new TypeError('serviceSigner returned no ES256K signature')

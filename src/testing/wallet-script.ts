@@ -1,5 +1,4 @@
-import type { WalletInfo } from './wallet-key.js'
-import { WalletError, type TestWallet, type WalletRequest } from './wallet.js'
+import { WalletError, type TestWallet, type WalletInfo, type WalletRequest } from './wallet.js'
 
 /** The part of a {@link TestWallet} that a page sees: a test may have a wallet of its own that answers what no wallet should. */
 export type PageWallet = Pick<TestWallet, 'info' | 'request' | 'on'>

@@ -3,7 +3,8 @@ import { pureCurve } from '../adapters/curve-pure.js'
 import { DidAuthError } from '../errors.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid } from '../protocol/did.js'
-import { hexOfBytes } from '../protocol/hex.js'
+import { hexOfBytes } from '../protocol/encoding.js'
+import { within } from '../time.js'
 
 const ANSWER_SECONDS = 60
 const FAILURE_SECONDS = 10
@@ -59,7 +60,6 @@ function keysFromSignatures(isKeyOfIssuer: (publicKey: Uint8Array) => boolean, m
  * within 3 s is asked again after 10 s.
  *
  * @param onAnswer - called with each new document: what was verified by an older one has to be verified again
- * @returns the keys in force
  * @throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN when the DID has no keys
  */
 export function resolvedKeys(
@@ -105,18 +105,4 @@ function refusalOf(cause: unknown): DidAuthError {
     return new DidAuthError('ERR_ACCESS_TOKEN', { cause, reason: { check: 'iss', expected: 'a DID with keys' } })
   }
   return new DidAuthError('ERR_RESOLVER', { cause, retryAfterSeconds: FAILURE_SECONDS })
-}
-
-async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(new Error('the resolver does not answer'))
-    }, milliseconds)
-  })
-  try {
-    return await Promise.race([work, timeout])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -1,8 +1,9 @@
 import { pureCurve } from '../adapters/curve-pure.js'
 import { DidAuthError } from '../errors.js'
 import { isDid, isEthrDid } from '../protocol/did.js'
-import { bytesOfHex } from '../protocol/hex.js'
+import { bytesOfHex } from '../protocol/encoding.js'
 import { parseHttpUrl } from '../protocol/login-message.js'
+import { systemClock } from '../time.js'
 import { ethrKeys, knownKeys, resolvedKeys, type IssuerKeys, type IssuerResolver } from './issuer-keys.js'
 import type { CookieRule } from './read-token.js'
 
@@ -39,12 +40,7 @@ export interface VerifierSettings {
   cookieRule: CookieRule
 }
 
-/**
- * Checks the options of a verifier.
- *
- * @param onNewKeys - called when the issuer may have other keys than before
- * @throws DidAuthError ERR_CONFIG
- */
+/** Checks the options of a verifier, which is told when the issuer may have other keys. @throws DidAuthError ERR_CONFIG */
 export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => void): VerifierSettings {
   const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock } = options
   if (!isDid(issuer)) throw wrong('issuer: give the DID of the service that issues the tokens')
@@ -57,7 +53,7 @@ export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => 
     issuer,
     audience,
     keysAt: keysOf(options, onNewKeys),
-    nowSeconds: () => Math.floor(clock === undefined ? Date.now() / 1000 : clock.nowSeconds()),
+    nowSeconds: () => Math.floor((clock ?? systemClock).nowSeconds()),
     cookieRule: {
       cookie: `${cookiePrefix}authorization`,
       trustedOrigins: new Set([...(url === undefined ? [] : [url.origin]), ...parseOrigins(trustedOrigins)])

@@ -54,38 +54,20 @@ describe('the native, the WASM and the pure build of the curve', () => {
     expect([native.kind, wasm.kind]).toEqual(['native', 'wasm'])
   })
 
-  it('make the same signature, which is that of ethers', () => {
+  it('make the same signature, and know the same public key, whole and compressed, which are those of ethers', () => {
     fc.assert(
       fc.property(bytes32, privateKey, (hash, key) => {
         const { r, s, yParity } = new SigningKey(key).sign(hash)
-        const expected = [r.slice(2) + s.slice(2), yParity]
+        const publicKey = SigningKey.computePublicKey(key, false).slice(2)
+        const compressed = hex(SigningKey.computePublicKey(key, true).slice(2))
         for (const curve of [native, wasm, pure]) {
           const { signature, recovery } = curve.sign(hash, key)
-          expect([Buffer.from(signature).toString('hex'), recovery]).toEqual(expected)
+          expect([Buffer.from(signature).toString('hex'), recovery]).toEqual([r.slice(2) + s.slice(2), yParity])
+          expect([curve.publicKeyOf(key), curve.decompress(compressed)].map((one) => outcome(() => one))).toEqual([
+            publicKey,
+            publicKey
+          ])
         }
-      }),
-      { numRuns: 60 }
-    )
-  })
-
-  it('know the same public key, which is that of ethers', () => {
-    fc.assert(
-      fc.property(privateKey, (key) => {
-        const expected = SigningKey.computePublicKey(key).slice(2)
-        expect(outcome(() => native.publicKeyOf(key))).toBe(expected)
-        expect(outcome(() => wasm.publicKeyOf(key))).toBe(expected)
-      }),
-      { numRuns: 60 }
-    )
-  })
-
-  it('decompress a public key to the same point, which is that of ethers', () => {
-    fc.assert(
-      fc.property(privateKey, (key) => {
-        const expected = SigningKey.computePublicKey(key, false).slice(2)
-        const compressed = hex(SigningKey.computePublicKey(key, true).slice(2))
-        expect(outcome(() => native.decompress(compressed))).toBe(expected)
-        expect(outcome(() => wasm.decompress(compressed))).toBe(expected)
       }),
       { numRuns: 60 }
     )

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
 import type { Client } from '../../src/ports.js'
 import { refusal } from '../support/refusal.js'
@@ -6,26 +6,32 @@ import { refusal } from '../support/refusal.js'
 const nextRound = () => new Promise<void>((resolve) => setImmediate(resolve))
 const of = (network: string): Client => ({ network, isGone: () => false })
 
+let scheduler: EventLoopScheduler
+let given: string[]
+
+beforeEach(() => {
+  scheduler = new EventLoopScheduler()
+  given = []
+})
+
 /** Starts tasks numbered from `first`, and records in `given` which ran: `a1`, `a2`, … */
 function yieldMany(
-  scheduler: EventLoopScheduler,
-  given: string[],
   count: number,
   { first = 1, network = 'a', priority }: { first?: number; network?: string; priority?: 'background' } = {}
 ): void {
+  // Tasks that still wait when a test ends are not of the next one.
+  const own = given
   for (let number = first; number < first + count; number += 1) {
     scheduler.yield(of(network), priority).then(
-      () => given.push(`${network}${number}`),
-      () => given.push(`${network}${number} refused`)
+      () => own.push(`${network}${number}`),
+      () => own.push(`${network}${number} refused`)
     )
   }
 }
 
 describe('EventLoopScheduler', () => {
   it('runs two tasks a round, in the order of asking', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 5)
+    yieldMany(5)
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2'])
     await nextRound()
@@ -35,11 +41,9 @@ describe('EventLoopScheduler', () => {
   })
 
   it('runs waiting tasks before later ones', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 5)
+    yieldMany(5)
     await nextRound()
-    yieldMany(scheduler, given, 2, { first: 6 })
+    yieldMany(2, { first: 6 })
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4'])
     await nextRound()
@@ -49,22 +53,18 @@ describe('EventLoopScheduler', () => {
   })
 
   it('runs a task at once again after an idle round', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 2)
+    yieldMany(2)
     await nextRound()
-    yieldMany(scheduler, given, 2, { first: 3 })
+    yieldMany(2, { first: 3 })
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4'])
   })
 
   // Cause: 1,000 bad proofs from one network stood before a login that came a moment later.
   it('serves client networks round-robin: a flood from one waits for itself', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 100)
-    yieldMany(scheduler, given, 2, { network: 'b' })
-    yieldMany(scheduler, given, 1, { network: 'c' })
+    yieldMany(100)
+    yieldMany(2, { network: 'b' })
+    yieldMany(1, { network: 'c' })
     await nextRound()
     await nextRound()
     expect(given).toEqual(['a1', 'a2', 'a3', 'b1', 'c1', 'a4'])
@@ -74,11 +74,9 @@ describe('EventLoopScheduler', () => {
 
   // Cause: signatures that anybody can ask for without proof of anything stood before logins.
   it('runs background tasks after all others, also those of a network that has waited longer', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 2)
-    yieldMany(scheduler, given, 3, { network: 'b', priority: 'background' })
-    yieldMany(scheduler, given, 3, { first: 3 })
+    yieldMany(2)
+    yieldMany(3, { network: 'b', priority: 'background' })
+    yieldMany(3, { first: 3 })
     await nextRound()
     await nextRound()
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5', 'b1'])
@@ -87,25 +85,21 @@ describe('EventLoopScheduler', () => {
   })
 
   it('refuses with ERR_BUSY and 1 s to wait, when 1,000 tasks of the same network wait', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 1_002)
+    yieldMany(1_002)
     await expect(scheduler.yield(of('a'))).rejects.toEqual(refusal('ERR_BUSY'))
     await expect(scheduler.yield(of('a'))).rejects.toMatchObject({ retryAfterSeconds: 1 })
     await nextRound()
-    yieldMany(scheduler, given, 2, { first: 1_003 })
+    yieldMany(2, { first: 1_003 })
     await expect(scheduler.yield(of('a'))).rejects.toEqual(refusal('ERR_BUSY'))
     for (let round = 0; round < 501; round += 1) await nextRound()
     expect(given).toEqual(Array.from({ length: 1_004 }, (_, index) => `a${index + 1}`))
   })
 
   it('refuses the newest task of the network that has the most, when 1,000 wait', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 2)
-    yieldMany(scheduler, given, 900, { first: 3 })
-    yieldMany(scheduler, given, 100, { network: 'b' })
-    yieldMany(scheduler, given, 1, { network: 'c' })
+    yieldMany(2)
+    yieldMany(900, { first: 3 })
+    yieldMany(100, { network: 'b' })
+    yieldMany(1, { network: 'c' })
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2', 'a902 refused'])
     await nextRound()
@@ -114,10 +108,8 @@ describe('EventLoopScheduler', () => {
   })
 
   it('bounds background tasks apart: 1,000 of them refuse no login', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 1_002, { network: 'b', priority: 'background' })
-    yieldMany(scheduler, given, 1_000, { network: 'b', first: 1_003 })
+    yieldMany(1_002, { network: 'b', priority: 'background' })
+    yieldMany(1_000, { network: 'b', first: 1_003 })
     await Promise.resolve()
     expect(given).toEqual(['b1', 'b2'])
     await nextRound()
@@ -126,14 +118,12 @@ describe('EventLoopScheduler', () => {
 
   // Cause: connections that were reset after their body kept their recoveries.
   it('refuses the task of a client that is gone, and runs another in the same round', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
-    yieldMany(scheduler, given, 2)
+    yieldMany(2)
     let isGone = false
     const refused = expect(scheduler.yield({ network: 'gone', isGone: () => isGone })).rejects.toEqual(
       refusal('ERR_BUSY')
     )
-    yieldMany(scheduler, given, 2, { first: 3 })
+    yieldMany(2, { first: 3 })
     isGone = true
     await nextRound()
     await refused
@@ -141,12 +131,10 @@ describe('EventLoopScheduler', () => {
   })
 
   it('refuses a client that is gone already, without using up the round', async () => {
-    const scheduler = new EventLoopScheduler()
-    const given: string[] = []
     for (let number = 0; number < 3; number += 1) {
       await expect(scheduler.yield({ network: 'gone', isGone: () => true })).rejects.toEqual(refusal('ERR_BUSY'))
     }
-    yieldMany(scheduler, given, 2)
+    yieldMany(2)
     await Promise.resolve()
     expect(given).toEqual(['a1', 'a2'])
   })

@@ -84,6 +84,12 @@ const readable: [string, Record<string, unknown>, IssuerKey['kind'], Buffer][] =
   ['a point of a type that tells no curve', { type: 'Other', publicKeyHex: whole.toString('hex') }, 'ecdsa', whole],
   ['an address', { ethereumAddress: address }, 'address', Buffer.from(address.slice(2), 'hex')],
   [
+    'an account in the older order',
+    { blockchainAccountId: `${address}@eip155:30` },
+    'address',
+    Buffer.from(address.slice(2), 'hex')
+  ],
+  [
     'an account beside a key',
     { blockchainAccountId: `eip155:30:${address}`, publicKeyHex: compressed.toString('hex') },
     'address',

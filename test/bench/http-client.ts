@@ -1,9 +1,17 @@
 import { connect, type Socket } from 'node:net'
+import type { BenchWallet } from './wallets.js'
 
 export interface Answer {
   status: number
   headers: string
   body: string
+}
+
+interface Pending {
+  text: string
+  isAgain: boolean
+  resolve: (answer: Answer) => void
+  reject: (error: Error) => void
 }
 
 /**
@@ -15,24 +23,12 @@ export interface Answer {
  */
 export class Connection {
   readonly #port: number
-  #socket: Socket
-  /** The last request, until it may not be sent again. */
-  #unanswered: string | undefined
+  #socket: Socket | undefined
+  #pending: Pending | undefined
   #received = ''
-  #settle: { resolve: (answer: Answer) => void; reject: (error: Error) => void } | undefined
 
-  private constructor(port: number, socket: Socket) {
+  constructor(port: number) {
     this.#port = port
-    this.#socket = this.#listenTo(socket)
-  }
-
-  static open(port: number): Promise<Connection> {
-    return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1' }, () => {
-        resolve(new Connection(port, socket))
-      })
-      socket.once('error', reject)
-    })
   }
 
   get(path: string, headers = ''): Promise<Answer> {
@@ -45,50 +41,40 @@ export class Connection {
 
   /** A request with a body, or none where it is empty. @param headers - each with its line end */
   write(method: string, path: string, json: string, headers = ''): Promise<Answer> {
-    const length = Buffer.byteLength(json)
-    return this.#send(
-      `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n${headers}\r\n${json}`
-    )
+    const body = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(json)}`
+    return this.#send(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${body}\r\n${headers}\r\n${json}`)
   }
 
   close(): void {
-    this.#settle = undefined
-    this.#socket.destroy()
+    this.#pending = undefined
+    this.#socket?.destroy()
   }
 
   #send(text: string): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject }
-      this.#unanswered = text
-      if (this.#socket.destroyed) this.#sendAgain(new Error('connection closed'))
-      else this.#socket.write(text, 'latin1')
+      this.#pending = { text, isAgain: false, resolve, reject }
+      this.#write(text)
     })
   }
 
-  /** @param error - why the connection was lost */
-  #sendAgain(error: Error): void {
-    const text = this.#unanswered
-    if (this.#settle === undefined) return
-    if (text === undefined || this.#received !== '') {
-      this.#settle.reject(error)
-      return
-    }
-    this.#unanswered = undefined
-    this.#socket = this.#listenTo(connect({ port: this.#port, host: '127.0.0.1' }))
+  #write(text: string): void {
+    if (this.#socket === undefined || this.#socket.destroyed) this.#socket = this.#connect()
     this.#socket.write(text, 'latin1')
   }
 
-  #listenTo(socket: Socket): Socket {
+  #connect(): Socket {
     let failure = new Error('connection closed')
-    socket.setNoDelay(true)
-    socket.setEncoding('latin1')
-    socket.on('data', (chunk: string) => {
-      this.#received += chunk
+    const socket = connect({ port: this.#port, host: '127.0.0.1' }).setNoDelay(true).setEncoding('latin1')
+    socket.on('data', (chunk) => {
+      this.#received += String(chunk)
       this.#parse()
     })
     socket.on('error', (error) => (failure = error))
     socket.on('close', () => {
-      if (socket === this.#socket) this.#sendAgain(failure)
+      const pending = this.#pending
+      if (socket !== this.#socket || pending === undefined) return
+      if (pending.isAgain || this.#received !== '') pending.reject(failure)
+      else this.#write((this.#pending = { ...pending, isAgain: true }).text)
     })
     return socket
   }
@@ -101,9 +87,9 @@ export class Connection {
     if (this.#received.length < end + 4 + length) return
     const body = this.#received.slice(end + 4, end + 4 + length)
     this.#received = this.#received.slice(end + 4 + length)
-    const settle = this.#settle
-    this.#settle = undefined
-    settle?.resolve({ status: Number(headers.slice(9, 12)), headers, body })
+    const pending = this.#pending
+    this.#pending = undefined
+    pending?.resolve({ status: Number(headers.slice(9, 12)), headers, body })
   }
 }
 
@@ -118,7 +104,7 @@ export class ConnectionPool {
 
   /** One that fails is not used again. */
   async use<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    const connection = this.#idle.pop() ?? (await Connection.open(this.#port))
+    const connection = this.#idle.pop() ?? new Connection(this.#port)
     try {
       const result = await work(connection)
       this.#idle.push(connection)
@@ -132,4 +118,39 @@ export class ConnectionPool {
   close(): void {
     for (const connection of this.#idle) connection.close()
   }
+}
+
+export function assertStatus(answer: Answer, status = 200): Answer {
+  if (answer.status !== status) throw new Error(`expected ${status}, got ${answer.status}: ${answer.body}`)
+  return answer
+}
+
+export interface Tokens {
+  accessToken: string
+  refreshToken: string
+}
+
+/** Paths of a login at our routes, and at those of bare Express that answer as much. */
+export const OURS = ['/request-auth', '/auth'] as const
+export const BARE = ['/bare-challenge', '/bare-tokens'] as const
+export const DRAINED = ['/drained-challenge', '/drained-tokens'] as const
+export type LoginPaths = typeof OURS | typeof BARE | typeof DRAINED
+
+/** A whole login by our protocol. @returns what the second request was answered, also where it is refused */
+export async function tryLogin(
+  connection: Pick<Connection, 'post'>,
+  wallet: BenchWallet,
+  { paths = OURS, headers = '' }: { paths?: LoginPaths; headers?: string } = {}
+): Promise<Answer> {
+  const asked = await connection.post(paths[0], { did: wallet.did }, headers)
+  if (asked.status !== 200) return asked
+  const { challenge } = JSON.parse(asked.body) as { challenge: string }
+  const sig = wallet.personalSign(`Login to bench.example\nVerification code: ${challenge}`)
+  const answer = await connection.post(paths[1], { did: wallet.did, sig }, headers)
+  // A window may end between challenge and login: ask again, as every client does.
+  return answer.body.endsWith(': expired') ? tryLogin(connection, wallet, { paths, headers }) : answer
+}
+
+export async function logIn(connection: Connection, wallet: BenchWallet, paths: LoginPaths = OURS): Promise<Tokens> {
+  return JSON.parse(assertStatus(await tryLogin(connection, wallet, { paths })).body) as Tokens
 }

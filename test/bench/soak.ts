@@ -1,204 +1,54 @@
-import { numbersFrom, type Draw } from '../protocol/random-numbers.js'
-import { loginCredential } from '../support/relay-login.js'
-import type { Tokens } from '../support/server-client.js'
-import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
-import { Connection, type Answer } from './http-client.js'
-
-const CLIENTS = 16
-const USERS_PER_CLIENT = 20
-const KEYS = 5
-const CONTENTS = 40
-const FILE_BYTES = 2_048
-/** Files that a user still asks for. */
-const KEPT_CIDS = 4
-/** Logins of a user that may meet the end of a window of challenges, one in 5 minutes. */
-const MAX_RETRIES = 5
-
-/** A server of the three, as its ready line tells it. */
-export interface SoakServer {
-  url: string
-  serviceUrl: string
-}
-
-type Ask = (server: 'auth' | 'relay' | 'vault', request: Request, ...statuses: number[]) => Promise<Answer>
-
-interface Request {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  path: string
-  body?: object
-  token?: string | undefined
-}
-
-/** Asks for everything that the three servers have, as one user who logs in where it has to. */
-class SoakUser {
-  readonly #wallet: TestWallet
-  readonly #domains: { auth: string; vault: string }
-  readonly #ask: Ask
-  readonly #draw: Draw
-  readonly #tokens = new Map<'auth' | 'vault', Tokens>()
-  readonly #cids: string[] = []
-  #relayToken: string | undefined
-  #retries = 0
-
-  constructor(wallet: TestWallet, domains: { auth: string; vault: string }, ask: Ask, draw: Draw) {
-    this.#wallet = wallet
-    this.#domains = domains
-    this.#ask = ask
-    this.#draw = draw
-  }
-
-  async act(): Promise<void> {
-    const chance = this.#draw(100)
-    if (chance < 6) await this.#logIn('auth')
-    else if (chance < 36) await this.#ask('auth', { method: 'GET', path: '/me', ...(await this.#as('auth')) }, 200)
-    else if (chance < 46) await this.#refresh('auth')
-    else if (chance < 48) await this.#logOut()
-    else if (chance < 52) await this.#askForNonsense()
-    else if (chance < 62) await this.#postFile()
-    else if (chance < 74) await this.#getFile()
-    else if (chance < 79) this.#relayToken = undefined
-    else await this.#useVault()
-  }
-
-  async #logIn(server: 'auth' | 'vault'): Promise<Tokens> {
-    const { did } = this.#wallet
-    const asked = await this.#ask(server, { method: 'POST', path: '/request-auth', body: { did } }, 200)
-    const { challenge } = JSON.parse(asked.body) as { challenge: string }
-    const sig = this.#wallet.personalSign(loginText(this.#domains[server], challenge))
-    const { status, body } = await this.#ask(server, { method: 'POST', path: '/auth', body: { did, sig } }, 200, 401)
-    // A window ended in between. Clients ask again, but not for ever.
-    if (status === 401 && body.startsWith('Invalid challenge response') && (this.#retries += 1) < MAX_RETRIES) {
-      return this.#logIn(server)
-    }
-    if (status !== 200) throw new Error(`login: ${status} ${body}`)
-    const tokens = JSON.parse(body) as Tokens
-    this.#tokens.set(server, tokens)
-    return tokens
-  }
-
-  async #as(server: 'auth' | 'vault'): Promise<{ token: string }> {
-    const { accessToken } = this.#tokens.get(server) ?? (await this.#logIn(server))
-    return { token: `DIDAuth ${accessToken}` }
-  }
-
-  async #refresh(server: 'auth' | 'vault'): Promise<void> {
-    const { refreshToken } = this.#tokens.get(server) ?? (await this.#logIn(server))
-    const { body } = await this.#ask(server, { method: 'POST', path: '/refresh-token', body: { refreshToken } }, 200)
-    this.#tokens.set(server, JSON.parse(body) as Tokens)
-  }
-
-  async #logOut(): Promise<void> {
-    await this.#ask('auth', { method: 'POST', path: '/logout', body: {}, ...(await this.#as('auth')) }, 200)
-    this.#tokens.delete('auth')
-  }
-
-  async #askForNonsense(): Promise<void> {
-    const text = String(this.#draw(1e9))
-    const body = { did: this.#wallet.did, sig: `0x${text.padStart(130, '1')}` }
-    await this.#ask('auth', { method: 'POST', path: '/auth', body }, 401)
-    await this.#ask('auth', { method: 'GET', path: '/me', token: `DIDAuth ${text}` }, 401)
-    await this.#ask('relay', { method: 'POST', path: '/auth', body: { jwt: text } }, 401)
-    await this.#ask('vault', { method: 'GET', path: `/${text}/key` }, 200)
-  }
-
-  async #relay(): Promise<{ token: string }> {
-    if (this.#relayToken === undefined) {
-      const { did } = this.#wallet
-      const asked = await this.#ask('relay', { method: 'POST', path: '/request-auth', body: { did } }, 200)
-      const { challenge } = JSON.parse(asked.body) as { challenge: string }
-      const jwt = loginCredential(this.#wallet, challenge)
-      const { body } = await this.#ask('relay', { method: 'POST', path: '/auth', body: { jwt } }, 200)
-      this.#relayToken = (JSON.parse(body) as { token: string }).token
-    }
-    return { token: this.#relayToken }
-  }
-
-  async #postFile(): Promise<void> {
-    const file = String(this.#draw(1e9)).padEnd(FILE_BYTES, 'x')
-    const answer = await this.#ask(
-      'relay',
-      { method: 'POST', path: '/file', body: { file }, ...(await this.#relay()) },
-      200
-    )
-    this.#cids.push((JSON.parse(answer.body) as { cid: string }).cid)
-    if (this.#cids.length > KEPT_CIDS) this.#cids.shift()
-  }
-
-  async #getFile(): Promise<void> {
-    const token = await this.#relay()
-    const cid = this.#cids[this.#draw(this.#cids.length || 1)]
-    await this.#ask('relay', { method: 'GET', path: `/file/${cid ?? 'none'}`, ...token }, cid === undefined ? 404 : 200)
-  }
-
-  async #useVault(): Promise<void> {
-    const chance = this.#draw(20)
-    const path = `/key-${this.#draw(KEYS)}`
-    const body = { content: `content ${this.#draw(CONTENTS)} `.padEnd(300, 'y') }
-    if (chance < 5) await this.#ask('vault', { method: 'GET', path: `/${this.#wallet.did}${path}` }, 200)
-    else if (chance < 9) await this.#refresh('vault')
-    else {
-      const token = await this.#as('vault')
-      if (chance < 14) await this.#ask('vault', { method: 'POST', path, body, ...token }, 201)
-      else if (chance < 17) await this.#ask('vault', { method: 'PUT', path, body, ...token }, 200)
-      else if (chance < 19) await this.#ask('vault', { method: 'DELETE', path, ...token }, 200)
-      else await this.#ask('vault', { method: 'GET', path: '/storage', ...token }, 200)
-    }
-  }
-}
-
 /**
- * 320 users of the three servers, at 16 connections each, who together ask so many requests of every kind.
+ * F11: 1,000,000 requests of every kind at the three servers in one process; memory after a collection of garbage: its
+ * median in the second half of what follows the warm-up, over that in the first.
  *
- * @param servers - auth, relay and vault
- * @param onPart - called, while no one asks, after each of `parts`
- * @returns answers that no one should get
+ * Some minutes: `npm run figures -- soak [requests]`
  */
-export async function soak(
-  servers: readonly SoakServer[],
-  requests: number,
-  { parts = 1, onPart }: { parts?: number; onPart?: () => Promise<void> } = {}
-): Promise<string[]> {
-  const wrong: string[] = []
-  let asked = 0
-  const [auth, relay, vault] = servers as [SoakServer, SoakServer, SoakServer]
-  const domains = { auth: new URL(auth.serviceUrl).host, vault: new URL(vault.serviceUrl).host }
-  const clients = await Promise.all(
-    Array.from({ length: CLIENTS }, async (_, client) => {
-      const open = ({ url }: SoakServer): Promise<Connection> => Connection.open(Number(new URL(url).port))
-      const connections = { auth: await open(auth), relay: await open(relay), vault: await open(vault) }
-      const ask: Ask = async (server, { method, path, body, token }, ...statuses) => {
-        asked += 1
-        const headers = token === undefined ? '' : `Authorization: ${token}\r\n`
-        const json = body === undefined ? '' : JSON.stringify(body)
-        const connection = connections[server]
-        const answer = await (method === 'GET'
-          ? connection.get(path, headers)
-          : connection.write(method, path, json, headers))
-        if (!statuses.includes(answer.status)) {
-          wrong.push(`${server} ${method} ${path}: ${answer.status} ${answer.body}`)
-          throw new Error(wrong.at(-1))
-        }
-        return answer
-      }
-      const draw = numbersFrom(7_919 * (client + 1))
-      const users = Array.from({ length: USERS_PER_CLIENT }, (_, user) => {
-        return new SoakUser(walletOf(40_000 + client * USERS_PER_CLIENT + user), domains, ask, draw)
-      })
-      return { connections, users, draw }
-    })
-  )
-  for (let part = 1; part <= parts; part += 1) {
-    await Promise.all(
-      clients.map(async ({ users, draw }) => {
-        while (asked < (requests * part) / parts && wrong.length < 10) {
-          await users[draw(users.length)]?.act().catch((error: unknown) => {
-            if (wrong.length === 0) wrong.push(String(error))
-          })
-        }
-      })
-    )
-    await onPart?.()
-  }
-  for (const { connections } of clients) for (const connection of Object.values(connections)) connection.close()
-  return wrong
+import { temporaryFolder } from '../support/store-folder.js'
+import { median, reportFigure } from './harness.js'
+import { startBin, type Usage } from './servers.js'
+import { soak } from './soak-users.js'
+
+const MEBIBYTE = 1_048_576
+const REQUESTS = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 1_000_000)
+const MOST_GROWTH = 1.05
+const PARTS = 40
+/** Parts in which bounded caches fill: SQLite's of 64 MiB a database, files, and some 10,000 tokens a server. */
+const WARM_UP = 16
+const MIDDLE = (PARTS + WARM_UP) / 2
+
+const folder = temporaryFolder()
+const env = {
+  DATA_DIR: folder.path,
+  AUTH_PORT: '0',
+  RELAY_PORT: '0',
+  VAULT_PORT: '0',
+  ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400',
+  RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS: '86400',
+  RELAY_MAX_MEMORY_BYTES: String(32 * MEBIBYTE)
 }
+const bin = await startBin('all', env, ['--expose-gc'])
+const usages: Usage[] = []
+const startedAt = performance.now()
+const wrong = await soak(bin.servers, REQUESTS, {
+  parts: PARTS,
+  onPart: async () => void usages.push(await bin.usage())
+})
+const rate = (REQUESTS * 1_000) / (performance.now() - startedAt)
+await bin.stop()
+folder.remove()
+
+const growthOf = (name: 'rss' | 'used'): number => {
+  const of = (from: number, to: number): number => median(usages.slice(from, to).map((usage) => usage[name]))
+  return of(MIDDLE, PARTS) / of(WARM_UP, MIDDLE)
+}
+const growths = (['used', 'rss'] as const).map((name) => {
+  const every4th = usages.filter((_, part) => part % 4 === 3).map((usage) => (usage[name] / MEBIBYTE).toFixed(0))
+  return `${name} ${growthOf(name).toFixed(3)} × (${every4th.join(' ')} MiB)`
+})
+const answers = `${wrong.length} wrong answers${wrong.length > 0 ? `, the first: ${wrong[0]}` : ''}`
+reportFigure(
+  'F11',
+  `all servers: ${REQUESTS} mixed requests at ${rate.toFixed(0)}/s, ${answers}; ${growths.join(', ')}`,
+  wrong.length === 0 && growthOf('used') <= MOST_GROWTH && growthOf('rss') <= MOST_GROWTH
+)

@@ -1,33 +1,21 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import type { ClientStorage, DidAuthClient } from 'express-did-auth/client'
-import { plainWallet, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
-import { fakeLocks, setGlobals } from '../support/client-time.js'
-import { CookieJar } from '../support/cookie-jar.js'
+import {
+  type ClientService,
+  CookieJar,
+  failureOf,
+  fakeLocks,
+  plainWallet,
+  setGlobals,
+  sharedStorage,
+  startClientService
+} from '../support/client-service.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
 const bob = walletOf(2)
 
 let service: ClientService
-let undo: () => void
-let release: () => void
-
-afterEach(async () => {
-  undo()
-  jest.restoreAllMocks()
-  await service.close()
-})
-
-const count = (path: string): number => service.exchanges.filter((one) => one.path === path && one.status).length
-
-/** Holds the next answer of a path back until `release` is called. */
-function holdAnswer(of: string): void {
-  const held = new Promise<void>((resolve) => (release = resolve))
-  service.interceptAnswer(async ({ path }, response) => {
-    if (path === of) await held
-    return response
-  })
-}
 
 /** Who the service thinks that the client is. */
 async function userOf(auth: DidAuthClient): Promise<string> {
@@ -36,7 +24,7 @@ async function userOf(auth: DidAuthClient): Promise<string> {
 }
 
 /** A client of Alice whose refresh has been answered by the service, and has not arrived. */
-async function refreshing(options = {}): Promise<{ auth: DidAuthClient; ended: string[]; late: Promise<unknown> }> {
+async function refreshing(options = {}) {
   const ended: string[] = []
   const auth = service.client({
     storage: sharedStorage(),
@@ -46,24 +34,24 @@ async function refreshing(options = {}): Promise<{ auth: DidAuthClient; ended: s
   })
   await auth.logIn()
   service.clock.seconds += 700
-  holdAnswer('/refresh-token')
-  const late = auth.fetch('/me').catch((error: unknown) => error)
-  await until(() => count('/refresh-token') === 1)
-  return { auth, ended, late }
+  const { given, release } = service.hold('/refresh-token')
+  const late = failureOf(auth.fetch('/me'))
+  await given
+  return { auth, ended, late, release }
 }
 
 describe.each(['header', 'cookie'] as const)('a login as another user, with the mode %s', (mode) => {
   const options = () => (mode === 'cookie' ? { mode, fetch: new CookieJar().wrap(service.fetch) } : {})
 
   beforeEach(async () => {
-    undo = setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
+    setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
     service = await startClientService({ useCookies: mode === 'cookie' })
   })
 
   it('stays where a refresh of the user before is answered after it', async () => {
-    const { auth, ended, late } = await refreshing(options())
+    const { auth, ended, late, release } = await refreshing(options())
     const login = auth.logIn({ wallet: plainWallet(bob) })
-    await until(() => count('/request-auth') === 2)
+    await until(() => service.count('/request-auth') === 2)
     release()
     expect((await login).did).toBe(bob.did)
     await late
@@ -73,7 +61,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
   })
 
   it('is not ended by the log out of the user before, which waited', async () => {
-    const { auth, late } = await refreshing(options())
+    const { auth, late, release } = await refreshing(options())
     const out = auth.logOut()
     const login = auth.logIn({ wallet: plainWallet(bob) })
     release()
@@ -91,7 +79,7 @@ describe.each(['header', 'cookie'] as const)('a login as another user, with the 
     const storage: ClientStorage = { ...before.storage, get: (key) => slow.then(() => get(key)) }
     const auth = service.client({ ...before, storage })
     const login = auth.logIn({ wallet: plainWallet(bob) })
-    await until(() => count('/request-auth') === 2)
+    await until(() => service.count('/request-auth') === 2)
     read()
     await login
     await auth.ready

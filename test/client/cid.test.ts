@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { importer } from 'ipfs-unixfs-importer'
 import { readFileSync } from 'node:fs'
-import { contentOf } from '../../servers/storage/unixfs-blocks.js'
-import { cidOf, isBlockOf, linksOf } from '../../src/client/relay/cid.js'
+import { cidOf, isBlockOf, linksOf } from '../../src/client/relay/blocks.js'
+import { blocksOf } from '../support/unixfs-importer.js'
 
 interface Vector {
   letter: string
@@ -29,7 +29,7 @@ describe('cidOf', () => {
 
 describe('linksOf', () => {
   it('names the blocks below a node, each of which has its cid', async () => {
-    const { blocks } = contentOf(Buffer.alloc(600_000, 'a'))
+    const blocks = await blocksOf(Buffer.alloc(600_000, 'a'))
     const root = blocks.at(-1)!
     expect(linksOf(new Uint8Array(root.bytes))).toEqual(blocks.slice(0, -1).map(({ cid }) => cid))
     for (const { cid, bytes } of blocks) expect(await isBlockOf(cid, new Uint8Array(bytes))).toBe(true)

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import type { RequestListener } from 'node:http'
-import { listenAt } from '../support/http-address.js'
+import { listenAt } from '../support/client-error.js'
 import { startTestRelay } from '../support/relay-app.js'
-import { setEnvironment } from '../support/run-example.js'
+import { setEnvironment } from '../support/run-script.js'
 import { testVault } from '../support/vault-app.js'
 
 afterEach(() => {

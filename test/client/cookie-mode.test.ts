@@ -1,34 +1,42 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import type { DidAuthClient } from 'express-did-auth/client'
-import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
-import { alice, plainWallet, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
-import { CookieJar } from '../support/cookie-jar.js'
+import {
+  alice,
+  answerOf,
+  type ClientService,
+  CookieJar,
+  fakeClientTime,
+  fakeLocks,
+  plainWallet,
+  setGlobals,
+  sharedStorage,
+  startClientService
+} from '../support/client-service.js'
 import { START_SECONDS } from '../support/test-app.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
 let service: ClientService
-let undo: () => void
 let jar: CookieJar
 let storage: ReturnType<typeof sharedStorage>
 
 beforeEach(async () => {
-  undo = setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
+  setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
   service = await startClientService({ useCookies: true })
   jar = new CookieJar()
   storage = sharedStorage()
 })
 
-afterEach(async () => {
-  undo()
-  jest.restoreAllMocks()
-  await service.close()
-})
-
 const openTab = (options = {}): DidAuthClient =>
   service.client({ mode: 'cookie', storage, fetch: jar.wrap(service.fetch), ...options })
-const count = (path: string): number => service.paths().filter((one) => one === path).length
-const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
+
+/** A tab whose token has ended. */
+async function outdated(): Promise<DidAuthClient> {
+  const auth = openTab()
+  await auth.logIn()
+  service.clock.seconds += 700
+  return auth
+}
 
 describe('a client with cookies', () => {
   it('knows no session before a login, and the session of the cookies after it, also after a reload', async () => {
@@ -44,9 +52,7 @@ describe('a client with cookies', () => {
   })
 
   it('keeps no token anywhere that a script can read', async () => {
-    const auth = openTab()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated()
     await answerOf(auth)
     const [accessToken, refreshToken] = [...jar.cookies.values()]
     const kept = JSON.stringify([...storage.values])
@@ -62,31 +68,24 @@ describe('a client with cookies', () => {
     await Promise.all(tabs.map(({ ready }) => ready))
     service.clock.seconds += 700
     expect(await Promise.all(tabs.map(answerOf))).toEqual(Array(10).fill(200))
-    expect(count('/refresh-token')).toBe(1)
+    expect(service.count('/refresh-token')).toBe(1)
     expect(first.session?.expiresAt).toBe(START_SECONDS + 1_300)
   })
 
   it('refreshes once for ten tabs that are all opened when only the refresh cookie is good', async () => {
-    await openTab().logIn()
-    service.clock.seconds += 700
+    await outdated()
     const tabs = Array.from({ length: 10 }, () => openTab())
     await Promise.all(tabs.map(({ ready }) => ready))
     expect(await Promise.all(tabs.map(answerOf))).toEqual(Array(10).fill(200))
-    expect(count('/refresh-token')).toBe(1)
+    expect(service.count('/refresh-token')).toBe(1)
   })
 
   it('is not signed out when the answer is lost, the page is closed, and the next one refreshes an hour later', async () => {
-    const auth = openTab()
-    await auth.logIn()
-    service.clock.seconds += 700
-    service.interceptAnswer(({ path }, response) =>
-      path === '/refresh-token' ? new Promise(() => undefined) : response
-    )
+    const auth = await outdated()
+    const { given } = service.hold('/refresh-token')
     void answerOf(auth)
-    await until(() => service.exchanges.some(({ path, status }) => path === '/refresh-token' && status === 200))
-    undo()
-    undo = setGlobals({ window: {}, navigator: { locks: fakeLocks() } })
-    service.interceptAnswer((_, response) => response)
+    await given
+    setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const next = openTab()
     await next.ready
@@ -102,19 +101,15 @@ describe('a client with cookies', () => {
   })
 
   it('is signed out when its session was revoked, and sends no POST /logout: another tab may have newer cookies', async () => {
-    const auth = openTab()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated()
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'SESSION_ENDED' })
     expect(auth.session).toBeUndefined()
-    expect(count('/logout')).toBe(0)
+    expect(service.count('/logout')).toBe(0)
   })
 
   it('takes what is no empty answer for no refresh', async () => {
-    const auth = openTab()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated()
     service.intercept(({ path }) => (path === '/refresh-token' ? Response.json({ free: 'wifi' }) : undefined))
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeDefined()
@@ -132,10 +127,7 @@ describe('a client with cookies', () => {
   it('stays signed in when the service is not told of a log out, and signs out when it is', async () => {
     const auth = openTab()
     await auth.logIn()
-    service.intercept(({ path }) => {
-      if (path === '/logout') throw new TypeError('fetch failed')
-      return undefined
-    })
+    service.lose('/logout')
     await expect(auth.logOut()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeDefined()
     service.intercept(() => undefined)
@@ -150,21 +142,12 @@ describe('a client with cookies', () => {
     await one.logIn()
     await until(() => other.session !== undefined)
     service.clock.seconds += 700
-    let answer = (): void => undefined
-    service.interceptAnswer(({ path }, response) => {
-      if (path !== '/refresh-token') return response
-      return new Promise(
-        (resolve) =>
-          void (answer = () => {
-            resolve(response)
-          })
-      )
-    })
+    const { given, release } = service.hold('/refresh-token')
     const late = answerOf(one)
-    await until(() => count('/refresh-token') === 1 && service.exchanges.at(-1)!.status === 200)
+    await given
     const loggedOut = other.logOut()
     await new Promise((resolve) => setImmediate(resolve))
-    answer()
+    release()
     await Promise.allSettled([late, loggedOut])
     expect(jar.cookies.size).toBe(0)
     await until(() => one.session === undefined && other.session === undefined)
@@ -177,7 +160,6 @@ describe('a client with cookies', () => {
       message: expect.stringContaining('cookies')
     })
     await expect(service.client().logIn()).rejects.toThrow("mode: 'cookie'")
-    await service.close()
     service = await startClientService({ useCookies: true, sessionPath: undefined })
     await expect(openTab().ready).rejects.toMatchObject({ code: 'PROTOCOL' })
   })
@@ -186,9 +168,7 @@ describe('a client with cookies', () => {
 describe('a client with cookies whose service is not reached at first', () => {
   it('says so by ready, and reads the session with the next request', async () => {
     await openTab().logIn()
-    service.intercept(() => {
-      throw new TypeError('fetch failed')
-    })
+    service.lose()
     const auth = openTab()
     await expect(auth.ready).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeUndefined()
@@ -202,14 +182,13 @@ describe('a client with cookies on a server that renders pages', () => {
   it('asks for nothing and never refreshes', async () => {
     await openTab().logIn()
     const before = service.exchanges.length
-    undo()
-    undo = setGlobals({})
+    setGlobals({ window: undefined, navigator: undefined })
     service.clock.seconds += 700
     const auth = openTab()
     await auth.ready
     expect(auth.session).toBeUndefined()
     expect(service.exchanges.length).toBe(before)
     expect(await answerOf(auth)).toBe(401)
-    expect(count('/refresh-token')).toBe(0)
+    expect(service.count('/refresh-token')).toBe(0)
   })
 })

@@ -1,35 +1,26 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DidAuthClient } from 'express-did-auth/client'
 import request from 'supertest'
-import { plainWallet } from '../support/client-service.js'
-import { setGlobals } from '../support/client-time.js'
-import { CookieJar } from '../support/cookie-jar.js'
-import { runExample, setEnvironment } from '../support/run-example.js'
+import { afterTest, CookieJar, plainWallet, setGlobals } from '../support/client-service.js'
 import { root } from '../support/documents.js'
+import { runExample, setEnvironment } from '../support/run-script.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
 const alice = walletOf(1)
-let undo: (() => void)[] = []
-
-afterEach(() => {
-  for (const step of undo.reverse()) step()
-  undo = []
-  jest.restoreAllMocks()
-})
 
 async function serve(
   load: () => Promise<unknown>,
   environment: Record<string, string> = {},
   count = 1
 ): Promise<Server> {
-  undo.push(setEnvironment(environment))
+  afterTest(setEnvironment(environment))
   const example = await runExample(load, count)
-  undo.push(example.stop)
+  afterTest(example.stop)
   await until(() => example.server.address() !== null)
   return example.server
 }
@@ -60,23 +51,21 @@ function openPage(url: string): (id: string) => FakeElement {
     }
   }
   const target = new EventTarget()
-  undo.push(
-    setGlobals({
-      window: {},
-      document: { getElementById },
-      location: new URL(url),
-      ethereum,
-      fetch: new CookieJar().wrap(fetch),
-      localStorage: {
-        getItem: (key: string) => values.get(key) ?? null,
-        setItem: (key: string, value: string) => values.set(key, value),
-        removeItem: (key: string) => values.delete(key)
-      },
-      addEventListener: target.addEventListener.bind(target),
-      removeEventListener: target.removeEventListener.bind(target),
-      dispatchEvent: target.dispatchEvent.bind(target)
-    })
-  )
+  setGlobals({
+    window: {},
+    document: { getElementById },
+    location: new URL(url),
+    ethereum,
+    fetch: new CookieJar().wrap(fetch),
+    localStorage: {
+      getItem: (key: string) => values.get(key) ?? null,
+      setItem: (key: string, value: string) => values.set(key, value),
+      removeItem: (key: string) => values.delete(key)
+    },
+    addEventListener: target.addEventListener.bind(target),
+    removeEventListener: target.removeEventListener.bind(target),
+    dispatchEvent: target.dispatchEvent.bind(target)
+  })
   return getElementById
 }
 
@@ -111,7 +100,7 @@ describe('examples/node-client.mjs', () => {
     const server = await serve(() => import('../../examples/page-server.js'), { MODE: 'header' })
     const folder = temporaryFolder()
     const variables = { SERVICE_URL: urlOf(server), LOGIN_DOMAIN: 'localhost:3000', WALLET_KEY: alice.privateKey }
-    undo.push(folder.remove, setEnvironment({ ...variables, SESSION_FILE: join(folder.path, 'session.json') }))
+    afterTest(folder.remove, setEnvironment({ ...variables, SESSION_FILE: join(folder.path, 'session.json') }))
     const said: string[] = []
     jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words.join(' ')))
     for (const run of [1, 2]) await import(`${join(root, 'examples/node-client.mjs')}?${run}`)

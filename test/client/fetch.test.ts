@@ -1,9 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { listen, startClientService, type ClientService } from '../support/client-service.js'
+import { afterTest, type ClientService, listen, startClientService } from '../support/client-service.js'
 
 let service: ClientService
-let undo: (() => unknown)[]
 /** Another origin. */
 let elsewhere: string
 
@@ -24,11 +23,6 @@ beforeEach(async () => {
       }
     }
   )
-  undo = [service.close]
-})
-
-afterEach(async () => {
-  for (const step of undo.reverse()) await step()
 })
 
 const tokenOf = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
@@ -62,7 +56,7 @@ describe('DidAuthClient.fetch', () => {
 
   it('sends none to another origin, unless that is one of origins', async () => {
     const { server, url } = await listen(express().get('/open', (req, res) => void res.json(req.headers)))
-    undo.push(() => void server.close())
+    afterTest(() => server.close())
     for (const origins of [[], [url]]) {
       const auth = service.client({ origins })
       await auth.logIn()
@@ -148,7 +142,7 @@ describe('DidAuthClient.fetch', () => {
       res.send('elsewhere')
     })
     const { server, url } = await listen(foreign)
-    undo.push(() => void server.close())
+    afterTest(() => server.close())
     elsewhere = url
     const auth = service.client()
     await auth.logIn()

@@ -1,9 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { DidAuthClient, DidAuthClientError, type PlainWallet } from 'express-did-auth/client'
+import {
+  afterTest,
+  alice,
+  type ClientService,
+  failureOf,
+  fakeClientTime,
+  listen,
+  plainWallet,
+  startClientService
+} from '../support/client-service.js'
+import { credentialJwt } from '../support/credentials.js'
 import { START_SECONDS } from '../support/test-app.js'
-import { alice, listen, plainWallet, startClientService, type ClientService } from '../support/client-service.js'
-import { fakeClientTime } from '../support/client-time.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -12,13 +21,6 @@ let service: ClientService
 beforeEach(async () => {
   service = await startClientService()
 })
-
-afterEach(async () => {
-  jest.restoreAllMocks()
-  await service.close()
-})
-
-const failureOf = (run: Promise<unknown>): Promise<unknown> => run.catch((thrown: unknown) => thrown)
 
 describe('DidAuthClient.logIn', () => {
   it('opens a session, with which fetch reaches guarded routes', async () => {
@@ -35,21 +37,15 @@ describe('DidAuthClient.logIn', () => {
     const { server, url } = await listen(app)
     const mounted = await startClientService({ serviceUrl: url }, { prefix: '/login' })
     app.use(mounted.app)
-    try {
-      const auth = new DidAuthClient({ url: `${url}/login/`, wallet: plainWallet(alice), clock: mounted.clock })
-      expect(auth.url).toBe(`${url}/login`)
-      await auth.logIn()
-      expect((await auth.fetch('me')).status).toBe(200)
-      expect((await auth.fetch('/me')).status).toBe(200)
-    } finally {
-      server.closeAllConnections()
-      server.close()
-      await mounted.close()
-    }
+    afterTest(() => server.close())
+    const auth = new DidAuthClient({ url: `${url}/login/`, wallet: plainWallet(alice), clock: mounted.clock })
+    expect(auth.url).toBe(`${url}/login`)
+    await auth.logIn()
+    expect((await auth.fetch('me')).status).toBe(200)
+    expect((await auth.fetch('/me')).status).toBe(200)
   })
 
   it('works with other paths', async () => {
-    await service.close()
     service = await startClientService({ requestAuthPath: '/ask', authPath: '/prove', refreshTokenPath: '/renew' })
     const auth = service.client({ paths: { requestAuth: '/ask', auth: '/prove', refreshToken: '/renew' } })
     await auth.logIn()
@@ -134,6 +130,7 @@ describe('a login that fails', () => {
     ['limits', () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }), 'RATE_LIMITED', true, 'try again'],
     ['limits without code', () => html(429), 'RATE_LIMITED', true, 'try again'],
     ['is busy', () => problem(503, 'ERR_BUSY', { 'Retry-After': '5' }), 'UNAVAILABLE', true, 'try again'],
+    ['asks too slow a logic', () => problem(503, 'ERR_BUSINESS_LOGIC_TIMEOUT'), 'UNAVAILABLE', true, 'try again'],
     ['refuses the page', () => problem(403, 'ERR_CROSS_ORIGIN'), 'CROSS_ORIGIN', false, 'Tell those who run it'],
     ['refuses the DID', () => problem(401, 'ERR_DID_UNSUPPORTED'), 'REFUSED', false, 'the network of did:ethr:rsk:0x'],
     ['refuses its data', () => problem(401, 'ERR_CREDENTIAL'), 'REFUSED', false, 'Words of it'],
@@ -170,6 +167,74 @@ describe('a login that fails', () => {
       status: 429,
       retryAfterSeconds: 60,
       message: `POST ${service.url}/request-auth: 429 Words of it`
+    })
+  })
+})
+
+describe('DidAuthClient.signUp', () => {
+  const issuer = walletOf(5)
+  const emailCredential = credentialJwt(issuer, alice.did, {
+    nbf: START_SECONDS - 10,
+    exp: START_SECONDS + 10_000,
+    vc: {
+      '@context': ['https://www.w3.org/2018/credentials/v1'],
+      type: ['VerifiableCredential', 'EmailCredential'],
+      credentialSubject: { email: 'alice@example.org' }
+    }
+  })
+  const claims = [{ claimType: 'name', claimValue: 'Ällice' }]
+  const asking = async (): Promise<unknown[]> => {
+    const received: unknown[] = []
+    service = await startClientService({
+      requiredCredentials: ['EmailCredential'],
+      requiredClaims: [{ claimType: 'name', claimValue: '', essential: true, reason: 'Grüße' }],
+      trustedIssuers: [issuer.did],
+      signupBusinessLogic: ({ credentials, claims }) => {
+        received.push(credentials.length, claims)
+        if (credentials.length === 0) throw new Error('An e-mail credential please')
+      }
+    })
+    return received
+  }
+
+  it('is a login where the service asks for nothing', async () => {
+    const auth = service.client()
+    expect(await auth.signUp()).toMatchObject({ did: alice.did })
+    expect(service.paths()).toEqual(['/request-signup', '/signup'])
+  })
+
+  it('shows what the service asks for, and answers what the caller picks', async () => {
+    const received = await asking()
+    const auth = service.client()
+    let shown: unknown
+    await auth.signUp({
+      onDisclosure: (request) => {
+        shown = request
+        return { credentials: [emailCredential], claims }
+      }
+    })
+    expect(shown).toMatchObject({
+      issuer: expect.stringMatching(/^did:ethr:/),
+      credentials: ['EmailCredential'],
+      claims: [{ claimType: 'name', essential: true, reason: 'Grüße' }],
+      jwt: expect.stringMatching(/^ey/)
+    })
+    expect(received).toEqual([1, claims])
+    expect(auth.session?.did).toBe(alice.did)
+  })
+
+  it('takes credentials and claims as they are given, here or to the client', async () => {
+    const received = await asking()
+    await service.client().signUp({ credentials: [emailCredential], claims })
+    await service.client({ signUp: { credentials: [emailCredential], claims } }).signUp()
+    expect(received).toEqual([1, claims, 1, claims])
+  })
+
+  it('throws the words of the business logic', async () => {
+    await asking()
+    await expect(service.client().signUp()).rejects.toMatchObject({
+      code: 'REFUSED',
+      userMessage: 'An e-mail credential please'
     })
   })
 })

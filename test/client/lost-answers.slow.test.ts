@@ -1,8 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthClient, DidAuthClientError, type ClientStorage } from 'express-did-auth/client'
-import { plainWallet, sharedStorage } from '../support/client-service.js'
-import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
-import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+import { fakeClientTime, fakeLocks, plainWallet, setGlobals, sharedStorage } from '../support/client-service.js'
+import { type ServerProcess, ServerProcesses } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
@@ -45,14 +44,11 @@ describe('a client whose service restarts and whose answers are lost', () => {
     REFRESH_REUSE_GRACE_SECONDS: '0',
     MAX_REQUESTS_PER_TIME_SLOT: '1000000'
   })
-  let undo: () => void
 
   beforeEach(() => {
-    undo = setGlobals({ navigator: { locks: fakeLocks() } })
+    setGlobals({ navigator: { locks: fakeLocks() } })
   })
   afterEach(async () => {
-    jest.restoreAllMocks()
-    undo()
     await servers.killAll()
     folder.remove()
   })

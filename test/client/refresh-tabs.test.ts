@@ -1,26 +1,25 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { type DidAuthClient } from 'express-did-auth/client'
-import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
-import { sharedStorage, startClientService, type ClientService, openTabs } from '../support/client-service.js'
+import { beforeEach, describe, expect, it } from '@jest/globals'
+import type { ClientStorage } from 'express-did-auth/client'
+import {
+  answerOf,
+  type ClientService,
+  fakeClientTime,
+  fakeLocks,
+  openTabs,
+  setGlobals,
+  sharedStorage,
+  startClientService
+} from '../support/client-service.js'
 import { until } from '../support/until.js'
 
 let service: ClientService
-let undo: () => void
 
 beforeEach(async () => {
-  undo = setGlobals({ navigator: { locks: fakeLocks() } })
+  setGlobals({ navigator: { locks: fakeLocks() } })
   service = await startClientService()
 })
 
-afterEach(async () => {
-  undo()
-  jest.restoreAllMocks()
-  await service.close()
-})
-
-const never = (): Promise<Response> => new Promise(() => undefined)
-const refreshes = (): number => service.paths().filter((path) => path === '/refresh-token').length
-const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
+const refreshes = (): number => service.count('/refresh-token')
 
 describe('a refresh by ten tabs at once', () => {
   it.each([
@@ -28,8 +27,7 @@ describe('a refresh by ten tabs at once', () => {
     [
       'a lease in the storage',
       () => {
-        undo()
-        undo = setGlobals({ navigator: {} })
+        setGlobals({ navigator: {} })
         return sharedStorage()
       }
     ],
@@ -47,26 +45,16 @@ describe('a refresh by ten tabs at once', () => {
   it('goes on after 10 s while one is frozen in the lock, and none is signed out when that wakes up', async () => {
     const time = fakeClientTime()
     const [frozen, ...others] = await openTabs(service, 10)
-    let thaw = (): void => undefined
-    service.interceptAnswer(
-      (_, response) =>
-        new Promise(
-          (resolve) =>
-            void (thaw = () => {
-              resolve(response)
-            })
-        )
-    )
+    const { given, release } = service.hold('/refresh-token')
     service.clock.seconds += 700
     const late = answerOf(frozen!)
-    await until(() => service.exchanges.at(-1)?.status === 200 && refreshes() === 1)
-    service.interceptAnswer((_, response) => response)
+    await given
     const answers = others.map(answerOf)
     await new Promise((resolve) => setImmediate(resolve))
     time.endTimeouts(10_000)
     expect(await Promise.all(answers)).toEqual(Array(9).fill(200))
     service.clock.seconds += 60
-    thaw()
+    release()
     expect(await late).toBe(200)
     service.clock.seconds += 700
     expect(await Promise.all([frozen!, ...others].map(answerOf))).toEqual(Array(10).fill(200))
@@ -126,15 +114,70 @@ describe('a refresh whose answer is lost', () => {
     const storage = sharedStorage()
     const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700
-    service.interceptAnswer(never)
+    const { given } = service.hold('/refresh-token')
     void answerOf(auth!)
-    await until(() => service.exchanges.at(-1)?.status === 200 && refreshes() === 1)
-    undo()
-    undo = setGlobals({ navigator: { locks: fakeLocks() } })
-    service.interceptAnswer((_, response) => response)
+    await given
+    setGlobals({ navigator: { locks: fakeLocks() } })
     service.clock.seconds += 3_600
     const reloaded = service.client({ storage })
     await reloaded.ready
     expect(await answerOf(reloaded)).toBe(200)
   })
+})
+
+const TABS = 10
+const ROUNDS = 10
+
+/**
+ * `localStorage` as tabs in processes of their own see it, which no lock changes: what another tab wrote is seen later, in
+ * the order of the writes.
+ *
+ * @param reads - of a tab until it sees what another wrote
+ */
+function lateStorages(count: number, reads: number): ClientStorage[] {
+  let writes = 0
+  const tabs = Array.from({ length: count }, () => ({
+    values: new Map<string, { value: string | undefined; number: number }>(),
+    unseen: [] as { key: string; value: string | undefined; number: number; readsLeft: number }[]
+  }))
+  return tabs.map((own) => {
+    const write = (key: string, value: string | undefined): void => {
+      writes += 1
+      own.values.set(key, { value, number: writes })
+      for (const tab of tabs) if (tab !== own) tab.unseen.push({ key, value, number: writes, readsLeft: reads })
+    }
+    return {
+      get(key) {
+        for (const one of own.unseen) one.readsLeft -= 1
+        while (own.unseen[0] !== undefined && own.unseen[0].readsLeft < 0) {
+          const { key: seen, value, number } = own.unseen.shift()!
+          if (number > (own.values.get(seen)?.number ?? 0)) own.values.set(seen, { value, number })
+        }
+        return own.values.get(key)?.value
+      },
+      set: write,
+      delete(key) {
+        write(key, undefined)
+      }
+    }
+  })
+}
+
+it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of another %d reads later', async (reads) => {
+  fakeClientTime(200)
+  const storages = lateStorages(TABS, reads)
+  const first = service.client({ storage: storages[0]! })
+  await first.logIn()
+  const others = storages.slice(1).map((storage) => {
+    for (let read = 0; read <= reads; read += 1) void storage.get('')
+    return service.client({ storage })
+  })
+  await Promise.all(others.map(({ ready }) => ready))
+  const statuses: number[] = []
+  for (let round = 0; round < ROUNDS; round += 1) {
+    service.clock.seconds += 700
+    const answers = await Promise.all([first, ...others].map((tab) => tab.fetch('/me')))
+    statuses.push(...answers.map(({ status }) => status))
+  }
+  expect(statuses).toEqual(Array(TABS * ROUNDS).fill(200))
 })

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Browser, Page, Route } from 'playwright-core'
-import { askMe, endedIn, newTabs, type Tabs } from '../support/browser-client.js'
-import { launchBrowser } from '../support/browser.js'
+import { askMe, endedIn, launchBrowser, newTabs, type Tabs } from '../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
 import { temporaryFolder } from '../support/store-folder.js'
 

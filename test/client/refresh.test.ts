@@ -1,25 +1,44 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import type { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
-import { fakeClientTime, fakeLocks, setGlobals } from '../support/client-time.js'
-import { alice, sharedStorage, startClientService, type ClientService, openTabs } from '../support/client-service.js'
+import {
+  alice,
+  answerOf,
+  type ClientService,
+  failureOf,
+  fakeClientTime,
+  fakeLocks,
+  openTabs,
+  setGlobals,
+  sharedStorage,
+  startClientService
+} from '../support/client-service.js'
 import { until } from '../support/until.js'
 
 let service: ClientService
-let undo: () => void
 
 beforeEach(async () => {
-  undo = setGlobals({ navigator: { locks: fakeLocks() } })
+  setGlobals({ navigator: { locks: fakeLocks() } })
   service = await startClientService()
 })
 
-afterEach(async () => {
-  undo()
-  jest.restoreAllMocks()
-  await service.close()
-})
+const refreshes = (): number => service.count('/refresh-token')
 
-const refreshes = (): number => service.paths().filter((path) => path === '/refresh-token').length
-const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
+/** A client whose token has ended. */
+async function outdated(options = {}): Promise<DidAuthClient> {
+  const auth = service.client(options)
+  await auth.logIn()
+  service.clock.seconds += 700
+  return auth
+}
+
+/** Exchanges the token of the last answer as another holder of it does. */
+async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Promise<{ status: number; text: string }> {
+  const { refreshToken } = JSON.parse(tokens) as { refreshToken: string }
+  const headers = { 'Content-Type': 'application/json' }
+  const body = JSON.stringify({ refreshToken })
+  const answer = await fetch(`${service.url}/refresh-token`, { method: 'POST', headers, body })
+  return { status: answer.status, text: await answer.text() }
+}
 
 describe('the answers to a refresh that keep the session', () => {
   const page = new Response('<html>Sign in to the network</html>', { headers: { 'Content-Type': 'text/html' } })
@@ -44,11 +63,9 @@ describe('the answers to a refresh that keep the session', () => {
     ['tokens without a user', () => Response.json({ accessToken: 'a.e30.c', refreshToken: 'b' }), 1]
   ])('%s', async (_name, answer, tries) => {
     fakeClientTime(500, 1_000, 2_000)
-    const auth = service.client()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated()
     service.intercept(({ path }) => (path === '/refresh-token' ? answer() : undefined))
-    const error = await auth.fetch('/me').catch((thrown: unknown) => thrown)
+    const error = await failureOf(auth.fetch('/me'))
     expect(error).toMatchObject({ code: 'UNAVAILABLE' })
     expect(error).toMatchObject({ retryable: true, userMessage: expect.stringContaining('try again') })
     expect(refreshes()).toBe(tries)
@@ -59,9 +76,7 @@ describe('the answers to a refresh that keep the session', () => {
 
   it('no answer within 8 s, three times', async () => {
     const time = fakeClientTime(500, 1_000)
-    const auth = service.client()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated()
     service.intercept(({ path }, signal) =>
       path === '/refresh-token'
         ? new Promise((_resolve, reject) =>
@@ -71,7 +86,7 @@ describe('the answers to a refresh that keep the session', () => {
           )
         : undefined
     )
-    const failed = auth.fetch('/me').catch((thrown: unknown) => thrown)
+    const failed = failureOf(auth.fetch('/me'))
     for (let tries = 1; tries <= 3; tries += 1) {
       await until(() => refreshes() === tries)
       time.endTimeouts(8_000)
@@ -85,10 +100,7 @@ describe('the answers to a refresh that keep the session', () => {
     const auth = service.client()
     await auth.logIn()
     service.clock.seconds += 580
-    service.intercept(({ path }) => {
-      if (path === '/refresh-token') throw new TypeError('fetch failed')
-      return undefined
-    })
+    service.lose('/refresh-token')
     expect(await answerOf(auth)).toBe(200)
   })
 })
@@ -98,15 +110,12 @@ describe('the answers to a refresh that end the session', () => {
     config: Parameters<typeof startClientService>[0],
     change: (auth: DidAuthClient) => Promise<void>
   ) => {
-    await service.close()
     service = await startClientService(config)
     const onSignedOut = jest.fn()
     const storage = sharedStorage()
-    const auth = service.client({ storage, onSignedOut })
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated({ storage, onSignedOut })
     await change(auth)
-    const error = await auth.fetch('/me').catch((thrown: unknown) => thrown)
+    const error = await failureOf(auth.fetch('/me'))
     expect(error).toMatchObject({ code: 'SESSION_ENDED' })
     expect(auth.session).toBeUndefined()
     expect(onSignedOut).toHaveBeenCalledTimes(1)
@@ -136,10 +145,7 @@ describe('the answers to a refresh that end the session', () => {
 
   it('used twice: a second holder of the token used it first, and with another key', async () => {
     const error = await endOf({}, async () => {
-      const { refreshToken } = JSON.parse(service.exchanges.at(-1)!.answer!) as { refreshToken: string }
-      const headers = { 'Content-Type': 'application/json' }
-      const body = JSON.stringify({ refreshToken })
-      expect((await fetch(`${service.url}/refresh-token`, { method: 'POST', headers, body })).status).toBe(200)
+      expect((await refreshElsewhere()).status).toBe(200)
       service.clock.seconds += 60
     })
     expect(error).toMatchObject({ reason: 'reused', serverCode: 'ERR_REFRESH_TOKEN_REUSED' })
@@ -151,13 +157,10 @@ describe('the answers to a refresh that end the session', () => {
       'the answer to the first try was lost',
       undefined,
       () => {
-        const lose = (): never => {
-          throw new TypeError('fetch failed')
-        }
         service.intercept(({ path }) => {
           if (path !== '/refresh-token') return undefined
           service.intercept(() => undefined)
-          return lose()
+          throw new TypeError('fetch failed')
         })
       }
     ],
@@ -165,30 +168,22 @@ describe('the answers to a refresh that end the session', () => {
       'the answer to an earlier refresh was lost',
       undefined,
       async (auth: DidAuthClient) => {
-        service.intercept(({ path }) => {
-          if (path === '/refresh-token') throw new TypeError('fetch failed')
-          return undefined
-        })
+        service.lose('/refresh-token')
         await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
         service.intercept(() => undefined)
       }
     ]
   ])('replaced: where %s, POST /logout is answered %p', async (_name, expected, prepare) => {
     fakeClientTime(200, 500, 1_000)
-    const stolen: { accessToken: string; refreshToken: string }[] = []
-    const refreshHere = async (refreshToken: string): Promise<Response> => {
-      const headers = { 'Content-Type': 'application/json' }
-      return fetch(`${service.url}/refresh-token`, { method: 'POST', headers, body: JSON.stringify({ refreshToken }) })
-    }
+    let stolen = ''
     const error = await endOf({}, async (auth) => {
-      const { refreshToken } = JSON.parse(service.exchanges.at(-1)!.answer!) as { refreshToken: string }
-      stolen.push((await (await refreshHere(refreshToken)).json()) as (typeof stolen)[0])
+      stolen = (await refreshElsewhere()).text
       await prepare(auth)
     })
     expect(error).toMatchObject({ reason: 'revoked', serverCode: 'ERR_REFRESH_TOKEN' })
     expect(service.exchanges.find(({ path }) => path === '/logout')?.status).toBe(expected)
     // The thief's session has ended with it.
-    expect((await refreshHere(stolen[0]!.refreshToken)).status).toBe(expected === undefined ? 200 : 401)
+    expect((await refreshElsewhere(stolen)).status).toBe(expected === undefined ? 200 : 401)
   })
 
   it('do not where another tab has newer tokens by then', async () => {
@@ -198,9 +193,9 @@ describe('the answers to a refresh that end the session', () => {
     service.interceptAnswer(async ({ path, headers }, response) => {
       if (path !== '/refresh-token' || headers.get('x-fast') !== null) return response
       service.interceptAnswer((_, other) => other)
-      undo()
+      setGlobals({ navigator: undefined })
       expect(await answerOf(fast!)).toBe(200)
-      undo = setGlobals({ navigator: { locks: fakeLocks() } })
+      setGlobals({ navigator: { locks: fakeLocks() } })
       return Response.json({ title: 'Invalid refresh token', code: 'ERR_REFRESH_TOKEN' }, { status: 401 })
     })
     fakeClientTime(50)
@@ -225,7 +220,6 @@ describe('when a token is refreshed', () => {
     [16, 20, 0],
     [17, 20, 1]
   ])('after %d s of %d: %d refreshes', async (age, accessTokenExpirationTimeInSeconds, expected) => {
-    await service.close()
     service = await startClientService({ accessTokenExpirationTimeInSeconds })
     const auth = service.client()
     await auth.logIn()
@@ -235,20 +229,16 @@ describe('when a token is refreshed', () => {
   })
 
   it('is once for a hundred requests whose token has ended by the service alone', async () => {
-    const auth = service.client({ clock: { nowSeconds: () => 0 } })
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated({ clock: { nowSeconds: () => 0 } })
     const statuses = await Promise.all(Array.from({ length: 100 }, () => answerOf(auth)))
     expect(statuses).toEqual(Array(100).fill(200))
     expect(refreshes()).toBe(1)
   })
 
   it('goes on for the others when one caller has aborted', async () => {
-    const auth = service.client()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await outdated()
     const controller = new AbortController()
-    const aborted = auth.fetch('/me', { signal: controller.signal }).catch((thrown: unknown) => thrown)
+    const aborted = failureOf(auth.fetch('/me', { signal: controller.signal }))
     const other = answerOf(auth)
     controller.abort(new Error('The page was left'))
     expect(await aborted).toEqual(new Error('The page was left'))

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
-import { contentOf } from '../../servers/storage/unixfs-blocks.js'
-import { listenAt, type HttpAddress } from '../support/http-address.js'
+import { cidOf } from '../../servers/storage/unixfs-blocks.js'
+import { listenAt, type HttpAddress } from '../support/client-error.js'
 import { getFile, logIn, loginCredential, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -91,7 +91,7 @@ describe('RelayClient', () => {
     const uri = await client().send('The treasure')
     const [, cid = '', key = ''] = /^relay:\/\/(\w+)#(.+)$/.exec(uri) ?? []
     const { file } = (await getFile(relay, await logIn(relay, walletOf(3)), cid)).body
-    expect(contentOf(Buffer.from(file)).cid).toBe(cid)
+    expect(cidOf(Buffer.from(file))).toBe(cid)
     const bytes = Buffer.from(file, 'base64url')
     const imported = await crypto.subtle.importKey('raw', Buffer.from(key, 'base64url'), 'AES-GCM', false, ['decrypt'])
     const algorithm = { name: 'AES-GCM', iv: bytes.subarray(0, 12), additionalData: Buffer.from('relay:1') }

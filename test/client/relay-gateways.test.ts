@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import { RelayClient } from 'express-did-auth/client/relay'
-import { cidOf } from '../../src/client/relay/cid.js'
-import { expectClientError as expectError } from '../support/client-error.js'
-import { listenAt, type HttpAddress } from '../support/http-address.js'
+import { cidOf } from '../../src/client/relay/blocks.js'
+import { expectClientError as expectError, listenAt, type HttpAddress } from '../support/client-error.js'
 
 const url = 'http://127.0.0.1:1'
 const KEY = 'A'.repeat(43)

@@ -1,6 +1,13 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { type ClientSession, type ClientStorage, type DidAuthClient } from 'express-did-auth/client'
-import { alice, plainWallet, sharedStorage, startClientService, type ClientService } from '../support/client-service.js'
+import {
+  alice,
+  answerOf,
+  type ClientService,
+  plainWallet,
+  sharedStorage,
+  startClientService
+} from '../support/client-service.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -14,12 +21,7 @@ beforeEach(async () => {
   storage = sharedStorage()
 })
 
-afterEach(async () => {
-  await service.close()
-})
-
 const openTab = (options = {}): DidAuthClient => service.client({ storage, ...options })
-const answerOf = async (auth: DidAuthClient): Promise<number> => (await auth.fetch('/me')).status
 
 describe('the session of a client', () => {
   it('is gone after a reload with memory(), and there with a storage, also for a request that does not wait', async () => {
@@ -98,9 +100,7 @@ describe('DidAuthClient.logOut', () => {
   it('forgets the tokens of a header also when the service is not told, and says so', async () => {
     const auth = openTab()
     await auth.logIn()
-    service.intercept(() => {
-      throw new TypeError('fetch failed')
-    })
+    service.lose()
     await expect(auth.logOut()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(auth.session).toBeUndefined()
     expect(storage.values.size).toBe(0)

@@ -1,12 +1,6 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { indexedDb, local, memory, session, type ClientStorage } from 'express-did-auth/client'
-import { setGlobals } from '../support/client-time.js'
-
-let undo: () => void = () => undefined
-
-afterEach(() => {
-  undo()
-})
+import { setGlobals } from '../support/client-service.js'
 
 /** A `localStorage` of a Map. */
 function webStorage(values = new Map<string, string>()) {
@@ -81,7 +75,7 @@ describe('the storages', () => {
 
   it('local() and session() keep values in their areas', async () => {
     const [localStorage, sessionStorage] = [webStorage(), webStorage()]
-    undo = setGlobals({ localStorage, sessionStorage })
+    setGlobals({ localStorage, sessionStorage })
     await local().set('a', '1')
     await session().set('a', '2')
     expect([localStorage.values.get('a'), sessionStorage.values.get('a')]).toEqual(['1', '2'])
@@ -94,30 +88,29 @@ describe('the storages', () => {
     full.setItem = () => {
       throw new DOMException('full', 'QuotaExceededError')
     }
-    undo = setGlobals({ localStorage: full })
+    setGlobals({ localStorage: full })
     expect(await goThrough(local())).toEqual(['old', '2', undefined])
   })
 
   it('local() keeps values in memory where the user has forbidden storage', async () => {
+    setGlobals({ localStorage: undefined })
     Object.defineProperty(globalThis, 'localStorage', {
       configurable: true,
       get() {
         throw new DOMException('denied', 'SecurityError')
       }
     })
-    undo = () => void Reflect.deleteProperty(globalThis, 'localStorage')
     expect(await goThrough(local())).toEqual([undefined, '2', undefined])
   })
 
   it('indexedDb() keeps values in a database, which it closes each time, and says when that fails', async () => {
     const database = fakeDatabase()
-    undo = setGlobals({ indexedDB: database.working })
+    setGlobals({ indexedDB: database.working })
     await indexedDb().set('b', '1')
     expect(database.values.get('b')).toBe('1')
     expect(await goThrough(indexedDb())).toEqual([undefined, '2', undefined])
     expect(database.opened()).toBe(0)
-    undo()
-    undo = setGlobals({ indexedDB: database.broken })
+    setGlobals({ indexedDB: database.broken })
     await expect(indexedDb().get('b')).rejects.toThrow('IndexedDB failed')
   })
 

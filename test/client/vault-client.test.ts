@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth/client'
 import { VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
-import { contentOf } from '../../servers/storage/unixfs-blocks.js'
-import { expectClientError as expectError } from '../support/client-error.js'
-import { listenAt, type HttpAddress } from '../support/http-address.js'
+import { cidOf } from '../../servers/storage/unixfs-blocks.js'
+import { expectClientError as expectError, listenAt, type HttpAddress } from '../support/client-error.js'
 import { newWallet, testVault, type TestVault } from '../support/vault-app.js'
 
 const key = Uint8Array.from({ length: 32 }, (_, index) => index)
@@ -123,7 +122,7 @@ describe('VaultClient', () => {
   it('answers the cid of the content, and reads without a session, also what others wrote', async () => {
     const { client, did } = await newUser()
     const { id } = await client.add('notes', 'Hello')
-    expect(id).toBe(contentOf(Buffer.from('Hello')).cid)
+    expect(id).toBe(cidOf(Buffer.from('Hello')))
     const visitor = new VaultClient({ auth: new DidAuthClient({ url: address.url }) })
     expect((await visitor.get('notes', did)).contents).toEqual(['Hello'])
     await expectError(visitor.get('notes'), { code: 'NOT_SIGNED_IN' })
@@ -147,13 +146,6 @@ describe('VaultClient', () => {
     await new VaultClient({ auth, fetch }).add('a/b', 'Hello')
     expect(paths).toEqual(['./a%2Fb'])
   })
-
-  it('refuses a key of encryption that has not 32 bytes', async () => {
-    const { auth } = await newUser()
-    expect(() => new VaultClient({ auth, encrypt: { key: new Uint8Array(16) } })).toThrow(
-      'encrypt.key: give a Uint8Array of 32 bytes'
-    )
-  })
 })
 
 describe('VaultClient with encryption', () => {
@@ -161,7 +153,7 @@ describe('VaultClient with encryption', () => {
     const { client, did, auth } = await newUser({ encrypt: { key } })
     const { id } = await client.add('notes', 'secret')
     const [stored = ''] = (await new VaultClient({ auth }).get('notes')).contents
-    expect(contentOf(Buffer.from(stored)).cid).toBe(id)
+    expect(cidOf(Buffer.from(stored))).toBe(id)
     const [version, iv = '', sealed = ''] = stored.split('.')
     expect([version, Buffer.from(iv, 'base64url').length]).toEqual(['eda1', 12])
     const imported = await crypto.subtle.importKey('raw', key, 'AES-GCM', false, ['decrypt'])

@@ -1,19 +1,12 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import { BrowserProvider, Wallet as EthersWallet, verifyMessage } from 'ethers'
-import { type Eip1193Provider, type Wallet } from 'express-did-auth/client'
+import { findWallets, type Eip1193Provider, type Wallet } from 'express-did-auth/client'
+import { wallet as testWallet } from 'express-did-auth/testing'
 import { createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { connectWallet, didOfAccount } from '../../src/client/wallet.js'
-import { setGlobals } from '../support/client-time.js'
-import { alice, plainWallet, startClientService, type ClientService } from '../support/client-service.js'
+import { afterTest, alice, plainWallet, setGlobals, startClientService } from '../support/client-service.js'
 import { walletOf } from '../support/wallet.js'
-
-let undo: (() => unknown)[] = []
-
-afterEach(async () => {
-  for (const step of undo.reverse()) await step()
-  undo = []
-})
 
 /** A browser wallet: it takes the bytes of a message in hex. */
 function provider(
@@ -45,12 +38,6 @@ function provider(
   }
 }
 
-const start = async (): Promise<ClientService> => {
-  const service = await startClientService()
-  undo.push(service.close)
-  return service
-}
-
 describe('a login', () => {
   it.each<[string, () => Wallet | Promise<Wallet>, string]>([
     ['a browser wallet', () => provider(), alice.did],
@@ -61,21 +48,21 @@ describe('a login', () => {
     ['a browser wallet on another chain', () => provider({ eth_chainId: '0x1' }), alice.did],
     ['a plain wallet on another chain', () => plainWallet(alice, 31), alice.did]
   ])('works with %s', async (_name, wallet, did) => {
-    const service = await start()
+    const service = await startClientService()
     const auth = service.client({ wallet: undefined })
     expect(await auth.logIn({ wallet: await wallet() })).toMatchObject({ did })
     expect((await auth.fetch('/me')).status).toBe(200)
   })
 
   it('is of the account that a wallet client of viem was made with, not of the first that its wallet names', async () => {
-    const service = await start()
+    const service = await startClientService()
     const account = privateKeyToAccount(walletOf(2).privateKey as '0x')
     const auth = service.client({ wallet: createWalletClient({ account, transport: custom(provider()) }) })
     expect(await auth.logIn()).toMatchObject({ did: walletOf(2).did })
   })
 
   it('says which network the service does not accept, at the challenge and at the login', async () => {
-    const service = await start()
+    const service = await startClientService()
     for (const [network, path, name] of [
       [undefined, '/request-auth', 'rsk:'],
       ['rsk:testnet', '/auth', 'rsk:testnet:'],
@@ -97,10 +84,10 @@ describe('a login', () => {
   })
 
   it('throws a TypeError that names getSigner for a provider of ethers, and nothing fails apart from it', async () => {
-    const service = await start()
+    const service = await startClientService()
     const apart = jest.fn()
     process.on('unhandledRejection', apart)
-    undo.push(() => process.off('unhandledRejection', apart))
+    afterTest(() => process.off('unhandledRejection', apart))
     const wallet = new BrowserProvider(provider()) as unknown as Wallet
     await expect(service.client({ wallet }).logIn()).rejects.toThrow(TypeError)
     await expect(service.client({ wallet: undefined }).logIn({ wallet })).rejects.toThrow('getSigner()')
@@ -109,15 +96,15 @@ describe('a login', () => {
   })
 
   it('works with window.ethereum where no wallet is given, and throws NO_WALLET without it', async () => {
-    const service = await start()
+    const service = await startClientService()
     const auth = service.client({ wallet: undefined })
     await expect(auth.logIn()).rejects.toMatchObject({ code: 'NO_WALLET' })
-    undo.push(setGlobals({ ethereum: provider() }))
+    setGlobals({ ethereum: provider() })
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
   })
 
   it('asks a wallet nothing but to sign, when its challenge was prepared', async () => {
-    const service = await start()
+    const service = await startClientService()
     const wallet = provider()
     const auth = service.client({ wallet })
     await auth.prepare(alice.address)
@@ -129,7 +116,7 @@ describe('a login', () => {
   })
 
   it('asks for another challenge where the prepared one has ended or is of another account', async () => {
-    const service = await start()
+    const service = await startClientService()
     const auth = service.client()
     await auth.prepare(walletOf(2).address)
     await auth.logIn()
@@ -155,7 +142,7 @@ describe('an account that changes in the wallet', () => {
     ['does nothing when the wallet was locked', undefined, [], true],
     ['does nothing when it is no list', undefined, { a: 1 }, true]
   ])('%s', async (_name, onAccountChange, accounts, stays) => {
-    const service = await start()
+    const service = await startClientService()
     const wallet = provider()
     const auth = service.client({ wallet, onAccountChange })
     await auth.logIn()
@@ -215,7 +202,7 @@ describe('connectWallet', () => {
   ] as const)('finds what %s failed with, %d, in the error of ethers', async (method, code, kind) => {
     const failing = provider({ eth_accounts: [alice.address] })
     const ethers = new BrowserProvider(failing)
-    undo.push(() => {
+    afterTest(() => {
       ethers.destroy()
     })
     const request = failing.request.bind(failing)
@@ -273,5 +260,69 @@ describe('didOfAccount', () => {
   ])('of chain %p and network %p starts with %p %s', async (chainId, network, start) => {
     const did = await didOfAccount(plainWallet(alice, chainId), address, network)
     expect(did).toBe(start + address.toLowerCase())
+  })
+})
+
+const silentProvider = (): Eip1193Provider => ({ request: () => Promise.resolve(undefined) })
+
+describe('findWallets', () => {
+  const announce = (target: EventTarget, detail: unknown): void => {
+    target.dispatchEvent(Object.assign(new Event('eip6963:announceProvider'), { detail }))
+  }
+  const info = (rdns: string, icon = 'data:image/png;base64,AA=='): object => ({
+    rdns,
+    name: rdns.toUpperCase(),
+    icon,
+    uuid: rdns
+  })
+
+  const inBrowser = (ethereum?: Eip1193Provider): EventTarget => {
+    const target = new EventTarget()
+    const methods = ['addEventListener', 'removeEventListener', 'dispatchEvent'] as const
+    const bound = Object.fromEntries(methods.map((name) => [name, target[name].bind(target)]))
+    setGlobals({ ...bound, ethereum })
+    return target
+  }
+
+  it('finds none without a browser', async () => {
+    expect(await findWallets()).toEqual([])
+  })
+
+  it('finds those that announce themselves, early and late, each once, and no broken ones', async () => {
+    const target = inBrowser()
+    const [one, two] = [silentProvider(), silentProvider()]
+    target.addEventListener('eip6963:requestProvider', () => {
+      announce(target, { info: info('a.b'), provider: one })
+      announce(target, { info: info('a.b'), provider: one })
+      announce(target, { info: { name: 'x' }, provider: two })
+      announce(target, undefined)
+      setTimeout(() => {
+        announce(target, { info: info('c.d', 'https://tracker.example/icon.png'), provider: two })
+      }, 5)
+    })
+    expect(await findWallets({ ms: 60 })).toEqual([
+      { id: 'a.b', name: 'A.B', icon: 'data:image/png;base64,AA==', provider: one },
+      { id: 'c.d', name: 'C.D', icon: undefined, provider: two }
+    ])
+  })
+
+  it('adds window.ethereum at the end, unless it has announced itself', async () => {
+    const [own, other] = [silentProvider(), silentProvider()]
+    const target = inBrowser(own)
+    expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: own }])
+    target.addEventListener('eip6963:requestProvider', () => {
+      announce(target, { info: info('o'), provider: other })
+    })
+    expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'injected'])
+    target.addEventListener('eip6963:requestProvider', () => {
+      announce(target, { info: info('own'), provider: own })
+    })
+    expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'own'])
+  })
+
+  it('finds each wallet of the test kit, by its seed', async () => {
+    const target = inBrowser()
+    for (const seed of ['alice', 'bob']) testWallet(seed).announce(target)
+    expect((await findWallets({ ms: 1 })).map(({ name }) => name)).toEqual(['alice', 'bob'])
   })
 })

@@ -29,40 +29,6 @@ function problemsOf(config: unknown): string[] {
 const problemsWith = (config: object): string[] => problemsOf({ ...least, ...config })
 
 describe('the defaults', () => {
-  it("are those of the specification's table and of the contract, section 6", () => {
-    expect(defaults).toEqual({
-      useCookies: false,
-      requestSignupPath: '/request-signup',
-      signupPath: '/signup',
-      requestAuthPath: '/request-auth',
-      authPath: '/auth',
-      logoutPath: '/logout',
-      refreshTokenPath: '/refresh-token',
-      challengeExpirationTimeInSeconds: 300,
-      maxRequestsPerTimeSlot: 20,
-      timeSlotInSeconds: 600,
-      userSessionDurationInHours: 168,
-      accessTokenExpirationTimeInSeconds: 600,
-      registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
-      replayProtection: 'single-use',
-      refreshReuseGraceSeconds: 10,
-      loginDomains: [],
-      loginDialects: ['login'],
-      trustedOrigins: [],
-      cookiePrefix: '',
-      errorFormat: 'text',
-      requiredCredentials: [],
-      requiredClaims: []
-    })
-  })
-
-  it('resolve on both Rootstock networks', () => {
-    expect(defaultNetworks).toEqual([
-      { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
-      { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
-    ])
-  })
-
   it('complete the four options that are required', () => {
     expect(parseConfig(least)).toEqual({
       challengeSecret: 'a secret of the tests, longer than 32 bytes',
@@ -88,7 +54,10 @@ describe('the defaults', () => {
       accessTokenSeconds: 600,
       resolution: {
         kind: 'ethr',
-        networks: defaultNetworks,
+        networks: [
+          { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
+          { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
+        ],
         registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
         provesByAddress: true
       },
@@ -127,22 +96,21 @@ describe('the settings', () => {
   })
 
   it.each([
-    [168, 604_800],
-    [0.5, 1_800],
+    ['userSessionDurationInHours', 168, 'sessionSeconds', 604_800],
+    ['userSessionDurationInHours', 0.5, 'sessionSeconds', 1_800],
     // In floating point 3960.0000000000005.
-    [1.1, 3_960],
-    [1 / 3600, 1],
-    [0.000001, 1]
-  ])('make %d hours of session %d whole seconds', (userSessionDurationInHours, seconds) => {
-    expect(settingsOf({ userSessionDurationInHours }).sessionSeconds).toBe(seconds)
-  })
-
-  it.each([
-    [24, 86_400],
-    [1.1, 3_960],
-    [0.000001, 1]
-  ])('make %d hours after the login %d whole seconds, at least one', (absoluteSessionDurationInHours, seconds) => {
-    expect(settingsOf({ absoluteSessionDurationInHours }).absoluteSessionSeconds).toBe(seconds)
+    ['userSessionDurationInHours', 1.1, 'sessionSeconds', 3_960],
+    ['userSessionDurationInHours', 0.000001, 'sessionSeconds', 1],
+    ['absoluteSessionDurationInHours', 24, 'absoluteSessionSeconds', 86_400],
+    ['absoluteSessionDurationInHours', 1.1, 'absoluteSessionSeconds', 3_960],
+    ['absoluteSessionDurationInHours', 0.000001, 'absoluteSessionSeconds', 1],
+    // No part of a second more for an access token, none less for a time slot.
+    ['accessTokenExpirationTimeInSeconds', 60.9, 'accessTokenSeconds', 60],
+    ['timeSlotInSeconds', 60.1, 'timeSlotSeconds', 61],
+    ['maxRequestsPerTimeSlot', Infinity, 'maxRequestsPerTimeSlot', Infinity],
+    ['replayProtection', 'window', 'singleUse', false]
+  ] as const)('make of %s %p %s %p', (option, value, setting, made) => {
+    expect(settingsOf({ [option]: value })[setting]).toBe(made)
   })
 
   it('take trustedIssuers as a function as it is, and as a list in every spelling of a DID', () => {
@@ -176,18 +144,6 @@ describe('the settings', () => {
     expect(settings.paths.auth).toBe('/login')
   })
 
-  it('give no access token a part of a second more', () => {
-    expect(settingsOf({ accessTokenExpirationTimeInSeconds: 60.9 }).accessTokenSeconds).toBe(60)
-  })
-
-  it('give no time slot a part of a second less', () => {
-    expect(settingsOf({ timeSlotInSeconds: 60.1 }).timeSlotSeconds).toBe(61)
-  })
-
-  it('know no limit of requests with Infinity', () => {
-    expect(settingsOf({ maxRequestsPerTimeSlot: Infinity }).maxRequestsPerTimeSlot).toBe(Infinity)
-  })
-
   it('keep serviceUrl byte for byte, and trust the origin of an http(s) URL', () => {
     const settings = settingsOf({
       serviceUrl: 'HTTPS://Service.example:443/App',
@@ -209,10 +165,6 @@ describe('the settings', () => {
       expect(settings.trustedOrigins.size).toBe(0)
     }
   )
-
-  it("turn single use off with replayProtection 'window'", () => {
-    expect(settingsOf({ replayProtection: 'window' }).singleUse).toBe(false)
-  })
 
   it.each([
     ['the network named', { networkName: 'rsk:testnet' }, [defaultNetworks[1]], true],
@@ -312,7 +264,7 @@ describe('parseConfig', () => {
     ['store', {}, 'a value of type object (not shown); give an object with createSession, findSession, rotateRefresh'],
     [
       'store',
-      { ...memoryStore() },
+      { ...memoryStore(), ping: undefined },
       'a value of type object (not shown); give an object with createSession, findSession'
     ],
     ['absoluteSessionDurationInHours', 0, '0; give a number of hours above 0'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { sharedStoreWarnings } from '../../src/adapters/shared-store-warnings.js'
+import { sharedStoreWarnings } from '../../src/adapters/reports.js'
 import { configWarnings, parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 

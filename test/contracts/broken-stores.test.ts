@@ -2,10 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { AssertionError } from 'node:assert/strict'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { storeContract, type MakeStore } from '../../src/testing/index.js'
-import { brokenCountStores } from '../support/broken-count-stores.js'
-import { brokenRotationStores } from '../support/broken-rotation-stores.js'
-import { brokenSessionStores } from '../support/broken-session-stores.js'
-import { makeBroken, type BrokenStore } from '../support/broken-store.js'
+import { faults, makeBroken } from '../support/broken-stores.js'
 
 /** What the contract says of a store: the message of each case that fails, by its name. Runs all cases, or one. */
 async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string, string>> {
@@ -22,12 +19,10 @@ async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string
   return faults
 }
 
-const brokenStores: BrokenStore[] = [...brokenSessionStores, ...brokenRotationStores, ...brokenCountStores]
-
 describe('the Store contract on a store that', () => {
-  it.each(brokenStores)('$fault: fails where it "$fails"', async ({ fails, says, verbs }) => {
-    const faults = await faultsOf((bounds) => makeBroken({ verbs }, bounds), fails)
-    expect(faults.get(fails)).toContain(`${says}: `)
+  it.each(faults)('%s: fails where it "%s"', async (_what, fails, says, fault) => {
+    const found = await faultsOf((bounds) => makeBroken(fault, bounds), fails)
+    expect(found.get(fails)).toContain(`${says}: `)
   })
 
   it('shares nothing with its other instance: fails in the cases that ask both', async () => {
@@ -47,7 +42,7 @@ describe('the Store contract on a store that', () => {
   it('answers nothing in time or type: fails in each case, and in each with a whole sentence', async () => {
     const verbs = ['findSession', 'endSession', 'revokeSessions', 'listSessions', 'countChallengeUses'] as const
     const mute = Object.fromEntries(verbs.map((verb) => [verb, async () => undefined]))
-    const faults = await faultsOf((bounds) => makeBroken({ verbs: () => mute }, bounds))
+    const faults = await faultsOf((bounds) => makeBroken(() => mute, bounds))
     expect(faults.size).toBeGreaterThan(20)
     for (const message of faults.values()) expect(message).toMatch(/^[A-Z][^:]{20,}: /)
   })

@@ -2,14 +2,26 @@ import { afterAll, beforeAll, describe } from '@jest/globals'
 import { S3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
 import { sqliteFolder } from '../support/content-stores.js'
 import { startFakeS3, type FakeS3 } from '../support/fake-s3.js'
+import { contentEngines } from '../support/postgres-contents.js'
+import { contentInspectionContract } from './content-inspection.js'
 import { contentStoreContract } from './content-store.js'
 import { pinLedgerContract } from './pin-ledger.js'
 
-describe('the ContentStore contract on SQLite', () => {
-  contentStoreContract(sqliteFolder)
+describe.each(contentEngines())('on %s', (_engine, make) => {
+  describe('the ContentStore contract', () => {
+    contentStoreContract(make)
+  })
+
+  describe('the PinLedger contract', () => {
+    pinLedgerContract(make)
+  })
+
+  describe('the ContentInspection contract', () => {
+    contentInspectionContract(make)
+  })
 })
 
-describe('the ContentStore contract on SQLite, with objects on S3', () => {
+describe('on SQLite, with objects on S3, the ContentStore contract', () => {
   let s3: FakeS3
   beforeAll(async () => {
     s3 = await startFakeS3()
@@ -17,8 +29,4 @@ describe('the ContentStore contract on SQLite, with objects on S3', () => {
   afterAll(() => s3.close())
   let folders = 0
   contentStoreContract(() => sqliteFolder(new S3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
-})
-
-describe('the PinLedger contract on SQLite', () => {
-  pinLedgerContract(sqliteFolder)
 })

@@ -1,16 +1,42 @@
-import { describe, it } from '@jest/globals'
+import { afterAll, beforeAll, describe, it } from '@jest/globals'
 import { combineStores } from '../../src/stores/combine.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { storeContract } from '../../src/testing/index.js'
+import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
+import { assertLikeModel } from '../support/store-comparison.js'
+import { engines, sqliteFile } from '../support/sqlite-stores.js'
 
 describe('the Store contract on the memory store', () => {
   for (const { name, run } of storeContract((bounds) => memoryStore(bounds))) it(name, run)
+
+  it('and a model without any cleverness does what the store does, whatever the sequence', async () => {
+    await assertLikeModel(() => memoryStore(), 100)
+  })
 })
 
-describe('the Store contract on a store combined of three', () => {
-  const combined = storeContract((bounds) => {
-    const parts = { sessions: memoryStore(bounds), challengeUses: memoryStore(bounds), quotas: memoryStore(bounds) }
-    return { store: combineStores(parts), another: combineStores(parts) }
+describe.each(engines)('the Store contract on two SQLite stores on one file, by %s', (engine) => {
+  const contract = storeContract((bounds) => {
+    const files = sqliteFile(engine)
+    const [store, other] = [files.store(bounds), files.store(bounds)]
+    // Quotas lie in memory, and here in that of one store object.
+    const another = combineStores({ sessions: other, challengeUses: other, quotas: store })
+    return { store, another, remove: () => files.remove() }
   })
-  for (const { name, run } of combined) it(name, run)
+  for (const { name, run } of contract) it(name, run)
+})
+
+describe.each([true, false])('the Store contract on two PostgreSQL stores on one database, prepared: %s', (prepare) => {
+  let tables: PostgresTables
+  beforeAll(async () => {
+    tables = await postgresTables()
+  })
+  afterAll(() => tables.drop())
+
+  const contract = storeContract((bounds) => ({
+    // Sweeps run beside the verbs, so that here they have to be as careful as in use.
+    store: tables.store({ ...bounds, prepare }, {}),
+    another: tables.store({ ...bounds, prepare }, {}),
+    remove: () => tables.clear()
+  }))
+  for (const { name, run } of contract) it(name, run)
 })

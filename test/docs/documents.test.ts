@@ -1,8 +1,16 @@
 import { describe, expect, it } from '@jest/globals'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
-import { documentFiles, packageJson, readDocument, referenceFiles, root } from '../support/documents.js'
-import { anchorsOf, linksOf, tableUnder } from '../support/readme.js'
+import {
+  anchorsOf,
+  documentFiles,
+  linksOf,
+  packageJson,
+  readDocument,
+  referenceFiles,
+  root,
+  tableUnder
+} from '../support/documents.js'
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 

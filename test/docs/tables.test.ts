@@ -1,135 +1,24 @@
 import { describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errorTexts } from 'express-did-auth'
+import * as client from 'express-did-auth/client'
 import ts from 'typescript'
-import { secretVariables, variableNames } from '../../servers/config/env-schema.js'
-import { readEnv, serverPorts } from '../../servers/config/read-env.js'
+import { secretVariables } from '../../servers/config/env-schema.js'
+import { readEnv } from '../../servers/config/read-env.js'
 import { serverErrors } from '../../servers/http/server-error.js'
-import { defaults } from '../../src/config/options.js'
-import { errorStatuses } from '../../src/error-statuses.js'
-import { packageJson, readDocument, root } from '../support/documents.js'
-import { tableUnder } from '../support/readme.js'
+import * as codes from '../../src/client/error-codes.js'
+import { packageJson, readDocument, root, tableUnder } from '../support/documents.js'
 import { listSourceFiles } from '../support/read-imports.js'
 
 const readme = readDocument('README.md')
-const reference = readDocument('src/config/README.md')
+const clientPage = readDocument('src/client/README.md')
+const vaultPage = readDocument('servers/vault/README.md')
 const operating = readDocument('servers/README.md')
 
+const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 const inCode = (name: string): string => `\`${name}\``
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
-
-interface Member {
-  isRequired: boolean
-  type: string
-}
-
-/** The members of an interface, wherever in src it stands. */
-function membersOf(interfaceName: string): Record<string, Member> {
-  for (const file of listSourceFiles(root, ['src'])) {
-    const source = ts.createSourceFile(file, readFileSync(join(root, file), 'utf8'), ts.ScriptTarget.ES2023)
-    for (const node of source.statements) {
-      if (!ts.isInterfaceDeclaration(node) || node.name.text !== interfaceName) continue
-      const members = node.members.filter(ts.isPropertySignature)
-      return Object.fromEntries(
-        members.map((member) => [
-          member.name.getText(source),
-          {
-            isRequired: member.questionToken === undefined,
-            type: member.type?.getText(source).replace(/ \| undefined$/, '') ?? ''
-          }
-        ])
-      )
-    }
-  }
-  throw new Error(`no interface ${interfaceName}`)
-}
-
-describe('the table of options', () => {
-  const rows = tableUnder(reference, 'Options')
-  const members = membersOf('DidAuthConfig')
-
-  it('names every option once: the required ones, then the others in the order of the configuration', () => {
-    const isOptional = (name: string): number => (members[name]!.isRequired ? 0 : 1)
-    const names = Object.keys(members).sort((one, other) => isOptional(one) - isOptional(other))
-    expect(rows.map(([name]) => name)).toEqual(names.map(inCode))
-  })
-
-  it.each(rows)('tells type and necessity of %s', (name, type, required) => {
-    const member = members[name.slice(1, -1)]
-    expect(type).toBe(inCode(member!.type))
-    expect(required).toBe(member!.isRequired ? 'yes' : 'no')
-  })
-
-  it.each(rows)('tells the default of %s', (name, _type, required, shown) => {
-    const option = name.slice(1, -1)
-    if (required === 'yes') expect(shown).toBe('')
-    else if (Object.hasOwn(defaults, option)) expect(shown).toBe(inCode(textOf((defaults as never)[option])))
-    // One that depends on something, or is nothing, is told in words.
-    else expect(shown).toMatch(/^\w/)
-  })
-})
-
-describe('the tables of errors', () => {
-  it('tell code, status and text of every error of the library', () => {
-    const rows = tableUnder(reference, 'Errors').map(([code, status, text]) => [code, status, text])
-    expect(rows).toEqual(
-      Object.entries(errorTexts).map(([code, text]) => [
-        inCode(code),
-        String(errorStatuses[code as keyof typeof errorStatuses]),
-        text
-      ])
-    )
-  })
-
-  it('tell the same of those of relay and vault', () => {
-    const rows = tableUnder(operating, 'Errors of relay and vault').map(([code, status, text]) => [code, status, text])
-    expect(rows).toEqual(
-      Object.entries(serverErrors).map(([code, [status, text]]) => [inCode(code), String(status), text])
-    )
-  })
-})
 
 describe('the table of variables', () => {
-  const rows = tableUnder(operating, 'Environment variables')
-  const shownDefaults = Object.fromEntries(rows.map(([name, shown]) => [name!.slice(1, -1), shown!]))
-
-  it('names every variable of the servers once', () => {
-    expect(rows.map(([name]) => name)).toEqual(variableNames.map(inCode))
-  })
-
-  it('tells the defaults that the servers have', () => {
-    const env = readEnv({}, 'auth', false)
-    const bounds = variableNames.filter(
-      (name) => /^(?:RELAY|VAULT|DATABASE)_/.test(name) && env[name as keyof typeof env] !== undefined
-    )
-    expect(bounds.length).toBeGreaterThan(7)
-    expect(shownDefaults).toMatchObject({
-      PORT: Object.values(serverPorts)
-        .map((port) => inCode(String(port)))
-        .join(', '),
-      HOST: inCode(env.HOST),
-      DATA_DIR: inCode(env.DATA_DIR),
-      LOG_LEVEL: inCode(env.LOG_LEVEL),
-      IPFS_ALLOW_INSECURE: inCode(String(env.IPFS_ALLOW_INSECURE)),
-      ...Object.fromEntries(bounds.map((name) => [name, inCode(String(env[name as 'RELAY_MAX_FILE_BYTES']))]))
-    })
-    expect(env).toMatchObject({ TRUSTED_ORIGINS: [], CORS_ORIGINS: [], TRUST_PROXY: false })
-  })
-
-  it('tells the defaults that the options have', () => {
-    const optionOf = (variable: string): string =>
-      variable.toLowerCase().replaceAll(/_(\w)/g, (_match, letter: string) => letter.toUpperCase())
-    // An option that is a list or an empty text is told in words.
-    const ofOptions = variableNames.filter((name) => {
-      const value: unknown = (defaults as never)[optionOf(name)]
-      return value !== undefined && value !== '' && !Array.isArray(value)
-    })
-    expect(ofOptions.length).toBeGreaterThan(8)
-    const expected = ofOptions.map((name) => [name, inCode(textOf((defaults as never)[optionOf(name)]))])
-    expect(ofOptions.map((name) => [name, shownDefaults[name]])).toEqual(expected)
-  })
-
   it.each(secretVariables)('comes with %s from a file, which the servers read', (name) => {
     expect(operating.prose).toContain(`${name}_FILE`)
     const missing = join(root, 'no-such-file')
@@ -158,7 +47,7 @@ describe('the chapter of commands', () => {
   const chapter = operating.prose.split(/^## /m).find((part) => part.startsWith('Commands\n'))!
 
   it.each(['keys', 'doctor/command', 'conformance/command'])('names the options of %s', (file) => {
-    const source = readFileSync(join(root, `servers/commands/${file}.ts`), 'utf8')
+    const source = read(`servers/commands/${file}.ts`)
     const options = [...source.matchAll(/^ *'?([\w-]+)'?: \{ type: '|[{,] '?([\w-]+)'?: \{ type: '/gm)]
     const names = options.map(([, line, inLine]) => line ?? inLine!)
     expect(names.length).toBeGreaterThan(2)
@@ -177,7 +66,7 @@ describe('the page for operators', () => {
   const chapter = operating.prose.split(/^## /m).find((part) => part.startsWith('Monitoring\n'))!
   const sources = ['src', 'servers']
     .flatMap((folder) => listSourceFiles(root, [folder]))
-    .map((file) => readFileSync(join(root, file), 'utf8'))
+    .map(read)
     .join('\n')
 
   it('names events that are logged, and each that tells of a failure', () => {
@@ -204,5 +93,58 @@ describe('the table of examples', () => {
     const linked = named.flatMap((files) => [...files.matchAll(/\]\(([\w.-]+)\)/g)].map(([, file]) => file!))
     const files = readdirSync(join(root, 'examples')).filter((file) => !/^demo|\.(?:md|webp)$/.test(file))
     expect(linked.sort()).toEqual(files.sort())
+  })
+})
+
+describe('the chapter on clients', () => {
+  it('names every option of the client, in their order', () => {
+    const file = join(root, 'src/client/options.ts')
+    const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.ES2023)
+    const options = source.statements
+      .filter(ts.isInterfaceDeclaration)
+      .find(({ name }) => name.text === 'DidAuthClientOptions')!
+      .members.map((member) => member.name!.getText(source))
+    const chapter = clientPage.prose.split(/^## /m).find((part) => part.startsWith('Clients\n'))!
+    const [, table = ''] = chapter.split('| Option | Meaning |')
+    const rows = table.split('\n\n')[0]!.split('\n').slice(2)
+    const named = rows.flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name))
+    expect(named).toEqual(options)
+  })
+
+  it('names every method of the client', () => {
+    const members = Object.getOwnPropertyNames(client.DidAuthClient.prototype).filter((name) => name !== 'constructor')
+    for (const name of members) expect(clientPage.prose).toMatch(new RegExp(`\`${name}[\`(]`))
+  })
+
+  it('tells what users are told to do by every error', () => {
+    for (const [, text] of Object.values(codes)) {
+      expect(text).toMatch(
+        /^[A-Z][^.]+[.] (?:.*(?:try again|it again)|Sign in|Check|Tell|Send|Delete|Choose|.*Confirm).*[.]$/
+      )
+    }
+  })
+})
+
+describe("the vault's page", () => {
+  it('lists the routes of the code', () => {
+    const code = read('servers/vault/vault-routes.ts')
+    const routes = [...code.matchAll(/router\.(get|post|put|delete)\('([^']+)'/g)]
+    const inCode = routes.map(([, verb = '', path = '']) => `${verb.toUpperCase()} \`${path}\``)
+    const inPage = tableUnder(vaultPage, 'Routes').map(([verb = '', path = '']) => `${verb} ${path}`)
+    expect(inPage.filter((route) => !route.includes('/health')).sort()).toEqual(inCode.sort())
+  })
+
+  it('has the bounds of the variables as their defaults', () => {
+    const env = readEnv({}, 'vault', false)
+    expect([env.VAULT_MAX_CONTENT_BYTES, env.VAULT_MAX_BYTES_PER_DID, env.VAULT_MAX_ENTRIES_PER_DID]).toEqual([
+      1_048_576, 67_108_864, 10_000
+    ])
+    const bounds = tableUnder(vaultPage, 'Limits').map(([, bound]) => bound)
+    expect(bounds.slice(0, 3)).toEqual(['1 MiB', '64 MiB', '10,000'])
+  })
+
+  it('lists no status that no error has', () => {
+    const known = new Set<string>([...Object.values(serverErrors).map(([status]) => String(status)), '401', '429'])
+    expect(tableUnder(vaultPage, 'Errors').filter(([status = '']) => !known.has(status))).toEqual([])
   })
 })

@@ -1,14 +1,14 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { issueJwt } from '../../src/adapters/issue-jwt.js'
-import { MemorySignatureCache } from '../../src/adapters/memory-signature-cache.js'
-import { RecentEntries } from '../../src/adapters/recent-entries.js'
+import { issueJwt } from '../../src/adapters/es256k-signer.js'
+import { MemorySignatureCache } from '../../src/adapters/in-flight-requests.js'
+import { RecentEntries } from '../../src/adapters/caches.js'
 import { systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
-import type { LoginClient, Parts } from '../../src/flows/parts.js'
+import type { Caller, Parts } from '../../src/flows/parts.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
 import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
@@ -24,6 +24,8 @@ export const START_SECONDS = 1_800_000_000
 export interface FlowParts extends Parts {
   clock: { seconds: number; nowSeconds(): number }
   steps: string[]
+  /** Names and limits of the quotas that were charged. */
+  charges: [string, number][]
   warnings: Record<string, unknown>[]
   events: Record<string, unknown>[]
   /** Expired as soon as somebody waits for one of these numbers of seconds. */
@@ -66,6 +68,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
       serviceDid: service.did
     },
     steps,
+    charges: [],
     warnings: [],
     events: [],
     expiredDeadlines: new Set(),
@@ -114,6 +117,14 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')
       }
     },
+    quotas: {
+      async charge({ name, limit }) {
+        parts.charges.push([name, limit])
+      },
+      assertLeft() {
+        // No budget is used up here.
+      }
+    },
     deadline: {
       async within(seconds, work, expired) {
         if (parts.expiredDeadlines.has(seconds)) throw expired()
@@ -138,12 +149,12 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
   return parts
 }
 
-/** A client that is there, and whose login budget is never used up. */
-export const client: LoginClient = {
+/** A client that is there. */
+export const client: Caller = {
   network: '192.0.2.1',
-  isGone: () => false,
-  chargeLogin: async () => undefined,
-  chargeKey: async () => undefined
+  networks: [{ network: '192.0.2.1', factor: 1 }],
+  isShared: false,
+  isGone: () => false
 }
 
 /** The challenge by the specification, computed here once more. */

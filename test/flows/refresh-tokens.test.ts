@@ -2,11 +2,11 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthError } from '../../src/errors.js'
 import type { Tokens } from '../../src/flows/issue-tokens.js'
 import { logIn } from '../../src/flows/log-in.js'
-import { logOut } from '../../src/flows/log-out.js'
+import { logOut } from '../../src/flows/manage-sessions.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { client, flowParts, loginSig, payloadOf, SERVICE_URL, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, flowParts, loginSig, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -111,12 +111,6 @@ describe('refreshTokens', () => {
     await expect(refresh(parts, first.accessToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 
-  it('refuses the refresh token of another service on the same store', async () => {
-    const other = await flowParts({ serviceUrl: 'https://other.example' })
-    const shared = { ...other, store: parts.store }
-    await expect(refresh(shared, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
-  })
-
   it('refreshes in the last second of 168 hours, which each refresh restarts, and not a second later', async () => {
     parts.clock.seconds = START_SECONDS + 604_799
     const second = await refresh(parts, first.refreshToken)
@@ -155,14 +149,6 @@ describe('a replaced refresh token that comes back', () => {
     expect(parts.warnings).toEqual([{ event: 'refresh-token-reused', sessionId: payloadOf(first.accessToken).sid }])
   })
 
-  it("leaves the user's other sessions alone", async () => {
-    const other = await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: 1 }) })
-    await refresh(parts, first.refreshToken)
-    parts.clock.seconds += 11
-    await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN_REUSED'))
-    await expect(refresh(parts, other.refreshToken)).resolves.toHaveProperty('accessToken')
-  })
-
   it('revokes a second later with refreshReuseGraceSeconds 0', async () => {
     await begin({ refreshReuseGraceSeconds: 0 })
     await refresh(parts, first.refreshToken)
@@ -178,19 +164,6 @@ describe('logOut', () => {
     await logOut(parts, sessionOf(first))
     await expect(refresh(parts, first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).not.toContain('sign')
-  })
-
-  it("leaves the user's other sessions alone", async () => {
-    const other = await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: 1 }) })
-    await logOut(parts, sessionOf(first))
-    expect((await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).map((s) => s.sessionId)).toEqual([
-      sessionOf(other)
-    ])
-  })
-
-  it('changes nothing the second time', async () => {
-    await logOut(parts, sessionOf(first))
-    await expect(logOut(parts, sessionOf(first))).resolves.toBeUndefined()
   })
 
   it('asks the store nothing for a token without sid', async () => {

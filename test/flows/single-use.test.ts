@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { logIn } from '../../src/flows/log-in.js'
+import { logIn, signUp } from '../../src/flows/log-in.js'
 import { requestLoginChallenge, requestSignUpChallenge } from '../../src/flows/request-challenge.js'
-import { signUp } from '../../src/flows/sign-up.js'
 import { loginText, walletOf } from '../support/wallet.js'
 import { client, flowParts } from './flow-parts.js'
 

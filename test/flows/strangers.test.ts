@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
 import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
 import { logIn } from '../../src/flows/log-in.js'
-import type { LoginClient } from '../../src/flows/parts.js'
+import type { Caller } from '../../src/flows/parts.js'
 import { walletOf } from '../support/wallet.js'
 import { client, flowParts, loginSig } from './flow-parts.js'
 
-const from = (network: string, isGone = () => false): LoginClient => ({ ...client, network, isGone })
+const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 
 describe('bad proofs of one client network', () => {
   // Figure F19, small, in recoveries and not in time. Cause: tasks ran in the order of asking, so that 300 bad

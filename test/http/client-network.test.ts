@@ -1,5 +1,7 @@
-import { describe, expect, it } from '@jest/globals'
-import { clientNetwork, countedNetworks } from '../../src/http/client-network.js'
+import { describe, expect, it, jest } from '@jest/globals'
+import type { Request } from 'express'
+import type { Logger } from 'express-did-auth'
+import { callerFinder, clientNetwork } from '../../src/http/client-network.js'
 
 describe('clientNetwork', () => {
   it.each([
@@ -41,15 +43,71 @@ describe('clientNetwork', () => {
   })
 })
 
-describe('countedNetworks', () => {
-  it('are the /64 of an IPv6 address, and its /48 with 16 times the budget', () => {
-    expect(countedNetworks('2001:db8:1:2::3')).toEqual([
-      { network: '2001:db8:1:2::/64', factor: 1 },
-      { network: '2001:db8:1::/48', factor: 16 }
-    ])
+describe('callerFinder', () => {
+  const trusted = new Set(['https://service.example', 'https://app.example'])
+  const proxied = { 'x-forwarded-for': '192.0.2.9' }
+
+  /** The caller of a request, and the warnings that came with it and with one more. */
+  function callerOf(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
+    const warn = jest.fn<Logger['warn']>()
+    const find = callerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
+    const req = { headers, ip, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
+    find(req)
+    return { ...find(req), warnings: warn.mock.calls }
+  }
+
+  it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () => {
+    expect(callerOf({}, '2001:db8:1:2::3')).toMatchObject({
+      network: '2001:db8:1:2::/64',
+      networks: [
+        { network: '2001:db8:1:2::/64', factor: 1 },
+        { network: '2001:db8:1::/48', factor: 16 }
+      ]
+    })
   })
 
-  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('are one for %s, an address of IPv4', (address) => {
-    expect(countedNetworks(address)).toEqual([{ network: '192.0.2.1', factor: 1 }])
+  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('counts %s, of IPv4, for one network', (address) => {
+    expect(callerOf({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
+  })
+
+  it.each([
+    [{ 'sec-fetch-site': 'cross-site' }],
+    [{ 'sec-fetch-site': 'same-site' }],
+    [{ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }],
+    [{ 'sec-fetch-site': 'cross-site', origin: 'null' }]
+  ])('counts what a page of another site makes a browser send apart: %j', (headers) => {
+    const { network, networks } = callerOf(headers)
+    expect([network, networks]).toEqual(['192.0.2.1', [{ network: '192.0.2.1 foreign', factor: 1 }]])
+  })
+
+  it.each([
+    [{ 'sec-fetch-site': 'same-origin' }],
+    [{ 'sec-fetch-site': 'none' }],
+    [{ 'sec-fetch-site': 'cross-site', origin: 'https://app.example' }],
+    [{ 'sec-fetch-site': 'same-site', origin: 'https://service.example' }],
+    [{}]
+  ])('does not count as foreign: %j', (headers) => {
+    expect(callerOf(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
+  })
+
+  it.each([[undefined], [0], [false]])(
+    'knows that users share an address with trust proxy %p, and warns once',
+    (setting) => {
+      const { isShared, warnings } = callerOf(proxied, '192.0.2.1', setting)
+      expect([isShared, warnings]).toEqual([
+        true,
+        [
+          [
+            { event: 'trust-proxy-off' },
+            "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
+          ]
+        ]
+      ])
+    }
+  )
+
+  it.each([[true], [1], ['loopback'], [() => true]])('believes a proxy with trust proxy %p', (setting) => {
+    const { isShared, warnings } = callerOf(proxied, '192.0.2.1', setting)
+    expect([isShared, warnings]).toEqual([false, []])
   })
 })

@@ -5,7 +5,7 @@ import session from 'express-session'
 import helmet from 'helmet'
 import request from 'supertest'
 import { logIn, loginChallenge, setCookies, signedLogin } from '../support/app-client.js'
-import { type Host, serviceUrl, testApp } from '../support/test-app.js'
+import { type Host, testApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -280,7 +280,6 @@ describe('an application with our routes', () => {
 
   it.each([
     ['https://service.example', '/api/v1', 'https://service.example/api/v1/signup'],
-    ['https://service.example/api/v1', '/api/v1', 'https://service.example/api/v1/signup'],
     ['urn:example:service', '/api/v1', undefined]
   ])('of %s names %s, where it is mounted, in the replyUrl of its sdr', async (url, prefix, replyUrl) => {
     const { app } = await testApp({ serviceUrl: url, requiredCredentials: ['Email'] }, { prefix })
@@ -353,23 +352,6 @@ describe('the paths', () => {
     }
   })
 
-  it.each(['/:tenant/auth', '/auth*', '/auth(x)?', '/{auth}', 'auth', '/au th', '/auth?x', ''])(
-    'are no patterns: %j is refused at setup',
-    async (authPath) => {
-      await expect(testApp({ authPath })).rejects.toMatchObject({
-        code: 'ERR_CONFIG',
-        message: expect.stringContaining('authPath: received')
-      })
-    }
-  )
-
-  it.each(['/logout', '/LogOut', '/logout/'])('are apart: %s is refused for login beside /logout', async (authPath) => {
-    await expect(testApp({ authPath })).rejects.toMatchObject({
-      code: 'ERR_CONFIG',
-      message: expect.stringContaining('paths: received /logout twice')
-    })
-  })
-
   it.each(['/AUTH', '/Auth/', '/auth/'])('serves %s as /auth, as Express does', async (path) => {
     const { app } = await testApp()
     await request(app)
@@ -423,16 +405,6 @@ describe('the paths', () => {
     })
   })
 
-  it.each(['/REQUEST-AUTH', '/request-auth/'])('serves POST %s as /request-auth', async (path) => {
-    const { app } = await testApp()
-    await request(app).post(path).send({ did: wallet.did }).expect(200)
-  })
-
-  it('serves GET /request-auth/:did/ with a slash at its end', async () => {
-    const { app } = await testApp()
-    await request(app).get(`/request-auth/${wallet.did}/`).expect(200)
-  })
-
   it('takes the DID of a path percent-encoded as well', async () => {
     const { app } = await testApp()
     const response = await request(app)
@@ -454,15 +426,6 @@ describe('the paths', () => {
   it.each([['/auth/%'], ['/auth/%E0%A4%A']])('answers 404 to %s, which is no route', async (path) => {
     const { app } = await testApp()
     await request(app).post(path).expect(404)
-  })
-
-  it('accepts sdr answers at the configured sign up path', async () => {
-    const { app } = await testApp({ ...paths, requiredClaims: [{ claimType: 'email', claimValue: '' }] })
-    const response = await request(app).get(`/a/Request-Signup/${wallet.did}`).expect(200)
-    expect(payloadOf((response.body as { sdr: string }).sdr)).toMatchObject({
-      type: 'sdr',
-      replyUrl: `${serviceUrl}/a/signup`
-    })
   })
 })
 

@@ -4,14 +4,15 @@ import request from 'supertest'
 import { type DidAuthConfig } from 'express-did-auth'
 import { logIn, loginChallenge, logInForCookies } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
-import { malformedRequests, sampleOf } from '../support/malformed-requests.js'
-import { runMalformed } from '../support/malformed-run.js'
+import { rounds } from '../support/time-factor.js'
+import { malformedRequests, runMalformed, sampleOf } from '../support/malformed.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
+const COUNT = rounds(300, 10_000)
 
 /** Runs malformed requests against an application of one configuration. */
-async function attack(config: Partial<DidAuthConfig>, count: number) {
+async function attack(config: Partial<DidAuthConfig>) {
   const { app, log } = await testApp(
     { maxRequestsPerTimeSlot: Infinity, ...config },
     {
@@ -25,7 +26,7 @@ async function attack(config: Partial<DidAuthConfig>, count: number) {
   const tokens = await logIn((await testApp()).app, wallet)
   const sig = wallet.personalSign('another message')
   const good = { did: wallet.did, sig, ...tokens, credentialJwt: 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA' }
-  const requests = sampleOf(malformedRequests(good), count)
+  const requests = sampleOf(malformedRequests(good), COUNT)
   const server = app.listen(0)
   try {
     return { app, log, run: await runMalformed((server.address() as AddressInfo).port, requests) }
@@ -57,8 +58,9 @@ describe('malformed requests', () => {
   })
 
   it('get no 5xx, no stack and no HTML, hang nowhere, write no log, and leave the service alive', async () => {
-    const { app, log, run } = await attack({}, 300)
-    expect(run).toMatchObject({ sent: 300, faults: [] })
+    const { app, log, run } = await attack({})
+    expect(run).toMatchObject({ faults: [] })
+    expect(run.sent).toBeGreaterThanOrEqual(300)
     expect(run.statuses['401']).toBeGreaterThan(150)
     expect(log.filter(({ fields }) => fields.event !== 'first-refusal')).toEqual([])
     expect(printed).toEqual([])
@@ -67,8 +69,9 @@ describe('malformed requests', () => {
   })
 
   it('do no more where tokens travel in cookies', async () => {
-    const { app, log, run } = await attack({ useCookies: true }, 300)
-    expect(run).toMatchObject({ sent: 300, faults: [] })
+    const { app, log, run } = await attack({ useCookies: true })
+    expect(run).toMatchObject({ faults: [] })
+    expect(run.sent).toBeGreaterThanOrEqual(300)
     expect(log.filter(({ fields }) => fields.event !== 'first-refusal')).toEqual([])
     expect(printed).toEqual([])
     const cookies = await logInForCookies(app, wallet)

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { logIn, logInForCookies, type TestTokens } from '../support/app-client.js'
-import { START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { breakableStore } from '../support/breakable-store.js'
+import { breakableStore, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -46,13 +45,6 @@ describe('GET /session', () => {
   ])('answers {} to %s, never 401: pages poll it', async (_name, headers) => {
     const test = await testApp(config)
     await own(test).set(headers).expect(200, {})
-  })
-
-  it('answers {} to an expired access token, where nothing else can name the session', async () => {
-    const test = await testApp(config)
-    const { accessToken } = await logIn(test.app, wallet)
-    test.clock.seconds = START_SECONDS + 600
-    await withHeader(test, accessToken).expect(200, {})
   })
 
   it('answers for the cookies in cookie mode, as for the header without them', async () => {
@@ -154,11 +146,5 @@ describe('GET /session', () => {
     for (const path of ['/SESSION', '/session/']) await request(test.app).get(path).expect(200, {})
     await request(test.app).post('/session').expect(404)
     await request(test.app).get('/session/more').expect(404)
-  })
-
-  it('is found on a router, under its prefix', async () => {
-    const { app } = await testApp(config, { prefix: '/api' })
-    await request(app).get('/api/session').expect(200, {})
-    await request(app).get('/session').expect(404)
   })
 })

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import type { Server } from 'node:http'
 import request from 'supertest'
 import { logIn, signedLogin, type TestTokens } from '../support/app-client.js'
+import { rounds } from '../support/time-factor.js'
 import { testApp, type TestApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -19,9 +20,9 @@ async function serving(test: TestApp, use: (server: Server) => Promise<void>): P
 
 describe('requests at the same time', () => {
   it('with one refresh token have exactly one winner, whose tokens work', async () => {
-    const test = await testApp()
+    const test = await testApp({ maxRequestsPerTimeSlot: Infinity })
     await serving(test, async (server) => {
-      for (let round = 0; round < 2; round += 1) {
+      for (let round = 0; round < rounds(2, 200); round += 1) {
         const { refreshToken } = await logIn(test.app, wallet)
         const answers = await Promise.all(
           Array.from({ length: 50 }, async () => request(server).post('/refresh-token').send({ refreshToken }))
@@ -39,9 +40,9 @@ describe('requests at the same time', () => {
   })
 
   it('to refresh and to log out leave no token that refreshes after the logout was answered', async () => {
-    const test = await testApp()
+    const test = await testApp({ maxRequestsPerTimeSlot: Infinity })
     await serving(test, async (server) => {
-      for (let round = 0; round < 20; round += 1) {
+      for (let round = 0; round < rounds(20, 1_000); round += 1) {
         const { accessToken, refreshToken } = await logIn(test.app, wallet)
         const refresh = async (token: string) => request(server).post('/refresh-token').send({ refreshToken: token })
         const logOut = async () => request(server).post('/logout').set('Authorization', `DIDAuth ${accessToken}`)
@@ -54,18 +55,20 @@ describe('requests at the same time', () => {
   })
 
   it('with one sign up signature open one session, at sign up and login together', async () => {
-    const test = await testApp()
+    const test = await testApp({ maxRequestsPerTimeSlot: Infinity })
     await serving(test, async (server) => {
-      const login = await signedLogin(test.app, wallet)
-      const answers = await Promise.all(
-        Array.from({ length: 50 }, async (_, index) =>
-          request(server)
-            .post(index % 2 === 0 ? '/auth' : '/signup')
-            .send(login)
+      for (let round = 1; round <= rounds(1, 100); round += 1) {
+        const login = await signedLogin(test.app, walletOf(round))
+        const answers = await Promise.all(
+          Array.from({ length: 50 }, async (_, index) =>
+            request(server)
+              .post(index % 2 === 0 ? '/auth' : '/signup')
+              .send(login)
+          )
         )
-      )
-      expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
-      expect(await test.requireDid.sessions.list(wallet.did)).toHaveLength(1)
+        expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+        expect(await test.requireDid.sessions.list(walletOf(round).did)).toHaveLength(1)
+      }
     })
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
+import { once } from 'node:events'
 import { createServer, request as httpRequest, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
@@ -164,6 +165,18 @@ describe('a body', () => {
     expect(await post(app, JSON_TYPE, ...chunks)).toEqual(TOO_LARGE)
     expect(log.map(({ fields }) => fields.code)).toEqual(['ERR_TOO_LARGE'])
     await logIn(app, wallet)
+  })
+
+  it('is 413 before it has ended, so that no one fills the memory', async () => {
+    const { app } = await testApp()
+    await serving(app, async (server) => {
+      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+      const head = 'POST /request-auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n'
+      socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n5000\r\n${'x'.repeat(0x5000)}\r\n`)
+      const [answer] = (await once(socket, 'data')) as [Buffer]
+      expect(answer.toString()).toMatch(/^HTTP\/1.1 413 /)
+      socket.destroy()
+    })
   })
 
   it('that the host has paused, to look something up first, is read', async () => {

@@ -91,6 +91,16 @@ describe('the log of refused requests', () => {
     ])
   })
 
+  it('has the fixed text of a code, where the answer has the words of the application', async () => {
+    const refused = (): never => {
+      throw new Error('Jane is not on the list')
+    }
+    const { app, debug } = await loggingApp({ authenticationBusinessLogic: refused })
+    const login = await signedLogin(app, wallet)
+    await request(app).post('/auth').send(login).expect(401, 'Jane is not on the list')
+    expect(debug.mock.calls.map(([, message]) => message)).toEqual(['Refused'])
+  })
+
   it('names the option at warn with the first 429 of each budget, once', async () => {
     const { app, warn } = await loggingApp({ maxRequestsPerTimeSlot: 1 })
     const { accessToken } = await logIn(app, wallet)

@@ -118,23 +118,6 @@ describe('requireDid', () => {
     expect(response.headers['content-type']).toBe('text/plain; charset=utf-8')
   })
 
-  it('follows accessTokenExpirationTimeInSeconds', async () => {
-    const { app, clock } = await testApp({ accessTokenExpirationTimeInSeconds: 30 })
-    const { accessToken } = await logIn(app, wallet)
-    clock.seconds = START_SECONDS + 30
-    await me(app, `DIDAuth ${accessToken}`).expect(401, 'Expired access token')
-  })
-
-  it('accepts a token on another instance, which has never seen it, and after logout', async () => {
-    const [first, second] = [await testApp(), await testApp()]
-    const { accessToken } = await logIn(first.app, wallet)
-    await request(first.app).post('/logout').set('Authorization', `DIDAuth ${accessToken}`).expect(200, '')
-    await me(first.app, `DIDAuth ${accessToken}`).expect(200)
-    await me(second.app, `DIDAuth ${accessToken}`).expect(200)
-    second.clock.seconds = START_SECONDS + 600
-    await me(second.app, `DIDAuth ${accessToken}`).expect(401, 'Expired access token')
-  })
-
   describe("with a token made elsewhere with the service's key", () => {
     const sign = (payload: object, { alg = 'ES256K', key = serviceWallet.privateKey } = {}): Promise<string> =>
       createJWT(
@@ -158,29 +141,6 @@ describe('requireDid', () => {
       expect((body as { auth: object }).auth).not.toHaveProperty('sessionId')
       await request(app).post('/logout').set('Authorization', `DIDAuth ${token}`).expect(200)
       expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
-    })
-
-    it.each([
-      ['for another audience', { aud: 'https://other.example' }],
-      ['with an audience that is a list', { aud: [serviceUrl] }],
-      ['with a slash after its audience', { aud: `${serviceUrl}/` }],
-      ['for another use', { use: 'relay' }],
-      ['that is a credential', { vc: {} }],
-      ['that is an sdr', { type: 'sdr' }],
-      ['whose subject is no DID', { sub: 'jane' }],
-      ['without a subject', { sub: undefined }],
-      ['whose exp is a fraction', { exp: START_SECONDS + 60.5 }],
-      ['whose exp is a text', { exp: String(START_SECONDS + 60) }],
-      ['not good for another 6 s', { nbf: START_SECONDS + 6 }]
-    ])('answers 401 to one %s', async (_name, payload) => {
-      const { app } = await testApp()
-      await me(app, `DIDAuth ${await sign(payload)}`).expect(401, 'Invalid access token')
-    })
-
-    it('answers 401 to one of another key or algorithm', async () => {
-      const { app } = await testApp()
-      await me(app, `DIDAuth ${await sign({}, { key: walletOf(2).privateKey })}`).expect(401, 'Invalid access token')
-      await me(app, `DIDAuth ${await sign({}, { alg: 'ES256K-R' })}`).expect(401, 'Invalid access token')
     })
   })
 

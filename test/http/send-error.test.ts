@@ -43,11 +43,10 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
 const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code as DidAuthErrorCode, status, text }))
 
 const silent: Logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
-const unheard = (): void => undefined
 
 /** An application whose every request is answered with one error. */
 function failingWith(error: unknown, logger = silent, errorFormat: 'text' | 'problem' = 'text') {
-  const send = errorSender({ serviceUrl: 'https://service.example', errorFormat }, logger, unheard)
+  const send = errorSender({ serviceUrl: 'https://service.example', errorFormat, logger })
   return express().use((req, res) => {
     send(req, res, error)
   })
@@ -181,7 +180,7 @@ describe('the answer to an error', () => {
   })
 
   it('is not tried when an answer is under way', async () => {
-    const send = errorSender({ serviceUrl: 'https://service.example', errorFormat: 'text' }, silent, unheard)
+    const send = errorSender({ serviceUrl: 'https://service.example', logger: silent })
     const app = express().use((req, res) => {
       res.write('half')
       send(req, res, new Error('too late'))
@@ -191,7 +190,7 @@ describe('the answer to an error', () => {
   })
 
   it('is not tried on a response whose client has gone', async () => {
-    const send = errorSender({ serviceUrl: 'https://service.example', errorFormat: 'text' }, silent, unheard)
+    const send = errorSender({ serviceUrl: 'https://service.example', logger: silent })
     let touched = 'nothing'
     const app = express().use((req, res) => {
       res.on('close', () => {

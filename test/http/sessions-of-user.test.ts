@@ -3,8 +3,7 @@ import request from 'supertest'
 import type { DidAuthConfig } from 'express-did-auth'
 import { logIn, logInForCookies } from '../support/app-client.js'
 import { type Host, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
-import { breakableStore } from '../support/breakable-store.js'
-import { rawRequest } from '../support/raw-request.js'
+import { rawRequest } from '../support/server-client.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -73,21 +72,6 @@ describe('GET /sessions', () => {
     await list(test, accessToken).expect(429, 'Too many requests')
     await revoke(test, accessToken, idOf(refreshToken)).expect(429)
   })
-
-  it('answers HEAD without a body', async () => {
-    const { app } = await sessionsApp()
-    const { accessToken } = await logIn(app, wallet)
-    const head = await request(app).head('/sessions').set(bearer(accessToken)).expect(200)
-    expect(head.text).toBeUndefined()
-  })
-
-  it('is 503 when the store is out of reach', async () => {
-    const { store, state } = breakableStore('listSessions')
-    const test = await sessionsApp({ store })
-    const { accessToken } = await logIn(test.app, wallet)
-    state.isBroken = true
-    await list(test, accessToken).expect(503, 'Store unavailable, try again')
-  })
 })
 
 describe('DELETE /sessions/:id', () => {
@@ -103,13 +87,6 @@ describe('DELETE /sessions/:id', () => {
     await refresh(test, laptop.refreshToken).expect(200)
   })
 
-  it('ends the session that asks as well', async () => {
-    const test = await sessionsApp()
-    const { accessToken, refreshToken } = await logIn(test.app, wallet)
-    await revoke(test, accessToken, idOf(refreshToken)).expect(200)
-    await refresh(test, refreshToken).expect(401)
-  })
-
   it("is 404 for another user's session, which goes on, and for one that no one has", async () => {
     const test = await sessionsApp()
     const { accessToken } = await logIn(test.app, wallet)
@@ -123,18 +100,6 @@ describe('DELETE /sessions/:id', () => {
       status: 404,
       code: 'ERR_SESSION_NOT_FOUND'
     })
-  })
-
-  it('is 404 for a session of another service on the same store', async () => {
-    const { store } = breakableStore('ping')
-    const [first, second] = [
-      await sessionsApp({ store }),
-      await testApp({ store, serviceUrl: 'https://b.example', loginDomains: ['service.example'] })
-    ]
-    const { accessToken } = await logIn(first.app, wallet)
-    const other = await logIn(second.app, wallet)
-    await revoke(first, accessToken, idOf(other.refreshToken)).expect(404)
-    await refresh(second, other.refreshToken).expect(200)
   })
 
   // Cause: it was answered 401 `Invalid DID`, and a client that sees 401 throws its token away.
@@ -160,14 +125,6 @@ describe('DELETE /sessions/:id', () => {
     const encoded = `%${idOf(refreshToken).charCodeAt(0).toString(16)}${idOf(refreshToken).slice(1)}`
     await request(test.app).delete(`${before}${encoded}${after}`).set(bearer(accessToken)).expect(200)
     await refresh(test, refreshToken).expect(401)
-  })
-
-  it('keeps the case of the id', async () => {
-    const test = await sessionsApp()
-    const { accessToken, refreshToken } = await logIn(test.app, wallet)
-    const id = idOf(refreshToken)
-    const swapped = id.toLowerCase() === id ? id.toUpperCase() : id.toLowerCase()
-    await revoke(test, accessToken, swapped).expect(404)
   })
 
   it('is no route of ours without an id, nor with two', async () => {
@@ -199,21 +156,5 @@ describe('DELETE /sessions/:id', () => {
       .set('Cookie', cookies)
       .expect(200)
     await request(test.app).post('/refresh-token').set('Cookie', cookies).expect(401)
-  })
-
-  it('is found on a router, under its prefix', async () => {
-    const test = await sessionsApp({}, { prefix: '/api' })
-    const asked = await request(test.app).post('/api/request-auth').send({ did: wallet.did }).expect(200)
-    const sig = wallet.personalSign(
-      `Login to service.example\nVerification code: ${(asked.body as { challenge: string }).challenge}`
-    )
-    const { body } = await request(test.app).post('/api/auth').send({ did: wallet.did, sig }).expect(200)
-    const { accessToken, refreshToken } = body as { accessToken: string; refreshToken: string }
-    await request(test.app).get('/api/sessions').set(bearer(accessToken)).expect(200)
-    await request(test.app)
-      .delete(`/api/sessions/${idOf(refreshToken)}`)
-      .set(bearer(accessToken))
-      .expect(200)
-    await request(test.app).post('/api/refresh-token').send({ refreshToken }).expect(401)
   })
 })

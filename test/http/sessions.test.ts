@@ -30,19 +30,6 @@ describe('POST /refresh-token', () => {
     expect(me.body).toMatchObject({ user: { did: wallet.did }, auth: { claims: { exp: START_SECONDS + 1200 } } })
   })
 
-  it('revokes the session, and no other, when a token used before comes back after 11 s', async () => {
-    const { app, clock, requireDid, log } = await testApp()
-    const first = await logIn(app, wallet)
-    const other = await logIn(app, wallet)
-    const second = await refreshed(app, first.refreshToken)
-    clock.seconds = START_SECONDS + 11
-    await refresh(app, first.refreshToken).expect(401, 'Refresh token used twice: session revoked')
-    await refresh(app, second.refreshToken).expect(401, 'Invalid refresh token')
-    await refresh(app, other.refreshToken).expect(200)
-    expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
-    expect(log.filter(({ fields }) => fields.event === 'refresh-token-reused')).toHaveLength(1)
-  })
-
   it.each([[undefined], [null], [7], [''], ['a'.repeat(43)], ['a'.repeat(44)], [['a'.repeat(43)]], [{}]])(
     'answers 401 to { refreshToken: %j }',
     async (refreshToken) => {
@@ -68,14 +55,6 @@ describe('POST /logout', () => {
     }
     await refresh(app, refreshToken).expect(401, 'Invalid refresh token')
     await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
-  })
-
-  it('ends a session by the access token that it began with, also after a refresh', async () => {
-    const { app } = await testApp()
-    const first = await logIn(app, wallet)
-    const second = await refreshed(app, first.refreshToken)
-    await logOut(app, first.accessToken).expect(200)
-    await refresh(app, second.refreshToken).expect(401, 'Invalid refresh token')
   })
 
   it('answers 401 without a token, and to an expired one', async () => {

@@ -7,13 +7,13 @@ import { loadCurve } from '../../src/adapters/curve.js'
 import {
   accessTokenPayload,
   assertInForce,
-  isReservedClaim,
   verifyAccessToken,
   type AccessTokenClaims
 } from '../../src/protocol/access-token.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part, type Sign } from './forge-jwt.js'
+import { rounds } from '../support/time-factor.js'
 import { countAcceptedMutants } from './mutate-token.js'
 
 const curve = await loadCurve()
@@ -48,18 +48,15 @@ const verify = (token: unknown, nowSeconds = NOW): AccessTokenClaims =>
 
 describe('accessTokenPayload', () => {
   const input = {
-    serviceDid: 'did:a:service',
-    serviceUrl: 'https://service.example',
-    userDid: 'did:a:User',
-    sessionId: 'session',
-    tokenId: 'token',
-    nowSeconds: 1_000,
-    lifetimeSeconds: 600,
-    tokenClaims: undefined
+    iss: 'did:a:service',
+    aud: 'https://service.example',
+    sub: 'did:a:User',
+    jti: 'token',
+    sid: 'session'
   }
 
   it('holds the claims of the specification in whole seconds, the ids and the use', () => {
-    expect(accessTokenPayload(input)).toEqual({
+    expect(accessTokenPayload(input, 1_000, 600)).toEqual({
       iss: 'did:a:service',
       aud: 'https://service.example',
       sub: 'did:a:User',
@@ -85,26 +82,14 @@ describe('accessTokenPayload', () => {
       sid: 'x',
       use: 'x'
     }
-    expect(accessTokenPayload({ ...input, tokenClaims })).toEqual({ ...accessTokenPayload(input), role: 'admin' })
+    const plain = accessTokenPayload(input, 1_000, 600)
+    expect(accessTokenPayload(input, 1_000, 600, tokenClaims)).toEqual({ ...plain, role: 'admin' })
   })
 
   it('is frozen all the way down', () => {
-    const payload = accessTokenPayload({ ...input, tokenClaims: { roles: ['admin'] } })
+    const payload = accessTokenPayload(input, 1_000, 600, { roles: ['admin'] })
     expect(Object.isFrozen(payload)).toBe(true)
     expect(Object.isFrozen(payload.roles)).toBe(true)
-  })
-})
-
-describe('isReservedClaim', () => {
-  it.each(['iss', 'aud', 'sub', 'exp', 'nbf', 'iat', 'jti', 'sid', 'use', 'vc', 'vp', 'type', '__proto__'])(
-    'is true for %s',
-    (name) => {
-      expect(isReservedClaim(name)).toBe(true)
-    }
-  )
-
-  it.each(['role', 'name', 'constructor', ''])('is false for %j', (name) => {
-    expect(isReservedClaim(name)).toBe(false)
   })
 })
 
@@ -290,9 +275,10 @@ describe('verifyAccessToken', () => {
     }
   })
 
-  it('accepts none of 20,000 random mutations (F9)', () => {
+  it('accepts none of 20,000 random mutations, or a million (F9)', () => {
+    const mutants = rounds(20_000, 1_000_000)
     const tokens = [tokenOf({}), tokenOf({ sub: walletOf(2).did, jti: 'C', sid: 'D' }), tokenOf({ role: 'admin' })]
-    expect(countAcceptedMutants(curve, tokens, expected, 20_000)).toEqual({ mutants: 20_000, accepted: [] })
+    expect(countAcceptedMutants(curve, tokens, expected, mutants)).toEqual({ mutants, accepted: [] })
   })
 })
 
@@ -328,25 +314,5 @@ describe('maxLifetimeSeconds', () => {
   it('says of a forged token never that it is expired', () => {
     const forged = tokenOf({ exp: NOW + 3_600 }, HEADER, es256k(walletOf(2).privateKey))
     expect(() => verifyBounded(forged)).toThrow(refusal('ERR_ACCESS_TOKEN'))
-  })
-})
-
-describe('assertInForce', () => {
-  const claims = { ...(CLAIMS as unknown as AccessTokenClaims) }
-
-  it.each([NOW - 5, NOW, NOW + 599])('passes at second %d', (nowSeconds) => {
-    expect(() => {
-      assertInForce(claims, nowSeconds)
-    }).not.toThrow()
-  })
-
-  it.each([
-    [NOW - 6, 'ERR_ACCESS_TOKEN'],
-    [NOW + 600, 'ERR_ACCESS_TOKEN_EXPIRED'],
-    [NOW + 601, 'ERR_ACCESS_TOKEN_EXPIRED']
-  ] as const)('refuses at second %d with %s', (nowSeconds, code) => {
-    expect(() => {
-      assertInForce(claims, nowSeconds)
-    }).toThrow(refusal(code))
   })
 })

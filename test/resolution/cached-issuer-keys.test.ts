@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { cachedIssuerKeys, type IssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
-import { ethrDidResolver } from '../../src/adapters/ethr-did-resolver.js'
-import { timerDeadline } from '../../src/adapters/system.js'
+import { requestDeadline } from '../../src/request-deadline.js'
 import type { Client } from '../../src/ports.js'
 
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
@@ -30,7 +29,7 @@ beforeEach(() => {
     resolve: (name: string, options?: { signal?: AbortSignal }) =>
       new Promise<unknown>((answer, fail) => asked.push({ did: name, signal: options!.signal!, answer, fail }))
   }
-  issuers = cachedIssuerKeys({ clock, deadline: timerDeadline }, resolver)
+  issuers = cachedIssuerKeys({ clock, deadline: requestDeadline }, resolver)
 })
 
 afterEach(() => {
@@ -154,7 +153,7 @@ describe('cachedIssuerKeys', () => {
 
   it('asks again when the 50 under way have failed', async () => {
     const away = cachedIssuerKeys(
-      { clock, deadline: timerDeadline },
+      { clock, deadline: requestDeadline },
       { resolve: () => Promise.reject(new Error('away')) }
     )
     for (let start = 0; start < 100; start += 50) {
@@ -237,40 +236,5 @@ describe('the signal that a resolver gets', () => {
     expect(asked).toHaveLength(4)
     for (const { answer } of asked) answer(DOCUMENT)
     await Promise.all(next)
-  })
-})
-
-describe('ethrDidResolver', () => {
-  const networks = [{ name: 'rsk', rpcUrl: 'http://127.0.0.1:8545', chainId: 30 }]
-  const ethrDid = `did:ethr:rsk:${ADDRESS}`
-
-  it('asks no node any more once it is closed', async () => {
-    const resolver = ethrDidResolver(networks, '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b')
-    resolver.close()
-    await expect(resolver.resolve(ethrDid)).rejects.toThrow('the resolver is closed')
-  })
-
-  it('ends its question to the node when the signal aborts', async () => {
-    const signals: AbortSignal[] = []
-    const fetching = jest.spyOn(globalThis, 'fetch').mockImplementation((_url, init) => {
-      const signal = init!.signal!
-      signals.push(signal)
-      return new Promise((_answer, reject) => {
-        signal.addEventListener('abort', () => {
-          reject(signal.reason as Error)
-        })
-      })
-    })
-    const resolver = ethrDidResolver(networks, '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b')
-    await resolver.load?.()
-    const stop = new AbortController()
-    const resolved = resolver.resolve(ethrDid, { signal: stop.signal })
-    const refused = expect(resolved).rejects.toThrow('the RPC node gave no answer: no one waits')
-    while (signals.length === 0) await round()
-    stop.abort(new Error('no one waits'))
-    await refused
-    expect(signals.every((signal) => signal.aborted)).toBe(true)
-    await expect(resolver.resolve(ethrDid, { signal: stop.signal })).rejects.toThrow('no one waits')
-    fetching.mockRestore()
   })
 })

@@ -9,6 +9,7 @@ const method = (id: string): Record<string, unknown> => ({ id, ethereumAddress: 
 const keysOf = (didDocument: unknown): unknown =>
   parseResolution(DID, { didDocument }).keys.flatMap((key) => key.parse() ?? [])
 const unproved = refusal('ERR_CREDENTIAL_ISSUER')
+const outOfReach = refusal('ERR_RESOLVER')
 
 /** The message that stays in the log. */
 function reasonOf(didDocument: unknown): unknown {
@@ -64,6 +65,13 @@ describe('parseResolution', () => {
     expect(reasonOf(documentOf(65_537, text))).toBe('an issuer is not accepted: its document has more than 64 KiB')
   })
 
+  it('reads no further than 64 KiB of a document that has more', () => {
+    let reads = 0
+    const element = { toJSON: () => (reads += 1) }
+    expect(reasonOf({ assertionMethod: [method('#k')], list: Array(200_000).fill(element) })).toContain('64 KiB')
+    expect(reads).toBeLessThan(65_536)
+  })
+
   it('takes a document with a cycle for one that is too large', () => {
     const document: Record<string, unknown> = { assertionMethod: [method('#k')] }
     document.self = document
@@ -84,8 +92,44 @@ describe('parseResolution', () => {
     expect(reasonOf({ assertionMethod: [broken] })).toBe('an issuer is not accepted: its document cannot be read')
   })
 
-  it('leaves an issuer unproved who has only keys that we do not verify with', () => {
-    const rsa = { id: '#k', publicKeyJwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }
-    expect(reasonOf({ assertionMethod: [rsa] })).toBe('an issuer is not accepted: it has no key for assertions')
+  it.each([
+    [
+      'only keys that we do not verify with',
+      { assertionMethod: [{ publicKeyJwk: { kty: 'RSA', n: 'AQAB', e: 'AQAB' } }] }
+    ],
+    ['no methods', {}],
+    ['a key for authentication only', { verificationMethod: [method('#k')], authentication: ['#k'] }],
+    ['methods that are no list', { verificationMethod: 'all', assertionMethod: 5 }],
+    ['methods that are no objects', { verificationMethod: [null, 'x', []], assertionMethod: [null, [], 7, 'x'] }],
+    ['a method without a name', { verificationMethod: [{ ethereumAddress: ADDRESS }], assertionMethod: ['undefined'] }]
+  ])('leaves an issuer unproved who has %s', (_name, didDocument) => {
+    expect(reasonOf(didDocument)).toBe('an issuer is not accepted: it has no key for assertions')
+  })
+
+  it.each(['invalidDid', 'unsupportedDidMethod', 'methodNotSupported', 'unknownNetwork', 'notFound'])(
+    'takes the error %s for an issuer who is unproved',
+    (error) => {
+      expect(() => parseResolution(DID, { didResolutionMetadata: { error }, didDocument: null })).toThrow(unproved)
+    }
+  )
+
+  it.each([
+    ['an unknown error', { didResolutionMetadata: { error: 'internalError' }, didDocument: null }],
+    [
+      'an error with a document',
+      { didResolutionMetadata: { error: 'stale' }, didDocument: { assertionMethod: [method('#k')] } }
+    ],
+    ['nothing', undefined],
+    ['null', null],
+    ['a string', 'document'],
+    ['an empty object', {}],
+    ['a document that is an array', { didDocument: [] }]
+  ])('takes %s for a resolver out of reach', (_name, answer) => {
+    expect(() => parseResolution(DID, answer)).toThrow(outOfReach)
+  })
+
+  it('takes notFound of a did:ethr for a chain out of reach, because every did:ethr exists', () => {
+    const answer = { didResolutionMetadata: { error: 'notFound' }, didDocument: null }
+    expect(() => parseResolution(`did:ethr:rsk:${ADDRESS}`, answer)).toThrow(outOfReach)
   })
 })

@@ -7,8 +7,7 @@ import { ask, logIn, post, signedLogin } from '../support/server-client.js'
 import { scriptFile } from '../support/run-script.js'
 import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
-import { databaseOf, testVault } from '../support/vault-app.js'
-import { fillVault } from '../support/vault-fill.js'
+import { databaseOf, fillVault, testVault } from '../support/vault-app.js'
 import { walletOf } from '../support/wallet.js'
 
 describe('express-did-auth', () => {

@@ -2,8 +2,9 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { AgedMap } from '../../src/stores/memory/memory-aged-map.js'
-import { isMemoryStore, memoryStore } from '../../src/stores/memory/index.js'
+import { AgedMap } from '../../src/stores/memory/aged-map.js'
+import { memoryStore, memoryStores } from '../../src/stores/memory/index.js'
+import type { Store } from '../../src/ports.js'
 import { combineStores } from '../../src/stores/combine.js'
 import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 
@@ -15,10 +16,12 @@ describe('memoryStore', () => {
     return names.filter((_, index) => found[index] !== undefined)
   }
 
-  it('is told from other stores, which may remember after a restart', () => {
+  it('is told from other stores, as is one that has sessions in it: they forget all at a restart', () => {
     const store = memoryStore()
-    expect(isMemoryStore(store)).toBe(true)
-    expect(isMemoryStore(combineStores({ sessions: store, challengeUses: store, quotas: store }))).toBe(false)
+    const other = { ...store }
+    const combined = (sessions: Store) => combineStores({ sessions, challengeUses: store, quotas: store })
+    const found = [store, combined(store), combined(combined(store)), other, combined(other)]
+    expect(found.map((one) => memoryStores.has(one))).toEqual([true, true, true, false, false])
   })
 
   it('holds no more sessions of a service than its bound, and never evicts a refreshed one for the first of a user', async () => {

@@ -5,14 +5,20 @@ import { migrateStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
 import { sessionOf } from '../../src/testing/store-case.js'
-import { runOn, testDatabase, type TestDatabase } from '../support/postgres-server.js'
+import {
+  runOn,
+  testDatabase,
+  unqualifiedFunctions,
+  unqualifiedFunctionsIn,
+  type TestDatabase
+} from '../support/postgres-server.js'
 import { challengeStatements } from '../../src/stores/sql/challenge-verbs.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
+import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
-import { QuotaTable } from '../../src/stores/postgres/quota-table.js'
+import { quotaTable } from '../../src/stores/postgres/quota-table.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { POSTGRES_TABLES } from '../../src/stores/sql/tables.js'
-import { unqualifiedFunctions, unqualifiedFunctionsIn } from '../support/unqualified-functions.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -128,16 +134,12 @@ describe('the statements of the PostgreSQL store', () => {
       }
     }
     expect(await migrateStore(server.url)).not.toEqual([])
-    const quotas = new QuotaTable(new PostgresDatabase(server.url), 1)
-    await quotas.trim(async () => undefined)
-    const verbs = storeVerbsOf(postgresDialect)
     const database = new PostgresDatabase(server.url)
-    expect(
-      await verbs.findFullTables((text, values) => database.query(text, values), { sessions: 9, challengeUses: 9 })
-    ).toEqual({
-      sessions: false,
-      challengeUses: false
-    })
+    const query: SqlQuery = (statement, values) => database.query(statement, values)
+    await quotaTable(query, 1).trim!(async () => undefined)
+    const bounds = { sessions: 9, challengeUses: 9 }
+    const full = { sessions: false, challengeUses: false }
+    expect(await storeVerbsOf(postgresDialect).findFullTables(query, bounds)).toEqual(full)
     await database.close()
     const store = postgresStore(server.url)
     await store.createSession(sessionOf('a'))

@@ -1,7 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
-import { spawnSync } from 'node:child_process'
 import { inspect } from 'node:util'
-import { pathToFileURL } from 'node:url'
 import {
   migrateStore,
   postgresCode,
@@ -9,7 +7,6 @@ import {
   type PostgresStoreOptions
 } from '../../src/stores/postgres/index.js'
 import { sessionOf } from '../../src/testing/store-case.js'
-import { nodeOptions, scriptFile } from '../support/run-script.js'
 import { runOn, startPostgres, type PostgresEngine } from '../support/postgres-server.js'
 import { TEST_TIMEOUT_SECONDS } from '../support/postgres-stores.js'
 
@@ -141,23 +138,5 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     const line = 'express-did-auth: a PostgreSQL store needs a URL such as postgres://user@host/database'
     expect(error).toMatchObject({ name: 'TypeError', message: line })
     expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain(WRONG)
-  })
-
-  it('the package pg, which is not installed', () => {
-    const entry = pathToFileURL(scriptFile('src/stores/postgres/index.ts')).href
-    const hidden = `data:text/javascript,${encodeURIComponent(`
-      import Module from 'node:module'
-      const load = Module._load
-      Module._load = (name, ...rest) => {
-        if (name === 'pg') throw Object.assign(new Error('no such thing'), { code: 'MODULE_NOT_FOUND' })
-        return load(name, ...rest)
-      }`)}`
-    const script = `
-      const { postgresStore } = await import('${entry}')
-      try { postgresStore('postgres://user@host/app') } catch (error) { console.log(error.message) }`
-    const args = [...nodeOptions, '--import', hidden, '--input-type=module', '--eval', script]
-    expect(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout.trim()).toBe(
-      'express-did-auth/stores/postgres needs the package pg: npm install pg'
-    )
   })
 })

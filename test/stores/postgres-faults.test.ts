@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
-import { asClient } from '../../src/stores/request-client.js'
+import { asClient } from '../../src/request-deadline.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { postgresCode } from '../../src/stores/postgres/index.js'
 import {
-  allAtOnce,
+  benchOf,
   chargeOf,
   rotationOf,
   service,
@@ -13,11 +13,11 @@ import {
   START_SECONDS,
   useOf
 } from '../../src/testing/store-case.js'
+import { rounds, scaled } from '../support/time-factor.js'
 import { loseAnswers } from '../support/postgres-lost-answers.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
 import { tcpProxy, type TcpProxy } from '../support/tcp-proxy.js'
-import { scaled } from '../support/time-factor.js'
 import { until } from '../support/until.js'
 
 let tables: PostgresTables
@@ -60,7 +60,7 @@ afterAll(async () => {
 
 describe('a PostgreSQL store whose connections are cut', () => {
   it('answers the truth, whether a verb was done or not', async () => {
-    expect(await loseAnswers(behindProxy(), proxy, 4)).toEqual([])
+    expect(await loseAnswers(behindProxy(), proxy, rounds(4, 50))).toEqual([])
   })
 
   it('rejects as unavailable when the repeated attempt is cut as well, and works on afterwards', async () => {
@@ -103,7 +103,7 @@ describe('a PostgreSQL store with few connections', () => {
       () => store.chargeQuota(chargeOf({ limit: 2 })),
       () => store.ping()
     ]
-    await allAtOnce({ store, other: store }, 120, (_, index) => verbs[index % verbs.length]!(index))
+    await benchOf(store, store).allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
     expect(proxy.connections()).toBe(1)
   })
 
@@ -173,34 +173,40 @@ describe('a PostgreSQL store whose server crashes', () => {
   it('rejects only as unavailable, loses nothing that it answered, and is back with the server', async () => {
     const engine = await startPostgres()
     const store = openPostgresStore(engine.url(), { timeoutSeconds: TEST_TIMEOUT_SECONDS })
-    try {
-      await store.createSession(sessionOf('first'))
-      await store.chargeQuota(chargeOf())
-      const answered: string[] = ['first']
-      const codes = new Set<unknown>()
-      let isOver = false
-      const writers = Array.from({ length: 4 }, async (_, writer) => {
-        for (let number = 0; !isOver; number += 1) {
-          const name = `${writer} ${number}`
-          const session = sessionOf(name, { did: `did:example:${name}` })
-          const code = await codeOf(store.createSession(session))
-          if (code === 'answered') answered.push(name)
-          else codes.add(code)
-        }
-      })
-      await until(() => answered.length > 20)
-      await engine.stop('immediate')
-      await until(() => codes.size > 0)
-      await engine.start()
+    const [answered, codes]: [string[], Set<unknown>] = [[], new Set()]
+    let isOver = false
+    const write = async (writer: number): Promise<void> => {
+      for (let number = 0; !isOver; number += 1) {
+        const name = `${writer} ${number}`
+        const code = await codeOf(store.createSession(sessionOf(name, { did: `did:example:${name}` })))
+        if (code === 'answered') answered.push(name)
+        else codes.add(code)
+      }
+    }
+    const someMore = (): Promise<void> => {
       const before = answered.length
-      await until(() => answered.length > before + 20)
+      return until(() => answered.length > before + 20)
+    }
+    try {
+      expect((await store.chargeQuota(chargeOf())).count).toBe(1)
+      const writers = [0, 1, 2, 3].map(write)
+      for (let crash = 0; crash < rounds(1, 20); crash += 1) {
+        await someMore()
+        codes.clear()
+        await engine.stop('immediate')
+        await until(() => codes.size > 0)
+        await engine.start()
+      }
+      await someMore()
       isOver = true
       await Promise.all(writers)
       expect([...codes]).toEqual(['ERR_STORE'])
       const found = await Promise.all(answered.map((name) => store.findSession(service, `session-${name}`)))
       expect(found.filter((session) => session === undefined)).toEqual([])
+      // Quotas lie in unlogged tables.
       expect((await store.chargeQuota(chargeOf())).count).toBe(1)
     } finally {
+      isOver = true
       await store.close()
       await engine.remove()
     }

@@ -1,24 +1,21 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import pg from 'pg'
 import request from 'supertest'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { chargeOf, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 import { logIn } from '../support/app-client.js'
-import { countingPool, type CountingPool } from '../support/counting-pool.js'
 import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
 import { testApp } from '../support/test-app.js'
 import { scaled } from '../support/time-factor.js'
 import { walletOf } from '../support/wallet.js'
+import { watchedPool, type WatchedPool } from '../support/postgres-contents.js'
 
 let tables: PostgresTables
-let pool: pg.Pool
-let counting: CountingPool
+let pool: WatchedPool
 
 beforeAll(async () => {
   tables = await postgresTables()
-  pool = new pg.Pool({ connectionString: tables.url })
-  counting = countingPool(pool)
+  pool = watchedPool(tables.url)
 })
 
 afterAll(async () => {
@@ -28,22 +25,22 @@ afterAll(async () => {
 
 /** Statements that were sent meanwhile. */
 async function statementsOf(work: () => Promise<unknown>): Promise<number> {
-  const before = counting.statements
+  const before = pool.sent.length
   await work()
-  return counting.statements - before
+  return pool.sent.length - before
 }
 
 /** Waits for what a store does beside its first verbs: looking at the sizes of its tables. */
 async function untilQuiet(): Promise<void> {
-  for (let seen = -1; seen !== counting.statements;) {
-    seen = counting.statements
+  for (let seen = -1; seen !== pool.sent.length;) {
+    seen = pool.sent.length
     await setTimeout(scaled(100))
   }
 }
 
 describe('the round trips of a PostgreSQL store', () => {
   it('are one for each verb, two where a session is created or something is refused', async () => {
-    const store = postgresStore(counting, { timeoutSeconds: 80 })
+    const store = postgresStore(pool, { timeoutSeconds: 80 })
     await store.ping()
     await store.chargeQuota(chargeOf({ key: 'first' }))
     await untilQuiet()
@@ -79,7 +76,7 @@ describe('the round trips of a PostgreSQL store', () => {
   })
 
   it('are 1 of a guarded request, 2 of a refresh, and at most 7 of a login', async () => {
-    const store = postgresStore(counting, { timeoutSeconds: 80 })
+    const store = postgresStore(pool, { timeoutSeconds: 80 })
     const { app, requireDid } = await testApp({ store })
     // The first login also makes the tables.
     let tokens = await logIn(app, walletOf(1))

@@ -1,20 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import pg from 'pg'
 import { postgresStore } from '../../src/stores/postgres/index.js'
-import type { Store } from '../../src/ports.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
-import { QuotaTable } from '../../src/stores/postgres/quota-table.js'
-import { SweepClock } from '../../src/stores/sweep-clock.js'
-import {
-  anotherService,
-  chargeOf,
-  did,
-  rotationOf,
-  service,
-  sessionOf,
-  START_SECONDS,
-  useOf
-} from '../../src/testing/store-case.js'
+import { quotaTable } from '../../src/stores/postgres/quota-table.js'
+import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS } from '../../src/testing/store-case.js'
 import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
 import { until } from '../support/until.js'
 
@@ -34,11 +23,6 @@ const analyze = (): Promise<unknown> =>
 
 const numberOf = async (table: string): Promise<number> =>
   Number((await tables.rows(`SELECT count(*) AS number FROM ${table}`))[0]?.number)
-
-/** A session of a user who has no other. */
-async function createStrangers(store: Store, name: string, details = {}): Promise<number> {
-  return store.createSession(sessionOf(name, { did: `did:example:${name}`, ...details }))
-}
 
 const later = (seconds: number): { nowSeconds: number } => ({ nowSeconds: START_SECONDS + seconds })
 
@@ -154,33 +138,6 @@ describe('postgresStore', () => {
 })
 
 describe('a PostgreSQL store that is full', () => {
-  it('evicts the oldest of the sessions that were never refreshed, and counts active ones', async () => {
-    const first = tables.store()
-    for (const name of ['refreshed', 'a', 'ended', 'b']) await createStrangers(first, name)
-    await first.rotateRefreshToken(rotationOf('refreshed', 0, 1))
-    await first.endSession(service, 'session-ended', 'loggedOut', START_SECONDS)
-    await analyze()
-    const store = tables.store({ maxSessions: 4 })
-    const evicted = [
-      await createStrangers(store, 'c'),
-      await createStrangers(store, 'd'),
-      await createStrangers(store, 'e')
-    ]
-    expect(evicted).toEqual([1, 0, 1])
-    const left = await tables.rows('SELECT session_id FROM did_auth_sessions ORDER BY number')
-    expect(left.map(({ session_id: id }) => id)).toEqual(['refreshed', 'c', 'd', 'e'].map((name) => `session-${name}`))
-  })
-
-  it('refuses the first use of a challenge, and counts those of users that it knows', async () => {
-    await tables.store().consumeChallenge(useOf())
-    await analyze()
-    const store = tables.store({ maxChallengeUses: 1 })
-    expect(await store.consumeChallenge(useOf({ service: anotherService }))).toBe('full')
-    expect(await store.consumeChallenge(useOf())).toBe('taken')
-    expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('consumed')
-    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
-  })
-
   it('deletes the quotas that end first, of the kind alone that is too many', async () => {
     const store = tables.store()
     const charge = (kind: 'request' | 'anonymous', index: number): Promise<unknown> =>
@@ -203,66 +160,18 @@ describe('a PostgreSQL store that is full', () => {
     }
     await analyze()
     for (let instance = 0; instance < 3; instance += 1) {
-      await new QuotaTable(new PostgresDatabase(tables.url), 4).trim(async (deleteSome) => {
+      const database = new PostgresDatabase(tables.url)
+      const quotas = quotaTable((statement, values) => database.query(statement, values), 4)
+      await quotas.trim!(async (deleteSome) => {
         await deleteSome(1_000)
       })
+      await database.close()
       expect(await numberOf('did_auth_anonymous_quotas')).toBe(4)
     }
   })
 })
 
 describe('the sweep of a PostgreSQL store', () => {
-  const TOMORROW = 86_400 + 3_600
-
-  it('deletes expired sessions and ended quotas, more than it deletes at a time, and no others', async () => {
-    const store = tables.store()
-    await createStrangers(store, 'expired')
-    await createStrangers(store, 'good', { expiresAtSeconds: START_SECONDS + 10 * 86_400 })
-    await tables.rows(`INSERT INTO did_auth_request_quotas SELECT int8send(n), 1, ${START_SECONDS}
-      FROM generate_series(1, 2500) n`)
-    const sweeper = tables.store()
-    await sweeper.chargeQuota(chargeOf(later(TOMORROW)))
-    await until(async () => (await numberOf('did_auth_request_quotas')) === 1)
-    expect((await tables.rows('SELECT session_id FROM did_auth_sessions')).map((row) => row.session_id)).toEqual([
-      'session-good'
-    ])
-  })
-
-  it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
-    const store = tables.store()
-    await store.consumeChallenge(useOf())
-    const mark = async (): Promise<unknown> =>
-      (await tables.rows("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'"))[0]?.number
-    await until(async () => {
-      await store.chargeQuota(chargeOf(later(1000)))
-      return (await mark()) === String(START_SECONDS + 300)
-    })
-    expect(await numberOf('did_auth_challenge_uses')).toBe(1)
-    await until(async () => {
-      await store.chargeQuota(chargeOf(later(2000)))
-      return (await numberOf('did_auth_challenge_uses')) === 0
-    })
-    const other = tables.store()
-    expect(await other.consumeChallenge(useOf(later(10)))).toBe('taken')
-    expect(await other.consumeChallenge(useOf({ ...later(10), useCount: 1 }))).toBe('taken')
-    const open = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600, ...later(310) }
-    expect(await other.consumeChallenge(useOf(open))).toBe('consumed')
-  })
-
-  it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {
-    const store = tables.store({}, { clock: new SweepClock(undefined, 0), graceSeconds: 1 })
-    let window = 0
-    await until(async () => {
-      window += 1
-      const expiresAtSeconds = START_SECONDS + window * 1_000
-      const before = { nowSeconds: expiresAtSeconds - 10 }
-      await store.consumeChallenge(useOf({ window: 6_000_000 + window, expiresAtSeconds, ...before }))
-      await store.chargeQuota(chargeOf({ nowSeconds: expiresAtSeconds + 990 }))
-      const [first] = await tables.rows('SELECT min(challenge_window) AS number FROM did_auth_challenge_uses')
-      return Number(first?.number) > 6_000_001
-    })
-  })
-
   it('leaves to one instance what all have seen, and lets none wait for another', async () => {
     await tables.rows(`INSERT INTO did_auth_request_quotas SELECT int8send(n), 1, ${START_SECONDS}
       FROM generate_series(1, 5000) n`)

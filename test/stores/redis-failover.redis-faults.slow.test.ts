@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
 import { rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
-import { startRedis, type TestRedis } from '../support/redis-server.js'
-import { suiteStore } from '../support/redis-stores.js'
+import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
 const servers: TestRedis[] = []

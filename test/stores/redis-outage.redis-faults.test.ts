@@ -3,8 +3,7 @@ import type { Store } from '../../src/ports.js'
 import { redisQuotas } from '../../src/stores/redis/index.js'
 import type { RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
-import { startRedis, type TestRedis } from '../support/redis-server.js'
-import { suiteStore } from '../support/redis-stores.js'
+import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
 
 const opened: { close(): Promise<void> }[] = []

@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
-import { spawnSync } from 'node:child_process'
-import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
 import { parseRedisUrl } from '../../src/stores/redis/redis-source.js'
 import { chargeOf } from '../../src/testing/store-case.js'
-import { nodeOptions, scriptFile } from '../support/run-script.js'
 
 describe('the URL of a Redis', () => {
   it.each([
@@ -57,25 +54,5 @@ describe('the source of a Redis store', () => {
     for (const source of [client, 'redis://a,b']) {
       expect(() => redisStore(source, { waitReplicas: 1 })).toThrow('waitReplicas needs the URL of one Redis')
     }
-  })
-})
-
-describe('express-did-auth/stores/redis without the package redis', () => {
-  it('can be imported, and names the package and the command when it is called', () => {
-    const hide = `
-      import Module from 'node:module'
-      const load = Module._load
-      Module._load = (name, ...rest) => {
-        if (name === 'redis') throw Object.assign(new Error('no such thing'), { code: 'MODULE_NOT_FOUND' })
-        return load(name, ...rest)
-      }`
-    const script = `
-      const { redisQuotas } = await import('${pathToFileURL(scriptFile('src/stores/redis/index.ts')).href}')
-      try { redisQuotas('redis://localhost') } catch (error) { console.log(error.message) }`
-    const hidden = `data:text/javascript,${encodeURIComponent(hide)}`
-    const args = [...nodeOptions, '--import', hidden, '--input-type=module', '--eval', script]
-    expect(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout.trim()).toBe(
-      'express-did-auth/stores/redis needs the package redis: npm install redis@6'
-    )
   })
 })

@@ -5,9 +5,8 @@ import { createClient } from 'redis'
 import { setupDidAuth, type Store } from '../../src/index.js'
 import { redisQuotas, redisStore } from '../../src/stores/redis/index.js'
 import { RedisConnection } from '../../src/stores/redis/redis-connection.js'
-import { RedisKeys } from '../../src/stores/redis/redis-keys.js'
-import { RedisQuotas } from '../../src/stores/redis/redis-quotas.js'
-import { userTagOf } from '../../src/stores/redis/redis-sessions.js'
+import { quotasOn } from '../../src/stores/redis/redis-quotas.js'
+import { userTagOf } from '../../src/stores/redis/redis-keys.js'
 import { openRedisStore } from '../../src/stores/redis/redis-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { signedIn, testConfig, wallet } from '../../src/testing/index.js'
@@ -21,8 +20,7 @@ import {
   START_SECONDS,
   useOf
 } from '../../src/testing/store-case.js'
-import { testRedis, type TestRedis } from '../support/redis-server.js'
-import { suiteStore } from '../support/redis-stores.js'
+import { suiteStore, testRedis, type TestRedis } from '../support/redis-server.js'
 import { assertLikeModel } from '../support/store-comparison.js'
 
 let redis: Pick<TestRedis, 'url' | 'command' | 'stop'>
@@ -126,7 +124,8 @@ describe('redisStore', () => {
 describe('quotas in Redis', () => {
   it('of strangers have a bound, so that a client that names many DIDs does not fill Redis, and displaces no user', async () => {
     const keyPrefix = newPrefix()
-    const quotas = new RedisQuotas(new RedisConnection(redis.url), new RedisKeys(keyPrefix), 4)
+    const connection = new RedisConnection(redis.url, { keyPrefix })
+    const quotas = quotasOn(connection, 4)
     try {
       await quotas.chargeQuota(chargeOf({ key: 'user' }))
       const strangers = Array.from({ length: 400 }, (_, index) => chargeOf({ kind: 'anonymous', key: String(index) }))
@@ -144,7 +143,7 @@ describe('quotas in Redis', () => {
       expect(await quotas.chargeQuota(late)).toMatchObject({ count: 2 })
       expect(await quotas.chargeQuota(chargeOf({ key: 'user' }))).toMatchObject({ count: 2 })
     } finally {
-      await quotas.close()
+      await connection.close()
     }
   })
 })

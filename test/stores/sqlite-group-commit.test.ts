@@ -1,12 +1,17 @@
 import { describe, expect, it } from '@jest/globals'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
+import type { SqlQuery, SqlVerbs } from '../../src/stores/sql/query.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
-import { GroupCommit, type GroupHooks, type Request } from '../../src/stores/sqlite/group-commit.js'
+import { GroupCommit, type GroupHooks } from '../../src/stores/sqlite/group-commit.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
-import { openConnection, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
-import { sqliteCode } from '../../src/stores/sqlite/sqlite-error.js'
+import {
+  openConnection,
+  sqliteCode,
+  type SqlConnection,
+  type SqlStatement
+} from '../../src/stores/sqlite/sqlite-engine.js'
+import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
 import { hashOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
-import { faultyConnection, type FaultyConnection } from '../support/faulty-connection.js'
 import { engines } from '../support/sqlite-stores.js'
 
 /** More than any group here executes. */
@@ -15,13 +20,22 @@ const MOST_STATEMENTS = 60
 type Call = [verb: string, ...args: unknown[]]
 
 /** The outcome of each verb of a group, in their order: what it answered, or the code or text of its error. */
-async function runGroup(connection: SqlConnection, calls: Call[], hooks: GroupHooks = {}): Promise<unknown[]> {
+async function runGroup(
+  connection: SqlConnection,
+  calls: Call[],
+  hooks: GroupHooks = {},
+  verbs: SqlVerbs = storeVerbsOf(sqliteDialect)
+): Promise<unknown[]> {
   const outcomes: unknown[] = []
   const tell = {
-    succeed: (id: number, result: unknown) => (outcomes[id] = result),
+    succeed: (id: number, result: unknown) => {
+      // In a transaction that is still to be committed, this would throw.
+      connection.exec('BEGIN; ROLLBACK')
+      outcomes[id] = result
+    },
     fail: (id: number, error: unknown) => (outcomes[id] = sqliteCode(error) || (error as Error).message)
   }
-  const group = new GroupCommit(connection, storeVerbsOf(sqliteDialect), tell, hooks)
+  const group = new GroupCommit(connection, verbs, tell, hooks)
   calls.forEach((call, id) => {
     group.add([id, ...call] as unknown as Request, performance.now())
   })
@@ -47,6 +61,22 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
       .prepare('SELECT session_id FROM did_auth_sessions ORDER BY number')
       .all()
       .map((row) => row.session_id)
+
+  it('commits nothing of a verb after a failure that took the whole transaction back', async () => {
+    const connection = openMemory()
+    connection.exec('CREATE TABLE notes (note TEXT NOT NULL)')
+    const notes = ["'before'", 'NULL', "'after'"].map((note) => ({ text: `INSERT INTO notes VALUES (${note})` }))
+    const verbs = {
+      // As a full disk does: the transaction ends, and the statement fails.
+      write: (query: SqlQuery) => {
+        const [before, failing, after] = notes.map((note) => () => query(note))
+        return Promise.all([before!(), query({ text: 'ROLLBACK' }), failing!(), after!()])
+      }
+    }
+    const [outcome] = await runGroup(connection, [['write']], {}, verbs)
+    expect(outcome).toMatch(/CONSTRAINT/)
+    expect(connection.prepare('SELECT note FROM notes').all()).toEqual([])
+  })
 
   it('is one transaction: it begins and commits once', async () => {
     const connection = openMemory()
@@ -173,3 +203,41 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
     expect(await runGroup(connection, [create('a'), ['ping']])).toEqual(['SQLITE_READONLY', 'SQLITE_READONLY'])
   })
 })
+
+/** A connection whose statements can be made to fail, to interrupt a transaction at any point. */
+interface FaultyConnection extends SqlConnection {
+  /** Lets `statements` more statements work, and the next one fail: undone (`before`), or although it was done (`after`). */
+  failAt(statements: number, when: 'before' | 'after'): void
+  /** Whether the failure happened; nothing fails any more then. */
+  hasFailed(): boolean
+}
+
+/** Wraps a connection. Only prepared statements fail, which all verbs are made of, `BEGIN` and `COMMIT` included. */
+function faultyConnection(connection: SqlConnection): FaultyConnection {
+  let left = Infinity
+  let when: 'before' | 'after' = 'before'
+  const counted = <T>(run: () => T): T => {
+    left -= 1
+    if (left !== -1) return run()
+    left = Infinity
+    if (when === 'after') run()
+    throw new Error('disk I/O error')
+  }
+  return {
+    prepare(text): SqlStatement {
+      const statement = connection.prepare(text)
+      return {
+        get: (...values) => counted(() => statement.get(...values)),
+        all: (...values) => counted(() => statement.all(...values)),
+        run: (...values) => counted(() => statement.run(...values))
+      }
+    },
+    exec: (text) => connection.exec(text),
+    close: () => connection.close(),
+    failAt: (statements, at) => {
+      left = statements
+      when = at
+    },
+    hasFailed: () => left === Infinity
+  }
+}

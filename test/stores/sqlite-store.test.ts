@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { openSqliteConnection, sqliteStore, type Store } from 'express-did-auth/stores/sqlite'
+import { openSqliteConnection } from 'express-did-auth/server-kit'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import {
   chargeOf,
   did,
@@ -14,8 +15,6 @@ import {
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 
 const sessionId = 'session-a'
-const HOUR = 3600
-const DAY = 24 * HOUR
 
 describe.each(engines)('a SQLite store by %s', (engine) => {
   let files: SqliteFile
@@ -25,13 +24,6 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   afterEach(() => files.remove())
 
   const rowsIn = (table: string): unknown => files.rows(`SELECT count(*) AS n FROM did_auth_${table}`)[0]?.n
-  const closedUntil = (): unknown =>
-    files.rows("SELECT number AS n FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")[0]?.n
-  /** Sweeps run between verbs: lets verbs come until there are no more than so many rows. */
-  const sweptTo = async (store: Store, rows: () => unknown, count: number): Promise<void> => {
-    for (let round = 0; round < 100 && rows() !== count; round += 1) await store.ping()
-    expect(rows()).toBe(count)
-  }
 
   it('keeps sessions and uses over a restart', async () => {
     const first = files.store()
@@ -131,103 +123,11 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await another.close()
   })
 
-  it('deletes sessions that expired before the day began, with verbs a minute apart', async () => {
-    const store = files.store()
-    for (const name of ['a', 'b', 'c']) await store.createSession(sessionOf(name, { did: `did:example:${name}` }))
-    await store.createSession(
-      sessionOf('d', { nowSeconds: START_SECONDS + 59, expiresAtSeconds: START_SECONDS + 9 * DAY })
-    )
-    expect(rowsIn('sessions')).toBe(4)
-    await store.createSession(
-      sessionOf('e', { nowSeconds: START_SECONDS + DAY, expiresAtSeconds: START_SECONDS + 9 * DAY })
-    )
-    await sweptTo(store, () => rowsIn('sessions'), 2)
-    expect(await store.findSession(service, 'session-d')).toBeDefined()
-  })
-
-  it('deletes thousands of expired sessions, more than one transaction takes', async () => {
-    const store = files.store()
-    await Promise.all(
-      Array.from({ length: 1200 }, (_, index) =>
-        store.createSession(sessionOf(`${index}`, { did: `did:example:${index}` }))
-      )
-    )
-    const late = { nowSeconds: START_SECONDS + DAY, expiresAtSeconds: START_SECONDS + 9 * DAY }
-    await store.createSession(sessionOf('late', late))
-    await sweptTo(store, () => rowsIn('sessions'), 1)
-  })
-
-  it('deletes uses a minute after their window', async () => {
-    const store = files.store()
-    for (const user of ['a', 'b', 'c']) {
-      await store.consumeChallenge(useOf({ did: user }))
-    }
-    const later = { window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }
-    await store.consumeChallenge(useOf({ ...later, nowSeconds: START_SECONDS + 359 }))
-    await store.ping()
-    expect(rowsIn('challenge_uses')).toBe(4)
-    await store.consumeChallenge(useOf({ ...later, did: 'd', nowSeconds: START_SECONDS + 450 }))
-    await sweptTo(store, () => closedUntil(), START_SECONDS + 300)
-    await store.consumeChallenge(useOf({ ...later, did: 'd', useCount: 1, nowSeconds: START_SECONDS + 550 }))
-    await sweptTo(store, () => rowsIn('challenge_uses'), 2)
-  })
-
-  // Cause: uses were deleted a minute after their window, and a clock that was set back made the signatures good again.
-  it('answers taken for a window whose uses it deleted, also after a restart, when the clock is set back', async () => {
-    const store = files.store()
-    await store.consumeChallenge(useOf())
-    await store.consumeChallenge(
-      useOf({ did: 'b', window: 6_000_002, nowSeconds: START_SECONDS + 900, expiresAtSeconds: START_SECONDS + 1200 })
-    )
-    await sweptTo(store, () => closedUntil(), START_SECONDS + 300)
-    expect(await store.consumeChallenge(useOf())).toBe('taken')
-    await store.close()
-    const again = files.store()
-    expect(await again.consumeChallenge(useOf())).toBe('taken')
-    expect(await again.consumeChallenge(useOf({ did: 'never seen' }))).toBe('taken')
-    // The next window was never forgotten: nothing of it was there.
-    expect(await again.consumeChallenge(useOf({ window: 6_000_001, expiresAtSeconds: START_SECONDS + 600 }))).toBe(
-      'consumed'
-    )
-  })
-
-  it('keeps its bounds, which it looks at when it is opened', async () => {
-    const first = files.store()
-    for (const name of ['a', 'ended', 'b']) await first.createSession(sessionOf(name, { did: `did:example:${name}` }))
-    await first.endSession(service, 'session-ended', 'loggedOut', START_SECONDS)
-    await first.rotateRefreshToken(rotationOf('a', 0, 1))
-    await first.consumeChallenge(useOf())
-    const store = files.store({ maxSessions: 3, maxChallengeUses: 1 })
-    const evicted: number[] = []
-    for (const name of ['c', 'd', 'e'])
-      evicted.push(await store.createSession(sessionOf(name, { did: `did:example:${name}` })))
-    // What was never refreshed goes first, the oldest of it first; what ended does not count as evicted.
-    expect(evicted).toEqual([0, 1, 1])
-    const left = files.rows('SELECT session_id FROM did_auth_sessions ORDER BY number')
-    expect(left.map(({ session_id: id }) => id)).toEqual(['session-a', 'session-d', 'session-e'])
-    expect(await store.consumeChallenge(useOf({ did: 'did:example:new' }))).toBe('full')
-    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
-  })
-
   it('counts the rows where their ids span more than the bound', async () => {
     const first = files.store()
     for (const name of ['a', 'b', 'c', 'd']) await first.createSession(sessionOf(name))
     files.inspect().exec("DELETE FROM did_auth_sessions WHERE session_id IN ('session-b', 'session-c')")
     expect(await files.store({ maxSessions: 3 }).createSession(sessionOf('e'))).toBe(0)
-  })
-
-  it('charges no more than the limit, and says when it is good again', async () => {
-    const store = files.store()
-    const charges = [3, 3, 4, 1].map((cost) => store.chargeQuota(chargeOf({ cost, limit: 7 })))
-    const resetsAtSeconds = START_SECONDS + 60
-    expect(await Promise.all(charges)).toEqual([
-      { isCharged: true, count: 3, resetsAtSeconds },
-      { isCharged: true, count: 6, resetsAtSeconds },
-      { isCharged: false, count: 6, resetsAtSeconds },
-      { isCharged: true, count: 7, resetsAtSeconds }
-    ])
-    expect((await store.chargeQuota(chargeOf({ key: 'new', cost: 8, limit: 7 }))).isCharged).toBe(false)
-    expect((await store.chargeQuota(chargeOf({ key: 'new', limit: Infinity }))).count).toBe(1)
   })
 })
 

@@ -1,5 +1,6 @@
 import { expect } from '@jest/globals'
-import type { RequestListener } from 'node:http'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { DidAuthClientError } from '../../src/client/errors.js'
 
 /** Waits for a failure of the client. Each is typed, and has sentences for users of which the last says what to do. */
@@ -22,4 +23,22 @@ export function answering(status: number, body: string, headers = {}): RequestLi
 export function problem(status: number, code: string): RequestListener {
   const body = JSON.stringify({ type: 'about:blank', title: code, status, code })
   return answering(status, body, { 'Content-Type': 'application/problem+json', 'Retry-After': '7' })
+}
+
+/** A listener on a port of this machine. */
+export interface HttpAddress {
+  url: string
+  server: Server
+  close(): Promise<void>
+}
+
+export async function listenAt(listener: RequestListener): Promise<HttpAddress> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const close = async (): Promise<void> => {
+    const closed = new Promise((resolve) => server.close(resolve))
+    server.closeAllConnections()
+    await closed
+  }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, close }
 }

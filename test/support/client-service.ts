@@ -1,3 +1,4 @@
+import { afterEach, jest } from '@jest/globals'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Express } from 'express'
@@ -5,6 +6,18 @@ import type { DidAuthConfig } from 'express-did-auth'
 import { DidAuthClient, type ClientStorage, type DidAuthClientOptions, type PlainWallet } from 'express-did-auth/client'
 import { testApp, type Host, type TestApp } from './test-app.js'
 import { walletOf, type TestWallet } from './wallet.js'
+
+const steps: (() => unknown)[] = []
+
+afterEach(async () => {
+  jest.restoreAllMocks()
+  for (const step of steps.splice(0).reverse()) await step()
+})
+
+/** Does something once the test is over, whatever became of it; the last thing first. */
+export function afterTest(...more: (() => unknown)[]): void {
+  steps.push(...more)
+}
 
 /** What a request of the client was, and what was answered. */
 export interface Exchange {
@@ -23,8 +36,14 @@ export interface ClientService extends TestApp {
   exchanges: Exchange[]
   /** Paths of the requests so far. */
   paths: () => string[]
+  /** How many requests of a path there were. */
+  count: (path: string) => number
   /** Is given each request in place of the network; `undefined` lets it through. */
   intercept: (handler: Intercept) => void
+  /** Loses the requests of a path, or all, until `intercept` says otherwise. */
+  lose: (path?: string) => void
+  /** Holds the next answer of a path back, which the service has given, until it is released. */
+  hold: (path: string) => { given: Promise<void>; release: () => void }
   /** After the service has answered: what the client gets in place of it. */
   interceptAnswer: (handler: (exchange: Exchange, response: Response) => Response | Promise<Response>) => void
   client: (options?: Partial<DidAuthClientOptions>) => DidAuthClient
@@ -50,11 +69,7 @@ export async function listen(app: Express): Promise<{ server: Server; url: strin
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
-/**
- * Starts a service with all routes.
- *
- * @param config - of the service
- */
+/** Starts a service with all routes, until the test is over. */
 export async function startClientService(config: Partial<DidAuthConfig> = {}, host: Host = {}): Promise<ClientService> {
   const routes = { sessionPath: '/session', sessionsPath: '/sessions', maxRequestsPerTimeSlot: 1_000 }
   const test = await testApp({ ...routes, ...config }, host)
@@ -79,13 +94,39 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     exchange.status = response.status
     return interceptAnswer(exchange, response)
   }
+  const close = async (): Promise<void> => {
+    server.closeAllConnections()
+    server.close()
+    await test.requireDid.close()
+  }
+  afterTest(close)
   return {
     ...test,
     url,
     exchanges,
     paths: () => exchanges.map(({ path }) => path),
+    count: (path) => exchanges.filter((one) => one.path === path).length,
     intercept(handler) {
       intercept = handler
+    },
+    lose(path) {
+      intercept = (exchange) => {
+        if (path !== undefined && exchange.path !== path) return undefined
+        throw new TypeError('fetch failed')
+      }
+    },
+    hold(path) {
+      let [give, release] = [(): void => undefined, (): void => undefined]
+      const given = new Promise<void>((resolve) => (give = resolve))
+      const released = new Promise<void>((resolve) => (release = resolve))
+      interceptAnswer = async (exchange, response) => {
+        if (exchange.path !== path) return response
+        interceptAnswer = (_, other) => other
+        give()
+        await released
+        return response
+      }
+      return { given, release }
     },
     interceptAnswer(handler) {
       interceptAnswer = handler
@@ -100,12 +141,21 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
         clock: test.clock,
         ...options
       }),
-    async close() {
-      server.closeAllConnections()
-      server.close()
-      await test.requireDid.close()
-    }
+    close
   }
+}
+
+/** Status of a request with which the service asks for a user. */
+export async function answerOf(auth: DidAuthClient): Promise<number> {
+  return (await auth.fetch('/me')).status
+}
+
+/** What a call fails with. */
+export function failureOf(call: Promise<unknown>): Promise<unknown> {
+  return call.then(
+    () => new Error('it should have failed'),
+    (thrown: unknown) => thrown
+  )
 }
 
 /** A storage that several clients share, as the tabs of a browser do. */
@@ -136,4 +186,93 @@ export async function openTabs(
   const others = Array.from({ length: count - 1 }, () => service.client({ storage }))
   await Promise.all(others.map(({ ready }) => ready))
   return [first, ...others]
+}
+
+/** Timeouts of the client that end when the test says so, and pauses that take no time. */
+export interface ClientTime {
+  /** Milliseconds of the pauses so far, of those that are skipped. */
+  pauses: number[]
+  /** Ends every timeout of so many milliseconds that has begun. */
+  endTimeouts: (milliseconds: number) => void
+}
+
+/**
+ * Makes the client's waits take no real time. The service's own waits are of other lengths, and are left alone.
+ *
+ * @param skipped - milliseconds of the pauses to skip
+ */
+export function fakeClientTime(...skipped: number[]): ClientTime {
+  const pauses: number[] = []
+  const timeouts: { milliseconds: number; controller: AbortController }[] = []
+  const { setTimeout } = globalThis
+  jest.spyOn(globalThis, 'setTimeout').mockImplementation((run: () => void, milliseconds?: number) => {
+    if (milliseconds === undefined || !skipped.includes(milliseconds)) return setTimeout(run, milliseconds)
+    pauses.push(milliseconds)
+    return setTimeout(run, 0)
+  })
+  jest.spyOn(AbortSignal, 'timeout').mockImplementation((milliseconds) => {
+    const controller = new AbortController()
+    timeouts.push({ milliseconds, controller })
+    return controller.signal
+  })
+  return {
+    pauses,
+    endTimeouts(wanted) {
+      for (const { milliseconds, controller } of timeouts) {
+        if (milliseconds === wanted) controller.abort(new DOMException('The operation timed out', 'TimeoutError'))
+      }
+    }
+  }
+}
+
+/** Locks as a browser's `navigator.locks` gives them: by name, one after the other. */
+export function fakeLocks(): { request: <T>(name: string, run: () => Promise<T>) => Promise<T> } {
+  const last = new Map<string, Promise<unknown>>()
+  return {
+    request(name, run) {
+      const turn = (last.get(name) ?? Promise.resolve()).then(run, run)
+      last.set(
+        name,
+        turn.catch(() => undefined)
+      )
+      return turn
+    }
+  }
+}
+
+/** Sets what a browser has until the test is over; `undefined` is what it does not have. */
+export function setGlobals(values: Readonly<Record<string, unknown>>): void {
+  const before = Object.keys(values).map((name) => [name, Object.getOwnPropertyDescriptor(globalThis, name)] as const)
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined) Reflect.deleteProperty(globalThis, name)
+    else Object.defineProperty(globalThis, name, { value, configurable: true, writable: true })
+  }
+  afterTest(() => {
+    for (const [name, descriptor] of before) {
+      if (descriptor === undefined) Reflect.deleteProperty(globalThis, name)
+      else Object.defineProperty(globalThis, name, descriptor)
+    }
+  })
+}
+
+/** Cookies as a browser keeps them for one service: shared by its tabs, and read by no script. */
+export class CookieJar {
+  readonly cookies = new Map<string, string>()
+
+  /** A fetch that sends and keeps the cookies where it is told to include them. */
+  wrap(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+    return async (input, init = {}) => {
+      if (init.credentials !== 'include') return fetch(input, init)
+      const headers = new Headers(init.headers)
+      const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+      if (cookie !== '') headers.set('Cookie', cookie)
+      const response = await fetch(input, { ...init, headers })
+      for (const line of response.headers.getSetCookie()) {
+        const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
+        if (value === '') this.cookies.delete(name)
+        else this.cookies.set(name, value)
+      }
+      return response
+    }
+  }
 }

@@ -29,10 +29,8 @@ export async function checkService(
     if (clock !== undefined) clock.seconds += seconds
   }
   const url = new URL(await serving(listener))
-  return checkConformance(
-    { url, protectedPath: '/me', ...options },
-    { maxSeconds: clock === undefined ? 0 : 600, wait }
-  )
+  const maxWaitSeconds = clock === undefined ? 0 : 600
+  return checkConformance({ url, protectedPath: '/me', maxWaitSeconds, wait, ...options })
 }
 
 export const idsOf = ({ checks }: ConformanceReport, outcome: string): string[] =>

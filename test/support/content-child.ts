@@ -77,7 +77,7 @@ interface Place {
 
 async function onSqlite(folder: string): Promise<Place> {
   const { FileObjectStore } = await import('../../servers/storage/files/file-object-store.js')
-  const { openContentStore } = await import('../../servers/storage/sqlite/open-content-store.js')
+  const { openContentStore } = await import('../../servers/storage/sql/open-sqlite-contents.js')
   const objects = new FileObjectStore(`${folder}/objects`)
   return { objects, open: () => openContentStore({ folder, database: 'vault.db', objects }) }
 }
@@ -85,11 +85,10 @@ async function onSqlite(folder: string): Promise<Place> {
 async function onPostgres(both: string): Promise<Place> {
   const [url = '', folder = ''] = both.split(' ')
   const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
-  const { ContentDatabase } = await import('../../servers/storage/postgres/content-database.js')
-  const { openPostgresContentStore } = await import('../../servers/storage/postgres/open-postgres-content-store.js')
-  const { PostgresObjectStore } = await import('../../servers/storage/postgres/postgres-object-store.js')
+  const { openPostgresContentStore } = await import('../../servers/storage/sql/open-postgres-contents.js')
+  const { PostgresObjectStore } = await import('../../servers/storage/sql/postgres-object-store.js')
   const database = new PostgresDatabase(url, { timeoutSeconds: 80 })
-  const objects = new PostgresObjectStore(new ContentDatabase(database, 'vault'))
+  const objects = new PostgresObjectStore(database, 'vault')
   return {
     objects,
     open: () => Promise.resolve(openPostgresContentStore({ database, tables: 'vault', folder, objects }))

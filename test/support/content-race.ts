@@ -1,8 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ObjectStore } from '../../servers/storage/object-store.js'
-import { isMissing } from '../../servers/storage/storage-error.js'
-import { cidOf, did as firstDid, entryOf, largeBytes, NOW, textsOf, type TestStore } from './content-stores.js'
-import type { PostgresContents } from './postgres-contents.js'
+import {
+  cidOf,
+  did as firstDid,
+  entryOf,
+  largeBytes,
+  NOW,
+  textsOf,
+  type ContentFolder,
+  type TestStore
+} from './content-stores.js'
 
 const USERS = 5
 /** Two of them are objects. */
@@ -19,15 +26,13 @@ export interface RaceOptions {
   /** Wraps where objects lie, for faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
   /** What happens beside it, again and again, until the race is over. */
-  readonly beside?: () => Promise<void>
+  readonly beside?: () => Promise<unknown>
 }
 
 export interface RaceOutcome {
   /** What is not as it has to be; none when all is well. */
   readonly faults: string[]
   readonly operations: number
-  /** How often a statement or transaction was repeated, by SQLSTATE. */
-  readonly retries: Record<string, number>
   /** Why verbs failed. */
   readonly refusals: string[]
 }
@@ -40,57 +45,45 @@ interface KeyModel {
 }
 
 /**
- * Writers of few users and few contents on several stores with pools of their own, collectors beside them. Each key has one
- * writer, so that every list is known; users and contents are shared by many.
+ * Writers of few users and few contents on several stores, collectors beside them. Each key has one writer, so that every
+ * list is known; users and contents are shared by many.
  */
 export async function raceOfWriters(
-  files: PostgresContents,
+  files: ContentFolder,
   { operations, maxSeconds = Infinity, stores: count, objects = (same) => same, beside }: RaceOptions
 ): Promise<RaceOutcome> {
-  const opened = Array.from({ length: count }, () =>
-    files.openAll({
-      objects: objects(files.objects),
-      tracksPins: true,
-      pool: { poolSize: WORKERS_OF_STORE + 1, timeoutSeconds: 100 }
-    })
-  )
+  const options = { objects: objects(files.objects), tracksPins: true }
+  const stores = await Promise.all(Array.from({ length: count }, () => files.open(options)))
   let [left, isOver] = [operations, false]
   const end = performance.now() + maxSeconds * 1_000
   const refusals: string[] = []
-  const models: KeyModel[] = []
-  const worker = async (store: TestStore, model: KeyModel, random: () => number): Promise<void> => {
-    while (left > 0 && performance.now() < end) {
-      left -= 1
-      const refusal = await step(store, model, random)
-      if (refusal !== undefined) refusals.push(refusal)
-    }
-  }
-  const repeat = async (work: () => Promise<void>): Promise<void> => {
+  const repeat = async (work: () => Promise<unknown>): Promise<void> => {
     while (!isOver) {
       await work().catch(() => undefined)
       await pause(COLLECTOR_MILLISECONDS)
     }
   }
-  const besides = opened.map(({ store }) => repeat(() => store.collectGarbage(NOW, { isFull: true })))
+  const besides = stores.map((store) => repeat(() => store.collectGarbage(NOW, { isFull: true })))
   if (beside !== undefined) besides.push(repeat(beside))
+  const models = Array.from({ length: count * WORKERS_OF_STORE }, (_, index): KeyModel => ({
+    did: `${firstDid}${index % USERS}`,
+    key: `key ${index}`,
+    possible: [[]]
+  }))
   await Promise.all(
-    opened.flatMap(({ store }, instance) =>
-      Array.from({ length: WORKERS_OF_STORE }, (_, number) => {
-        const index = instance * WORKERS_OF_STORE + number
-        const model = { did: `${firstDid}${index % USERS}`, key: `key ${index}`, possible: [[]] }
-        models.push(model)
-        return worker(store, model, randomOf(index + 1))
-      })
-    )
+    models.map(async (model, index) => {
+      const random = randomOf(index + 1)
+      while (left > 0 && performance.now() < end) {
+        left -= 1
+        const refusal = await step(stores[index % count]!, model, random)
+        if (refusal !== undefined) refusals.push(refusal)
+      }
+    })
   )
   isOver = true
   await Promise.all(besides)
   const faults = await faultsOf(files, await files.open({ tracksPins: true }), models)
-  const retries: Record<string, number> = {}
-  for (const { database } of opened)
-    for (const [code, times] of Object.entries(database.stats.retriesByCode))
-      retries[code] = (retries[code] ?? 0) + times
-  return { faults, operations: operations - left, retries, refusals }
+  return { faults, operations: operations - left, refusals }
 }
 
 /** One verb. What is not acknowledged may be done. @returns why it failed */
@@ -118,55 +111,37 @@ async function step(store: TestStore, model: KeyModel, random: () => number): Pr
     model.possible = next
     return undefined
   } catch (failure) {
-    model.possible = distinct([...model.possible, ...next])
+    const possible = [...model.possible, ...next]
     // Asked until it answers: what is there now is what the next verb begins with.
-    for (;;) {
-      try {
-        model.possible = matching(model.possible, await textsOf(store, key, did))
-        return reasonOf(failure)
-      } catch (error) {
-        if (isMissing(error)) throw error
-      }
+    for (let found: string[] | undefined; found === undefined;) {
+      const read = (found = await textsOf(store, key, did).catch(() => undefined))
+      if (read === undefined) continue
+      if (!possible.some((one) => isSame(one, read)))
+        throw new Error(`${did} ${key} has ${brief(read)} after a failure`)
+      model.possible = [read]
     }
+    const { message, cause } = failure as Error
+    return cause instanceof Error ? `${message}: ${cause.message}` : message
   }
 }
 
-function matching(possible: string[][], found: string[]): string[][] {
-  const same = possible.filter((one) => one.join('\n') === found.join('\n'))
-  if (same.length === 0)
-    throw Object.assign(new Error(`found ${found.map(brief).join()}`), { code: 'ERR_CONTENT_MISSING' })
-  return [found]
-}
-
-async function faultsOf(files: PostgresContents, store: TestStore, models: readonly KeyModel[]): Promise<string[]> {
+async function faultsOf(files: ContentFolder, store: TestStore, models: readonly KeyModel[]): Promise<string[]> {
   const faults: string[] = []
   for (const { did, key, possible } of models) {
     const found = await textsOf(store, key, did)
-    if (!possible.some((one) => one.join('\n') === found.join('\n'))) {
-      faults.push(
-        `${did} ${key} has ${found.map(brief).join()}, not ${possible.map((one) => one.map(brief).join()).join(' or ')}`
-      )
-    }
+    if (possible.some((one) => isSame(one, found))) continue
+    faults.push(`${did} ${key} has ${brief(found)}, not ${possible.map(brief).join(' or ')}`)
   }
   for (const did of new Set(models.map((model) => model.did))) {
     const entries = await store.listOwnEntries(did)
     const usage = { byteCount: entries.reduce((sum, one) => sum + one.byteCount, 0), entryCount: entries.length }
-    const counted = await store.usageOf(did)
-    if (JSON.stringify(counted) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
+    if (JSON.stringify(await store.usageOf(did)) !== JSON.stringify(usage)) faults.push(`${did} is counted wrong`)
   }
   return [...faults, ...(await files.leaks(store))]
 }
 
-function reasonOf(error: unknown): string {
-  const { message, cause } = error as Error
-  return cause instanceof Error ? `${message}: ${cause.message}` : message
-}
-
-const brief = (text: string): string => (text.length > 20 ? `${text.slice(0, 6)}…` : text)
-
-function distinct(lists: string[][]): string[][] {
-  return [...new Map(lists.map((list) => [list.join('\n'), list])).values()]
-}
+const isSame = (one: readonly string[], other: readonly string[]): boolean => one.join('\n') === other.join('\n')
+const brief = (texts: readonly string[]): string => texts.map((text) => text.slice(0, 8)).join()
 
 /** The same numbers in each run. */
 function randomOf(seed: number): () => number {
@@ -177,4 +152,32 @@ function randomOf(seed: number): () => number {
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
+}
+
+/** Of so many calls of a verb of objects, one fails before it is done and one after. */
+const CALLS = 6
+
+/** Makes objects fail as a store out of reach does: what was asked of it was done, or not. */
+export function failingObjects(): (objects: ObjectStore) => ObjectStore {
+  let calls = 0
+  const failure = (): Error => Object.assign(new Error('EIO'), { code: 'EIO' })
+  const failing = async (run: () => Promise<void>): Promise<void> => {
+    const number = (calls += 1) % CALLS
+    if (number === 0) throw failure()
+    await run()
+    if (number === CALLS / 2) throw failure()
+  }
+  return (objects) => ({
+    put: (name, file) => failing(() => objects.put(name, file)),
+    delete: (name, how) => failing(() => objects.delete(name, how)),
+    read: (name) => objects.read(name),
+    list: () => objects.list()
+  })
+}
+
+/** Ends one connection to the database each time, in the middle of whatever it does. */
+export function randomEnds(files: ContentFolder): () => Promise<unknown> {
+  return () =>
+    files.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle' ORDER BY random() LIMIT 1`)
 }

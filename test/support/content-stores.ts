@@ -1,6 +1,9 @@
-import { join } from 'node:path'
 import type { Clock } from 'express-did-auth'
-import { escapeJson } from '../../servers/http/json-string.js'
+import { chooseSqliteEngine, openSqliteConnection } from 'express-did-auth/server-kit'
+import { createHash } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ContentHasher, HashedContent } from '../../servers/http/content-sink.js'
 import type {
   ContentStore,
   EntryWrite,
@@ -9,10 +12,11 @@ import type {
   StoredContent
 } from '../../servers/storage/content-store.js'
 import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
-import { newContentOf } from '../../servers/storage/unixfs-blocks.js'
 import type { ObjectStore } from '../../servers/storage/object-store.js'
+import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
 import type { PinLedger } from '../../servers/storage/pin-ledger.js'
-import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sqlite/open-content-store.js'
+import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
+import { newContentOf } from '../../servers/storage/unixfs-blocks.js'
 import { temporaryFolder } from './store-folder.js'
 
 /** A wall clock and a monotonic one that stand until they are set. */
@@ -25,23 +29,42 @@ export interface FakeClocks extends Clock {
 
 export type TestStore = ContentStore & PinLedger
 
+export type Rows = Record<string, unknown>[]
+
+/** How a test's store differs from the usual one. */
+export interface TestStoreOptions {
+  readonly tracksPins?: boolean
+  readonly objects?: ObjectStore
+}
+
 /** What a contract asks of an adapter: stores that share everything, as instances of a server do. */
 export interface ContentFolder {
   readonly clocks: FakeClocks
   /** Where the large content of all stores lies. */
   readonly objects: ObjectStore
-  /** What a takedown says of bytes that are not in reach of the store. */
+  /** What a takedown reports of bytes that are not in reach of the store. */
   readonly remains: readonly string[]
-  open(options?: { readonly tracksPins?: boolean; readonly objects?: ObjectStore }): Promise<TestStore>
+  /** A folder that is removed at the end. */
+  readonly folder: string
+  /** Where another process finds the same storage, as content-child.ts takes it. */
+  readonly place: string
+  open(options?: TestStoreOptions): Promise<TestStore>
+  openAll(options?: TestStoreOptions): Promise<OpenContentStore>
+  /** Runs SQL beside all stores; `~` stands before the name of each table. */
+  query(text: string): Promise<Rows>
+  /** What is there that nothing uses, and what is used and not there, once all garbage is collected. */
+  leaks(store: TestStore): Promise<string[]>
+  /** How often a statement or transaction was repeated, by SQLSTATE. */
+  retries(): Record<string, number>
   /** Closes all stores, and removes everything. */
   remove(): Promise<void>
 }
 
 /** Stores on one folder, by SQLite. */
 export interface SqliteFolder extends ContentFolder {
-  readonly folder: string
   readonly file: string
   open(options?: Partial<ContentStoreOptions>): Promise<TestStore>
+  openAll(options?: Partial<ContentStoreOptions>): Promise<OpenContentStore>
 }
 
 export const NOW = 1_000_000
@@ -63,32 +86,77 @@ export function fakeClocks(): FakeClocks {
 export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
   const { path, remove } = temporaryFolder()
   const folder = join(path, 'vault')
+  const file = join(folder, 'vault.db')
   const clocks = fakeClocks()
-  const open: TestStore[] = []
-  return {
+  const stores: TestStore[] = []
+  const openAll: SqliteFolder['openAll'] = async (options) => {
+    const opened = await openContentStore({
+      folder,
+      database: 'vault.db',
+      clock: clocks,
+      monotonicSeconds: () => clocks.monotonicSeconds,
+      ...(sharedObjects !== undefined && { objects: sharedObjects }),
+      ...options
+    })
+    stores.push(opened.store)
+    return opened
+  }
+  const files: SqliteFolder = {
     folder,
-    file: join(folder, 'vault.db'),
+    place: folder,
+    file,
     clocks,
     objects: sharedObjects ?? new FileObjectStore(join(folder, 'objects')),
     remains: [],
-    open: async (options) => {
-      const monotonicSeconds = (): number => clocks.monotonicSeconds
-      const { store } = await openContentStore({
-        folder,
-        database: 'vault.db',
-        clock: clocks,
-        monotonicSeconds,
-        ...(sharedObjects !== undefined && { objects: sharedObjects }),
-        ...options
-      })
-      open.push(store)
-      return store
-    },
+    open: async (options) => (await openAll(options)).store,
+    openAll,
+    query: (text) => Promise.resolve(queryFile(file, text.replaceAll('~', ''))),
+    leaks: async (store) => [
+      ...(await findLeaks(files, store)),
+      ...readdirSync(join(folder, 'spool')).map((name) => `spool ${name}`)
+    ],
+    retries: () => ({}),
     remove: async () => {
-      await Promise.all(open.map((store) => store.close()))
+      await Promise.all(stores.map((store) => store.close()))
       remove()
     }
   }
+  return files
+}
+
+/** Runs SQL on a database file beside those who have it open. */
+export function queryFile(file: string, text: string): Rows {
+  const connection = openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'OFF', busyMilliseconds: 5_000 })
+  try {
+    if (text.startsWith('SELECT')) return connection.prepare(text).all()
+    connection.exec(text)
+    return []
+  } finally {
+    connection.close()
+  }
+}
+
+/** Content that nothing uses, entries whose content is not there, and pins that do not follow from what is stored. */
+const LEAKS = `SELECT 'unused content ' || cid AS name FROM ~contents c
+    WHERE NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = c.cid)
+      AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = c.cid)
+  UNION ALL SELECT 'missing content ' || cid FROM ~entries e
+    WHERE NOT EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = e.cid)
+  UNION ALL SELECT 'pin ' || cid || ' is ' || state FROM ~pins p
+    WHERE (state <> 'unpin') <> EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = p.cid)`
+
+export async function findLeaks(files: ContentFolder, store: TestStore): Promise<string[]> {
+  // Long enough for each unfinished upload.
+  files.clocks.advance(10_000)
+  await store.collectGarbage(files.clocks.seconds)
+  const faults = (await files.query(LEAKS)).map(({ name }) => String(name))
+  for (const table of ['garbage', 'unreferenced']) {
+    for (const row of await files.query(`SELECT * FROM ~${table}`)) faults.push(`${table} ${JSON.stringify(row)}`)
+  }
+  const used = await files.query('SELECT object FROM ~contents WHERE object IS NOT NULL')
+  const [expected, there] = [used.map(({ object }) => String(object)).sort(), await objectNames(files.objects)]
+  if (expected.join() !== there.join()) faults.push(`objects ${there.join()} for ${expected.join()}`)
+  return faults
 }
 
 export const did = 'did:ethr:rsk:0xa'
@@ -100,8 +168,7 @@ export function largeBytes(name: string, byteCount = 300_000): Buffer {
 
 /** New content in memory. */
 export function newContent(content: string | Uint8Array): NewContent {
-  const bytes = Buffer.from(content)
-  return newContentOf(bytes, escapeJson(bytes).length + 2)
+  return newContentOf(Buffer.from(content))
 }
 
 /** A write as POST makes it. */
@@ -139,4 +206,28 @@ export async function objectNames(objects: ObjectStore): Promise<string[]> {
   const names: string[] = []
   for await (const name of objects.list()) names.push(name)
   return names.sort()
+}
+
+const LEAF_BYTES = 262_144
+
+/** The hash of content that lies in memory whole: what a hasher of parts has to agree with. */
+export function hashedContentOf(bytes: Uint8Array): HashedContent {
+  const { cid, byteCount } = newContentOf(bytes)
+  const leafCount = Math.max(1, Math.ceil(bytes.length / LEAF_BYTES))
+  const leaves = Array.from({ length: leafCount }, (_, index) =>
+    createHash('sha256')
+      .update(bytes.subarray(index * LEAF_BYTES, (index + 1) * LEAF_BYTES))
+      .digest()
+  )
+  return { cid, byteCount, leafHashes: Buffer.concat(leaves) }
+}
+
+/** A hasher that keeps all it is given. */
+export function keepingHasher(): ContentHasher {
+  const parts: Buffer[] = []
+  return {
+    // A copy: its giver may use the memory again.
+    update: (bytes) => void parts.push(Buffer.from(bytes)),
+    finish: () => hashedContentOf(Buffer.concat(parts))
+  }
 }

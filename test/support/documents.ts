@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { readMarkdown, type Markdown } from './readme.js'
 
 /** Absolute path of the repository. */
 export const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -38,4 +37,70 @@ export const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), '
   scripts: Record<string, string>
   exports: Record<string, unknown>
   overrides: Record<string, unknown>
+}
+
+/** A piece of code in a document. */
+export interface CodeBlock {
+  language: string
+  code: string
+}
+
+/** A document in Markdown, as the tests look at it. */
+export interface Markdown {
+  text: string
+  /** Without its code blocks. */
+  prose: string
+  blocks: CodeBlock[]
+}
+
+export function readMarkdown(file: string): Markdown {
+  const text = readFileSync(file, 'utf8')
+  const fence = /^( *)```(\w*)\n([^]*?)^ *```$/gm
+  const blocks = [...text.matchAll(fence)].map(([, indent = '', language = '', code = '']) => ({
+    language,
+    code: code.replaceAll(new RegExp(`^${indent}`, 'gm'), '')
+  }))
+  return { text, prose: text.replaceAll(fence, ''), blocks }
+}
+
+/**
+ * The rows of the first table under a heading, each cell without the blanks around it.
+ *
+ * @throws Error when there is no such heading or table
+ */
+export function tableUnder({ prose }: Markdown, heading: string): string[][] {
+  const section = prose.split(/^#+ /m).find((part) => part.startsWith(`${heading}\n`))
+  const lines = section?.split('\n').filter((line) => line.startsWith('|')) ?? []
+  if (lines.length < 3) throw new Error(`no table under "${heading}"`)
+  return lines.slice(2).map((line) =>
+    line
+      .split(/(?<!\\)\|/)
+      .slice(1, -1)
+      .map((cell) => cell.trim().replaceAll('\\|', '|'))
+  )
+}
+
+/** The anchors that GitHub makes of headings. */
+export function anchorsOf({ prose }: Markdown): string[] {
+  return [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\w -]/g, '')
+      .replaceAll(' ', '-')
+  )
+}
+
+/** Targets of all links: a path, an anchor, an address. */
+export function linksOf({ prose }: Markdown): string[] {
+  return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
+}
+
+/**
+ * The argument of `node --import` that sends what a client asks of `localhost:3000` to another port. The login domain of
+ * the examples stays `localhost:3000`, wherever a test lets them listen.
+ */
+export function clientHook(port: number | string): string {
+  const hook = `const send = globalThis.fetch
+globalThis.fetch = (url, init) => send(String(url).replace('localhost:3000', '127.0.0.1:${port}'), init)`
+  return `data:text/javascript,${encodeURIComponent(hook)}`
 }

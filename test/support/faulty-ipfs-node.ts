@@ -9,7 +9,7 @@ import {
   type IpfsFault,
   type IpfsVerb
 } from './ipfs-faults.js'
-import { carryOut, isAllowed, plain } from './ipfs-orders.js'
+import { carryOut, isAllowed, plain } from './ipfs-verdicts.js'
 
 /** A small IPFS node, honest until it is told to fail. Content is in memory, pins are recursive ones. */
 export interface FaultyIpfsNode {

@@ -3,7 +3,7 @@
  * `full-disk-child.ts <folder>`
  */
 import { rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { openContentStore } from '../../servers/storage/sqlite/open-content-store.js'
+import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { did, entryOf, largeBytes, textsOf } from './content-stores.js'
 
 const [, , folder = ''] = process.argv

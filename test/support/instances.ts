@@ -1,7 +1,15 @@
+import { expect } from '@jest/globals'
+import { spawn, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
-import { runOn } from './postgres-server.js'
+import { setTimeout as pause } from 'node:timers/promises'
+import { freePort, runOn } from './postgres-server.js'
+import { ask, findLosses, logIn, post, type Answer, type LoadSession, type Tokens } from './server-client.js'
 import { ServerProcesses, type Env, type ServerCommand, type ServerProcess } from './server-process.js'
 import { temporaryFolder } from './store-folder.js'
+import { until } from './until.js'
+import { loginText, walletOf } from './wallet.js'
 
 /** The host of a server's URL, which its login message names. */
 export function domainOf(command: ServerCommand): string {
@@ -66,4 +74,251 @@ export function countOf(variable: string, usual: number): number {
 /** A line for readers of the figures. */
 export function tell(line: string): void {
   process.stdout.write(`instances: ${line}\n`)
+}
+
+/** How many clients there are of each kind, and how long one waits that was refused. */
+const [AUTH_CLIENTS, VAULT_CLIENTS, WAIT_MILLISECONDS] = [8, 6, 20]
+/** So that some contents do not lie in the row. */
+const LARGE_EVERY = 25
+/** What two seconds bring at the least rate that counts: 50 writes/s. */
+const WRITES_A_ROUND = 100
+
+/** Instances as clients see them: those behind one address, which may change. */
+export interface Targets {
+  auths: string[]
+  vaults: string[]
+}
+
+/** Clients of many instances, which go on with another one when one fails. */
+export interface InstanceLoad {
+  /** How often each status was answered; `none` where the connection broke. */
+  readonly counts: ReadonlyMap<string, number>
+  /** Answers that no client should get. */
+  readonly problems: readonly string[]
+  /** Writes that were acknowledged so far. */
+  acknowledged(): number
+  /** Milliseconds of the slowest answer of a hundred that were good. */
+  p99(): number
+  /** Asks for nothing more, and waits for the last answers. */
+  stop(): Promise<void>
+  /** What was acknowledged and is no longer so, or is there by halves. Uses the sessions up. */
+  findLosses(): Promise<string[]>
+}
+
+let wallets = 100_000
+
+/**
+ * Puts instances under a load of writes.
+ *
+ * @param mayBeUnavailable - whether 503 with `Retry-After` is an answer that clients may get
+ */
+export async function startInstanceLoad(targets: Targets, mayBeUnavailable: boolean): Promise<InstanceLoad> {
+  const counts = new Map<string, number>()
+  const problems: string[] = []
+  const times: number[] = []
+  const sessions: LoadSession[] = []
+  let [acknowledged, turns, isStopping] = [0, 0, false]
+  const oneOf = (urls: readonly string[]): string => urls[(turns += 1) % urls.length]!
+
+  /** The answer, unless it is none that helps the client. */
+  const call = async (send: () => Promise<Answer>): Promise<Answer | undefined> => {
+    const startedAt = performance.now()
+    const answer = await send().catch(() => undefined)
+    const status = String(answer?.status ?? 'none')
+    counts.set(status, (counts.get(status) ?? 0) + 1)
+    if (answer !== undefined && answer.status < 300) {
+      times.push(performance.now() - startedAt)
+      return answer
+    }
+    const isUnavailable = mayBeUnavailable && answer?.status === 503 && answer.headers.has('retry-after')
+    if (answer !== undefined && !isUnavailable) problems.push(`${status} ${answer.text}`)
+    await pause(WAIT_MILLISECONDS)
+    return undefined
+  }
+  const tokensOf = ({ text }: Answer): Tokens => JSON.parse(text) as Tokens
+
+  const liveOnce = async (): Promise<void> => {
+    const wallet = walletOf((wallets += 1))
+    const { did } = wallet
+    const asked = await call(() => post(`${oneOf(targets.auths)}/request-auth`, { did }))
+    if (asked === undefined) return
+    const { challenge } = JSON.parse(asked.text) as { challenge: string }
+    const sig = wallet.personalSign(loginText(domainOf('auth'), challenge))
+    const opened = await call(() => post(`${oneOf(targets.auths)}/auth`, { did, sig }))
+    if (opened === undefined) return
+    let tokens = tokensOf(opened)
+    const session: LoadSession = { refreshToken: tokens.refreshToken, state: 'active', isUncertain: false }
+    const number = sessions.push(session)
+    acknowledged += 1
+    for (let turn = 0; turn < 4 && !isStopping; turn += 1) {
+      session.isUncertain = true
+      const { refreshToken } = tokens
+      const answer = await call(() => post(`${oneOf(targets.auths)}/refresh-token`, { refreshToken }))
+      if (answer === undefined) return
+      tokens = tokensOf(answer)
+      Object.assign(session, { refreshToken: tokens.refreshToken, isUncertain: false })
+      acknowledged += 1
+    }
+    if (number % 5 !== 0 || isStopping) return
+    session.isUncertain = true
+    const headers = { Authorization: `DIDAuth ${tokens.accessToken}` }
+    if ((await call(() => post(`${oneOf(targets.auths)}/logout`, {}, headers))) === undefined) return
+    Object.assign(session, { state: 'loggedOut', isUncertain: false })
+    acknowledged += 1
+  }
+
+  /** The contents of one user, in their order: each is sent until it is acknowledged. */
+  const write = async ({ accessToken, contents }: Writer): Promise<void> => {
+    const number = contents.length
+    const content = `content ${number} `.repeat(number % LARGE_EVERY === 1 ? 10_000 : 10)
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    // What was sent and not answered may be there: the last attempt says.
+    contents.push(content)
+    while ((await call(() => post(`${oneOf(targets.vaults)}/load`, { content }, headers))) === undefined);
+    acknowledged += 1
+  }
+
+  const untilStopped = async (work: () => Promise<void>): Promise<void> => {
+    while (!isStopping) await work()
+  }
+  const writers = await Promise.all(
+    Array.from({ length: targets.vaults.length === 0 ? 0 : VAULT_CLIENTS }, async (): Promise<Writer> => {
+      const wallet = walletOf((wallets += 1))
+      const { accessToken } = await logIn(targets.vaults[0]!, wallet, domainOf('vault'))
+      return { did: wallet.did, accessToken, contents: [] }
+    })
+  )
+  const clients = [
+    ...Array.from({ length: AUTH_CLIENTS }, () => untilStopped(liveOnce)),
+    ...writers.map((writer) => untilStopped(() => write(writer)))
+  ]
+  return {
+    counts,
+    problems,
+    acknowledged: () => acknowledged,
+    p99: () => Math.round(times.toSorted((one, other) => one - other)[Math.floor(times.length * 0.99)] ?? 0),
+    stop: async () => {
+      isStopping = true
+      await Promise.all(clients)
+    },
+    findLosses: async () => {
+      const lost = await findLosses(targets.auths[0]!, sessions)
+      const differences = await Promise.all(writers.map((writer) => findDifference(targets.vaults[0]!, writer)))
+      return [...lost, ...differences.flat()]
+    }
+  }
+}
+
+/** Runs a test under load, which ends however the test does, and finds what was lost. */
+export async function underLoad(
+  targets: Targets,
+  mayBeUnavailable: boolean,
+  test: (load: InstanceLoad) => Promise<void>
+) {
+  const load = await startInstanceLoad(targets, mayBeUnavailable)
+  try {
+    await test(load)
+  } finally {
+    await load.stop()
+  }
+  expect(load.problems).toEqual([])
+  expect(await load.findLosses()).toEqual([])
+}
+
+/** Waits for so many more acknowledged writes. */
+export async function moreWrites(load: InstanceLoad, count = WRITES_A_ROUND): Promise<void> {
+  const before = load.acknowledged()
+  await until(() => load.acknowledged() >= before + count)
+}
+
+/** The statuses of its answers, for people. */
+export function countsOf({ counts }: InstanceLoad): string {
+  return JSON.stringify(Object.fromEntries(counts))
+}
+
+interface Writer {
+  did: string
+  accessToken: string
+  /** All were acknowledged, when the load has stopped. */
+  contents: string[]
+}
+
+/** Whether a user's list is not what was acknowledged, or the account of it is wrong. */
+async function findDifference(url: string, { did, accessToken, contents }: Writer): Promise<string[]> {
+  const { status, text } = await ask(`${url}/${did}/load`)
+  const account = await ask(`${url}/storage`, { headers: { Authorization: `DIDAuth ${accessToken}` } })
+  const { used, usedEntries } = JSON.parse(account.text) as { used: number; usedEntries: number }
+  const expected = [200, contents.length, contents.reduce((sum, content) => sum + content.length, 0)]
+  const isSame = text === JSON.stringify(contents)
+  if (isSame && JSON.stringify([status, usedEntries, used]) === JSON.stringify(expected)) return []
+  return [`${text.slice(0, 80)}: ${status}, ${usedEntries} entries, ${used} bytes, expected ${String(expected)}`]
+}
+
+const program = process.env.HAPROXY ?? 'haproxy'
+
+/** A balancer with the settings of servers/docker/haproxy.cfg. */
+export interface Balancer {
+  readonly url: string
+  /** Whether it sends requests to an instance, by its port. */
+  isUp(port: number): Promise<boolean>
+  stop(): Promise<void>
+}
+
+/** What HAProxy says against a configuration; an empty text when it is valid. */
+export function faultsOf(file: string): string {
+  const { status, stdout, stderr } = spawnSync(program, ['-c', '-f', file], { encoding: 'utf8' })
+  return status === 0 ? '' : `${stdout}${stderr}`
+}
+
+/**
+ * Starts HAProxy in front of instances of the auth server.
+ *
+ * @param file - the configuration, whose names of containers become the ports
+ */
+export async function startBalancer(file: string, ports: readonly number[]): Promise<Balancer> {
+  const { path: folder, remove } = temporaryFolder()
+  const [port, socket, own] = [await freePort(), join(folder, 'socket'), join(folder, 'haproxy.cfg')]
+  const servers = ports.map((one) => `  server auth${one} 127.0.0.1:${one}`).join('\n')
+  const config = readFileSync(file, 'utf8')
+    // One server of the three, found without a name server.
+    .replace(/^(?:frontend|backend) (?:relay|relay_files|vault)\n(?: .*\n?)*/gm, '')
+    .replace(/^resolvers docker\n(?: .*\n)*/m, '')
+    .replace(' init-addr libc,none resolvers docker', '')
+    .replace('bind :3000', `bind 127.0.0.1:${port}`)
+    .replace(/^ *server-template auth .*$/m, servers)
+    .replace(/^global$/m, `global\n  stats socket ${socket}`)
+  writeFileSync(own, config)
+  const child = spawn(program, ['-f', own, '-db'], { stdio: 'ignore' })
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  const isUp = async (instance: number): Promise<boolean> =>
+    (await askHaproxy(socket, 'show stat')).split('\n').some((line) => {
+      const [, name, ...columns] = line.split(',')
+      return name === `auth${instance}` && columns.includes('UP')
+    })
+  await until(async () => {
+    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${faultsOf(own)}`)
+    return (await Promise.all(ports.map(isUp))).every(Boolean)
+  })
+  return {
+    url: `http://127.0.0.1:${port}`,
+    isUp,
+    stop: async () => {
+      child.kill('SIGKILL')
+      await ended
+      remove()
+    }
+  }
+}
+
+/** What HAProxy answers to a command; an empty text before it listens. */
+function askHaproxy(socket: string, command: string): Promise<string> {
+  return new Promise((resolve) => {
+    let answer = ''
+    const connection = connect(socket, () => connection.write(`${command}\n`))
+    connection.on('data', (data) => (answer += String(data)))
+    connection.on('error', () => undefined)
+    connection.on('close', () => {
+      resolve(answer)
+    })
+  })
 }

@@ -25,7 +25,7 @@ export async function startIpfsRpcServer(): Promise<IpfsRpcServer> {
   const url = await new Promise<string>((resolve, reject) => {
     child.once('message', resolve)
     void exit.then((code) => {
-      reject(new Error(`the IPFS node ended with ${String(code)}; npm run slow-packages installs it`))
+      reject(new Error(`the IPFS node ended with ${String(code)}; npm run test:slow installs it`))
     })
   })
   return {

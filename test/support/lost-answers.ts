@@ -1,11 +1,14 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { DidAuthConfig } from 'express-did-auth'
+import { fork, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { logIn } from './app-client.js'
+import { nodeOptions, scriptFile } from './run-script.js'
+import { temporaryFolder } from './store-folder.js'
 import { testApp, type TestApp } from './test-app.js'
-import { lossyProxy } from './lossy-proxy.js'
-import { RefreshingClient } from './refreshing-client.js'
-import { walletOf } from './wallet.js'
+import { loginText, walletOf } from './wallet.js'
 
 /** What a run through a proxy that loses every second answer came to. */
 export interface LostAnswers {
@@ -83,4 +86,183 @@ async function plant(test: TestApp, { port, proxyPort }: { port: number; proxyPo
 
 async function untilAnswered(client: RefreshingClient): Promise<void> {
   while ((await client.refresh()) === 'unavailable');
+}
+
+/** What a refresh ended in: new tokens, the refusal that makes a client forget its own, or nothing that it heard of. */
+export type RefreshOutcome = 'refreshed' | 'logged out' | 'unavailable'
+
+/**
+ * A client that refreshes as the documentation says: it keeps refresh token and idempotency key until it has heard an
+ * answer, and repeats the same request where it heard none.
+ */
+export class RefreshingClient {
+  readonly #url: string
+  #key: string | undefined
+  refreshToken: string
+
+  constructor(port: number, refreshToken: string) {
+    this.#url = `http://127.0.0.1:${String(port)}/refresh-token`
+    this.refreshToken = refreshToken
+  }
+
+  /** The same client, with its token and its key, at another port. */
+  at(port: number): RefreshingClient {
+    const moved = new RefreshingClient(port, this.refreshToken)
+    moved.#key = this.#key
+    return moved
+  }
+
+  /** Tries once; what was `unavailable` goes on with the next call. */
+  async refresh(): Promise<RefreshOutcome> {
+    this.#key ??= randomBytes(16).toString('base64url')
+    const answer = await this.#ask(this.#key)
+    if (answer === undefined || answer.status >= 500) return 'unavailable'
+    this.#key = undefined
+    if (answer.status !== 200) return 'logged out'
+    this.refreshToken = answer.refreshToken
+    return 'refreshed'
+  }
+
+  async #ask(key: string): Promise<{ status: number; refreshToken: string } | undefined> {
+    try {
+      const response = await fetch(this.#url, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key },
+        body: JSON.stringify({ refreshToken: this.refreshToken })
+      })
+      const body =
+        response.status === 200 ? ((await response.json()) as { refreshToken: string }) : { refreshToken: '' }
+      return { status: response.status, refreshToken: body.refreshToken }
+    } catch {
+      // The connection was cut.
+      return undefined
+    }
+  }
+}
+
+/** A proxy in front of a server, which loses answers. */
+export interface LossyProxy {
+  port: number
+  /** How many answers were lost so far. */
+  lost: () => number
+  close: () => void
+}
+
+/**
+ * Passes requests on through real sockets. An answer that is to be lost has come from the server, so that what it tells of
+ * is done; its client's connection is cut instead.
+ *
+ * @param isLost - asked with the number of each answer, from 1
+ */
+export async function lossyProxy(serverPort: number, isLost: (number: number) => boolean): Promise<LossyProxy> {
+  let [answers, lost] = [0, 0]
+  const proxy: Server = createServer((req, res) => {
+    const passedOn = request(
+      { host: '127.0.0.1', port: serverPort, method: req.method, path: req.url, headers: req.headers },
+      (answer) => {
+        const chunks: Buffer[] = []
+        answer.on('data', (chunk: Buffer) => void chunks.push(chunk))
+        answer.on('end', () => {
+          answers += 1
+          if (isLost(answers)) {
+            lost += 1
+            req.socket.destroy()
+            return
+          }
+          res.writeHead(answer.statusCode ?? 502, answer.headers)
+          res.end(Buffer.concat(chunks))
+        })
+      }
+    )
+    passedOn.on('error', () => req.socket.destroy())
+    req.pipe(passedOn)
+  })
+  await new Promise<void>((resolve) => void proxy.listen(0, '127.0.0.1', resolve))
+  return {
+    port: (proxy.address() as AddressInfo).port,
+    lost: () => lost,
+    close() {
+      proxy.closeAllConnections()
+      proxy.close()
+    }
+  }
+}
+
+const script = scriptFile('test/support/killed-refresh-server.ts')
+const wallet = walletOf(1)
+
+interface KilledServer {
+  child: ChildProcess
+  port: number
+}
+
+/** What became of the rounds. */
+export interface KilledRefreshes {
+  rounds: number
+  /** Refreshes whose process was killed after their commit. */
+  killed: number
+  /** Repeats, at the next process, that were answered with new tokens. */
+  repeated: number
+  loggedOut: number
+}
+
+/**
+ * Refreshes once a round at a process that is killed between commit and answer, and repeats the same request at the next
+ * one, on the same SQLite file.
+ */
+export async function killBetweenCommitAndAnswer(rounds: number): Promise<KilledRefreshes> {
+  const { path, remove } = temporaryFolder()
+  const file = `${path}/auth.db`
+  let refreshToken = await logInOnce(file)
+  const result: KilledRefreshes = { rounds, killed: 0, repeated: 0, loggedOut: 0 }
+  let client: RefreshingClient | undefined
+  for (let round = 0; round <= rounds; round += 1) {
+    const { child, port } = await start(file, 'kill')
+    const exit = once(child, 'exit')
+    // The same request goes on at another port: the client keeps its token and its key.
+    client = client?.at(port) ?? new RefreshingClient(port, refreshToken)
+    if (round > 0) {
+      const outcome = await client.refresh()
+      if (outcome === 'refreshed') result.repeated += 1
+      if (outcome === 'logged out') {
+        result.loggedOut += 1
+        refreshToken = await logInOnce(file)
+        client = new RefreshingClient(port, refreshToken)
+      }
+    }
+    if (round === rounds) {
+      child.disconnect()
+    } else if ((await client.refresh()) === 'unavailable') {
+      result.killed += 1
+    }
+    await exit
+  }
+  remove()
+  return result
+}
+
+async function start(file: string, mode: 'kill' | 'live'): Promise<KilledServer> {
+  const child = fork(script, [file, mode], { execArgv: [...nodeOptions] })
+  const [port] = (await once(child, 'message')) as [number]
+  return { child, port }
+}
+
+async function logInOnce(file: string): Promise<string> {
+  const { child, port } = await start(file, 'live')
+  const exit = once(child, 'exit')
+  const post = async (path: string, body: object): Promise<Record<string, string>> => {
+    const headers = { 'Content-Type': 'application/json' }
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body)
+    })
+    return (await response.json()) as Record<string, string>
+  }
+  const { challenge = '' } = await post('/request-auth', { did: wallet.did })
+  const sig = wallet.personalSign(loginText('service.example', challenge))
+  const { refreshToken = '' } = await post('/auth', { did: wallet.did, sig })
+  child.disconnect()
+  await exit
+  return refreshToken
 }

@@ -1,5 +1,5 @@
 import { ask, post, refresh, signedLogin, type Tokens } from './server-client.js'
-import { exchange } from './malformed-run.js'
+import { exchange } from './malformed.js'
 import { walletOf } from './wallet.js'
 
 const USERS = 6

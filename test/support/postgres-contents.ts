@@ -1,14 +1,19 @@
+import pg from 'pg'
 import { afterAll, beforeAll } from '@jest/globals'
+import {
+  PostgresDatabase,
+  type PostgresClient,
+  type PostgresDatabaseOptions,
+  type PostgresPool
+} from 'express-did-auth/stores/postgres'
 import { join } from 'node:path'
-import { PostgresDatabase, type PostgresDatabaseOptions, type PostgresPool } from 'express-did-auth/stores/postgres'
-import { ContentDatabase } from '../../servers/storage/postgres/content-database.js'
 import {
   migrateContent,
   openPostgresContentStore,
   type PostgresContentStoreOptions
-} from '../../servers/storage/postgres/open-postgres-content-store.js'
-import { PostgresObjectStore } from '../../servers/storage/postgres/postgres-object-store.js'
-import { fakeClocks, objectNames, type ContentFolder, type TestStore } from './content-stores.js'
+} from '../../servers/storage/sql/open-postgres-contents.js'
+import { PostgresObjectStore } from '../../servers/storage/sql/postgres-object-store.js'
+import { fakeClocks, findLeaks, sqliteFolder, type ContentFolder, type TestStore } from './content-stores.js'
 import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from './postgres-server.js'
 import { temporaryFolder } from './store-folder.js'
 
@@ -18,31 +23,22 @@ export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreO
   readonly pool?: PostgresDatabaseOptions
 }
 
+export type OpenedPostgres = ReturnType<typeof openPostgresContentStore> & { readonly database: PostgresDatabase }
+
 /** Stores on one database, each with a pool and a spool of its own, as instances of a server have them. */
 export interface PostgresContents extends ContentFolder {
   readonly url: string
-  /** Runs a text beside all stores. */
-  query(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
-  openAll(
-    options?: PostgresStoreOptions
-  ): ReturnType<typeof openPostgresContentStore> & { readonly database: PostgresDatabase }
+  openAll(options?: PostgresStoreOptions): Promise<OpenedPostgres>
   open(options?: PostgresStoreOptions): Promise<TestStore>
-  /** What is there that nothing uses, and what is used and not there, once all garbage is collected. */
-  leaks(store: TestStore): Promise<string[]>
-  /** A folder that is removed at the end. */
-  readonly folder: string
 }
 
-/** Content that nothing uses, entries whose content is not there, and what a collector has left. */
-const LEAKS = `SELECT 'unused content ' || cid AS name FROM vault_contents c
-    WHERE NOT EXISTS (SELECT 1 FROM vault_entries e WHERE e.cid = c.cid)
-      AND NOT EXISTS (SELECT 1 FROM vault_files f WHERE f.cid = c.cid)
-  UNION ALL SELECT 'missing content ' || cid FROM vault_entries e
-    WHERE NOT EXISTS (SELECT 1 FROM vault_contents c WHERE c.cid = e.cid)
-  UNION ALL SELECT 'loose ' || cid FROM vault_loose
-  UNION ALL SELECT 'garbage ' || object FROM vault_garbage
-  UNION ALL SELECT 'pin ' || cid || ' is ' || state FROM vault_pins p
-    WHERE (state <> 'unpin') <> EXISTS (SELECT 1 FROM vault_contents c WHERE c.cid = p.cid)`
+/** Both engines, for `describe.each`: their names, and what makes their storage, empty for each test. */
+export function contentEngines(): [name: string, make: () => ContentFolder | Promise<ContentFolder>][] {
+  return [
+    ['SQLite', sqliteFolder],
+    ['PostgreSQL', usePostgresContents()]
+  ]
+}
 
 /** Prepares a database for the tests of a file, with the tables of a vault; each test gets it empty. */
 export function usePostgresContents(): () => Promise<PostgresContents> {
@@ -57,7 +53,7 @@ export function usePostgresContents(): () => Promise<PostgresContents> {
   return async () => {
     const { url } = database!
     const tables = `SELECT string_agg(tablename, ', ') AS names FROM pg_tables
-      WHERE tablename LIKE 'vault_%' AND tablename NOT IN ('vault_schema', 'vault_probes')`
+      WHERE tablename LIKE 'vault_%' AND tablename NOT IN ('vault_schema', 'vault_numbers')`
     const [row] = await runOn(url, tables)
     await runOn(url, `TRUNCATE ${String(row?.names)}`)
     return postgresContents(url)
@@ -73,45 +69,95 @@ function postgresContents(url: string): PostgresContents {
     pools.push(pool)
     return pool
   }
-  const objects = new PostgresObjectStore(new ContentDatabase(connect(), 'vault'))
-  const query: PostgresContents['query'] = (text, values) => runOn(url, text, values)
+  const objects = new PostgresObjectStore(connect(), 'vault')
   const openAll: PostgresContents['openAll'] = ({ source, pool, ...options } = {}) => {
     const database = connect(source, pool)
     const monotonicSeconds = (): number => clocks.monotonicSeconds
     const folder = join(path, `instance-${pools.length}`)
-    const opened = openPostgresContentStore({
-      database,
-      tables: 'vault',
-      folder,
-      clock: clocks,
-      monotonicSeconds,
-      ...options
-    })
-    return { ...opened, database }
+    const parts = { database, tables: 'vault', folder, clock: clocks, monotonicSeconds, ...options } as const
+    return Promise.resolve({ ...openPostgresContentStore(parts), database })
   }
-  return {
+  const files: PostgresContents = {
     url,
     clocks,
     objects,
     remains: [],
     folder: path,
-    query,
-    leaks: async (store) => {
-      // Long enough for each unfinished upload.
-      clocks.advance(10_000)
-      await store.collectGarbage(clocks.seconds)
-      const names = (await query(LEAKS)).map(({ name }) => String(name))
-      const used = (await query('SELECT object FROM vault_contents WHERE object IS NOT NULL')).map(
-        ({ object }) => object
-      )
-      const there = await objectNames(objects)
-      return [...names, ...(used.sort().join() === there.join() ? [] : [`objects ${there.join()} for ${used.join()}`])]
-    },
+    place: `${url} ${join(path, 'writer')}`,
+    query: (text) => runOn(url, text.replaceAll('~', 'vault_')),
+    leaks: (store) => findLeaks(files, store),
     openAll,
-    open: (options) => Promise.resolve(openAll(options).store),
+    open: async (options) => (await openAll(options)).store,
+    retries: () => {
+      const sum: Record<string, number> = {}
+      for (const { stats } of pools)
+        for (const [code, times] of Object.entries(stats.retriesByCode)) sum[code] = (sum[code] ?? 0) + times
+      return sum
+    },
     remove: async () => {
       await Promise.all(pools.map((pool) => pool.close()))
       remove()
     }
   }
+  return files
+}
+
+/** A pool of pg whose statements are counted, and whose answers may be lost. */
+export interface WatchedPool extends PostgresPool {
+  readonly sent: string[]
+  /** How often statements were sent while no answer was awaited. */
+  trips: number
+  /** Begins to count again. */
+  reset(): void
+  /** The answer to the next statement with this text is lost: it was done, and its connection breaks. */
+  loseAnswerTo: string | undefined
+}
+
+/** Makes a pool of the real pg, pipelined as that of the store is. */
+export function watchedPool(url: string): WatchedPool {
+  // Newer than the types of pg.
+  const settings: pg.PoolConfig & { pipeline: boolean } = { connectionString: url, max: 4, pipeline: true }
+  const pool = new pg.Pool(settings)
+  const watched = new WeakSet()
+  let awaited = 0
+  const connect = async (): Promise<PostgresClient> => {
+    // The structure that the store asks of pg.
+    const client = (await pool.connect()) as unknown as PostgresClient
+    if (watched.has(client)) return client
+    watched.add(client)
+    const query = client.query.bind(client)
+    client.query = async (statement) => {
+      result.sent.push(statement.name ?? statement.text)
+      if (awaited === 0) result.trips += 1
+      awaited += 1
+      try {
+        const answer = await query(statement)
+        if (statement.text !== result.loseAnswerTo) return answer
+        result.loseAnswerTo = undefined
+        throw new Error('Connection terminated unexpectedly')
+      } finally {
+        awaited -= 1
+      }
+    }
+    return client
+  }
+  const result: WatchedPool = {
+    sent: [],
+    trips: 0,
+    loseAnswerTo: undefined,
+    reset: () => {
+      result.sent.length = 0
+      result.trips = 0
+    },
+    get totalCount() {
+      return pool.totalCount
+    },
+    get idleCount() {
+      return pool.idleCount
+    },
+    connect,
+    end: () => pool.end(),
+    on: (event, listener) => pool.on(event, listener)
+  }
+  return result
 }

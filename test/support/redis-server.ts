@@ -1,6 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createServer, Socket, type AddressInfo } from 'node:net'
 import { createClient } from 'redis'
+import type { Store } from '../../src/ports.js'
+import type { RedisSource } from '../../src/stores/redis/index.js'
+import { openRedisStore, type RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 import { temporaryFolder } from './store-folder.js'
 
 /** A Redis or Valkey of a test's own, to be stopped and started as it likes. */
@@ -105,4 +108,13 @@ async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo
   await new Promise((resolve) => server.close(resolve))
   return port
+}
+
+/**
+ * A Redis store for the session ids of the contract suite, which are made up: they all begin with the same 8 characters,
+ * so that all users of a service share one key, as two whose tags are equal do.
+ */
+export function suiteStore(source: RedisSource, options: RedisStoreOptions = {}, tag = 'session-'): Store {
+  const logger = { warn: () => undefined }
+  return openRedisStore(source, { logger, ...options }, () => tag)
 }

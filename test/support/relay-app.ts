@@ -10,13 +10,13 @@ import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
 import { relayApp } from '../../servers/relay/app.js'
-import { Engines } from '../../servers/storage/engines.js'
-import { dataFolder } from '../../servers/storage/open-engines.js'
-import { openContentStore, type OpenContentStore } from '../../servers/storage/sqlite/open-content-store.js'
-import { loginCredential } from './relay-login.js'
+import { dataFolder, dependenciesOf } from '../../servers/storage/engine.js'
+import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
+import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
+import { loginCredential } from './relay-client.js'
 import { walletOf, type TestWallet } from './wallet.js'
 
-export { loginCredential, loginPayload } from './relay-login.js'
+export { loginCredential, loginPayload } from './relay-client.js'
 
 /** When a test begins, in seconds: far from the real time, so that nothing reads the real clock unseen. */
 export const START_SECONDS = 1_800_000_000
@@ -90,9 +90,9 @@ export async function startTestRelay(
       challengeSecret: options.challengeSecret ?? challengeSecret
     }
     const log = jsonLog(env, destination)
-    const dependencies = (await Engines.open(env)).dependenciesOf({ durable: store }, { name: 'relay', contents })
+    const dependencies = dependenciesOf(env, {}, { durable: store, contents })
     const shell = { env, identity, serviceUrl, log, store, dependencies }
-    const app = relayApp({ ...shell, contents, ledger: contents, spool, node, usedPercent, clock })
+    const app = relayApp({ ...shell, contents, spool, node, usedPercent, clock })
     await app.ready
     const close = async (): Promise<void> => {
       await app.close()

@@ -14,6 +14,7 @@ const names: Record<string, string> = {
   'express-did-auth': `${src}index.${ending}`,
   'express-did-auth/client': `${src}client/index.${ending}`,
   'express-did-auth/protocol': `${src}protocol/index.${ending}`,
+  'express-did-auth/server-kit': `${src}server-kit.${ending}`,
   'express-did-auth/stores/postgres': `${src}stores/postgres/index.${ending}`,
   'express-did-auth/stores/redis': `${src}stores/redis/index.${ending}`,
   'express-did-auth/stores/sqlite': `${src}stores/sqlite/index.${ending}`,

@@ -1,3 +1,4 @@
+import express from 'express'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { nodeOptions, scriptFile } from './run-script.js'
@@ -126,3 +127,6 @@ export class ServerProcesses {
     await Promise.all(this.#all.map(({ ended }) => ended))
   }
 }
+
+/** The major version that `express` means here: `app.del` went with the fourth. */
+export const expressMajor = 'del' in express.application ? 4 : 5

@@ -1,5 +1,6 @@
+import type { Store } from '../../src/ports.js'
 import { openConnection, type EngineName, type SqlConnection } from '../../src/stores/sqlite/sqlite-engine.js'
-import type { SqlStore, SweepTimes } from '../../src/stores/sql/sql-store.js'
+import type { SweepTimes } from '../../src/stores/sql/sql-store.js'
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/stores/sqlite/sqlite-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { temporaryFolder } from './store-folder.js'
@@ -20,7 +21,7 @@ export interface SqliteFile {
   readonly file: string
   readonly folder: string
   /** A store whose sweeps trust each clock at once, because the clocks of tests jump. */
-  store(options?: SqliteStoreOptions, times?: SweepTimes): SqlStore
+  store(options?: SqliteStoreOptions, times?: SweepTimes): Store
   /**
    * A connection to look into the file, or into another, of the same engine as the stores: two of them in one process
    * would drop each other's locks.

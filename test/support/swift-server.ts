@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import { S3Caller } from '../../servers/storage/s3/s3-caller.js'
+import { S3Client } from '../../servers/storage/s3/s3-client.js'
 import type { S3StoreOptions } from '../../servers/storage/s3/s3-object-store.js'
 import { temporaryFolder } from './store-folder.js'
 import { until } from './until.js'
@@ -57,7 +57,7 @@ export async function startSwift(): Promise<SwiftServer> {
 
 /** The first request that succeeds: all servers are ready then. */
 async function makeBucket(options: S3StoreOptions, running: readonly Running[]): Promise<void> {
-  const caller = new S3Caller(options, { retries: 0 })
+  const caller = new S3Client(options, { retries: 0 })
   let refusal: unknown
   await until(async () => {
     const ended = running.find(({ child }) => child.exitCode !== null)

@@ -1,4 +1,3 @@
-import { Writable } from 'node:stream'
 import express, { type Express } from 'express'
 import {
   es256kSigner,
@@ -8,8 +7,9 @@ import {
   type RequireDid,
   type Store
 } from 'express-did-auth'
+import { Writable } from 'node:stream'
 import type { ServerEnv } from '../../servers/config/read-env.js'
-import type { ServerApp, ShellParts } from '../../servers/http/create-app.js'
+import type { ServerApp, ServerAppParts } from '../../servers/http/create-app.js'
 import type { Metrics } from '../../servers/observability/metrics.js'
 import { walletOf } from './wallet.js'
 
@@ -99,10 +99,10 @@ export async function testServer(
   name: ServerEnv['name'],
   variables: Record<string, string>,
   store: Store,
-  build: (shell: ShellParts) => ServerApp
+  build: (shell: ServerAppParts) => ServerApp
 ): Promise<TestServer> {
   const { readEnv } = await import('../../servers/config/read-env.js')
-  const { Engines } = await import('../../servers/storage/engines.js')
+  const { dependenciesOf } = await import('../../servers/storage/engine.js')
   const { jsonLog } = await import('../../servers/observability/logger.js')
   const env = readEnv(variables, name, false)
   let text = ''
@@ -117,7 +117,7 @@ export async function testServer(
     privateKey: serviceWallet.privateKey,
     challengeSecret
   }
-  const dependencies = (await Engines.open(env)).dependenciesOf({ durable: store }, { name })
+  const dependencies = dependenciesOf(env, {}, { durable: store })
   const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }
   const server = build({ ...shell, log: jsonLog(env, destination) })
   await server.ready.catch(() => undefined)
@@ -136,4 +136,21 @@ export async function testAuthServer(
 ): Promise<TestServer> {
   const { authApp } = await import('../../servers/auth/app.js')
   return testServer('auth', variables, store, (shell) => authApp({ ...shell, metrics }))
+}
+
+/** A verb that every store has. */
+export type StoreVerb = keyof Store
+
+/** A memory store of which one verb fails while it is told to. */
+export function breakableStore(verb: StoreVerb): { store: Store; state: { isBroken: boolean } } {
+  const store = memoryStore()
+  const works = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
+  const state = { isBroken: false }
+  Object.assign(store, {
+    [verb]: async (...args: unknown[]) => {
+      if (state.isBroken) throw new Error('connection refused by 10.0.0.7')
+      return works(...args)
+    }
+  })
+  return { store, state }
 }

@@ -15,3 +15,18 @@ if (!(timeFactor >= 1)) throw new Error('TEST_TIME_FACTOR is a number, at least 
 export function scaled(milliseconds: number): number {
   return milliseconds * timeFactor
 }
+
+/** `npm run figures` runs tests at the size of their figure: 1 is all of it, 0.01 a hundredth. Other runs are small. */
+const share = Number(process.env.FIGURES ?? '0')
+
+export const isFullSize = share > 0
+
+/** How often a test does what it does: often enough to be sure, or as often as its figure says. */
+export function rounds(small: number, full: number): number {
+  return isFullSize ? Math.max(1, Math.round(full * share)) : small
+}
+
+/** Prints what a figure measured beside whether its test passed. */
+export function note(figure: string, text: string): void {
+  if (isFullSize) process.stderr.write(`${figure} ${text}\n`)
+}

@@ -1,16 +1,20 @@
-import { join } from 'node:path'
-import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/stores/sqlite'
-import { Writable } from 'node:stream'
-import { memoryStore, type Store } from 'express-did-auth'
 import request from 'supertest'
+import { memoryStore, type Store } from 'express-did-auth'
+import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
 import { readEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
+import { ServerError, type ServerErrorCode } from '../../servers/http/server-error.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
-import { Engines } from '../../servers/storage/engines.js'
+import { dependenciesOf } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
-import { openContentStore } from '../../servers/storage/sqlite/open-content-store.js'
+import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
+import { runTakedown } from '../../servers/process/takedown-command.js'
+import { runReconcile } from '../../servers/vault/admin/command.js'
 import { vaultApp } from '../../servers/vault/app.js'
+import { entryOf } from './content-stores.js'
 import { temporaryFolder } from './store-folder.js'
 import { loginText, walletOf, type TestWallet } from './wallet.js'
 
@@ -60,10 +64,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     },
     serviceUrl,
     store,
-    dependencies: (await Engines.open(serverEnv)).dependenciesOf(
-      { durable: store },
-      { name: 'vault', contents: opened.store }
-    ),
+    dependencies: dependenciesOf(serverEnv, {}, { durable: store, contents: opened.store }),
     contents: opened.store,
     spool: opened.spool,
     node,
@@ -160,3 +161,82 @@ export function openDatabase(file: string): SqlConnection {
 }
 
 export const databaseOf = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')
+
+/** Adds entries as the vault would, in this order and without HTTP. */
+export async function fillVault(
+  { store }: Pick<TestVault, 'store'>,
+  did: string,
+  entries: readonly (readonly [key: string, content: string])[]
+): Promise<void> {
+  const small: Promise<unknown>[] = []
+  for (const [key, content] of entries) {
+    const write = store.writeEntry(entryOf(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } }))
+    // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each other.
+    if (content.length > 60_000) await write
+    else small.push(write)
+  }
+  await Promise.all(small)
+}
+
+/** An IPFS node in memory that keeps what it is given, until it is told to fail. */
+export class VaultNode implements IpfsNode {
+  readonly contents = new Map<string, Uint8Array>()
+  readonly pins = new Set<string>()
+  /** How every call fails; undefined when none does. */
+  fault: ServerErrorCode | undefined
+  /** What every call waits for before it does anything. */
+  gate: Promise<void> = Promise.resolve()
+  /** Cids that were asked for, in order. */
+  readonly reads: string[] = []
+
+  async add(cid: string, bytes: Uint8Array): Promise<void> {
+    await this.#call()
+    this.contents.set(cid, Uint8Array.from(bytes))
+    this.pins.add(cid)
+  }
+
+  async unpin(cid: string): Promise<void> {
+    await this.#call()
+    this.pins.delete(cid)
+  }
+
+  async read(cid: string): Promise<Uint8Array> {
+    this.reads.push(cid)
+    await this.#call()
+    const bytes = this.contents.get(cid)
+    if (bytes === undefined) throw new ServerError('ERR_IPFS_TIMEOUT')
+    return bytes
+  }
+
+  async listPins(): Promise<ReadonlySet<string>> {
+    await this.#call()
+    return new Set(this.pins)
+  }
+
+  ping(): Promise<void> {
+    return this.#call()
+  }
+
+  async #call(): Promise<void> {
+    await new Promise(setImmediate)
+    await this.gate
+    if (this.fault !== undefined) throw new ServerError(this.fault)
+  }
+}
+
+/** Runs `express-did-auth vault …` in this process, and answers its exit code and report. */
+export async function runVault(
+  [command = '', ...args]: readonly string[],
+  env: Record<string, string>
+): Promise<{ code: number; lines: string[] }> {
+  const lines: string[] = []
+  const run = command === 'takedown' ? runTakedown : runReconcile
+  const code = await run(args, readEnv(env, 'vault', false), (line) => lines.push(line))
+  return { code, lines }
+}
+
+/** What `vault reconcile` finds wrong, or does not find carried out; empty when all is in order. */
+export async function findVaultFaults(env: Record<string, string>): Promise<string[]> {
+  const { code, lines } = await runVault(['reconcile', '--dry-run'], env)
+  return code === 0 ? lines.filter((line) => line.startsWith('open: ') && line !== 'open: no pins') : lines
+}

@@ -1,13 +1,16 @@
+import Database from 'better-sqlite3'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { Dictionary } from './dictionary.js'
-import { drainPins, endLeases } from './drain-pins.js'
+import { setTimeout as pause } from 'node:timers/promises'
+import { cidOf } from '../../servers/storage/unixfs-blocks.js'
+import { Dictionary, type LoadUser } from './vault-load.js'
 import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from './faulty-ipfs-node.js'
-import { findVaultFaults } from './run-vault-command.js'
-import { logIn } from './server-client.js'
+import type { IpfsVerb } from './ipfs-faults.js'
+import { findVaultFaults } from './vault-app.js'
+import { ask, logIn } from './server-client.js'
 import { ServerProcesses, type ServerProcess } from './server-process.js'
 import { temporaryFolder } from './store-folder.js'
-import type { LoadUser } from './vault-load.js'
+import { scaled } from './time-factor.js'
 import { walletOf } from './wallet.js'
 
 const DOMAIN = 'vault.example'
@@ -65,5 +68,111 @@ export async function vaultBesideNode(
       await node.stop()
       folder.remove()
     }
+  }
+}
+
+/** Ends the leases of a process that was killed, as 20 s do. */
+export function endLeases(file: string): void {
+  new Database(file).exec('UPDATE pins SET claimed_until = 0').close()
+}
+
+/**
+ * Waits while the server of a vault carries out its pin ledger. What waits for a later try is due at once, as after an hour.
+ *
+ * @param file - the vault's database
+ * @param listPins - what is pinned on the node, asked without the code under test
+ * @returns how node and ledger differ from the entries in the end
+ */
+export async function drainPins(
+  file: string,
+  listPins: () => Iterable<string> | Promise<Iterable<string>>
+): Promise<string[]> {
+  const database = new Database(file)
+  const entries = database.prepare<[], string>('SELECT DISTINCT cid FROM entries ORDER BY cid').pluck()
+  const open = database.prepare<[], number>("SELECT count(*) FROM pins WHERE state <> 'pinned'").pluck()
+  const age = database.prepare("UPDATE pins SET retry_at = 0 WHERE state <> 'pinned' AND retry_at > unixepoch()")
+  const findFaults = async (): Promise<string[]> => {
+    const stored = entries.all()
+    const found = [...(await listPins())].sort()
+    const count = open.get() ?? 0
+    return [
+      ...(found.join() === stored.join() ? [] : [`${found.length} pins on the node for ${stored.length} contents`]),
+      ...(count === 0 ? [] : [`${count} pins are open`])
+    ]
+  }
+  try {
+    const end = performance.now() + scaled(50_000)
+    for (;;) {
+      const faults = await findFaults()
+      if (faults.length === 0 || performance.now() > end) return faults
+      age.run()
+      await pause(50)
+    }
+  } finally {
+    database.close()
+  }
+}
+
+/** A call to the IPFS node at which the process of a vault is killed. */
+export interface CrashPoint {
+  name: string
+  write: { method: 'POST' | 'PUT' | 'DELETE'; path: string; content?: string }
+  verb: IpfsVerb
+  phase: 'before' | 'after'
+}
+
+const add = { method: 'POST', path: '/new', content: 'new' } as const
+const remove = { method: 'DELETE', path: '/old' } as const
+const replace = { method: 'PUT', path: '/old', content: 'new' } as const
+
+/** Between a write that is committed and its pins; the storage has the crashes within a transaction. */
+export const crashPoints: readonly CrashPoint[] = [
+  { name: 'POST, before the node adds', write: add, verb: 'add', phase: 'before' },
+  { name: 'POST, after the node has added', write: add, verb: 'add', phase: 'after' },
+  { name: 'DELETE, before the node unpins', write: remove, verb: 'pin/rm', phase: 'before' },
+  { name: 'DELETE, after the node has unpinned', write: remove, verb: 'pin/rm', phase: 'after' },
+  { name: 'PUT, before the node adds', write: replace, verb: 'add', phase: 'before' },
+  { name: 'PUT, before the node unpins', write: replace, verb: 'pin/rm', phase: 'before' }
+]
+
+/** Kills a vault's process at a point, starts again on what it left, and answers what is wrong then. */
+export async function crashAt({ write: { method, path, content }, verb, phase }: CrashPoint): Promise<string[]> {
+  let kill = (): void => undefined
+  const onCall = (called: IpfsVerb, at: 'before' | 'after'): void => {
+    if (called === verb && at === phase) kill()
+  }
+  const vault = await vaultBesideNode({}, { onCall })
+  try {
+    const server = await vault.start()
+    const [user] = await vault.logIn(server.url, 1, 40_000)
+    if (user === undefined) throw new Error('no user')
+    const send = (method: string, path: string, content?: string) =>
+      ask(server.url + path, {
+        method,
+        headers: { Authorization: `DIDAuth ${user.accessToken}`, 'Content-Type': 'application/json' },
+        ...(content !== undefined && { body: JSON.stringify({ content }) })
+      })
+    await send('POST', '/old', 'old')
+    await send('POST', '/other', 'other')
+    kill = () => {
+      server.signal('SIGKILL')
+    }
+    const answered = await send(method, path, content).catch(() => undefined)
+    await server.ended
+    kill = () => undefined
+
+    const again = await vault.start()
+    const faults = answered !== undefined && answered.status >= 300 ? [`answered ${answered.status}`] : []
+    const expected = { '/old': ['old'], '/other': ['other'], [path]: content === undefined ? [] : [content] }
+    for (const [key, contents] of Object.entries(expected)) {
+      const { text } = await ask(`${again.url}/${user.did}${key}`)
+      if (text !== JSON.stringify(contents)) faults.push(`${key} is ${text}`)
+    }
+    faults.push(...(await vault.findFaults()))
+    const cids = Object.values(expected).flatMap((contents) => contents.map((one) => cidOf(Buffer.from(one))))
+    if ([...vault.node.pins].sort().join() !== cids.sort().join()) faults.push('the node has other pins')
+    return faults
+  } finally {
+    await vault.stop()
   }
 }

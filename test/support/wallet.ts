@@ -1,4 +1,4 @@
-import { Wallet } from 'ethers'
+import { keccak256, toUtf8Bytes, Wallet } from 'ethers'
 
 /** A user's wallet: keys and signatures by ethers, so that no test checks our code with our code. */
 export interface TestWallet {
@@ -24,4 +24,17 @@ export function walletOf(number: number): TestWallet {
 /** What a wallet is shown at login, written out here and not taken from the code under test. */
 export function loginText(domain: string, challenge: string): string {
   return `Login to ${domain}\nVerification code: ${challenge}`
+}
+
+/**
+ * An address in the spelling that a wallet of a chain shows.
+ *
+ * @param chainId - undefined: EIP-55, without a chain; 30 and 31: Rootstock
+ * @see EIP-55, EIP-1191: a letter is upper case where the hash of the (prefixed) address has a digit of 8 or more
+ */
+export function checksumAddress(address: string, chainId?: number): string {
+  const digits = address.toLowerCase().slice(2)
+  const prefix = chainId === undefined ? '' : `${String(chainId)}0x`
+  const hash = keccak256(toUtf8Bytes(prefix + digits)).slice(2)
+  return `0x${digits.replace(/./g, (digit, at: number) => (parseInt(hash.charAt(at), 16) >= 8 ? digit.toUpperCase() : digit))}`
 }

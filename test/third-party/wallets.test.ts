@@ -6,8 +6,7 @@ import { checksumAddress as viemChecksumAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { loginChallenge } from '../support/app-client.js'
 import { testApp, type TestApp } from '../support/test-app.js'
-import { checksumAddress } from '../support/checksum.js'
-import { walletOf } from '../support/wallet.js'
+import { checksumAddress, walletOf } from '../support/wallet.js'
 
 const { privateKey, address } = walletOf(4242)
 const bare = address.slice(2)

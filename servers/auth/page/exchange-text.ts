@@ -1,4 +1,15 @@
-import type { Exchange } from './wire.js'
+/** A request with its answer, as it is shown. */
+export interface Exchange {
+  method: string
+  url: URL
+  requestHeaders: [name: string, value: string][]
+  requestBody: string
+  /** Undefined while it is under way, or when there was none. */
+  answer?: { status: number; statusText: string; headers: [name: string, value: string][]; body: string }
+  /** Why there was no answer. */
+  failure?: string
+  milliseconds?: number
+}
 
 /** What each request is for, by method and path. The first that fits counts. */
 const ABOUT: readonly [request: RegExp, about: string][] = [
@@ -29,15 +40,6 @@ const MAX_SHOWN = 20_000
 const TELLING =
   /^(?:cache-control|challenge-expires-in|content-type|etag|file-expires-in|idempotent-replayed|pin-status|retry-after|www-authenticate)$/
 
-/** `did%3Aethr…` as people read it. */
-export const readable = (path: string): string => {
-  try {
-    return decodeURIComponent(path)
-  } catch {
-    return path
-  }
-}
-
 /** Long values by their beginning and end. */
 export const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
 
@@ -67,19 +69,12 @@ export function partsOf(
   const { method, url, requestHeaders, requestBody, answer, failure } = exchange
   const line = `${method} ${url.pathname}${url.search} HTTP/1.1`
   const request = message([line, `host: ${url.host}`, ...requestHeaders.map(headerLine)], requestBody)
-  if (failure !== undefined) {
-    return [
-      ['Request', request],
-      ['Answer', `None: ${failure}`]
-    ]
-  }
-  if (answer === undefined) return [['Request', request]]
-  const headers = answer.headers.filter(([name]) => !isShort || TELLING.test(name))
-  const status = `HTTP/1.1 ${answer.status} ${answer.statusText}`
-  return [
-    ['Request', request],
-    ['Answer', message([status, ...headers.map(headerLine), ...unseen], answer.body)]
-  ]
+  const headers = (answer?.headers ?? []).filter(([name]) => !isShort || TELLING.test(name)).map(headerLine)
+  const status = `HTTP/1.1 ${answer?.status ?? ''} ${answer?.statusText ?? ''}`
+  const received =
+    failure === undefined ? message([status, ...headers, ...unseen], answer?.body ?? '') : `None: ${failure}`
+  const parts: [string, string][] = [['Request', request]]
+  return answer === undefined && failure === undefined ? parts : [...parts, ['Answer', received]]
 }
 
 const headerLine = ([name, value]: readonly [string, string]): string => `${name}: ${value}`

@@ -1,159 +1,139 @@
 import type { ClientClock, DidAuthClient, ListedSession } from 'express-did-auth/client'
-import { byId, make, makeButton, onClick, say, whileBusy } from './elements.js'
-import { claimsOf, describeClaim } from './claims.js'
-import type { PageWallet } from './page-wallet.js'
-import type { ExchangeList } from './wire-view.js'
+import { byId, bytesOfBase64url, make, show, write } from './elements.js'
+import { Step } from './step.js'
+import type { PageWallet } from './wallet-step.js'
 
-const STATUS = 'session-status'
+/** What the claims of an access token say. */
+const ABOUT: Readonly<Record<string, string>> = {
+  iss: 'who issued it: the service’s DID, whose key signed it',
+  sub: 'whom it is for: your DID',
+  aud: 'where it is good',
+  jti: 'the token’s own id',
+  sid: 'the session that it belongs to',
+  use: 'an access token, and nothing else'
+}
+const TIMES: Readonly<Record<string, string>> = { iat: 'issued', nbf: 'good from', exp: 'good until' }
+
+let skippedSeconds = 0
 
 /** The client's clock. It can be set ahead, so that the client finds its access token about to end. */
-export class PageClock implements ClientClock {
-  #skippedSeconds = 0
+export const pageClock: ClientClock = { nowSeconds: () => performance.now() / 1_000 + skippedSeconds }
 
-  nowSeconds(): number {
-    return performance.now() / 1_000 + this.#skippedSeconds
-  }
-
-  skipSeconds(seconds: number): void {
-    this.#skippedSeconds += seconds
-  }
-}
-
-export interface SessionParts {
-  auth: DidAuthClient
-  clock: PageClock
-  exchanges: ExchangeList
-  wallet: () => PageWallet | undefined
+export type SessionStep = {
+  step: Step
+  update: () => void
+  showToken: (token: string) => void
+  listSessions: () => Promise<void>
 }
 
 /** Log in, look at the session, log out. */
-export class SessionStep {
-  readonly #parts: SessionParts
+export function startSessionStep(auth: DidAuthClient, wallet: () => PageWallet | undefined): SessionStep {
+  const step = new Step('session')
   /** Of the access token, from its receipt to its end. */
-  #lifeSeconds = 0
-  #shownToken = ''
+  let lifeSeconds = 0
+  let shownToken = ''
 
-  constructor(parts: SessionParts) {
-    this.#parts = parts
-    const { auth, clock } = parts
-    this.#on('log-in', 'Log in', async () => {
-      await auth.logIn({ wallet: parts.wallet()?.wallet })
-      return this.#welcome()
-    })
-    this.#on('sign-up', 'Sign up', async () => {
-      await auth.signUp({ wallet: parts.wallet()?.wallet })
-      return this.#welcome()
-    })
-    this.#on('ask-me', 'Ask who I am', async () => {
-      const answer = await auth.fetch('/me')
-      if (!answer.ok) throw new Error(await answer.text())
-      return 'The server knows the DID from the access token alone.'
-    })
-    this.#on('refresh', 'Refresh now', async () => {
-      clock.skipSeconds(this.#secondsLeft())
-      await auth.fetch('/me')
-      return 'There are new tokens. The old refresh token is worth nothing now.'
-    })
-    this.#on('log-out', 'Log out', async () => {
-      await auth.logOut()
-      byId('log-in', HTMLElement).focus()
-      return 'Logged out. The access token stays good until it ends; the refresh token ended at once.'
-    })
-    auth.subscribe(() => {
-      this.show()
-    })
-    setInterval(() => {
-      this.#showTime()
-    }, 1_000)
+  const secondsLeft = (): number => Math.max(0, (auth.session?.expiresAt ?? 0) - Date.now() / 1_000)
+
+  function showTime(): void {
+    if (auth.session === undefined) return
+    const left = Math.floor(secondsLeft())
+    const text = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
+    const hasEnded = 'The access token has ended; the next request refreshes'
+    write('time-left', left > 0 ? `The access token is good for another ${text}` : hasEnded)
+    const bar = byId('time-bar', HTMLProgressElement)
+    // Cookies show no token, so its life is not known: the most that was left.
+    lifeSeconds = Math.max(lifeSeconds, left)
+    bar.max = Math.max(1, lifeSeconds)
+    bar.value = Math.min(bar.max, left)
   }
 
   /** Shows what is so now. */
-  show(): void {
-    const { session } = this.#parts.auth
-    byId('session-step', HTMLElement).toggleAttribute('data-done', session !== undefined)
-    byId('signed-in', HTMLElement).hidden = session === undefined
-    byId('signed-out', HTMLElement).hidden = session !== undefined
-    byId('session-did', HTMLElement).textContent = session?.did ?? ''
-    this.#showTime()
+  function update(): void {
+    const { session } = auth
+    byId('session-step').toggleAttribute('data-done', session !== undefined)
+    show('signed-in', session !== undefined)
+    show('signed-out', session === undefined)
+    write('session-did', session?.did ?? '')
+    showTime()
   }
 
   /** Shows the claims of an access token that went over the wire. */
-  showToken(token: string): void {
-    const { session } = this.#parts.auth
+  function showToken(token: string): void {
     const claims = claimsOf(token)
-    if (token === this.#shownToken || claims === undefined || claims.sid !== session?.sessionId) return
-    this.#shownToken = token
+    if (token === shownToken || claims === undefined || claims.sid !== auth.session?.sessionId) return
+    shownToken = token
     const { exp, iat } = claims
-    if (typeof exp === 'number' && typeof iat === 'number') this.#lifeSeconds = exp - iat
+    if (typeof exp === 'number' && typeof iat === 'number') lifeSeconds = exp - iat
     const rows = Object.entries(claims).map(([name, value]) => {
-      const about = describeClaim(name, value)
-      return make('div', {}, make('dt', {}, name), make('dd', {}, String(value), make('small', {}, about)))
+      const about = make('small', {}, describeClaim(name, value))
+      return make('div', {}, make('dt', {}, name), make('dd', {}, String(value), about))
     })
-    byId('claims', HTMLElement).replaceChildren(...rows)
-    byId('claims-details', HTMLElement).hidden = false
-    this.#showTime()
+    byId('claims').replaceChildren(...rows)
+    show('claims-details', true)
+    showTime()
   }
 
-  /** Reads the list of sessions again. */
-  async listSessions(): Promise<void> {
-    const items = (await this.#parts.auth.sessions()).map((session) => this.#makeItem(session))
-    byId('sessions', HTMLElement).replaceChildren(...items)
+  async function listSessions(): Promise<void> {
+    byId('sessions').replaceChildren(...(await auth.sessions()).map(makeItem))
   }
 
-  async #welcome(): Promise<string> {
-    byId('ask-me', HTMLElement).focus()
-    await this.listSessions()
-    return 'Logged in.'
-  }
-
-  #makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
-    const { auth, exchanges } = this.#parts
+  function makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
     const name = isCurrent ? 'This one' : 'Another'
     const times = `since ${timeOf(createdAt)}, refreshed ${timeOf(refreshedAt)}`
     const text = make('span', {}, make('code', {}, sessionId), make('small', {}, `${name}, ${times}`))
     if (isCurrent) return make('li', {}, text)
-    const end = makeButton('End', `End session ${sessionId}`, (button) => {
-      exchanges.begin('End a session')
-      void whileBusy(button, STATUS, async () => {
-        await auth.revoke(sessionId)
-        await this.listSessions()
-        return 'Ended. Its refresh token is worth nothing now.'
-      })
+    const end = step.makeButton('End', `End session ${sessionId}`, 'End a session', async () => {
+      await auth.revoke(sessionId)
+      await listSessions()
+      return 'Ended. Its refresh token is worth nothing now.'
     })
     return make('li', {}, text, end)
   }
 
-  #on(id: string, action: string, work: () => Promise<string>): void {
-    onClick(id, STATUS, () => {
-      this.#parts.exchanges.begin(action)
-      return work()
+  const entries = { 'log-in': ['Log in', 'logIn'], 'sign-up': ['Sign up', 'signUp'] } as const
+  for (const [id, [action, verb]] of Object.entries(entries)) {
+    step.onClick(id, action, async () => {
+      await auth[verb]({ wallet: wallet()?.wallet })
+      byId('ask-me').focus()
+      await listSessions()
+      return 'Logged in.'
     })
   }
+  step.onClick('ask-me', 'Ask who I am', async () => {
+    const answer = await auth.fetch('/me')
+    if (!answer.ok) throw new Error(await answer.text())
+    return 'The server knows the DID from the access token alone.'
+  })
+  step.onClick('refresh', 'Refresh now', async () => {
+    skippedSeconds += secondsLeft()
+    await auth.fetch('/me')
+    return 'There are new tokens. The old refresh token is worth nothing now.'
+  })
+  step.onClick('log-out', 'Log out', async () => {
+    await auth.logOut()
+    byId('log-in').focus()
+    return 'Logged out. The access token stays good until it ends; the refresh token ended at once.'
+  })
+  auth.subscribe(update)
+  setInterval(showTime, 1_000)
+  return { step, update, showToken, listSessions }
+}
 
-  #secondsLeft(): number {
-    const { session } = this.#parts.auth
-    return session === undefined ? 0 : Math.max(0, session.expiresAt - Date.now() / 1_000)
-  }
-
-  #showTime(): void {
-    if (this.#parts.auth.session === undefined) return
-    const left = Math.floor(this.#secondsLeft())
-    const text = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`
-    byId('time-left', HTMLElement).textContent =
-      left > 0
-        ? `The access token is good for another ${text}`
-        : 'The access token has ended; the next request refreshes'
-    const bar = byId('time-bar', HTMLProgressElement)
-    // Cookies show no token, so its life is not known: the most that was left.
-    this.#lifeSeconds = Math.max(this.#lifeSeconds, left)
-    bar.max = Math.max(1, this.#lifeSeconds)
-    bar.value = Math.min(bar.max, left)
+/** The claims of a JWT, for showing. A page need not verify a token that its own server gave it. */
+function claimsOf(token: string): Record<string, unknown> | undefined {
+  try {
+    return { ...(JSON.parse(new TextDecoder().decode(bytesOfBase64url(token.split('.')[1] ?? ''))) as object) }
+  } catch {
+    return undefined
   }
 }
 
-/** Says that a session has ended, whatever ended it. */
-export function sayEnded(text: string): void {
-  say(STATUS, text, 'bad')
+/** A claim in words. */
+function describeClaim(name: string, value: unknown): string {
+  const time = TIMES[name]
+  if (time === undefined || typeof value !== 'number') return ABOUT[name] ?? 'a claim of this service'
+  return `${time} ${new Date(value * 1_000).toLocaleTimeString()}`
 }
 
 const timeOf = (seconds: number): string =>

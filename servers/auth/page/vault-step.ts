@@ -1,80 +1,45 @@
 import type { DidAuthClient } from 'express-did-auth/client'
 import { DidAuthClientError, VaultClient } from 'express-did-auth/client/vault'
-import { byId, make, makeButton, onClick, onCopy, onSubmit, whileBusy } from './elements.js'
-import type { PageWallet } from './page-wallet.js'
-import type { ExchangeList } from './wire-view.js'
+import { byId, bytesOfBase64url, make, makeButton } from './elements.js'
+import { Step } from './step.js'
+import type { PageWallet } from './wallet-step.js'
 
-const STATUS = 'vault-status'
 /** Of the list in the vault, and of the key in this tab's storage. */
 const LIST = 'notes'
 const STORED_KEY = 'notes-key'
-const KEY_BYTES = 32
 
-export interface VaultParts {
-  /** Of the vault, which is a service of its own. */
-  auth: DidAuthClient
-  exchanges: ExchangeList
-  wallet: () => PageWallet
-}
+/** Changes something, where what was read is still so. */
+type Change = (vault: VaultClient, condition: { ifMatch?: string }) => Promise<string>
 
-interface Note {
-  id: string
-  text: string
-}
-
-/** Notes in the vault, encrypted here. */
-export class VaultStep {
-  readonly #parts: VaultParts
-  readonly #key = byId('vault-key', HTMLInputElement)
-  /** Of the list as it is shown. */
-  #etag: string | undefined
-
-  constructor(parts: VaultParts) {
-    this.#parts = parts
-    this.#key.value = sessionStorage.getItem(STORED_KEY) ?? makeKey()
-    const keep = (): void => {
-      sessionStorage.setItem(STORED_KEY, this.#key.value)
-    }
-    keep()
-    this.#key.addEventListener('change', keep)
-    onCopy('copy-key', STATUS, () => this.#key.value)
-    onClick('read-notes', STATUS, () => this.#change('Read my notes', async () => 'Read and decrypted.'))
-    onSubmit('note-form', STATUS, () =>
-      this.#change('Add a note', async (vault) => {
-        const note = byId('note', HTMLTextAreaElement)
-        await vault.add(LIST, note.value, this.#condition())
-        note.value = ''
-        return 'Added. The vault has the ciphertext only.'
-      })
-    )
-  }
-
-  /** Shows no notes of the wallet of before. */
-  forget(): void {
-    byId('notes', HTMLElement).replaceChildren()
-    this.#etag = undefined
-  }
+/**
+ * Notes in the vault, encrypted here.
+ *
+ * @param auth - of the vault, which is a service of its own
+ * @returns what shows no notes any more: those of the wallet of before
+ */
+export function startVaultStep(auth: DidAuthClient, wallet: () => PageWallet): () => void {
+  const step = new Step('vault')
+  const keyInput = byId('vault-key', HTMLInputElement)
+  /** Of the list as it is shown. Nothing was read yet: a note is added to what is there. */
+  let condition: { ifMatch?: string } = {}
 
   /** Logs in where that is needed, changes something, and reads the list again. */
-  async #change(action: string, work: (vault: VaultClient) => Promise<string>): Promise<string> {
-    const { auth, exchanges } = this.#parts
-    exchanges.begin(action)
-    const vault = new VaultClient({ auth, encrypt: { key: parseKey(this.#key.value) } })
-    await this.#logIn()
+  async function change(work: Change): Promise<string> {
+    const vault = new VaultClient({ auth, encrypt: { key: parseKey(keyInput.value) } })
+    await logIn()
     try {
-      const outcome = await work(vault)
-      await this.#read(vault)
+      const outcome = await work(vault, condition)
+      await read(vault)
       return outcome
     } catch (error) {
       if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error
-      await this.#read(vault)
+      await read(vault)
       throw new Error('Another device or tab changed the notes meanwhile. Here they are as they are now; try again.')
     }
   }
 
   /** The storage may have a session of another wallet. */
-  async #logIn(): Promise<void> {
-    const { auth, wallet } = this.#parts
+  async function logIn(): Promise<void> {
     const { address, wallet: chosen } = wallet()
     await auth.ready
     if (auth.session?.did.toLowerCase().endsWith(address.toLowerCase()) === true) return
@@ -82,65 +47,66 @@ export class VaultStep {
     await auth.logIn({ wallet: chosen })
   }
 
-  async #read(vault: VaultClient): Promise<void> {
+  async function read(vault: VaultClient): Promise<void> {
     // In this order: where the ids are of a later list than the ETag, the vault refuses the change of a wrong entry.
     const { contents, etag } = await vault.get(LIST)
-    const keys = await vault.keys()
-    const entries = keys.find(({ key }) => key === LIST)?.entries ?? []
-    this.#etag = etag
-    const notes = contents.map((text, index) => ({ text, id: entries[index]?.id ?? '' }))
-    byId('notes', HTMLElement).replaceChildren(...notes.map((note) => this.#makeItem(note)))
+    const entries = (await vault.keys()).find(({ key }) => key === LIST)?.entries ?? []
+    condition = { ifMatch: etag }
+    byId('notes').replaceChildren(...contents.map((text, index) => makeItem(text, entries[index]?.id ?? '')))
   }
 
-  /** What was read is still so. Nothing was read yet: the note is added to what is there. */
-  #condition(): { ifMatch?: string } {
-    return this.#etag === undefined ? {} : { ifMatch: this.#etag }
-  }
-
-  #makeItem(note: Note): HTMLLIElement {
-    const item = make('li', {})
-    const edit = makeButton('Edit', `Edit the note ${note.text}`, () => {
-      this.#edit(item, note)
-    })
-    const remove = makeButton('Delete', `Delete the note ${note.text}`, (button) => {
-      this.#run(button, 'Delete a note', async (vault) => {
-        await vault.delete(LIST, { id: note.id, ...this.#condition() })
-        return 'Deleted.'
+  function makeItem(text: string, id: string): HTMLLIElement {
+    const edit = makeButton('Edit', `Edit the note ${text}`, () => {
+      const area = make('textarea', { rows: '2', 'aria-label': 'The note' })
+      area.value = text
+      const save = changeButton('Save', 'Save the note', 'Replace a note', async (vault, condition) => {
+        await vault.replace(LIST, area.value, { id, ...condition })
+        return 'Replaced.'
       })
+      item.className = 'editing'
+      item.replaceChildren(area, make('span', { class: 'actions' }, save))
+      area.focus()
     })
-    item.append(make('p', {}, note.text), make('span', { class: 'actions' }, edit, remove))
+    const remove = changeButton('Delete', `Delete the note ${text}`, 'Delete a note', async (vault, condition) => {
+      await vault.delete(LIST, { id, ...condition })
+      return 'Deleted.'
+    })
+    const item = make('li', {}, make('p', {}, text), make('span', { class: 'actions' }, edit, remove))
     return item
   }
 
-  #edit(item: HTMLLIElement, note: Note): void {
-    const text = make('textarea', { rows: '2', 'aria-label': 'The note' })
-    text.value = note.text
-    const save = makeButton('Save', 'Save the note', (button) => {
-      this.#run(button, 'Replace a note', async (vault) => {
-        await vault.replace(LIST, text.value, { id: note.id, ...this.#condition() })
-        return 'Replaced.'
-      })
-    })
-    item.className = 'editing'
-    item.replaceChildren(text, make('span', { class: 'actions' }, save))
-    text.focus()
-  }
+  const changeButton = (text: string, label: string, action: string, work: Change): HTMLButtonElement =>
+    step.makeButton(text, label, action, () => change(work))
 
-  #run(button: HTMLButtonElement, action: string, work: (vault: VaultClient) => Promise<string>): void {
-    void whileBusy(button, STATUS, () => this.#change(action, work))
+  keyInput.value = sessionStorage.getItem(STORED_KEY) ?? makeKey()
+  const keep = (): void => {
+    sessionStorage.setItem(STORED_KEY, keyInput.value)
+  }
+  keep()
+  keyInput.addEventListener('change', keep)
+  step.onCopy('copy-key', () => keyInput.value)
+  step.onClick('read-notes', 'Read my notes', () => change(async () => 'Read and decrypted.'))
+  step.onSubmit('note-form', 'Add a note', () =>
+    change(async (vault, condition) => {
+      const note = byId('note', HTMLTextAreaElement)
+      await vault.add(LIST, note.value, condition)
+      note.value = ''
+      return 'Added. The vault has the ciphertext only.'
+    })
+  )
+  return () => {
+    byId('notes').replaceChildren()
+    condition = {}
   }
 }
 
 function makeKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
-  return btoa(String.fromCharCode(...bytes))
-    .replaceAll('+', '-')
-    .replaceAll('/', '_')
-    .replaceAll('=', '')
+  const bytes = crypto.getRandomValues(new Uint8Array(32))
+  const text = btoa(String.fromCharCode(...bytes))
+  return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 
 function parseKey(text: string): Uint8Array {
   if (!/^[\w-]{43}$/.test(text.trim())) throw new Error('A key has 43 characters: letters, digits, - and _.')
-  const binary = atob(text.trim().replaceAll('-', '+').replaceAll('_', '/'))
-  return Uint8Array.from(binary, (character) => character.charCodeAt(0))
+  return bytesOfBase64url(text.trim())
 }

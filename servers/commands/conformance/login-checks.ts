@@ -1,110 +1,164 @@
 import { loginMessage } from 'express-did-auth/protocol'
-import { assertStatus, assertThat, check, type Check } from './check.js'
-import type { Flow, ServiceUnderTest } from './service.js'
+import {
+  claimsOf,
+  describe,
+  sessionOf,
+  type Exchange,
+  type Flow,
+  type ServiceUnderTest
+} from '../service-under-test.js'
+import { assertNotStored, assertStatus, assertThat, NotApplicable, RACERS, type Ask } from './rules.js'
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
-const RACERS = 8
 const LARGE_BYTES = 1_048_576
 
-/** Logins: who is let in, and what is refused. */
-export const loginChecks: readonly Check[] = [
-  check('login', 'a signed challenge logs in, and both tokens come back', async (service) => {
+/** Challenges, sign up and login: who is let in, and what is refused. */
+export const loginChecks = {
+  'challenge-post': async (service) => {
+    const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })
+    const isLine = /^[\x21-\x7e]{16,512}$/.test(challengeIn(exchange))
+    assertThat(isLine, 'the challenge is no line of 16 to 512 characters')
+  },
+  'challenge-get': async (service) => {
+    const { did } = service.newUser()
+    challengeIn(await service.send('GET', `${service.paths.requestAuth}/${did}`))
+    challengeIn(await service.send('GET', `${service.paths.requestSignup}/${did}`))
+  },
+  'challenge-of-sign-up': async (service) => {
+    const { did } = service.newUser()
+    const exchange = await service.askChallenge('signup', did)
+    challengeIn(exchange)
+    const { sdr } = exchange.json
+    if (sdr === undefined) return
+    const { subject, issuer } = claimsOf(typeof sdr === 'string' ? sdr : '')
+    assertThat(subject === did && typeof issuer === 'string', 'the sdr has no issuer, or another subject')
+  },
+  'challenge-of-one-did': async (service) => {
+    const challenges = [await challengeOf(service), await challengeOf(service)]
+    assertThat(challenges[0] !== challenges[1], 'two DIDs received the same challenge')
+  },
+  'challenge-headers': async (service) => {
+    const exchange = await service.askChallenge('auth', service.newUser().did)
+    assertNotStored(exchange)
+    const seconds = exchange.headers.get('challenge-expires-in') ?? ''
+    assertThat(/^[1-9]\d*$/.test(seconds), `Challenge-Expires-In is "${seconds}", and not a number of seconds`)
+  },
+  'challenge-needs-did': async (service) => {
+    assertStatus(await service.askChallenge('auth', 'not-a-did'), 401, 'a challenge for not-a-did')
+    if (service.challengeForm === 'GET') return
+    for (const body of [{}, { did: 7 }, { did: ['did:ethr:rsk:0x'] }]) {
+      assertStatus(await service.post(service.paths.requestAuth, body), 401, `a challenge for ${JSON.stringify(body)}`)
+    }
+  },
+  'sign-up': async (service) => {
+    await signUp(service)
+  },
+  'sign-up-third-line': async (service) => {
+    await signUp(service, '\nMy credentials are: ')
+  },
+  'sign-up-wrong-signature': (service) => refusesOtherWallet(service, 'signup'),
+  'sign-up-single-use': async (service) => {
+    assertStatus(await service.post(service.paths.signup, await signUp(service)), 401, 'the same sign up again')
+  },
+
+  login: async (service) => {
     await service.logIn()
-  }),
-  check('login-response-form', 'the body { response: { did, sig } } logs in as well', async (service) => {
-    const exchange = await service.post(service.paths.auth, { response: await freshProof(service) })
+  },
+  'login-response-form': async (service) => {
+    const exchange = await service.post(service.paths.auth, { response: await service.proof() })
     assertStatus(exchange, 200, 'a good login')
-  }),
-  check('login-one-form', 'both forms of the body at once are 401', async (service) => {
-    const proof = await freshProof(service)
-    assertStatus(await service.post(service.paths.auth, { ...proof, response: proof }), 401, 'both forms at once')
-  }),
-  check('login-single-use', 'one signature opens one session: the same login again is 401', async (service) => {
-    const proof = await freshProof(service)
+  },
+  'login-one-form': async (service) => {
+    const proof = await service.proof()
+    await refuses(service, { ...proof, response: proof }, 'both forms at once')
+  },
+  'login-single-use': async (service) => {
+    const proof = await service.proof()
     assertStatus(await service.post(service.paths.auth, proof), 200, 'a good login')
-    assertStatus(await service.post(service.paths.auth, proof), 401, 'the same signature again')
-  }),
-  check('login-race', `of ${RACERS} copies of a login that arrive at once, one succeeds`, async (service) => {
-    const proof = await freshProof(service)
+    await refuses(service, proof, 'the same signature again')
+  },
+  'login-race': async (service) => {
+    const proof = await service.proof()
     const copies = Array.from({ length: RACERS }, () => service.post(service.paths.auth, proof))
     const good = (await Promise.all(copies)).filter(({ status }) => status === 200)
     assertThat(good.length === 1, `${good.length} of ${RACERS} copies of one login succeeded`)
-  }),
-  check('login-wrong-signature', 'a signature of another wallet is 401', (service) =>
-    refusesOtherWallet(service, 'auth')
-  ),
-  check(
-    'login-other-did',
-    'a good signature is 401 for another DID than the one that asked for its challenge',
-    async (service) => {
-      const { sig } = await freshProof(service)
-      assertStatus(await service.post(service.paths.auth, { did: service.newUser().did, sig }), 401, 'another DID')
-    }
-  ),
-  check('login-wrong-domain', 'a message that names another domain is 401', async (service) => {
+  },
+  'login-wrong-signature': (service) => refusesOtherWallet(service, 'auth'),
+  'login-other-did': async (service) => {
+    const { sig } = await service.proof()
+    await refuses(service, { did: service.newUser().did, sig }, 'another DID')
+  },
+  'login-wrong-domain': async (service) => {
     for (const domain of ['other.example', `other.example/${service.domain}`, `${service.domain}.other.example`]) {
-      const user = service.newUser()
-      const sig = user.sign(loginMessage(domain, await service.challenge('auth', user.did)))
-      assertStatus(await service.post(service.paths.auth, { did: user.did, sig }), 401, `a message for ${domain}`)
+      const { did, sign } = service.newUser()
+      const sig = sign(loginMessage(domain, await service.challenge('auth', did)))
+      await refuses(service, { did, sig }, `a message for ${domain}`)
     }
-  }),
-  check('login-wrong-challenge', 'a message with a challenge that the service did not give is 401', async (service) => {
-    const user = service.newUser()
-    const challenges = ['0'.repeat(64), '', 'undefined', await service.challenge('auth', service.newUser().did)]
-    for (const challenge of challenges) {
-      const sig = user.sign(loginMessage(service.domain, challenge))
-      assertStatus(await service.post(service.paths.auth, { did: user.did, sig }), 401, 'a made-up challenge')
+  },
+  'login-wrong-challenge': async (service) => {
+    const { did, sign } = service.newUser()
+    for (const challenge of ['0'.repeat(64), '', 'undefined', await challengeOf(service)]) {
+      await refuses(service, { did, sig: sign(loginMessage(service.domain, challenge)) }, 'a made-up challenge')
     }
-  }),
-  check(
-    'login-malleable-signature',
-    'the second spelling of a good signature, with a high s, is 401',
-    async (service) => {
-      const { did, sig } = await freshProof(service)
-      const s = ORDER - BigInt(`0x${sig.slice(66, 130)}`)
-      const v = sig.endsWith('1b') ? '1c' : '1b'
-      const spelling = `${sig.slice(0, 66)}${s.toString(16).padStart(64, '0')}${v}`
-      assertStatus(await service.post(service.paths.auth, { did, sig: spelling }), 401, 'a signature with a high s')
+  },
+  'login-malleable-signature': async (service) => {
+    const { did, sig } = await service.proof()
+    const s = ORDER - BigInt(`0x${sig.slice(66, 130)}`)
+    const v = sig.endsWith('1b') ? '1c' : '1b'
+    const spelling = `${sig.slice(0, 66)}${s.toString(16).padStart(64, '0')}${v}`
+    await refuses(service, { did, sig: spelling }, 'a signature with a high s')
+  },
+  'login-missing-fields': async (service) => {
+    const { did } = service.newUser()
+    const wrong = [{ did }, { sig: '0x' }, { did, sig: 7 }, { did, sig: {} }, { did, sig: '0x12' }]
+    for (const body of [{}, [], ...wrong, { did: null, sig: null }, { response: 'text' }]) {
+      await refuses(service, body, `a login of ${JSON.stringify(body)}`)
     }
-  ),
-  check(
-    'login-missing-fields',
-    'a login without one of its fields, or with one of another type, is 401',
-    async (service) => {
-      const { did } = service.newUser()
-      const bodies: unknown[] = [
-        {},
-        [],
-        { did },
-        { sig: '0x' },
-        { did, sig: 7 },
-        { did, sig: {} },
-        { did, sig: '0x12' }
-      ]
-      for (const body of [...bodies, { did: null, sig: null }, { response: 'text' }]) {
-        assertStatus(await service.post(service.paths.auth, body), 401, `a login of ${JSON.stringify(body)}`)
-      }
-    }
-  ),
-  check('broken-json', 'JSON that does not parse is 400', async (service) => {
+  },
+  'broken-json': async (service) => {
     const ofChallenge = service.challengeForm === 'POST' ? [service.paths.requestAuth] : []
     for (const path of [service.paths.auth, ...ofChallenge, service.paths.signup]) {
-      assertStatus(await service.send('POST', path, { raw: '{"did":' }), 400, 'half a JSON text')
+      assertStatus(await service.send('POST', path, { text: '{"did":' }), 400, 'half a JSON text')
     }
-  }),
-  check('large-body', 'a body of 1 MiB is 413', async (service) => {
-    const raw = JSON.stringify({ did: 'x'.repeat(LARGE_BYTES) })
-    assertStatus(await service.send('POST', service.paths.auth, { raw }), 413, 'a body of 1 MiB')
-  })
-]
+  },
+  'large-body': async (service) => {
+    const text = JSON.stringify({ did: 'x'.repeat(LARGE_BYTES) })
+    assertStatus(await service.send('POST', service.paths.auth, { text }), 413, 'a body of 1 MiB')
+  }
+} satisfies Record<string, Ask>
 
-function freshProof(service: ServiceUnderTest): Promise<{ did: string; sig: string }> {
-  return service.proof(service.newUser())
+/** The challenge of an answer. @throws when there is none */
+function challengeIn(exchange: Exchange): string {
+  assertStatus(exchange, 200, 'a good request')
+  const { challenge } = exchange.json
+  const isText = typeof challenge === 'string' && challenge !== ''
+  assertThat(isText, `${describe(exchange)} without a text "challenge" in JSON`)
+  return challenge
 }
 
-/** @throws when a signature of another wallet is accepted */
-export async function refusesOtherWallet(service: ServiceUnderTest, flow: Flow): Promise<void> {
+function challengeOf(service: ServiceUnderTest): Promise<string> {
+  return service.challenge('auth', service.newUser().did)
+}
+
+async function refuses(service: ServiceUnderTest, body: unknown, what: string, flow: Flow = 'auth'): Promise<void> {
+  assertStatus(await service.post(service.paths[flow], body), 401, what)
+}
+
+async function refusesOtherWallet(service: ServiceUnderTest, flow: Flow): Promise<void> {
   const { did } = service.newUser()
   const { sig } = await service.proof({ ...service.newUser(), did }, flow)
-  assertStatus(await service.post(service.paths[flow], { did, sig }), 401, 'a signature of another wallet')
+  await refuses(service, { did, sig }, 'a signature of another wallet', flow)
+}
+
+/** Signs up, and answers the body that was good once. @throws NotApplicable where credentials are asked for */
+async function signUp(service: ServiceUnderTest, end = ''): Promise<object> {
+  const user = service.newUser()
+  const asked = await service.askChallenge('signup', user.did)
+  if (asked.json.sdr !== undefined) throw new NotApplicable('the service asks for credentials or claims')
+  const sig = user.sign(loginMessage(service.domain, String(asked.json.challenge)) + end)
+  const body = { did: user.did, sig, credentials: [] }
+  const exchange = await service.post(service.paths.signup, body)
+  assertStatus(exchange, 200, 'a good sign up')
+  assertThat(sessionOf(user, exchange) !== undefined, 'the sign up answered no tokens')
+  return body
 }

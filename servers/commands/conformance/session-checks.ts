@@ -1,89 +1,154 @@
 import { randomBytes } from 'node:crypto'
-import { assertStatus, assertThat, check, type Check } from './check.js'
-import { claimsOf, sessionOf, type ServiceUnderTest, type Session } from './service.js'
+import { addressOfPublicKey } from 'express-did-auth/protocol'
+import { claimsOf, describe, sessionOf, type ServiceUnderTest, type Session } from '../service-under-test.js'
+import { assertStatus, assertThat, MAX_ACCESS_TOKEN_SECONDS, NotApplicable, RACERS, type Ask } from './rules.js'
 
-const RACERS = 8
-
-/** Refresh and logout. */
-export const sessionChecks: readonly Check[] = [
-  check(
-    'refresh',
-    'a refresh answers a new pair: the same user, service and session data, another refresh token',
-    async (service) => {
-      const session = await service.logIn()
-      const next = await refreshed(service, session)
-      assertThat(next.refreshToken !== session.refreshToken, 'the refresh token was not replaced')
-      const [before, after] = [claimsOf(session.accessToken), claimsOf(next.accessToken)]
-      for (const name of ['iss', 'aud', 'sub']) {
-        assertThat(before[name] === after[name], `the refresh changed the claim ${name}`)
-      }
-      assertThat(Number(after.exp) >= Number(before.exp), 'the new access token ends before the old one')
+/** Access tokens and the route behind them, refresh, logout. */
+export const sessionChecks = {
+  'access-token-form': async (service) => {
+    const { user, accessToken } = await service.logIn()
+    const { alg, typ = 'JWT' } = claimsOf(accessToken, 0)
+    const header = `the header of the access token has alg ${String(alg)}, typ ${String(typ)}`
+    assertThat(alg === 'ES256K' && typ === 'JWT', header)
+    const { iss, aud, sub, iat, nbf, exp } = claimsOf(accessToken)
+    assertThat(sub === user.did, 'the access token has another sub than the DID')
+    for (const text of [iss, aud]) assertThat(typeof text === 'string' && text !== '', 'iss or aud is no text')
+    for (const time of [iat, nbf, exp]) assertThat(Number.isInteger(time), 'iat, nbf or exp is no whole number')
+  },
+  'access-token-life': async (service) => {
+    const seconds = lifeOf((await service.logIn()).accessToken)
+    assertThat(seconds > 0 && seconds <= MAX_ACCESS_TOKEN_SECONDS, `the access token is good for ${seconds} s`)
+  },
+  'access-token-signature': async (service) => {
+    const { accessToken } = await service.logIn()
+    const address = /^did:ethr:.*(0x[0-9a-f]{40})$/i.exec(String(claimsOf(accessToken).iss))?.[1]
+    if (address === undefined) throw new NotApplicable('iss is no did:ethr of an address')
+    assertThat(signersOf(service, accessToken).includes(address.toLowerCase()), 'another key signed the access token')
+  },
+  'guard-accepts': async (service) => {
+    await guardedSession(service)
+  },
+  'guard-scheme': async (service) => {
+    const { accessToken } = await guardedSession(service)
+    for (const [scheme, status] of [['didauth', 200] as const, ['Basic', 401] as const]) {
+      const headers = { Authorization: `${scheme} ${accessToken}` }
+      const exchange = await service.send('GET', service.options.protectedPath, { headers })
+      assertStatus(exchange, status, `the scheme ${scheme}`)
     }
-  ),
-  check(
-    'refresh-single-use',
-    'a refresh token is good once: the old one is 401, the new one is good',
-    async (service) => {
-      const session = await service.logIn()
-      const next = await refreshed(service, session)
-      await refreshed(service, next)
-      assertStatus(await service.refresh(session), 401, 'a refresh token that was used')
+  },
+  'guard-missing-token': async (service) => {
+    await guardedSession(service)
+    assertStatus(await service.send('GET', service.options.protectedPath), 401, 'no access token')
+  },
+  'guard-alg-none': guardRefuses('a token that is not signed', ({ accessToken }) => {
+    const [, payload = '', signature = ''] = accessToken.split('.')
+    const headers = ['none', 'None', 'HS256'].map((alg) => encode({ alg, typ: 'JWT' }))
+    return headers.flatMap((header) => [`${header}.${payload}.`, `${header}.${payload}.${signature}`])
+  }),
+  'guard-changed-token': guardRefuses('another sub', ({ accessToken }, service) => {
+    const [header = '', , signature = ''] = accessToken.split('.')
+    return [`${header}.${encode({ ...claimsOf(accessToken), sub: service.newUser().did })}.${signature}`]
+  }),
+  'guard-foreign-key': guardRefuses('a token of another key', ({ accessToken }, { options: { curve } }) => {
+    const signed = accessToken.slice(0, accessToken.lastIndexOf('.'))
+    const { signature } = curve.sign(curve.sha256(signed), randomBytes(32))
+    return [`${signed}.${Buffer.from(signature).toString('base64url')}`]
+  }),
+  'guard-no-other-token': guardRefuses('what is no access token', ({ refreshToken }) => [refreshToken, 'x', 'x.y.z']),
+  'guard-expired-token': async (service) => {
+    const session = await guardedSession(service)
+    const seconds = lifeOf(session.accessToken)
+    const isSoon = seconds <= (service.options.maxWaitSeconds ?? 0)
+    if (!isSoon) throw new NotApplicable(`access tokens are good for ${seconds} s: wait with --wait`)
+    await service.options.wait?.(seconds + 1)
+    const exchange = await service.guarded(session)
+    assertStatus(exchange, 401, 'an expired access token')
+    // The title of a problem where the service answers problems.
+    const text = exchange.json.title ?? exchange.text
+    assertThat(text === 'Expired access token', `${describe(exchange)} instead of "Expired access token"`)
+  },
+  refresh: async (service) => {
+    const session = await service.logIn()
+    const next = await refreshed(service, session)
+    assertThat(next.refreshToken !== session.refreshToken, 'the refresh token was not replaced')
+    const [before, after] = [claimsOf(session.accessToken), claimsOf(next.accessToken)]
+    for (const name of ['iss', 'aud', 'sub']) {
+      assertThat(before[name] === after[name], `the refresh changed the claim ${name}`)
     }
-  ),
-  check('refresh-race', `of ${RACERS} simultaneous uses of a refresh token, one wins`, async (service) => {
+    assertThat(Number(after.exp) >= Number(before.exp), 'the new access token ends before the old one')
+  },
+  'refresh-single-use': async (service) => {
+    const session = await service.logIn()
+    await refreshed(service, await refreshed(service, session))
+    assertStatus(await service.refresh(session), 401, 'a refresh token that was used')
+  },
+  'refresh-race': async (service) => {
     const session = await service.logIn()
     const all = await Promise.all(Array.from({ length: RACERS }, () => service.refresh(session)))
     const good = all.filter(({ status }) => status === 200)
     assertThat(good.length === 1, `${good.length} of ${RACERS} uses of one refresh token succeeded`)
-  }),
-  check(
-    'refresh-repeat',
-    'with one Idempotency-Key, a repeated refresh answers the same refresh token',
-    async (service) => {
-      const session = await service.logIn()
-      const headers = { 'Idempotency-Key': randomBytes(16).toString('base64url') }
-      const [first, second] = [await service.refresh(session, headers), await service.refresh(session, headers)]
-      assertStatus(second, 200, 'a repeated refresh')
-      const [one, other] = [sessionOf(session.user, first), sessionOf(session.user, second)]
-      assertThat(
-        one !== undefined && one.refreshToken === other?.refreshToken,
-        'the repeat answered another refresh token'
-      )
-      const replayed = second.headers.get('idempotent-replayed')
-      assertThat(replayed === 'true', `the repeat has Idempotent-Replayed "${replayed ?? ''}"`)
-    }
-  ),
-  check('refresh-unknown', 'a missing, malformed or unknown refresh token is 401', async (service) => {
+  },
+  'refresh-repeat': async (service) => {
+    const session = await service.logIn()
+    const headers = { 'Idempotency-Key': randomBytes(16).toString('base64url') }
+    const [first, second] = [await service.refresh(session, headers), await service.refresh(session, headers)]
+    assertStatus(second, 200, 'a repeated refresh')
+    const [one, other] = [sessionOf(session.user, first), sessionOf(session.user, second)]
+    const isSame = one !== undefined && one.refreshToken === other?.refreshToken
+    assertThat(isSame, 'the repeat answered another refresh token')
+    const replayed = second.headers.get('idempotent-replayed')
+    assertThat(replayed === 'true', `the repeat has Idempotent-Replayed "${replayed ?? ''}"`)
+  },
+  'refresh-unknown': async (service) => {
     const { refreshToken } = await service.logIn()
     const unknown = `${refreshToken.slice(0, -8)}AAAAAAAA`
     for (const body of [{}, { refreshToken: 7 }, { refreshToken: '' }, { refreshToken: unknown }]) {
       assertStatus(await service.post(service.paths.refreshToken, body), 401, 'no good refresh token')
     }
-  }),
-  check('logout', 'a logout is 200 without content, and twice as well', async (service) => {
+  },
+  logout: async (service) => {
     const session = await service.logIn()
     for (const exchange of [await service.logOut(session), await service.logOut(session)]) {
       assertStatus(exchange, 200, 'a logout')
       assertThat(exchange.text === '', 'the logout answered content')
     }
-  }),
-  check('logout-ends-refresh', 'after a logout the refresh token is 401', async (service) => {
+  },
+  'logout-ends-refresh': async (service) => {
     const session = await service.logIn()
     await service.logOut(session)
     assertStatus(await service.refresh(session), 401, 'the refresh token of a session that was logged out')
-  }),
-  check('logout-one-session', "a logout ends that session, and none of the user's others", async (service) => {
+  },
+  'logout-one-session': async (service) => {
     const user = service.newUser()
     const [here, there] = [await service.logIn(user), await service.logIn(user)]
     await service.logOut(here)
     assertStatus(await service.refresh(there), 200, 'the refresh token of another device')
-  }),
-  check('logout-needs-token', 'a logout without token, or with one that is none, is 401', async (service) => {
+  },
+  'logout-needs-token': async (service) => {
     assertStatus(await service.post(service.paths.logout, {}), 401, 'a logout without token')
     const forged = await service.post(service.paths.logout, {}, { Authorization: 'DIDAuth x.y.z' })
     assertStatus(forged, 401, 'a logout with a forged token')
-  })
-]
+  }
+} satisfies Record<string, Ask>
+
+/** @throws NotApplicable where there is no guarded route */
+async function guardedSession(service: ServiceUnderTest): Promise<Session> {
+  const { protectedPath } = service.options
+  const { status } = await service.send('GET', protectedPath)
+  if (status === 404) throw new NotApplicable(`there is no ${protectedPath}: name a guarded route with --protected`)
+  const session = await service.logIn()
+  // A route that refuses everybody refuses forged tokens as well.
+  assertStatus(await service.guarded(session), 200, 'a good access token')
+  return session
+}
+
+/** What the guarded route does not take for a good access token, although the session is good. */
+function guardRefuses(what: string, tokensOf: (session: Session, service: ServiceUnderTest) => string[]): Ask {
+  return async (service) => {
+    const session = await guardedSession(service)
+    for (const token of tokensOf(session, service)) assertStatus(await service.guarded(session, token), 401, what)
+  }
+}
 
 async function refreshed(service: ServiceUnderTest, session: Session): Promise<Session> {
   const exchange = await service.refresh(session)
@@ -91,4 +156,25 @@ async function refreshed(service: ServiceUnderTest, session: Session): Promise<S
   const next = sessionOf(session.user, exchange)
   assertThat(next !== undefined, 'the refresh answered no tokens')
   return next
+}
+
+function lifeOf(accessToken: string): number {
+  const { iat, exp } = claimsOf(accessToken)
+  return Number(exp) - Number(iat)
+}
+
+function encode(value: object): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
+}
+
+/** Addresses of the keys that can have made the signature of a JWT. */
+function signersOf({ options: { curve } }: ServiceUnderTest, jwt: string): string[] {
+  const [header = '', payload = '', signature = ''] = jwt.split('.')
+  const bytes = Buffer.from(signature, 'base64url')
+  if (bytes.length !== 64) return []
+  const hash = curve.sha256(`${header}.${payload}`)
+  return [0, 1].flatMap((recovery) => {
+    const key = curve.recover(hash, bytes, recovery)
+    return key === undefined ? [] : [addressOfPublicKey(curve, key)]
+  })
 }

@@ -1,9 +1,9 @@
 import { variableNames } from '../../config/env-schema.js'
 import { serverPorts, type ServerName } from '../../config/read-env.js'
 import { painter, printableJson, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
-import { checkPlan, readPlans } from './environment.js'
-import { linesOf, unique, type Finding } from './finding.js'
-import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
+import { checkPlan, readPlans, variableChecks } from './environment.js'
+import { examine, linesOf, type Finding } from './finding.js'
+import { checkNetwork, engineChecks, type NetworkSurroundings } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -23,11 +23,12 @@ export async function runDoctor(commandLine: CommandLine, surroundings: NetworkS
   const { args, env, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [0, 1])
   const [text] = positionals
-  const findings = unique(
+  const found =
     text === undefined
       ? await examineEnvironment(env, parseServer(values.server), surroundings)
       : await examineService(readUrl(text), env, values.origin ?? [])
-  )
+  // Several servers of one environment share most of it.
+  const findings = [...new Map(found.map((one) => [JSON.stringify(one), one])).values()]
   if (values.json === true) out(printableJson({ findings }))
   else for (const line of linesOf(findings, painter(commandLine))) out(line)
   return findings.some(({ level }) => level === 'change') ? 1 : 0
@@ -42,17 +43,21 @@ async function examineEnvironment(
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
-  const [plans, findings] = readPlans(env, names, chosen === 'all')
-  const asked = await Promise.all([
-    ...plans.slice(0, 1).map((plan) => checkEngines(plan)),
-    ...plans.map((plan) => checkNetwork(plan, surroundings))
+  const reading = readPlans(env, names, chosen === 'all')
+  const { plans } = reading
+  const findings = await Promise.all([
+    examine(variableChecks, reading),
+    ...plans.map(checkPlan),
+    ...plans.slice(0, 1).map((plan) => examine(engineChecks, plan.env)),
+    ...plans.map((plan) => checkNetwork(plan.env, surroundings))
   ])
-  return [...findings, ...plans.flatMap(checkPlan), ...asked.flat()]
+  return findings.flat()
 }
 
 async function examineService(url: URL, env: CommandLine['env'], origins: readonly string[]): Promise<Finding[]> {
   for (const origin of origins) if (readUrl(origin).origin !== origin) throw new UsageError(`${origin} is no origin`)
-  const [[plan]] = variableNames.some((name) => (env[name] ?? '') !== '') ? readPlans(env, ['auth'], false) : [[]]
+  const isGiven = variableNames.some((name) => (env[name] ?? '') !== '')
+  const [plan] = isGiven ? readPlans(env, ['auth'], false).plans : []
   if (plan === undefined) return checkService({ url, origins })
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = plan.env
   const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { ownCommand } from '../../config/own-command.js'
+import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
+import { ownCommand } from '../../config/startup-error.js'
 import {
   EnvError,
   findMisspellings,
@@ -10,8 +11,8 @@ import {
   type ServerName
 } from '../../config/read-env.js'
 import { assertIpfsClientInstalled } from '../../ipfs/load-ipfs-client.js'
-import { finding, isLoopback, unique, type Finding } from './finding.js'
-import { pagesInEnvironment } from './pages.js'
+import { addressChecks, isLoopback, pageChecks, type Page } from './address-checks.js'
+import { change, examine, note, type Checks, type Finding } from './finding.js'
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -20,6 +21,18 @@ export interface Plan {
   env: ServerEnv
   /** Undefined where `SERVICE_URL` is none that a browser opens. */
   url: URL | undefined
+  urlVariable: string
+  loginDomains: readonly string[]
+}
+
+/** The environment of servers, as it was read. */
+export interface Reading {
+  /** One for each server whose rest can be read. */
+  plans: Plan[]
+  unused: readonly string[]
+  misspelt: ReturnType<typeof findMisspellings>
+  /** `NAME: received "x"; remedy`. */
+  problems: readonly string[]
 }
 
 /** Keys that are printed in the documents of development chains. */
@@ -30,104 +43,169 @@ const PUBLISHED_KEYS = new Set([
 ])
 const LEAST_SECRET_BITS = 100
 
-/** Reads the environment of servers. What is wrong with it is a finding, so that the other checks go on. */
-export function readPlans(env: Variables, names: readonly ServerName[], isAll: boolean): [Plan[], Finding[]] {
-  const findings: Finding[] = readUnusedVariables(env, names, isAll).map((variable) =>
-    finding(
-      'unused-variable',
-      'note',
-      `${variable} has no effect`,
-      isAll ? 'Under `all`, each server has its own.' : 'It counts under `all` only.',
-      isAll ? `AUTH_${variable}=…, RELAY_${variable}=…, VAULT_${variable}=…` : variable.replace(/^[A-Z]+_/, '')
-    )
-  )
+/** Reads the environment of servers. What is wrong with it is left out, so that the other checks go on. */
+export function readPlans(env: Variables, names: readonly ServerName[], isAll: boolean): Reading {
   const misspelt = findMisspellings(env)
-  for (const { variable, known } of misspelt) {
-    const why = 'No server reads it, and what it should set has its default.'
-    findings.push(finding('misspelt-variable', 'change', `${variable} is unknown`, why, `${known}=…`))
-  }
   const spelled = { ...env, ...Object.fromEntries(misspelt.map(({ variable }) => [variable, undefined])) }
+  const problems = new Set<string>()
   const plans = names.flatMap((name): Plan[] => {
-    const [read, problems] = readValid(spelled, name, isAll)
-    findings.push(...problems.map(invalid))
+    const read = readValid(spelled, name, isAll, problems)
     if (read === undefined) return []
     const text = read.SERVICE_URL ?? `http://localhost:${read.address.port}`
-    return [{ env: read, url: /^https?:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined }]
+    const url = /^https?:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined
+    const loginDomains = acceptedLoginDomains(url?.href.replace(/\/$/, '') ?? text, read.LOGIN_DOMAINS ?? [])
+    return [{ env: read, url, urlVariable: read.address.variable.replace('PORT', 'SERVICE_URL'), loginDomains }]
   })
-  return [plans, unique(findings)]
+  return { plans, unused: readUnusedVariables(env, names, isAll), misspelt, problems: [...problems] }
 }
 
-/** The environment of a server without what is wrong with it, and the problems. */
-function readValid(env: Variables, name: ServerName, isAll: boolean): [ServerEnv | undefined, readonly string[]] {
+/** The environment of a server without what is wrong with it, which is added to the problems. */
+function readValid(env: Variables, name: ServerName, isAll: boolean, found: Set<string>): ServerEnv | undefined {
   try {
-    return [readEnv(env, name, isAll), []]
+    return readEnv(env, name, isAll)
   } catch (error) {
-    if (!(error instanceof EnvError)) throw error
-    return [readRest(env, name, isAll), error.problems]
+    for (const problem of problemsIn(error)) found.add(problem)
+  }
+  for (let left = env; ;) {
+    try {
+      // What is missing for a server's identity is nothing that could be left out.
+      return readEnv(left, name, isAll, 'operate')
+    } catch (error) {
+      // Each problem names its variable, and those that have the variable as their condition.
+      const named = new Set(problemsIn(error).flatMap((problem) => problem.match(/\b[A-Z][A-Z0-9_]+\b/g) ?? []))
+      const rest = Object.entries(left).filter(([one]) => !named.has(one) && !named.has(one.replace(/_FILE$/, '')))
+      if (rest.length === Object.keys(left).length) return undefined
+      left = Object.fromEntries(rest)
+    }
   }
 }
 
-function readRest(env: Variables, name: ServerName, isAll: boolean): ServerEnv | undefined {
-  try {
-    // What is missing for a server's identity is nothing that could be left out.
-    return readEnv(env, name, isAll, 'operate')
-  } catch (error) {
-    if (!(error instanceof EnvError)) throw error
-    // Each problem names its variable, and those that have the variable as their condition.
-    const named = new Set(error.problems.flatMap((problem) => problem.match(/\b[A-Z][A-Z0-9_]+\b/g) ?? []))
-    const left = Object.entries(env).filter(([one]) => !named.has(one) && !named.has(one.replace(/_FILE$/, '')))
-    return left.length < Object.keys(env).length ? readRest(Object.fromEntries(left), name, isAll) : undefined
-  }
+function problemsIn(error: unknown): readonly string[] {
+  if (error instanceof EnvError) return error.problems
+  throw error
 }
 
-/** `NAME: received "x"; remedy`. */
-function invalid(problem: string): Finding {
-  const [variable = '', received = ''] = problem.split(/: (.*)/s)
-  const [, remedy = received] = received.split(/; (.*)/s)
-  return finding(
-    'invalid-variable',
-    'change',
-    problem,
-    'The server does not start with it.',
-    `${variable}=… (${remedy})`
-  )
+/** What is wrong with variables by themselves. */
+export const variableChecks: Checks<Reading> = {
+  'unused-variable': ({ unused }) =>
+    unused.map((variable) => {
+      const bare = variable.replace(/^(?:AUTH|RELAY|VAULT)_/, '')
+      const remedy = bare === variable ? `AUTH_${bare}=…, RELAY_${bare}=…, VAULT_${bare}=…` : bare
+      return note(true, `${variable} has no effect`, remedy)
+    }),
+  'misspelt-variable': ({ misspelt }) =>
+    misspelt.map(({ variable, known }) => change(true, `${variable} is unknown`, `${known}=…`)),
+  'invalid-variable': ({ problems }) =>
+    problems.map((problem) => {
+      const [variable = '', received = ''] = problem.split(/: (.*)/s)
+      const [, remedy = received] = received.split(/; (.*)/s)
+      return change(true, problem, `${variable}=… (${remedy})`)
+    })
 }
 
 /** What can be told about a server without asking anything. */
-export function checkPlan({ env, url }: Plan): Finding[] {
-  return [
-    ...secretFindings(env),
-    ...folderFindings(env),
-    ...packageFindings(env),
-    ...(url === undefined ? [noUrl(env)] : [...addressFindings(env, url), ...pagesInEnvironment(env, url)])
-  ]
+export async function checkPlan(plan: Plan): Promise<Finding[]> {
+  const { env, url, urlVariable } = plan
+  const address = url && { url, usesCookies: env.USE_COOKIES === true, urlVariable }
+  const findings = await Promise.all([
+    examine(planChecks, plan),
+    ...(address === undefined ? [] : [examine(addressChecks, address)]),
+    ...(url === undefined ? [] : pagesOf(plan, url)).map((page) => examine(namedPageChecks, page))
+  ])
+  return findings.flat()
 }
 
-function noUrl({ SERVICE_URL: text = '', address }: ServerEnv): Finding {
-  const name = address.variable.replace('PORT', 'SERVICE_URL')
-  const why = 'Clients cannot open it, and wallets show all of it instead of its host.'
-  return finding('service-url', 'change', `${name} ${text} is no http(s) URL`, why, `${name}=https://${text}`)
+const planChecks: Checks<Plan> = {
+  'weak-secret': ({ env: { CHALLENGE_SECRET: secret } }) =>
+    change(secret !== undefined && isWeak(secret), 'CHALLENGE_SECRET can be guessed', newOne('CHALLENGE_SECRET')),
+  'weak-key': ({ env }) => {
+    const isKnown = PUBLISHED_KEYS.has(digitsOf(env)) || /^0{32}|^(..)\1+$/.test(digitsOf(env))
+    return change(isKnown, 'PRIVATE_KEY is known or can be guessed', newOne('PRIVATE_KEY'))
+  },
+  'one-secret': ({ env }) => {
+    const isOne = digitsOf(env) === env.CHALLENGE_SECRET?.toLowerCase()
+    return change(isOne, 'PRIVATE_KEY is CHALLENGE_SECRET as well', newOne('CHALLENGE_SECRET'))
+  },
+  'data-folder': ({ env: { DATA_DIR: folder } }) =>
+    change(existsSync(folder) && !isWritable(folder), `DATA_DIR ${folder} cannot be written`, `chown … ${folder}`),
+  'secret-file': ({ env }) =>
+    Object.entries({ 'private-key': env.PRIVATE_KEY, 'challenge-secret': env.CHALLENGE_SECRET }).map(
+      ([name, value]) => {
+        const file = join(env.DATA_DIR, name)
+        const { mode = 0 } = (value === undefined && statSync(file, { throwIfNoEntry: false })) || {}
+        const isOpen = process.platform !== 'win32' && (mode & 0o077) !== 0
+        return change(isOpen, `${file} is not for its owner alone`, `chmod 600 ${file}`)
+      }
+    ),
+  'ipfs-package': ({ env: { name, IPFS_API_URL: url } }) => {
+    try {
+      if (url !== undefined && name !== 'auth') assertIpfsClientInstalled()
+      return undefined
+    } catch (error) {
+      return change(true, error instanceof Error ? error.message : String(error), 'npm install ipfs-http-client@60')
+    }
+  },
+  'service-url': ({ env: { SERVICE_URL: text, HOST: host }, url, urlVariable: name }) => {
+    if (url === undefined)
+      return change(true, `${name} ${text ?? ''} is no http(s) URL`, `${name}=https://${text ?? ''}`)
+    const isAssumed = text === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)
+    return change(isAssumed, `HOST is ${host} without ${name}`, `${name}=https://<host that users see>`)
+  },
+  'trust-proxy': ({ env, url }) => {
+    const what = `${url?.origin ?? ''} is https, so a proxy is in front, and TRUST_PROXY is off`
+    return change(url?.protocol === 'https:' && env.TRUST_PROXY === false, what, 'TRUST_PROXY=1')
+  },
+  'trust-proxy/all': ({ env }) =>
+    note(env.TRUST_PROXY === true, 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
+  'demo-page': ({ env: { PAGE: isOn, name }, url }) => {
+    const isShown = isOn && name === 'auth' && url !== undefined && !isLoopback(url)
+    return note(isShown, `${url?.origin ?? ''} shows the demo page`, 'PAGE=false')
+  },
+  'login-domains/many': ({ loginDomains: { length } }) => {
+    const what = `${length} login domains instead of at most ${MAX_LOGIN_DOMAINS}`
+    return change(length > MAX_LOGIN_DOMAINS, what, 'LOGIN_DOMAINS=…')
+  }
 }
 
-function secretFindings({ PRIVATE_KEY: key, CHALLENGE_SECRET: secret }: ServerEnv): Finding[] {
-  const remedy = (name: string) => `${name}=… (\`${ownCommand('keys new')}\` makes one)`
-  const findings: Finding[] = []
-  if (secret !== undefined && isWeak(secret)) {
-    const why = 'An attacker who guesses it computes every challenge.'
-    findings.push(finding('weak-secret', 'change', 'CHALLENGE_SECRET can be guessed', why, remedy('CHALLENGE_SECRET')))
+const digitsOf = ({ PRIVATE_KEY: key = '' }: ServerEnv): string => key.replace(/^0x/, '').toLowerCase()
+
+/** The line that sets a secret. */
+export const newOne = (variable: string): string => `${variable}=… (\`${ownCommand('keys new')}\` makes one)`
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
   }
-  const digits = key?.replace(/^0x/, '').toLowerCase()
-  if (digits !== undefined && (PUBLISHED_KEYS.has(digits) || /^0{32}|^(..)\1+$/.test(digits))) {
-    const why = 'An attacker who has it issues tokens for every user.'
-    findings.push(finding('weak-key', 'change', 'PRIVATE_KEY is known or can be guessed', why, remedy('PRIVATE_KEY')))
-  }
-  if (digits !== undefined && digits === secret?.toLowerCase()) {
-    const why = 'Each of the two is to be useless without the other.'
-    findings.push(
-      finding('one-secret', 'change', 'PRIVATE_KEY is CHALLENGE_SECRET as well', why, remedy('CHALLENGE_SECRET'))
-    )
-  }
-  return findings
+}
+
+/** Pages of other origins that the environment names, with the origins that may read answers. */
+function pagesOf({ env, loginDomains }: Plan, url: URL): NamedPage[] {
+  const { TRUSTED_ORIGINS: trusted, CORS_ORIGINS: readable, LOGIN_DOMAINS: domains = [] } = env
+  const usesCookies = env.USE_COOKIES === true
+  const origins = [...new Set([...trusted, ...readable])].filter((origin) => origin !== url.origin)
+  return origins.map((origin) => {
+    const { host } = new URL(origin)
+    const lines = {
+      trustedOrigins: `TRUSTED_ORIGINS=${[...trusted, origin].join(',')}`,
+      loginDomains: `LOGIN_DOMAINS=${[...domains, host].join(',')}`
+    }
+    const isTrusted = (): boolean => !usesCookies || trusted.includes(origin)
+    const isLoginDomain = (): boolean => loginDomains.includes(host)
+    return { origin, url, usesCookies, readable, isTrusted, isLoginDomain, lines }
+  })
+}
+
+type NamedPage = Page & { readable: readonly string[] }
+
+const namedPageChecks: Checks<NamedPage> = {
+  'cors-origins': ({ origin, readable }) => {
+    const line = `CORS_ORIGINS=${[...readable, origin].join(',')}`
+    return note(!readable.includes(origin), `${origin} is not in CORS_ORIGINS`, line)
+  },
+  ...pageChecks
 }
 
 /** Words, repetitions, and less than so many bits by the frequency of the characters. */
@@ -135,82 +213,6 @@ export function isWeak(secret: string): boolean {
   const counts = new Map<string, number>()
   for (const character of secret) counts.set(character, (counts.get(character) ?? 0) + 1)
   const bits = [...counts.values()].reduce((sum, count) => sum - count * Math.log2(count / secret.length), 0)
-  return (
-    bits < LEAST_SECRET_BITS ||
-    /secret|passw|change.?me|example|123456|qwerty/i.test(secret) ||
-    /^(.{1,16})\1+$/s.test(secret)
-  )
-}
-
-function folderFindings({ DATA_DIR: folder, PRIVATE_KEY: key, CHALLENGE_SECRET: secret }: ServerEnv): Finding[] {
-  if (!existsSync(folder)) return []
-  const findings: Finding[] = []
-  try {
-    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK)
-  } catch {
-    const why = 'The server stores sessions and content there.'
-    findings.push(finding('data-folder', 'change', `DATA_DIR ${folder} cannot be written`, why, `chown … ${folder}`))
-  }
-  const files = [key === undefined && 'private-key', secret === undefined && 'challenge-secret']
-  for (const name of files) {
-    const file = join(folder, name === false ? '' : name)
-    if (name === false || process.platform === 'win32' || !existsSync(file)) continue
-    if ((statSync(file).mode & 0o077) === 0) continue
-    const why = 'Other users of this machine can read it.'
-    findings.push(finding('secret-file', 'change', `${file} is not for its owner alone`, why, `chmod 600 ${file}`))
-  }
-  return findings
-}
-
-function packageFindings({ name, IPFS_API_URL: url }: ServerEnv): Finding[] {
-  if (url === undefined || name === 'auth') return []
-  try {
-    assertIpfsClientInstalled()
-    return []
-  } catch (error) {
-    const what = error instanceof Error ? error.message : String(error)
-    const change = 'npm install ipfs-http-client@60'
-    return [finding('ipfs-package', 'change', what, 'Relay and vault do not start without it.', change)]
-  }
-}
-
-function addressFindings(
-  { name: server, HOST: host, SERVICE_URL: given, USE_COOKIES, TRUST_PROXY, PAGE, address }: ServerEnv,
-  url: URL
-): Finding[] {
-  const findings: Finding[] = []
-  const name = address.variable.replace('PORT', 'SERVICE_URL')
-  if (given === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)) {
-    const why = 'Wallets would show localhost, and other services could not tell tokens of this one apart.'
-    findings.push(
-      finding('service-url', 'change', `HOST is ${host} without ${name}`, why, `${name}=https://<host that users see>`)
-    )
-  }
-  if (url.protocol === 'http:' && !isLoopback(url)) {
-    findings.push(insecure(url, USE_COOKIES === true, `${name}=https://${url.host}`))
-  }
-  if (url.protocol === 'https:' && TRUST_PROXY === false) {
-    const what = `${url.origin} is https, so a proxy is in front, and TRUST_PROXY is off`
-    const why = 'All users share the address of the proxy, and with it one budget of requests.'
-    findings.push(finding('trust-proxy', 'change', what, why, 'TRUST_PROXY=1'))
-  }
-  if (PAGE && server === 'auth' && !isLoopback(url)) {
-    const why = 'Every visitor of the root finds the page for trying out the servers.'
-    findings.push(finding('demo-page', 'note', `${url.origin} shows the demo page`, why, 'PAGE=false'))
-  }
-  if (TRUST_PROXY === true) {
-    const why = 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.'
-    findings.push(
-      finding('trust-proxy', 'note', 'TRUST_PROXY trusts every proxy', why, 'TRUST_PROXY=1 (the number of proxies)')
-    )
-  }
-  return findings
-}
-
-/** http outside this machine. */
-export function insecure(url: URL, usesCookies: boolean, change: string): Finding {
-  const why = usesCookies
-    ? 'The cookies are Secure: browsers do not keep them over http, and no login lasts.'
-    : 'Tokens can be read on the way, and used by others.'
-  return finding(usesCookies ? 'cookies-over-http' : 'http', 'change', `${url.origin} is http`, why, change)
+  const isOfWords = /secret|passw|change.?me|example|123456|qwerty/i.test(secret)
+  return bits < LEAST_SECRET_BITS || isOfWords || /^(.{1,16})\1+$/s.test(secret)
 }

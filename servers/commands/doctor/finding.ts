@@ -1,4 +1,39 @@
+import { reasonOfCause } from '../../config/startup-error.js'
 import { printable, type Paint } from '../command-line.js'
+
+/** Why each finding matters, by stable ids. What follows a slash tells two reasons of one id apart. */
+const reasons = {
+  'unused-variable': 'Under `all`, each server has its own, with its name before it; a server alone has it without.',
+  'misspelt-variable': 'No server reads it, and what it should set has its default.',
+  'invalid-variable': 'The server does not start with it.',
+  'weak-secret': 'An attacker who guesses it computes every challenge.',
+  'weak-key': 'An attacker who has it issues tokens for every user.',
+  'one-secret': 'Each of the two is to be useless without the other.',
+  'data-folder': 'The server stores sessions and content there.',
+  'secret-file': 'Other users of this machine can read it.',
+  'ipfs-package': 'Relay and vault do not start without it.',
+  'service-url': 'It is the audience of all tokens, and its host is the domain that users see and sign.',
+  'trust-proxy': 'All users share the address of the proxy, and with it one budget of requests.',
+  'trust-proxy/all': 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.',
+  'demo-page': 'Every visitor of the root finds the page for trying out the servers.',
+  http: 'Tokens can be read on the way, and used by others.',
+  'cookies-over-http': 'The cookies are Secure: browsers do not keep them over http, and no login lasts.',
+  'same-site': 'The cookies are SameSite=Strict: no browser sends them with requests of its pages.',
+  'trusted-origins': 'Its logins, refreshes and writes are 403, because a foreign page could make them as well.',
+  'cors-origins': 'Its pages may send requests, but their scripts cannot read the answers.',
+  'login-domains': 'A client there whose users sign "Login to" this host gets 401; ours signs the host of the service.',
+  'login-domains/many': 'Each accepted domain costs arithmetic for every bad signature: the server does not start.',
+  database: 'No user can log in without it: the answer is 503, or the server does not start.',
+  redis: 'No user can log in without it: the answer is 503, or the server does not start.',
+  'rpc-unavailable': 'Credentials of issuers that are looked up there are answered with 503. Logins do not need it.',
+  'rpc-chain': 'Issuers of credentials would be looked up on another chain than their DIDs name.',
+  'ipfs-open': 'Every client that reaches it controls the node: reads its keys, and removes its pins.',
+  unavailable: 'Users cannot reach it either, or only from elsewhere.',
+  'no-challenge': 'No user can log in there.',
+  clock: 'Tokens would be refused as not yet good or as expired by other services and instances.',
+  'not-ready': 'The service says so itself: with 503 it does not work at all.',
+  cors: 'The browser refuses it to its scripts: logins, or safe repeats of a refresh, fail.'
+}
 
 /** Something that the operator should know. */
 export interface Finding {
@@ -12,47 +47,47 @@ export interface Finding {
   change: string
 }
 
-/** A finding, given as its level, what, why and the line to change. */
-export function finding(id: string, level: Finding['level'], what: string, why: string, change: string): Finding {
-  return { id, level, what, why, change }
+/** What a check found wrong. */
+export type Fault = Pick<Finding, 'level' | 'what' | 'change'> | undefined
+
+/** Questions about a subject, by the reasons why their answers matter. */
+export type Checks<Subject> = Partial<
+  Record<keyof typeof reasons, (subject: Subject) => Fault | Fault[] | Promise<Fault | Fault[]>>
+>
+
+/** Has to be changed, where `isWrong`. */
+export const change = (isWrong: boolean, what: string, line: string): Fault =>
+  isWrong ? { level: 'change', what, change: line } : undefined
+
+/** May be as intended. */
+export const note = (isWrong: boolean, what: string, line: string): Fault =>
+  isWrong ? { level: 'note', what, change: line } : undefined
+
+/** Asks all questions about a subject at once. */
+export async function examine<Subject>(checks: Checks<Subject>, subject: Subject): Promise<Finding[]> {
+  const asked = Object.entries(checks).map(async ([key, ask]): Promise<Finding[]> => {
+    const [id, why] = [key.replace(/\/.*/, ''), reasons[key as keyof typeof reasons]]
+    try {
+      return [await ask(subject)].flat().flatMap((fault) => (fault === undefined ? [] : { id, why, ...fault }))
+    } catch (error) {
+      const what = `A request was not answered: ${reasonOfCause(error)}`
+      const why = 'It answered before. Users meet this as well, and the checks that asked are left out here.'
+      return [{ id: 'unanswered', level: 'change', what, why, change: 'its log, or that of the proxy, says why' }]
+    }
+  })
+  return (await Promise.all(asked)).flat()
 }
 
 /** Findings as lines for people: what has to be changed comes first. */
 export function linesOf(findings: readonly Finding[], paint: Paint): string[] {
-  const [changes, notes] = [
-    findings.filter(({ level }) => level === 'change'),
-    findings.filter(({ level }) => level === 'note')
-  ]
-  const lines = [...changes, ...notes].flatMap(({ id, level, what, why, change }) => [
+  const count = findings.filter(({ level }) => level === 'change').length
+  const sorted = [...findings].sort((one, other) => one.level.localeCompare(other.level))
+  const lines = sorted.flatMap(({ id, level, what, why, change }) => [
     `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${printable(what)} ${paint('dim', `(${id})`)}`,
     `        ${why}`,
     `        > ${change}`,
     ''
   ])
-  if (changes.length > 0) return [...lines, paint('red', `${changes.length} to change.`)]
-  return [...lines, paint('green', notes.length === 0 ? 'Nothing found.' : 'Nothing has to be changed.')]
-}
-
-/** Each finding once: several servers of one environment share most of it. */
-export function unique(findings: readonly Finding[]): Finding[] {
-  return [...new Map(findings.map((one) => [JSON.stringify(one), one])).values()]
-}
-
-/**
- * The site of an origin, for SameSite: scheme and registrable domain. The public suffixes of two labels are told by their
- * form (`co.uk`, `com.br`), because the list of all of them is larger than this program.
- *
- * @see RFC 6265bis, section 5.2; HTML Standard, "schemelessly same site" and "same site"
- */
-export function siteOf(origin: string): string {
-  const { protocol, hostname } = new URL(origin)
-  const labels = hostname.split('.')
-  if (/^[\d.]+$|^\[/.test(hostname) || labels.length < 2) return `${protocol}//${hostname}`
-  const isSecondLevel = /^(?:ac|co|com|edu|gob|gov|net|org)$/.test(labels.at(-2) ?? '') && labels.at(-1)?.length === 2
-  return `${protocol}//${labels.slice(isSecondLevel ? -3 : -2).join('.')}`
-}
-
-/** Whether a URL is of this machine, where http is private and cookies work without TLS. */
-export function isLoopback(url: URL): boolean {
-  return /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname)
+  if (count > 0) return [...lines, paint('red', `${count} to change.`)]
+  return [...lines, paint('green', findings.length === 0 ? 'Nothing found.' : 'Nothing has to be changed.')]
 }

@@ -1,13 +1,13 @@
 import { networkInterfaces } from 'node:os'
 import { migrateStore } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../../config/read-env.js'
-import { reasonOf, StartError } from '../../config/startup-error.js'
-import { connectDatabase, openQuotas } from '../../storage/open-engines.js'
-import { faultOf } from '../migrate.js'
+import { reasonOfCause, StartError } from '../../config/startup-error.js'
 import { askChainId } from '../../observability/health-checks.js'
-import { boundedText } from '../conformance/bounded-text.js'
-import type { Plan } from './environment.js'
-import { finding, isLoopback, type Finding } from './finding.js'
+import { askRedis, connectDatabase, connectRedis } from '../../storage/connections.js'
+import { faultOf } from '../migrate.js'
+import { boundedText } from '../service-under-test.js'
+import { isLoopback } from './address-checks.js'
+import { change, examine, note, type Checks, type Fault, type Finding } from './finding.js'
 
 const TIMEOUT_MILLISECONDS = 3_000
 const IPFS_PORT = 5001
@@ -28,109 +28,110 @@ export interface NetworkSurroundings {
 }
 
 /** Asks the database and the Redis that the environment names. All its servers have the same. */
-export async function checkEngines({ env }: Plan): Promise<Finding[]> {
-  const { DATABASE_URL: database, REDIS_URL: redis } = env
-  const asked = [
-    ...(database === undefined ? [] : [checkEngine('database', 'DATABASE_URL', () => askDatabase(env, database))]),
-    ...(redis === undefined ? [] : [checkEngine('redis', 'REDIS_URL', () => askRedis(redis))])
-  ]
-  return (await Promise.all(asked)).flat()
+export const engineChecks: Checks<ServerEnv> = {
+  database: (env) =>
+    faultIn('DATABASE_URL', env.DATABASE_URL, async (url) => {
+      const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+      try {
+        await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' })
+      } catch (error) {
+        throw faultOf(error)
+      } finally {
+        await database.close()
+      }
+    }),
+  redis: (env) =>
+    faultIn('REDIS_URL', env.REDIS_URL, async (url) => {
+      const quotas = await connectRedis(url)
+      await askRedis(quotas).finally(() => quotas.close())
+    })
 }
 
-async function checkEngine(id: string, variable: string, ask: () => Promise<unknown>): Promise<Finding[]> {
+async function faultIn(variable: string, url: string | undefined, ask: (url: string) => Promise<void>): Promise<Fault> {
   try {
-    await ask()
-    return []
+    if (url !== undefined) await ask(url)
+    return undefined
   } catch (error) {
-    const cause = error instanceof Error ? (error.cause ?? error) : error
-    const sentence = error instanceof StartError ? error.message : `Cannot use Redis (${variable}): ${reasonOf(cause)}`
-    const why = 'No user can log in without it: the answer is 503, or the server does not start.'
-    return [finding(id, 'change', sentence, why, `${variable}=…, or start what it names`)]
-  }
-}
-
-async function askDatabase(env: ServerEnv, url: string): Promise<void> {
-  const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
-  try {
-    await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' })
-  } catch (error) {
-    throw faultOf(error)
-  } finally {
-    await database.close()
-  }
-}
-
-async function askRedis(url: string): Promise<void> {
-  const quotas = await openQuotas(url)
-  try {
-    await quotas.ping()
-  } finally {
-    await quotas.close()
+    const sentence =
+      error instanceof StartError ? error.message : `Cannot use Redis (${variable}): ${reasonOfCause(error)}`
+    return change(true, sentence, `${variable}=…, or start what it names`)
   }
 }
 
 /** Asks the RPC nodes of a server for their chains, and looks who can reach its IPFS node. */
-export async function checkNetwork({ env }: Plan, surroundings: NetworkSurroundings = {}): Promise<Finding[]> {
-  const { RPC_URL: rpcUrl, NETWORK_NAME: network = 'rsk' } = env
-  const nodes =
-    rpcUrl === undefined ? Object.entries(surroundings.defaultNodes ?? DEFAULT_NODES) : [[network, rpcUrl] as const]
-  const chains = env.name === 'relay' ? [] : nodes.map(([name, url]) => checkChain(name, url, rpcUrl === undefined))
-  const ipfs = env.name === 'auth' || env.IPFS_API_URL === undefined ? [] : [checkIpfs(env.IPFS_API_URL, surroundings)]
-  return (await Promise.all([...chains, ...ipfs])).flat()
+export async function checkNetwork(env: ServerEnv, surroundings: NetworkSurroundings): Promise<Finding[]> {
+  const { name, RPC_URL: rpcUrl, NETWORK_NAME: network = 'rsk', IPFS_API_URL: ipfsUrl } = env
+  const isDefault = rpcUrl === undefined
+  const nodes = isDefault ? (surroundings.defaultNodes ?? DEFAULT_NODES) : { [network]: rpcUrl }
+  const asked = Object.entries(name === 'relay' ? {} : nodes).map(async ([network, url]) => {
+    // The address of a node often carries a key.
+    const shown = isDefault ? url : 'RPC_URL'
+    const chainId = askChainId(url, AbortSignal.timeout(TIMEOUT_MILLISECONDS)).then(Number, reasonOfCause)
+    return examine(nodeChecks, { network, isDefault, shown, chainId: await chainId })
+  })
+  if (name !== 'auth' && ipfsUrl !== undefined) asked.push(examine(ipfsChecks, portOf(ipfsUrl, surroundings)))
+  return (await Promise.all(asked)).flat()
 }
 
-async function checkChain(network: string, url: string, isDefault: boolean): Promise<Finding[]> {
-  const expected = /^0x/i.test(network) ? Number(network) : CHAIN_IDS[network]
-  // The address of a node often carries a key.
-  const shown = isDefault ? url : 'RPC_URL'
-  try {
-    const chainId = Number(await askChainId(url, AbortSignal.timeout(TIMEOUT_MILLISECONDS)))
-    if (chainId === expected) return []
-    const why = 'Issuers of credentials would be looked up on another chain than their DIDs name.'
-    const what = `${shown} is chain ${chainId}, and ${network} is ${expected === undefined ? 'a network unknown here' : `chain ${expected}`}`
-    const change = expected === undefined ? `NETWORK_NAME=0x${chainId.toString(16)}` : 'RPC_URL=… or NETWORK_NAME=…'
-    return [finding('rpc-chain', expected === undefined ? 'note' : 'change', what, why, change)]
-  } catch (error) {
-    const reason = reasonOf(error instanceof Error ? (error.cause ?? error) : error)
-    const why = isDefault
-      ? 'Only issuers of credentials that no address proves are looked up there. Logins do not need it.'
-      : 'Credentials of issuers on its network are answered with 503. Logins do not need it.'
-    const what = `${shown} does not answer: ${reason}`
-    return [
-      finding(
-        'rpc-unavailable',
-        isDefault ? 'note' : 'change',
-        what,
-        why,
-        isDefault ? 'RPC_URL=<node of your own>' : 'RPC_URL=…'
-      )
-    ]
+interface RpcNode {
+  network: string
+  isDefault: boolean
+  shown: string
+  /** Or why it does not answer. */
+  chainId: number | string
+}
+
+const nodeChecks: Checks<RpcNode> = {
+  'rpc-unavailable': ({ chainId, isDefault, shown }) => {
+    const [isSilent, what] = [typeof chainId === 'string', `${shown} does not answer: ${chainId}`]
+    return isDefault ? note(isSilent, what, 'RPC_URL=<node of your own>') : change(isSilent, what, 'RPC_URL=…')
+  },
+  'rpc-chain': ({ network, chainId, shown }) => {
+    const expected = /^0x/i.test(network) ? Number(network) : CHAIN_IDS[network]
+    if (typeof chainId === 'string' || chainId === expected) return undefined
+    const what = `${shown} is chain ${chainId}, and ${network} is`
+    return expected === undefined
+      ? note(true, `${what} a network unknown here`, `NETWORK_NAME=0x${chainId.toString(16)}`)
+      : change(true, `${what} chain ${expected}`, 'RPC_URL=… or NETWORK_NAME=…')
   }
 }
 
-async function checkIpfs(text: string, { addresses = publicAddresses() }: NetworkSurroundings): Promise<Finding[]> {
+/** Where a node may answer everybody. */
+interface IpfsPort {
+  origins: readonly string[]
+  /** For people, when it is not the origin that answers. */
+  shown?: string
+  remedy: string
+}
+
+export const ipfsChecks: Checks<IpfsPort> = {
+  'ipfs-open': async ({ origins, shown, remedy }) => {
+    const states = await Promise.all(origins.map(answersAsIpfs))
+    const where = shown ?? origins[states.indexOf(true)]?.replace(/^\w+:\/\//, '') ?? ''
+    return change(states.includes(true), `The RPC port of the IPFS node is open to others: ${where}`, remedy)
+  }
+}
+
+const LOCAL_REMEDY = 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001'
+
+/** The usual RPC port of an IPFS node, on the host of a service. */
+export const portAt = (hostname: string): IpfsPort => ({
+  origins: [`http://${hostname}:${IPFS_PORT}`],
+  remedy: LOCAL_REMEDY
+})
+
+function portOf(text: string, { addresses = publicAddresses() }: NetworkSurroundings): IpfsPort {
   const url = new URL(text)
-  if (!isLoopback(url)) {
-    // Without the user and password that may stand in it.
-    const isOpen = await answersAsIpfs(`${url.protocol}//${url.host}`)
-    return isOpen ? [openIpfs('the node of IPFS_API_URL', 'a proxy that asks for a password')] : []
-  }
-  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
-  const open = await Promise.all(addresses.map((address) => answersAsIpfs(`${url.protocol}//${address}:${port}`)))
-  return open.includes(true)
-    ? [openIpfs(`${addresses[open.indexOf(true)] ?? ''}:${port}`, 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001')]
-    : []
-}
-
-/** Whether the RPC port of an IPFS node of a host answers everybody. */
-export async function checkIpfsPort(hostname: string, port = IPFS_PORT): Promise<Finding[]> {
-  const isOpen = await answersAsIpfs(`http://${hostname}:${port}`)
-  return isOpen ? [openIpfs(`${hostname}:${port}`, 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001')] : []
-}
-
-function openIpfs(where: string, change: string): Finding {
-  const why = 'Every client that reaches it controls the node: reads its keys, and removes its pins.'
-  return finding('ipfs-open', 'change', `The RPC port of the IPFS node is open to others: ${where}`, why, change)
+  const { protocol, host, port } = url
+  const own = port === '' ? (protocol === 'https:' ? '443' : '80') : port
+  return isLoopback(url)
+    ? { origins: addresses.map((address) => `${protocol}//${address}:${own}`), remedy: LOCAL_REMEDY }
+    : // Without the user and password that may stand in it.
+      {
+        origins: [`${protocol}//${host}`],
+        shown: 'the node of IPFS_API_URL',
+        remedy: 'a proxy that asks for a password'
+      }
 }
 
 async function answersAsIpfs(origin: string): Promise<boolean> {

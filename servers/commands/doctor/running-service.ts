@@ -1,33 +1,23 @@
-import { loadCurve, type Curve } from 'express-did-auth'
-import { challengeWindow, computeChallenge } from 'express-did-auth/protocol'
-import { ownCommand } from '../../config/own-command.js'
-import { reasonOf } from '../../config/startup-error.js'
-import { describe, ServiceUnderTest, type Exchange } from '../conformance/service.js'
-import { insecure } from './environment.js'
-import { finding, isLoopback, type Finding } from './finding.js'
-import { checkIpfsPort } from './network.js'
-import { checkPage } from './pages.js'
+import { loadCurve } from 'express-did-auth'
+import { challengeWindow, computeChallenge, loginMessage } from 'express-did-auth/protocol'
+import { reasonOfCause } from '../../config/startup-error.js'
+import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange } from '../service-under-test.js'
+import { addressChecks, isLoopback, pageChecks, type Page } from './address-checks.js'
+import { newOne } from './environment.js'
+import { change, examine, note, type Checks, type Finding } from './finding.js'
+import { ipfsChecks, portAt } from './network.js'
 
 /** Access tokens may be used this early, and instances may differ by as much. */
 const MAX_SKEW_SECONDS = 5
-const DEFAULT_WINDOW_SECONDS = 300
+const WINDOWS_SECONDS = [300, 60, 120, 600]
 /** What stands in examples, and what people type. */
-const GUESSES = [
-  'secret',
-  'challenge-secret',
-  'challengeSecret',
-  'password',
-  'changeme',
-  'change-me',
-  'test',
-  'dev',
-  'theSuperSecret',
-  'your-secret',
-  ''
-]
+const GUESSES =
+  ' secret challenge-secret challengeSecret password changeme change-me test dev theSuperSecret your-secret'.split(' ')
 /** Headers that proxies add. */
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
 const PROXY_SERVERS = /nginx|caddy|envoy|cloudflare|traefik|haproxy|apache|openresty|awselb/i
+const NEEDED_HEADERS = ['authorization', 'content-type', 'idempotency-key']
+const EXPOSED_HEADERS = ['challenge-expires-in', 'idempotent-replayed', 'retry-after', 'www-authenticate']
 
 /** What the operator knows of a running service. */
 export interface RunningService {
@@ -38,162 +28,179 @@ export interface RunningService {
   trustProxy?: unknown
 }
 
+/** A service that gives challenges. */
+interface Examined extends RunningService {
+  service: ServiceUnderTest
+  /** Its first answer, and the time between question and answer. */
+  first: Exchange
+  nowMilliseconds: number
+  /** A logout without a token: it has the realm, and clears cookies where there are any. */
+  refusal: Promise<Exchange>
+}
+
 /** Asks a running service. It logs in once for each page, with a wallet made for the occasion, and logs out again. */
-export async function checkService({ url, origins, trustProxy }: RunningService): Promise<Finding[]> {
-  const curve = await loadCurve()
-  const service = new ServiceUnderTest({ url, protectedPath: '/me', curve })
-  let first: Exchange
+export async function checkService(known: RunningService): Promise<Finding[]> {
+  const { url, origins } = known
+  const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve() })
   const askedAt = Date.now()
-  try {
-    first = await service.post(service.paths.requestAuth, { did: service.newUser().did })
-  } catch (error) {
-    const why = 'Users cannot reach it either, or only from elsewhere.'
-    const change = 'HOST=0.0.0.0, or the configuration of the proxy'
-    return [finding('unavailable', 'change', `${url.href} does not answer: ${reasonIn(error)}`, why, change)]
+  const answer = await askChallengeOf(service).catch(reasonOfCause)
+  if (typeof answer === 'string' || typeof answer.json.challenge !== 'string')
+    return examine(firstChecks, { url, answer })
+  const nowMilliseconds = (askedAt + Date.now()) / 2
+  const refusal = service.post(service.paths.logout, {})
+  const { setCookies } = await refusal.catch(() => answer)
+  const address = { url, usesCookies: setCookies.length > 0, urlVariable: 'SERVICE_URL' }
+  const asked = await Promise.all([
+    examine(addressChecks, address),
+    examine(serviceChecks, { ...known, service, first: answer, nowMilliseconds, refusal }),
+    ...origins.map((origin) => examine(askedPageChecks, pageOf(service, origin, address.usesCookies))),
+    examine(ipfsChecks, portAt(url.hostname))
+  ])
+  return asked.flat()
+}
+
+function askChallengeOf(service: ServiceUnderTest, headers: Record<string, string> = {}): Promise<Exchange> {
+  return service.askChallenge('auth', service.newUser().did, headers)
+}
+
+/** What is wrong where no challenge comes back. @param answer - or why there is none */
+const firstChecks: Checks<{ url: URL; answer: Exchange | string }> = {
+  unavailable: ({ url, answer }) => {
+    const what = `${url.href} does not answer: ${typeof answer === 'string' ? answer : ''}`
+    return change(typeof answer === 'string', what, 'HOST=0.0.0.0, or the configuration of the proxy')
+  },
+  'no-challenge': ({ answer }) => {
+    const what = `It gives no challenge: ${typeof answer === 'string' ? '' : describe(answer)}`
+    return change(typeof answer !== 'string', what, 'the URL, with the path below which it is')
   }
-  const answeredAt = Date.now()
-  if (typeof first.json.challenge !== 'string') return [noService(first)]
-  const unanswered: Finding[] = []
-  const orUnanswered = <T>(work: Promise<T>, otherwise: T): Promise<T> =>
-    work.catch((error: unknown) => {
-      unanswered.push(noAnswer(error))
-      return otherwise
+}
+
+const serviceChecks: Checks<Examined> = {
+  clock: ({ first, nowMilliseconds }) => {
+    const date = Date.parse(first.headers.get('date') ?? '')
+    // The header has whole seconds.
+    const skew = Math.round(Math.abs(date + 500 - nowMilliseconds) / 1_000)
+    const remedy = 'timedatectl set-ntp true (on the machine that is wrong)'
+    return change(skew > MAX_SKEW_SECONDS, `Its clock is ${skew} s from that of this machine`, remedy)
+  },
+  'service-url': async ({ url, refusal }) => {
+    const realm = realmOf(await refusal) ?? ''
+    const named = URL.canParse(realm) ? new URL(realm) : url
+    const isSame = named.host === url.host || (isLoopback(named) && isLoopback(url) && named.port === url.port)
+    const what = `The service calls itself ${realm}, and answers at ${url.origin}`
+    return note(!isSame, what, `SERVICE_URL=${url.origin}`)
+  },
+  'trust-proxy': ({ first, url, trustProxy }) => {
+    const sign = signOfProxy(first, url)
+    const what = `A proxy is in front (${sign ?? ''})`
+    if (sign === undefined || trustProxy === false) {
+      return change(sign !== undefined, `${what}, and TRUST_PROXY is off`, 'TRUST_PROXY=1')
+    }
+    return note(trustProxy === undefined, `${what}: see that it is trusted, which cannot be seen here`, 'TRUST_PROXY=1')
+  },
+  'trust-proxy/all': ({ first, url, trustProxy = false }) => {
+    const isMissing = trustProxy !== false && signOfProxy(first, url) === undefined
+    return change(isMissing, 'No proxy is in front, and TRUST_PROXY is on', 'TRUST_PROXY=off')
+  },
+  'not-ready': async ({ service }) => {
+    const { status, json } = await service.send('GET', '/ready')
+    const level = status === 503 ? change : note
+    return Object.entries({ ...(json.dependencies as object | undefined) }).map(([name, state]) =>
+      level(state !== 'ok' && state !== 'none', `${name} is unavailable to the service`, 'its log says why')
+    )
+  },
+  // A deterministic challenge tells whether a guess is the secret.
+  'weak-secret': async ({ service }) => {
+    const { curve } = service.options
+    const { did } = service.newUser()
+    const { json, headers } = await service.post(service.paths.requestAuth, { did })
+    const secondsLeft = Number(headers.get('challenge-expires-in') ?? 0)
+    const nowSeconds = Math.floor(Date.now() / 1_000)
+    const current = WINDOWS_SECONDS.filter((seconds) => secondsLeft <= seconds).map((seconds) =>
+      challengeWindow(nowSeconds, seconds)
+    )
+    const windows = current.flatMap((window) => [window - 1, window, window + 1])
+    const isGuessed = GUESSES.some((secret) =>
+      windows.some((window) => computeChallenge(curve, { did, secret, window, useCount: 0 }) === json.challenge)
+    )
+    return change(isGuessed, 'CHALLENGE_SECRET was guessed', newOne('CHALLENGE_SECRET'))
+  }
+}
+
+/** By what a proxy shows. */
+function signOfProxy({ headers }: Exchange, { protocol }: URL): string | undefined {
+  const seen = PROXY_HEADERS.find((name) => headers.has(name))
+  const byServer = PROXY_SERVERS.test(headers.get('server') ?? '') ? 'server' : undefined
+  const header = seen ?? byServer
+  if (header !== undefined) return `the header ${header}`
+  return protocol === 'https:' ? 'https' : undefined
+}
+
+/** A page of a running service, with what the service answers to it. */
+interface AskedPage extends Page {
+  service: ServiceUnderTest
+  /** A challenge, asked for from the page. */
+  answer: Promise<Exchange>
+}
+
+function pageOf(service: ServiceUnderTest, origin: string, usesCookies: boolean): AskedPage {
+  const answer = askChallengeOf(service, { Origin: origin })
+  // Awaited by the checks, which may come later.
+  answer.catch(() => undefined)
+  const { url } = service.options
+  return {
+    service,
+    answer,
+    origin,
+    url,
+    usesCookies,
+    isTrusted: async () => origin === url.origin || (await answer).status !== 403,
+    isLoginDomain: () => logsIn(service, new URL(origin).host),
+    lines: {
+      trustedOrigins: `trustedOrigins: ['${origin}'], or TRUSTED_ORIGINS=${origin}`,
+      loginDomains: `LOGIN_DOMAINS=${new URL(origin).host}`
+    }
+  }
+}
+
+/** Whether a signature for a domain is accepted. Other refusals say nothing about the domain. */
+async function logsIn(service: ServiceUnderTest, domain: string): Promise<boolean> {
+  const user = service.newUser()
+  const sig = user.sign(loginMessage(domain, await service.challenge('auth', user.did)))
+  const accept = { Accept: 'application/problem+json' }
+  const answer = await service.post(service.paths.auth, { did: user.did, sig }, accept)
+  const session = sessionOf(user, answer)
+  if (session !== undefined) await service.logOut(session)
+  return !/^ERR_(?:SIGNATURE|CHALLENGE)$/.test(String(answer.json.code))
+}
+
+const askedPageChecks: Checks<AskedPage> = {
+  /** What a browser refuses to the scripts of a page. */
+  cors: async ({ service, answer, origin, url, usesCookies }) => {
+    if (origin === url.origin) return undefined
+    const asked = {
+      'Access-Control-Request-Method': 'POST',
+      'Access-Control-Request-Headers': NEEDED_HEADERS.join(',')
+    }
+    const headers = { Origin: origin, ...asked }
+    const [preflight, posted] = [await service.send('OPTIONS', service.paths.refreshToken, { headers }), await answer]
+    const problems = [preflight, posted].map(({ headers }): string => {
+      const allowed = headers.get('access-control-allow-origin')
+      const isCredentialed = !usesCookies || headers.get('access-control-allow-credentials') === 'true'
+      if (allowed !== origin && (usesCookies || allowed !== '*')) return 'may not read answers'
+      return isCredentialed ? '' : 'may not send its cookies'
     })
-  // The first answer has neither realm nor cookies.
-  const refusal = await orUnanswered(service.post(service.paths.logout, {}), first)
-  const usesCookies = refusal.setCookies.length > 0
-  const pages = origins.map((origin) => orUnanswered(checkPage(service, origin, usesCookies), []))
-  return [
-    ...clockFindings(first, (askedAt + answeredAt) / 2),
-    ...(url.protocol === 'http:' && !isLoopback(url)
-      ? [insecure(url, usesCookies, `SERVICE_URL=https://${url.host}`)]
-      : []),
-    ...realmFindings(refusal, url),
-    ...proxyFindings(first, url, trustProxy),
-    ...(await orUnanswered(readyFindings(service), [])),
-    ...(await orUnanswered(secretFindings(service, curve), [])),
-    ...(await Promise.all(pages)).flat(),
-    ...(await checkIpfsPort(url.hostname)),
-    ...unanswered
-  ]
-}
-
-function noService(first: Exchange): Finding {
-  const what = `It gives no challenge: ${describe(first)}`
-  return finding(
-    'no-challenge',
-    'change',
-    what,
-    'No user can log in there.',
-    'the URL, with the path below which it is'
-  )
-}
-
-function noAnswer(error: unknown): Finding {
-  const why = 'It answered before. Users meet this as well, and the checks that asked are left out here.'
-  const what = `A request was not answered: ${reasonIn(error)}`
-  return finding('unanswered', 'change', what, why, 'its log, or that of the proxy, says why')
-}
-
-function reasonIn(error: unknown): string {
-  return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
-}
-
-function clockFindings({ headers }: Exchange, nowMilliseconds: number): Finding[] {
-  const date = Date.parse(headers.get('date') ?? '')
-  // The header has whole seconds.
-  const skew = Math.round(Math.abs(date + 500 - nowMilliseconds) / 1_000)
-  if (Number.isNaN(date) || skew <= MAX_SKEW_SECONDS) return []
-  const why = 'Tokens would be refused as not yet good or as expired by other services and instances.'
-  return [
-    finding(
-      'clock',
-      'change',
-      `Its clock is ${skew} s from that of this machine`,
-      why,
-      'timedatectl set-ntp true (on the machine that is wrong)'
-    )
-  ]
-}
-
-function realmFindings({ headers }: Exchange, url: URL): Finding[] {
-  const realm = /realm="([^"]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1]
-  if (realm === undefined || !URL.canParse(realm)) return []
-  const named = new URL(realm)
-  if (named.host === url.host || (isLoopback(named) && isLoopback(url) && named.port === url.port)) return []
-  const why = 'It is the audience of all tokens, and its host is the domain that users sign.'
-  return [
-    finding(
-      'service-url',
-      'note',
-      `The service calls itself ${realm}, and answers at ${url.origin}`,
-      why,
-      `SERVICE_URL=${url.origin}`
-    )
-  ]
-}
-
-function proxyFindings({ headers }: Exchange, { protocol }: URL, trustProxy: unknown): Finding[] {
-  const seen =
-    PROXY_HEADERS.find((name) => headers.has(name)) ??
-    (PROXY_SERVERS.test(headers.get('server') ?? '') ? 'server' : undefined)
-  const isBehindProxy = seen !== undefined || protocol === 'https:'
-  const sign = seen === undefined ? 'https' : `the header ${seen}`
-  if (isBehindProxy && trustProxy === false) {
-    const why = 'All users share the address of the proxy, and with it one budget of requests.'
-    return [
-      finding('trust-proxy', 'change', `A proxy is in front (${sign}), and TRUST_PROXY is off`, why, 'TRUST_PROXY=1')
-    ]
-  }
-  if (!isBehindProxy && trustProxy !== undefined && trustProxy !== false) {
-    const why = 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.'
-    return [finding('trust-proxy', 'change', 'No proxy is in front, and TRUST_PROXY is on', why, 'TRUST_PROXY=off')]
-  }
-  if (!isBehindProxy || trustProxy !== undefined) return []
-  const why = 'Without it, all users share the address of the proxy. From outside it cannot be seen.'
-  return [finding('trust-proxy', 'note', `A proxy is in front (${sign}): see that it is trusted`, why, 'TRUST_PROXY=1')]
-}
-
-async function readyFindings(service: ServiceUnderTest): Promise<Finding[]> {
-  const { status, json } = await service.send('GET', '/ready')
-  const states = Object.entries(typeof json.dependencies === 'object' ? { ...json.dependencies } : {})
-  return states.flatMap(([name, state]) => {
-    if (state === 'ok' || state === 'none') return []
-    const why = status === 503 ? 'The service says that it is not ready.' : 'The service works without it for now.'
-    return [
-      finding(
-        'not-ready',
-        status === 503 ? 'change' : 'note',
-        `${name} is unavailable to the service`,
-        why,
-        'its log says why'
-      )
-    ]
-  })
-}
-
-/** A deterministic challenge tells whether a guess is the secret. */
-async function secretFindings(service: ServiceUnderTest, curve: Curve): Promise<Finding[]> {
-  const { did } = service.newUser()
-  const { json, headers } = await service.post(service.paths.requestAuth, { did })
-  const secondsLeft = Number(headers.get('challenge-expires-in') ?? 0)
-  const nowSeconds = Math.floor(Date.now() / 1_000)
-  const windows = [DEFAULT_WINDOW_SECONDS, 60, 120, 600].flatMap((seconds) => {
-    const window = challengeWindow(nowSeconds, seconds)
-    return secondsLeft > seconds ? [] : [window - 1, window, window + 1]
-  })
-  const isGuessed = GUESSES.some((secret) =>
-    windows.some((window) => computeChallenge(curve, { did, secret, window, useCount: 0 }) === json.challenge)
-  )
-  if (!isGuessed) return []
-  const why = 'An attacker who guesses it computes every challenge.'
-  return [
-    finding(
-      'weak-secret',
-      'change',
-      'CHALLENGE_SECRET was guessed',
-      why,
-      `CHALLENGE_SECRET=… (\`${ownCommand('keys new')}\` makes one)`
-    )
-  ]
+    // A wildcard is none where credentials are sent, and never stands for Authorization (Fetch Standard).
+    const missing = (verb: string, { headers }: Exchange, list: string, needed: readonly string[]): string => {
+      const given = (headers.get(list) ?? '').toLowerCase().split(/ *, */)
+      const isAll = given.includes('*') && !usesCookies
+      const names = needed.filter((name) => !given.includes(name) && !(isAll && name !== 'authorization'))
+      return names.length === 0 ? '' : `may not ${verb} ${names.join(', ')}`
+    }
+    problems.push(missing('send', preflight, 'access-control-allow-headers', NEEDED_HEADERS))
+    problems.push(missing('read', posted, 'access-control-expose-headers', EXPOSED_HEADERS))
+    const remedy = `CORS_ORIGINS=${origin}, or in the cors() of your own app: allowedHeaders, exposedHeaders`
+    return [...new Set(problems)].map((problem) => change(problem !== '', `A page of ${origin} ${problem}`, remedy))
+  },
+  ...pageChecks
 }

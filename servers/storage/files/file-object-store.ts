@@ -44,7 +44,7 @@ export class FileObjectStore implements ObjectStore {
         const buffers = Array.from({ length: LEAF_BYTES / PIECE_BYTES }, () => Buffer.allocUnsafeSlow(PIECE_BYTES))
         const { bytesRead } = await file.readv(buffers)
         if (bytesRead === 0) return
-        // Each is let go once it was taken, which its reader may do minutes after the one before.
+        // Each is released once it was read, which may be minutes after the one before.
         for (let left = bytesRead; left > 0; left -= PIECE_BYTES) {
           yield* buffers.splice(0, 1).map((buffer) => buffer.subarray(0, left))
         }

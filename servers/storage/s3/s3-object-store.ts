@@ -1,12 +1,8 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import type { ObjectStore } from '../object-store.js'
-import { isObjectName } from '../object-writer.js'
-import { LEAF_BYTES } from '../unixfs-blocks.js'
-import { parseObjectList } from './parse-object-list.js'
-import { S3Caller, type S3Answer, type S3Deadlines } from './s3-caller.js'
-import { S3Error } from './s3-error.js'
-import type { S3Body, S3Bucket } from './s3-request.js'
+import { isObjectName, type ObjectStore } from '../object-store.js'
+import { inLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } from './s3-client.js'
 
 /** A bucket, and how this store uses it. */
 export interface S3StoreOptions extends S3Bucket {
@@ -26,40 +22,27 @@ const MAX_LIST_BYTES = 4_194_304
  */
 export class S3ObjectStore implements ObjectStore {
   readonly breaksReaders = true
-  readonly #caller: S3Caller
+  readonly #client: S3Client
   readonly #prefix: string
 
   constructor({ prefix, deadlines, ...bucket }: S3StoreOptions) {
-    this.#caller = new S3Caller(bucket, deadlines)
+    this.#client = new S3Client(bucket, deadlines)
     this.#prefix = prefix
   }
 
   async put(name: string, file: string): Promise<void> {
     const body = await bodyOf(file)
-    await this.#caller.callForText({ method: 'PUT', key: this.#keyOf(name), body }, LEAF_BYTES)
+    await this.#client.callForText({ method: 'PUT', key: this.#keyOf(name), body }, LEAF_BYTES)
   }
 
-  async *read(name: string): AsyncIterable<Uint8Array> {
-    let [piece, filled] = [Buffer.alloc(0), 0]
-    for await (const chunk of this.#chunks(name)) {
-      for (let start = 0; start < chunk.length;) {
-        if (filled === 0) piece = Buffer.allocUnsafeSlow(LEAF_BYTES)
-        const part = chunk.subarray(start, start + LEAF_BYTES - filled)
-        piece.set(part, filled)
-        start += part.length
-        filled += part.length
-        if (filled < LEAF_BYTES) continue
-        yield piece
-        filled = 0
-      }
-    }
-    if (filled > 0) yield piece.subarray(0, filled)
+  read(name: string): AsyncIterable<Uint8Array> {
+    return inLeaves(this.#chunks(name))
   }
 
   /** Without overwriting: where its bytes lay is known to the storage alone. */
   async delete(name: string): Promise<void> {
     try {
-      await this.#caller.callForText({ method: 'DELETE', key: this.#keyOf(name) }, LEAF_BYTES)
+      await this.#client.callForText({ method: 'DELETE', key: this.#keyOf(name) }, LEAF_BYTES)
     } catch (error) {
       if (!(error instanceof S3Error) || error.code !== 'ENOENT') throw error
     }
@@ -91,8 +74,10 @@ export class S3ObjectStore implements ObjectStore {
    */
   async *#chunks(name: string): AsyncGenerator<Uint8Array> {
     for (let position = 0, begun = 0; ; begun = position) {
-      const answer = await this.#callFrom(name, position)
+      const answer = await this.#client.call({ method: 'GET', key: this.#keyOf(name), start: position })
       try {
+        if (answer.status !== (position === 0 ? 200 : 206))
+          throw new S3Error(`Object storage answered ${answer.status} to GET`)
         for await (const chunk of answer.chunks) {
           position += chunk.length
           yield chunk
@@ -106,17 +91,9 @@ export class S3ObjectStore implements ObjectStore {
     }
   }
 
-  async #callFrom(name: string, position: number): Promise<S3Answer> {
-    const headers = position === 0 ? {} : { Range: `bytes=${position}-` }
-    const answer = await this.#caller.call({ method: 'GET', key: this.#keyOf(name), headers })
-    if (answer.status === (position === 0 ? 200 : 206)) return answer
-    answer.end()
-    throw new S3Error(`Object storage answered ${answer.status} to GET`)
-  }
-
-  async #listPage(query: Readonly<Record<string, string>>): Promise<ReturnType<typeof parseObjectList>> {
+  async #listPage(query: Readonly<Record<string, string>>): Promise<ObjectList> {
     const all = { 'list-type': '2', prefix: this.#prefix, ...query }
-    return parseObjectList(await this.#caller.callForText({ method: 'GET', key: '', query: all }, MAX_LIST_BYTES))
+    return parseObjectList(await this.#client.callForText({ method: 'GET', key: '', query: all }, MAX_LIST_BYTES))
   }
 
   #keyOf(name: string): string {
@@ -125,13 +102,67 @@ export class S3ObjectStore implements ObjectStore {
 }
 
 /** A file as it is uploaded: it is read twice, first for its hash. */
-async function bodyOf(file: string): Promise<S3Body> {
+async function bodyOf(file: string): Promise<NonNullable<S3Request['body']>> {
   const hash = createHash('sha256')
   let byteCount = 0
-  const chunks = (): AsyncIterable<Buffer> => createReadStream(file, { highWaterMark: LEAF_BYTES })
-  for await (const chunk of chunks()) {
+  const chunks: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: LEAF_BYTES })
+  for await (const chunk of chunks) {
     hash.update(chunk)
     byteCount += chunk.length
   }
-  return { byteCount, sha256: hash.digest('hex'), chunks }
+  return { file, byteCount, sha256: hash.digest('hex') }
+}
+
+/** One page of the keys of a bucket. */
+export interface ObjectList {
+  readonly keys: readonly string[]
+  /** Where the next page begins; absent on the last one. */
+  readonly continuationToken?: string
+}
+
+const DOCUMENT = /^\uFEFF?\s*(?:<\?xml[^<>]*\?>\s*)?<ListBucketResult(?:\s[^<>]*)?>(.*)<\/ListBucketResult>\s*$/s
+const END = '</Contents>'
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
+
+/**
+ * Reads the three fields of a ListObjectsV2 answer that we need: `Contents/Key`, `IsTruncated`, `NextContinuationToken`.
+ *
+ * Whatever is not exactly that is an error, so that an answer that was cut never passes for a short list.
+ *
+ * @throws S3Error
+ */
+export function parseObjectList(text: string): ObjectList {
+  const [, content] = DOCUMENT.exec(text) ?? []
+  // No comment, CDATA or document type, in which these fields would mean something else.
+  if (content === undefined || content.includes('<!')) throw unreadable()
+  const [head = '', ...parts] = content.split('<Contents>')
+  let rest = head
+  const keys = parts.map((part) => {
+    const end = part.indexOf(END)
+    if (end === -1) throw unreadable()
+    rest += part.slice(end + END.length)
+    return fieldOf(part.slice(0, end), 'Key')
+  })
+  const isTruncated = fieldOf(rest, 'IsTruncated')
+  if (isTruncated !== 'true' && isTruncated !== 'false') throw unreadable()
+  return { keys, ...(isTruncated === 'true' && { continuationToken: fieldOf(rest, 'NextContinuationToken') }) }
+}
+
+/** The text of an element that is there once, and is not empty. */
+function fieldOf(content: string, name: string): string {
+  const [, text = '', ...others] = content.split(`<${name}>`)
+  const end = text.indexOf(`</${name}>`)
+  const raw = text.slice(0, end)
+  if (end < 1 || others.length > 0 || raw.includes('<')) throw unreadable()
+  return raw.replace(/&([^&;]*);?/g, (entity, name: string) => {
+    const [, isHex, digits] = /^#(x?)([0-9a-f]{1,6})$/i.exec(name) ?? []
+    const point = digits === undefined ? NaN : parseInt(digits, isHex === '' ? 10 : 16)
+    const character = point <= 0x10_ff_ff ? String.fromCodePoint(point) : ENTITIES[name]
+    if (character === undefined || !entity.endsWith(';')) throw unreadable()
+    return character
+  })
+}
+
+function unreadable(): S3Error {
+  return new S3Error('Object storage answered no list of objects')
 }

@@ -68,11 +68,11 @@ async function isUsed(inspection: ContentInspection, cid: string): Promise<boole
 
 async function repair(
   { store, node }: Pick<CheckContentsParts, 'store'> & { node: Pick<IpfsNode, 'read'> },
-  { cid, byteCount, jsonByteCount }: ContentInfo,
+  { cid, byteCount }: ContentInfo,
   isDryRun: boolean
 ): Promise<'repaired' | 'missing' | 'unavailable'> {
   try {
-    const content = newContentOf(await node.read(cid, byteCount), jsonByteCount)
+    const content = newContentOf(await node.read(cid, byteCount))
     if (content.cid !== cid) return 'missing'
     if (!isDryRun) await store.repairContent(content)
     return 'repaired'

@@ -3,5 +3,4 @@
  */
 export * from '../errors.js'
 export * from './relay-client.js'
-export type { OpenOptions, RelayClientOptions, SendOptions } from './relay-options.js'
 export type { EthersSigner, Eip1193Provider, PlainWallet, ViemAccount, ViemWalletClient, Wallet } from '../wallet.js'

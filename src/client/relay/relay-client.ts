@@ -1,8 +1,16 @@
 import { loginMessage } from '../../protocol/login-message.js'
-import { KEY, MISMATCH } from '../error-codes.js'
+import { CHALLENGE, FULL, KEY, LINK, MISMATCH, MISSING, NOT_FOUND, TAKEN_DOWN, TOO_LARGE } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { exchange, refusalOf, textIn } from '../exchange.js'
-import { isOutdated, parseServiceUrl } from '../requests.js'
+import {
+  ask,
+  isOutdated,
+  parseServiceUrl,
+  readAtMost,
+  refusalOf,
+  textIn,
+  type PlainErrorKind,
+  type Service
+} from '../request.js'
 import {
   crypt,
   decodeBase64url,
@@ -17,17 +25,51 @@ import {
   type Bytes
 } from '../seal.js'
 import { unlessAborted } from '../timing.js'
-import { connectWallet } from '../wallet.js'
-import { cidOf } from './cid.js'
-import { readFromGateway } from './gateway.js'
-import { parseBytes, type OpenOptions, type RelayClientOptions, type SendOptions } from './relay-options.js'
-import { parseRelayUri } from './relay-uri.js'
+import { connectWallet, type Wallet } from '../wallet.js'
+import { cidOf, readFromGateway } from './blocks.js'
+
+/** Which relay, and who logs in there. */
+export interface RelayClientOptions {
+  /** Where the relay is, as in `https://relay.example.com`. */
+  readonly url: string
+  /** Signs the login. Without it, `open` reads from gateways alone. */
+  readonly wallet?: Wallet
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet. */
+  readonly network?: string
+  /** What stands after `Login to `. The host of `url` when absent. */
+  readonly domain?: string
+  /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
+  readonly credential?: (challenge: string, did: string) => Promise<string> | string
+  /** The global one when absent. */
+  readonly fetch?: typeof globalThis.fetch
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
+}
+
+/** What `send` takes. */
+export interface SendOptions {
+  /** Ends the wait; the call throws its reason. */
+  readonly signal?: AbortSignal
+  /** Is told for how many seconds the relay keeps the file. Not called where the relay does not say it. */
+  readonly onExpiresIn?: (seconds: number) => void
+}
+
+/** Where content is looked for. */
+export interface OpenOptions extends Pick<SendOptions, 'signal'> {
+  /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
+  readonly gateways?: readonly string[]
+}
 
 const CONTEXT = 'relay:1'
-const BYTES = 0
-const TEXT = 1
-/** The largest file that a relay can be set to accept, with the JSON around it. */
-const MAX_ANSWER_BYTES = 68_000_000
+/** What statuses mean where the relay has a code for it. */
+const meanings: Readonly<Record<number, PlainErrorKind>> = {
+  401: CHALLENGE,
+  404: NOT_FOUND,
+  413: TOO_LARGE,
+  451: TAKEN_DOWN,
+  502: MISSING,
+  507: FULL
+}
 
 /**
  * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands behind
@@ -39,14 +81,19 @@ const MAX_ANSWER_BYTES = 68_000_000
  * const text = await relay.open(uri, { gateways: ['https://ipfs.io'] })
  */
 export class RelayClient {
-  readonly #options: RelayClientOptions
-  readonly #url: string
+  readonly #options: RelayClientOptions & Service
   #token: Promise<string> | undefined
 
   /** @throws TypeError for a `url` that is none */
   constructor(options: RelayClientOptions) {
-    this.#options = options
-    this.#url = parseServiceUrl(options.url)
+    this.#options = {
+      ...options,
+      url: parseServiceUrl(options.url),
+      init: { redirect: 'manual', credentials: 'omit' },
+      meaningOf: (status, code) => code && meanings[status],
+      // The largest file that a relay can be set to accept, with the JSON around it.
+      read: (response) => readAtMost(68_000_000, response)
+    }
   }
 
   /**
@@ -58,8 +105,11 @@ export class RelayClient {
    * PROTOCOL, errors of the wallet, or the signal's reason
    */
   async send(content: string | Uint8Array, options?: SendOptions): Promise<string> {
-    const isText = typeof content === 'string'
-    const typed = joined([Uint8Array.of(isText ? TEXT : BYTES), isText ? utf8Of(content) : parseBytes(content)])
+    // The first byte tells the type.
+    const [type, bytes] = typeof content === 'string' ? [1, utf8Of(content)] : [0, content]
+    // Of an ArrayBuffer, a Blob or an array, the file would be empty or wrong.
+    if (!(bytes instanceof Uint8Array)) throw new TypeError('Give a text or a Uint8Array')
+    const typed = joined([Uint8Array.of(type), bytes])
     const key = randomBytes(KEY_BYTES)
     const iv = randomBytes(IV_BYTES)
     const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
@@ -78,14 +128,14 @@ export class RelayClient {
    * error is the relay's
    */
   async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
-    const { cid, keyBytes } = parseRelayUri(uri)
+    const [cid, key] = parseRelayUri(uri)
     const file = await this.#readAnywhere(cid, gateways, signal)
     try {
       const sealed = decodeBase64url(textOf(file))
       const iv = sealed.slice(0, IV_BYTES)
-      const typed = await crypt('decrypt', keyBytes, iv, CONTEXT, sealed.slice(IV_BYTES))
+      const typed = await crypt('decrypt', decodeBase64url(key), iv, CONTEXT, sealed.slice(IV_BYTES))
       const content = typed.slice(1)
-      return typed[0] === TEXT ? textOf(content) : content
+      return typed[0] ? textOf(content) : content
     } catch (cause) {
       throw new DidAuthClientError(KEY, { cause })
     }
@@ -100,28 +150,26 @@ export class RelayClient {
    * @example relay.link(uri, 'https://app.example.com/open')
    */
   link(uri: string, page: string): string {
-    const { cid, key } = parseRelayUri(uri)
+    const [cid, key] = parseRelayUri(uri)
     return new URL(`#r=${cid}.${key}`, page).href
   }
 
   async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
     signal?.throwIfAborted()
     const race = new AbortController()
-    const sources = gateways.map((gateway) => readFromGateway(gateway, cid, { ...this.#options, signal: race.signal }))
-    if (this.#options.wallet || !sources.length) sources.unshift(this.#read(cid, race.signal))
+    const readFromRelay = async (): Promise<Bytes> => {
+      const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, race))
+      if ((await cidOf(file)) !== cid) throw new DidAuthClientError(MISMATCH)
+      return file
+    }
+    const sources = gateways.map((gateway) => readFromGateway(this.#options, gateway, cid, race.signal))
+    if (this.#options.wallet || !sources.length) sources.unshift(readFromRelay())
     const first = Promise.any(sources).catch((cause: unknown) => {
-      throw cause instanceof AggregateError ? cause.errors[0] : cause
+      throw (cause as AggregateError).errors[0]
     })
     return unlessAborted(first, signal).finally(() => {
       race.abort()
     })
-  }
-
-  /** @returns UTF-8 of the file, which has the cid */
-  async #read(cid: string, signal: AbortSignal): Promise<Bytes> {
-    const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { signal }))
-    if ((await cidOf(file)) !== cid) throw new DidAuthClientError(MISMATCH)
-    return file
   }
 
   /** Asks with a token. Logs in again, once, where one of before is refused, or a challenge came too late. */
@@ -139,7 +187,7 @@ export class RelayClient {
 
   /** Without a signal, because several calls wait for one login. */
   async #logIn(): Promise<string> {
-    const { wallet, network, domain = new URL(this.#url).host, credential } = this.#options
+    const { wallet, network, url, domain = new URL(url).host, credential } = this.#options
     try {
       const { did, signMessage } = await connectWallet(wallet, network)
       const challenge = await this.#ask('/request-auth', 'challenge', { did })
@@ -162,17 +210,26 @@ export class RelayClient {
     { signal, onExpiresIn }: SendOptions = {},
     Authorization = ''
   ): Promise<string> {
-    const init = {
-      headers: { Accept: 'application/problem+json', 'Content-Type': 'application/json', Authorization },
-      redirect: 'manual',
-      credentials: 'omit',
-      ...(body && { method: 'POST', body: JSON.stringify(body) })
-    } as const
-    const answer = await exchange(this.#url + path, init, MAX_ANSWER_BYTES, { ...this.#options, signal })
-    const text = answer.status === 200 && textIn(answer, field)
-    if (!text) throw refusalOf(answer, body)
-    const seconds = Number(answer.headers.get('file-expires-in'))
+    const answer = await ask(this.#options, {
+      path,
+      body,
+      headers: { Authorization },
+      signal
+    })
+    const text = textIn(answer, field)
+    if (!text) throw refusalOf(answer)
+    const seconds = Number(answer.response.headers.get('file-expires-in'))
     if (seconds) onExpiresIn?.(seconds)
     return text
   }
+}
+
+/** A relay URI, or a link to a page that ends in `#r=<cid>.<key>`. */
+const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([\w-]{43})$/
+
+/** @throws DidAuthClientError LINK; its message does not have the text, which may hold a key */
+function parseRelayUri(text: unknown): [cid: string, key: string] {
+  const [, cid, key] = URI.exec(String(text).trim()) ?? []
+  if (!cid || !key) throw new DidAuthClientError(LINK)
+  return [cid, key]
 }

@@ -4,4 +4,3 @@
 export * from '../errors.js'
 export * from './vault-client.js'
 export type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-answers.js'
-export type { EntryOptions, ReadOptions, VaultAuth, VaultClientOptions, WriteOptions } from './vault-options.js'

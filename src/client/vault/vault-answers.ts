@@ -1,7 +1,5 @@
-import { PROTOCOL } from '../error-codes.js'
-import { DidAuthClientError } from '../errors.js'
-import { jsonIn, type Answer } from '../exchange.js'
 import { parseFields } from '../json.js'
+import { jsonIn, refusalOf, type Answer } from '../request.js'
 
 /** The contents under a key, in the order in which they were written. */
 export interface VaultList {
@@ -42,40 +40,35 @@ export interface VaultBackup {
 }
 
 /** The ETag of the list that was read or written. */
-export function etagOf({ headers }: Answer): string {
-  return headers.get('etag') ?? ''
+export function etagOf({ response }: Answer): string {
+  return response.headers.get('etag') ?? ''
 }
 
 /** What every write answers. */
 export function changeOf(answer: Answer): Omit<Written, 'id'> {
-  return { etag: etagOf(answer), isPinned: answer.headers.get('pin-status') !== 'pending' }
-}
-
-/** Another server answered, or ours at another path. */
-export function notOurs({ url, headers }: Answer): DidAuthClientError {
-  return new DidAuthClientError(PROTOCOL, { message: `${url}: ${headers.get('content-type')}, no answer of a vault` })
+  return { etag: etagOf(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
 }
 
 export function parseTexts(answer: Answer): string[] {
   const json = jsonIn(answer)
-  if (!Array.isArray(json) || !json.every((one) => typeof one === 'string')) throw notOurs(answer)
+  if (!Array.isArray(json) || !json.every((one) => typeof one === 'string')) throw refusalOf(answer)
   return json
 }
 
 export function parseKeys(answer: Answer): VaultKey[] {
   const keys = parseFields(jsonIn(answer)).keys
-  if (!Array.isArray(keys)) throw notOurs(answer)
+  if (!Array.isArray(keys)) throw refusalOf(answer)
   return keys as VaultKey[]
 }
 
 export function parseStorage(answer: Answer): VaultStorage {
   const json = jsonIn(answer)
-  if (typeof parseFields(json).used !== 'number') throw notOurs(answer)
+  if (typeof parseFields(json).used !== 'number') throw refusalOf(answer)
   return json as VaultStorage
 }
 
 export function parseBackup(answer: Answer): VaultBackup {
   const json = jsonIn(answer)
-  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw notOurs(answer)
+  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw refusalOf(answer)
   return json as VaultBackup
 }

@@ -1,13 +1,31 @@
-import { CONFLICT, CROSS_ORIGIN, NAME, NOT_SIGNED_IN } from '../error-codes.js'
+import {
+  CONFLICT,
+  CROSS_ORIGIN,
+  FULL,
+  KEY,
+  MISSING,
+  NAME,
+  NOT_ENCRYPTED,
+  NOT_SIGNED_IN,
+  TAKEN_DOWN,
+  TOO_LARGE
+} from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { exchange, refusalOf, textIn, type Answer } from '../exchange.js'
-import { KEY_BYTES } from '../seal.js'
-import { decryptEntry, encryptEntry } from './envelope.js'
-import type { EntryOptions, ReadOptions, VaultClientOptions, WriteOptions } from './vault-options.js'
+import { ask, readAll, refusalOf, textIn, type PlainErrorKind, type Answer } from '../request.js'
+import {
+  crypt,
+  decodeBase64url,
+  encodeBase64url,
+  IV_BYTES,
+  joined,
+  KEY_BYTES,
+  randomBytes,
+  textOf,
+  utf8Of
+} from '../seal.js'
 import {
   changeOf,
   etagOf,
-  notOurs,
   parseBackup,
   parseKeys,
   parseStorage,
@@ -19,8 +37,66 @@ import {
   type Written
 } from './vault-answers.js'
 
+/** What the vault client needs of a `DidAuthClient` with the vault's URL. */
+export interface VaultAuth {
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  readonly session: { readonly did: string } | undefined
+}
+
+/** Which vault, and whether contents are encrypted. */
+export interface VaultClientOptions {
+  /** Logged in for all but `get` with a DID. */
+  readonly auth: VaultAuth
+  /**
+   * Encrypts every content with this key of 32 bytes, and decrypts what is read. Off when absent: **everybody can read the
+   * vault**, who knows a DID and the name of a key. Names of keys and sizes stay readable. A lost key is lost content.
+   */
+  readonly encrypt?: { readonly key: Uint8Array }
+  /** In place of `auth.fetch`. */
+  readonly fetch?: VaultAuth['fetch']
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
+}
+
+/** What every call takes. */
+export interface ReadOptions {
+  /** Ends the wait; the call throws its reason. */
+  readonly signal?: AbortSignal
+}
+
+/** On what condition a write happens; else the error is `CONFLICT`. */
+export interface WriteOptions extends ReadOptions {
+  /** The list still has this ETag; `*`: there is a list. */
+  readonly ifMatch?: string
+  /** There is no list. */
+  readonly ifNoneMatch?: '*'
+}
+
+/** Which entries a write is about, and its condition. */
+export interface EntryOptions extends WriteOptions {
+  /** Of one entry. All entries of the key when absent. */
+  readonly id?: string
+}
+
+const VERSION = 'eda1'
+
 /** What a URL would resolve, and the routes of the login, which a POST would reach. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
+
+/** What statuses mean, and those for which the vault has a code. */
+const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: NOT_SIGNED_IN, 403: CROSS_ORIGIN }
+const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
+  413: TOO_LARGE,
+  451: TAKEN_DOWN,
+  502: MISSING,
+  507: FULL
+}
+
+function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorKind | '' | undefined {
+  if (status === 412) throw new DidAuthClientError(CONFLICT, { status, serverCode, etag: etagOf(answer) })
+  if (/_KEY$/.test(serverCode)) return NAME
+  return meanings[status] ?? (serverCode && codedMeanings[status])
+}
 
 /**
  * The notes of a user in a vault: texts under keys.
@@ -102,10 +178,9 @@ export class VaultClient {
 
   async #write(method: string, key: string, content: string, options: EntryOptions = {}): Promise<Written> {
     const path = pathOf(key, options.id)
-    const body = JSON.stringify({ content: await this.#encrypt(content, key) })
-    const answer = await this.#ask(method, path, options, body)
+    const answer = await this.#ask(method, path, options, { content: await this.#encrypt(content, key) })
     const id = textIn(answer, 'id')
-    if (id === undefined) throw notOurs(answer)
+    if (!id) throw refusalOf(answer)
     return { id, ...changeOf(answer) }
   }
 
@@ -113,27 +188,14 @@ export class VaultClient {
     method: string,
     path: string,
     { signal, ifMatch, ifNoneMatch }: WriteOptions = {},
-    body: string | null = null
+    body?: object
   ): Promise<Answer> {
-    const {
-      auth,
-      fetch = (path: string, init?: RequestInit) => auth.fetch(path, init),
-      timeoutSeconds = 60
-    } = this.#options
+    const { auth, fetch = (path: string, init?: RequestInit) => auth.fetch(path, init), timeoutSeconds } = this.#options
     const headers = {
-      Accept: 'application/json, application/problem+json',
-      ...(body !== null && { 'Content-Type': 'application/json' }),
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
       ...(ifNoneMatch !== undefined && { 'If-None-Match': ifNoneMatch })
     }
-    const answer = await exchange(path, { method, headers, body }, Infinity, { fetch, timeoutSeconds, signal })
-    if (answer.status === 200 || answer.status === 201) return answer
-    const refusal = refusalOf(answer)
-    const details = { status: refusal.status, serverCode: refusal.serverCode }
-    if (details.status === 401) throw new DidAuthClientError(NOT_SIGNED_IN, details)
-    if (details.status === 403) throw new DidAuthClientError(CROSS_ORIGIN, details)
-    if (details.status === 412) throw new DidAuthClientError(CONFLICT, { ...details, etag: etagOf(answer) })
-    throw /_KEY$/.test(details.serverCode ?? '') ? new DidAuthClientError(NAME, details) : refusal
+    return ask({ url: '', fetch, timeoutSeconds, meaningOf, read: readAll }, { method, path, body, headers, signal })
   }
 
   async #encrypt(content: string, key: string): Promise<string> {
@@ -162,4 +224,35 @@ function pathOf(...segments: readonly (string | undefined)[]): string {
   } catch (cause) {
     throw new DidAuthClientError(NAME, { cause })
   }
+}
+
+/** Where an entry is: what its ciphertext belongs to, so that it cannot be moved to another key or user. */
+interface EntryPlace {
+  readonly did: string
+  readonly key: string
+}
+
+/** @returns `eda1.<iv>.<ciphertext and tag>`, both in base64url */
+async function encryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
+  const iv = randomBytes(IV_BYTES)
+  const sealed = await crypt('encrypt', joined([secret]), iv, contextOf(place), utf8Of(content))
+  return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
+}
+
+/** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, place or a byte is another */
+async function decryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
+  const [version, iv = '', sealed = '', ...rest] = content.split('.')
+  if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(iv + sealed)) {
+    throw new DidAuthClientError(NOT_ENCRYPTED)
+  }
+  try {
+    const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
+    return textOf(await crypt('decrypt', joined([secret]), ivBytes, contextOf(place), bytes))
+  } catch (cause) {
+    throw new DidAuthClientError(KEY, { cause })
+  }
+}
+
+function contextOf({ did, key }: EntryPlace): string {
+  return [did.toLowerCase(), key, VERSION].join('\n')
 }

@@ -1,5 +1,23 @@
 import type { Store } from '../../ports.js'
-import { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
+import { SweepClock } from '../sweep-clock.js'
+import { memoryChallengeUses } from './memory-challenge-uses.js'
+import { memoryQuotas } from './memory-quotas.js'
+import { MemorySessions } from './memory-sessions.js'
+
+/** Bounds of a memory store. */
+export interface MemoryStoreOptions {
+  /** Sessions held; beyond it those that were never refreshed are evicted first. Default 1,000,000. */
+  maxSessions?: number
+  /** Uses of challenges held; beyond it new logins are refused until a window ends. Default 1,000,000. */
+  maxChallengeUses?: number
+  /** Quotas held of each kind; beyond it the one that began first is deleted. Default 100,000. */
+  maxQuotas?: number
+  /** Seconds by a monotonic clock, for tests. Default: `performance.now()`. */
+  monotonicSeconds?: () => number
+}
+
+/** Stores whose sessions lie in memory: they lose all of them at a restart. */
+export const memoryStores = new WeakSet()
 
 /**
  * A store in this process's memory, bounded in count and time. A restart loses it, and ends all sessions.
@@ -11,13 +29,33 @@ import { MemoryStore, type MemoryStoreOptions } from './memory-store.js'
  * setupDidAuth(app, { ...config, store: memoryStore({ maxSessions: 10_000 }) })
  * ```
  */
-export function memoryStore(options?: MemoryStoreOptions): Store {
-  return new MemoryStore(options)
+export function memoryStore(options: MemoryStoreOptions = {}): Store {
+  const { maxSessions = 1_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000, monotonicSeconds } = options
+  const clock = new SweepClock(monotonicSeconds)
+  const sessionsByService = new Map<string, MemorySessions>()
+  // Each verb runs to its end without a pause, which is what makes it atomic.
+  const store: Store = {
+    async createSession(session) {
+      const sessions = sessionsByService.get(session.service) ?? new MemorySessions(maxSessions, clock)
+      sessionsByService.set(session.service, sessions)
+      return sessions.create(session)
+    },
+    findSession: async (service, sessionId) => sessionsByService.get(service)?.find(sessionId),
+    rotateRefreshToken: async (rotation) => sessionsByService.get(rotation.service)?.rotate(rotation) ?? 'unknown',
+    endSession: async (service, sessionId, state, nowSeconds) =>
+      sessionsByService.get(service)?.end(sessionId, state, nowSeconds) ?? false,
+    revokeSessions: async (service, user, nowSeconds) =>
+      sessionsByService.get(service)?.revokeAll(user, nowSeconds) ?? 0,
+    listSessions: async (service, user, nowSeconds) => sessionsByService.get(service)?.list(user, nowSeconds) ?? [],
+    ...memoryChallengeUses(maxChallengeUses, clock),
+    ...memoryQuotas(maxQuotas),
+    async ping() {
+      // Memory is always available.
+    },
+    async close() {
+      // A memory store has no resources to release.
+    }
+  }
+  memoryStores.add(store)
+  return store
 }
-
-/** Whether a store, or a part of one, is a memory store, which loses all data at a restart. */
-export function isMemoryStore(store: object): boolean {
-  return store instanceof MemoryStore
-}
-
-export type { MemoryStoreOptions } from './memory-store.js'

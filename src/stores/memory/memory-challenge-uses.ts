@@ -1,73 +1,54 @@
-import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
+import type { ChallengeFlow, ChallengeUseStore } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import type { SweepClock } from '../sweep-clock.js'
 
-type UseCounts = Record<ChallengeFlow, number>
-
 interface Window {
   expiresAtSeconds: number
-  countsByUser: Map<string, UseCounts>
+  countsByUser: Map<string, Record<ChallengeFlow, number>>
 }
 
-const NO_USES: Readonly<UseCounts> = Object.freeze({ logIn: 0, signUp: 0 })
-
-/** Counts of consumed challenges, one map a window. A sweep deletes a map a minute after the window's end, never earlier. */
-export class MemoryChallengeUses {
-  readonly #maxUses: number
-  readonly #clock: SweepClock
-  readonly #windows = new Map<string, Window>()
-  #size = 0
+/** Counts of consumed challenges, one map a window, which a sweep deletes a minute after the window's end, never earlier. */
+export function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
+  const windows = new Map<string, Window>()
+  let size = 0
   /** End of the newest window whose uses were deleted: a clock that is set back must not make them good again. */
-  #deletedUntilSeconds = -Infinity
+  let deletedUntilSeconds = -Infinity
+  const idOf = (service: string, window: number): string => `${window} ${service}`
 
-  constructor(maxUses: number, clock: SweepClock) {
-    this.#maxUses = maxUses
-    this.#clock = clock
-  }
-
-  count(key: ChallengeUseKey): UseCounts {
-    return { ...(this.#windows.get(windowId(key.service, key.window))?.countsByUser.get(key.did) ?? NO_USES) }
-  }
-
-  consume(use: ChallengeUse): 'consumed' | 'taken' | 'full' {
-    if (use.nowSeconds >= use.expiresAtSeconds || use.expiresAtSeconds <= this.#deletedUntilSeconds) return 'taken'
-    const window = this.#windowOf(use)
-    const counts = window.countsByUser.get(use.did) ?? { ...NO_USES }
-    if (counts[use.flow] !== use.useCount) return 'taken'
-    if (!window.countsByUser.has(use.did)) {
-      this.#clock.observeWindow(use)
-      this.#deleteEndedWindows(this.#clock.sweepSeconds(use.nowSeconds))
-      if (this.#size >= this.#maxUses) return 'full'
-      window.countsByUser.set(use.did, counts)
-      this.#size += 1
-    }
-    const next = use.useCount + 1
-    const other = use.flow === 'logIn' ? 'signUp' : 'logIn'
-    counts[use.flow] = next
-    if (use.consumesBoth) counts[other] = Math.max(counts[other], next)
-    return 'consumed'
-  }
-
-  #windowOf({ service, window, expiresAtSeconds }: ChallengeUse): Window {
-    const id = windowId(service, window)
-    const known = this.#windows.get(id)
-    if (known !== undefined) return known
-    const begun = { expiresAtSeconds, countsByUser: new Map<string, UseCounts>() }
-    this.#windows.set(id, begun)
-    return begun
-  }
-
-  #deleteEndedWindows(sweepSeconds: number): void {
-    const endedSeconds = sweepSeconds - USES_OUTLIVE_WINDOW_SECONDS
-    for (const [id, { expiresAtSeconds, countsByUser }] of this.#windows) {
+  const deleteEndedWindows = (endedSeconds: number): void => {
+    for (const [id, { expiresAtSeconds, countsByUser }] of windows) {
       if (expiresAtSeconds > endedSeconds) continue
-      this.#windows.delete(id)
-      this.#size -= countsByUser.size
-      if (countsByUser.size > 0) this.#deletedUntilSeconds = Math.max(this.#deletedUntilSeconds, expiresAtSeconds)
+      windows.delete(id)
+      size -= countsByUser.size
+      deletedUntilSeconds = Math.max(deletedUntilSeconds, expiresAtSeconds)
     }
   }
-}
 
-function windowId(service: string, window: number): string {
-  return `${window} ${service}`
+  return {
+    async countChallengeUses({ service, did, window }) {
+      const { logIn = 0, signUp = 0 } = windows.get(idOf(service, window))?.countsByUser.get(did) ?? {}
+      return { logIn, signUp }
+    },
+
+    async consumeChallenge(use) {
+      const { service, did, flow, useCount, nowSeconds, expiresAtSeconds } = use
+      if (nowSeconds >= expiresAtSeconds || expiresAtSeconds <= deletedUntilSeconds) return 'taken'
+      const window: Window = windows.get(idOf(service, use.window)) ?? { expiresAtSeconds, countsByUser: new Map() }
+      const counts = window.countsByUser.get(did) ?? { logIn: 0, signUp: 0 }
+      if (counts[flow] !== useCount) return 'taken'
+      if (!window.countsByUser.has(did)) {
+        clock.observeWindow(use)
+        deleteEndedWindows(clock.sweepSeconds(nowSeconds) - USES_OUTLIVE_WINDOW_SECONDS)
+        if (size >= maxUses) return 'full'
+        windows.set(idOf(service, use.window), window)
+        window.countsByUser.set(did, counts)
+        size += 1
+      }
+      const next = useCount + 1
+      const other = flow === 'logIn' ? 'signUp' : 'logIn'
+      counts[flow] = next
+      if (use.consumesBoth) counts[other] = Math.max(counts[other], next)
+      return 'consumed'
+    }
+  }
 }

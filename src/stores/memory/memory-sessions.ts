@@ -1,46 +1,210 @@
+import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
-import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
+import { canonicalDid } from '../../protocol/did.js'
+import type { JsonObject } from '../../protocol/json.js'
+import {
+  judgeRefresh,
+  MAX_SESSIONS_PER_DID,
+  type RefreshVerdict,
+  type ReplacedToken,
+  type Session,
+  type StoredSession
+} from '../../protocol/session.js'
+import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
-import { ServiceSessions } from './memory-service-sessions.js'
+import { AgedMap } from './aged-map.js'
 
-/** Sessions of all services, each service's apart. */
+/** Expired sessions that are deleted when one is created: never a long pause. */
+const PURGED_AT_ONCE = 2
+
+/** Sessions of one service. */
 export class MemorySessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
-  readonly #services = new Map<string, ServiceSessions>()
+  /** By id, in the order of creation. They are the first to be evicted, so that sessions of new DIDs evict no returning user. */
+  readonly #neverRefreshed = new AgedMap<SessionRecord>()
+  /** By id, in the order of their last refresh. */
+  readonly #refreshed = new AgedMap<SessionRecord>()
+  /** The head of each user's chain. */
+  readonly #newestOf = new Map<string, SessionRecord>()
 
   constructor(maxSessions: number, clock: SweepClock) {
     this.#maxSessions = maxSessions
     this.#clock = clock
   }
 
+  /** Adds a session and answers how many others were evicted because the store is full. */
   create(session: NewSession): number {
-    let sessions = this.#services.get(session.service)
-    if (sessions === undefined) {
-      sessions = new ServiceSessions(this.#maxSessions, this.#clock)
-      this.#services.set(session.service, sessions)
-    }
-    return sessions.create(session)
+    const { nowSeconds } = session
+    const user = canonicalDid(session.did)
+    this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
+    this.#trimSessionsOf(user, nowSeconds)
+    const evicted = this.#evict(nowSeconds)
+    const record = new SessionRecord(session, user)
+    record.older = this.#newestOf.get(user)
+    this.#neverRefreshed.set(record.sessionId, record)
+    this.#newestOf.set(user, record)
+    return evicted
   }
 
-  find(service: string, sessionId: string): StoredSession | undefined {
-    return this.#services.get(service)?.find(sessionId)
+  find(sessionId: string): StoredSession | undefined {
+    return this.#recordOf(sessionId)?.toStoredSession()
   }
 
   rotate(rotation: Rotation): RefreshVerdict {
-    return this.#services.get(rotation.service)?.rotate(rotation) ?? 'unknown'
+    const record = this.#recordOf(rotation.sessionId)
+    if (record === undefined) return 'unknown'
+    const verdict = judgeRefresh(record, rotation)
+    if (verdict === 'rotate') {
+      record.rotate(rotation)
+      this.#neverRefreshed.delete(record.sessionId)
+      this.#refreshed.set(record.sessionId, record)
+    }
+    if (verdict === 'reused') record.state = 'revoked'
+    return verdict
   }
 
-  end(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
-    return this.#services.get(service)?.end(sessionId, state, nowSeconds) ?? false
+  end(sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
+    const record = this.#recordOf(sessionId)
+    if (record === undefined || !record.isActive(nowSeconds)) return false
+    record.state = state
+    return true
   }
 
-  revokeAll(service: string, user: string, nowSeconds: number): number {
-    const active = this.list(service, user, nowSeconds)
-    return active.filter(({ sessionId }) => this.end(service, sessionId, 'revoked', nowSeconds)).length
+  revokeAll(user: string, nowSeconds: number): number {
+    const active = this.#activeOf(user, nowSeconds)
+    for (const record of active) record.state = 'revoked'
+    return active.length
   }
 
-  list(service: string, user: string, nowSeconds: number): Session[] {
-    return this.#services.get(service)?.list(user, nowSeconds) ?? []
+  list(user: string, nowSeconds: number): Session[] {
+    return this.#activeOf(user, nowSeconds).map((record) => record.toSession())
   }
+
+  #recordOf(sessionId: string): SessionRecord | undefined {
+    return this.#neverRefreshed.get(sessionId) ?? this.#refreshed.get(sessionId)
+  }
+
+  #delete(record: SessionRecord): void {
+    this.#neverRefreshed.delete(record.sessionId)
+    this.#refreshed.delete(record.sessionId)
+    const user = canonicalDid(record.did)
+    const chain = this.#chainOf(user)
+    const newer = chain[chain.indexOf(record) - 1]
+    if (newer !== undefined) newer.older = record.older
+    else if (record.older !== undefined) this.#newestOf.set(user, record.older)
+    else this.#newestOf.delete(user)
+  }
+
+  #chainOf(user: string): SessionRecord[] {
+    const chain: SessionRecord[] = []
+    for (let record = this.#newestOf.get(user); record !== undefined; record = record.older) chain.push(record)
+    return chain
+  }
+
+  #activeOf(user: string, nowSeconds: number): SessionRecord[] {
+    return this.#chainOf(user).filter((record) => record.isActive(nowSeconds))
+  }
+
+  /** A chain stays short: expired sessions are dropped first, then ended ones, then the oldest. */
+  #trimSessionsOf(user: string, nowSeconds: number): void {
+    const chain = this.#chainOf(user)
+    if (chain.length < MAX_SESSIONS_PER_DID) return
+    const expired = chain.findLast((record) => nowSeconds >= record.expiresAtSeconds)
+    const last = expired ?? chain.findLast((record) => record.state !== 'active') ?? chain.at(-1)
+    if (last !== undefined) this.#delete(last)
+  }
+
+  #deleteExpired(sweepSeconds: number): void {
+    for (let purged = 0; purged < PURGED_AT_ONCE; purged += 1) {
+      const oldest = [this.#neverRefreshed.oldest()?.[1], this.#refreshed.oldest()?.[1]]
+      const expired = oldest.find((record) => record !== undefined && sweepSeconds >= record.expiresAtSeconds)
+      if (expired === undefined) return
+      this.#delete(expired)
+    }
+  }
+
+  #evict(nowSeconds: number): number {
+    if (this.#neverRefreshed.size + this.#refreshed.size < this.#maxSessions) return 0
+    const record = (this.#neverRefreshed.oldest() ?? this.#refreshed.oldest())?.[1]
+    if (record === undefined) return 0
+    this.#delete(record)
+    return record.isActive(nowSeconds) ? 1 : 0
+  }
+}
+
+/** A session in memory: flat and small, because there may be a million. */
+class SessionRecord {
+  readonly sessionId: string
+  readonly did: string
+  state: Session['state'] = 'active'
+  /** JSON, which is small and cannot be changed from outside. */
+  tokenClaims: string | undefined
+  readonly createdAtSeconds: number
+  rotatedAtSeconds: number
+  expiresAtSeconds: number
+  refreshTokenHash: string
+  /** As `packReplacedToken` packs them, one character a byte: a Buffer would need more memory than its content. */
+  replaced = ''
+  /** The user's session before this one: each user's sessions are a chain, the newest first. */
+  older: SessionRecord | undefined
+
+  /** @param user - canonical DID */
+  constructor(
+    { sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession,
+    user: string
+  ) {
+    // V8 keeps a concatenated id as a tree of its parts until it is copied, which needs more memory.
+    this.sessionId = Buffer.from(sessionId).toString()
+    // One string serves as key and as value where the spellings agree.
+    this.did = did === user ? user : did
+    this.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
+    this.createdAtSeconds = nowSeconds
+    this.rotatedAtSeconds = nowSeconds
+    this.expiresAtSeconds = expiresAtSeconds
+    this.refreshTokenHash = refreshTokenHash
+    this.older = undefined
+  }
+
+  /** Read from `replaced` each time: a refresh with the current token, the usual case, does not need them. */
+  get replacedTokens(): ReplacedToken[] {
+    return parseReplaced(this.replaced)
+  }
+
+  isActive(nowSeconds: number): boolean {
+    return this.state === 'active' && nowSeconds < this.expiresAtSeconds
+  }
+
+  rotate({ nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds }: Rotation): void {
+    const record = packReplacedToken(this.refreshTokenHash, nowSeconds).toString('latin1')
+    this.replaced = (record + this.replaced).slice(0, REPLACED_BYTES)
+    this.refreshTokenHash = nextHash
+    this.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
+    this.rotatedAtSeconds = nowSeconds
+    this.expiresAtSeconds = nextExpiresAtSeconds
+  }
+
+  /** A copy that a caller may keep. */
+  toSession(): Session {
+    const { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = this
+    const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)
+    return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
+  }
+
+  /** A copy that a caller may keep, with the hashes of its tokens. */
+  toStoredSession(): StoredSession {
+    const { refreshTokenHash, replaced } = this
+    return {
+      ...this.toSession(),
+      refreshTokenHash,
+      // Few callers need them, and unpacking them costs more than all the rest.
+      get replacedTokens() {
+        return parseReplaced(replaced)
+      }
+    }
+  }
+}
+
+function parseReplaced(packed: string): ReplacedToken[] {
+  return packed === '' ? [] : parseReplacedTokens(Buffer.from(packed, 'latin1'))
 }

@@ -1,8 +1,9 @@
 import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
-import { currentClient, followClients } from '../request-client.js'
-import { isConnectionLost, postgresCode, READ_ONLY } from './postgres-error.js'
+import { within } from '../../time.js'
+import { currentClient, followClients } from '../../request-deadline.js'
+import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
 import type { PostgresClient, PostgresPool } from './postgres-pool.js'
 
 /** Milliseconds by a monotonic clock, until which a verb may last. */
@@ -20,10 +21,7 @@ const heard = new WeakSet<PostgresPool>()
 
 /**
  * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that wait, for
- * a bounded time and in turn by client network: 400 connections of one network leave the others their share.
- *
- * A connection that did not answer in time is closed. What was asked of it may have been done; a request to cancel would
- * not change that.
+ * a bounded time and in turn by client network. One that did not answer in time is closed: what was asked may have been done.
  */
 export class Connections {
   readonly #pool: PostgresPool
@@ -34,10 +32,7 @@ export class Connections {
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /**
-   * Requests that had or wanted a connection, and how many milliseconds they have waited: they come before others of their
-   * network, so that what has begun ends soon.
-   */
+  /** Milliseconds that requests have waited which had or wanted a connection: they come first, so that what has begun ends soon. */
   readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
@@ -56,17 +51,12 @@ export class Connections {
     heard.add(pool)
   }
 
-  /** Verbs that wait for a connection. */
+  /** Verbs that wait. */
   get waiting(): number {
     return this.#connecting + this.#queue.size
   }
 
-  /**
-   * Lends a connection to `work`.
-   *
-   * @throws DidAuthError ERR_BUSY when too many wait, or it has waited too long for others; Error when there is none in time,
-   *   or no answer
-   */
+  /** @throws DidAuthError ERR_BUSY where too many wait, or it waited too long; Error without a connection or answer in time */
   async use<T>(endOfTime: EndOfTime, work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#take(endOfTime)
     let isBroken = true
@@ -114,7 +104,7 @@ export class Connections {
       connecting.then((client) => {
         client.release()
       }, ignore)
-      throw new ConnectError(error)
+      throw storeError(error)
     } finally {
       let next = this.#queue.next()
       while (next?.isOver === true) next = this.#queue.next()
@@ -129,29 +119,28 @@ export class Connections {
     const waited = this.#begun.get(client) ?? 0
     const since = performance.now()
     const milliseconds = Math.min(this.#waitingMilliseconds, WAITS_A_REQUEST * this.#waitingMilliseconds - waited)
-    const end = (): void => {
-      clearTimeout(timer)
-      if (client !== NO_CLIENT) this.#begun.set(client, waited + performance.now() - since)
-    }
-    let timer: NodeJS.Timeout | undefined
     return new Promise((resolve, reject) => {
+      const end = (): void => {
+        clearTimeout(timer)
+        if (client !== NO_CLIENT) this.#begun.set(client, waited + performance.now() - since)
+      }
       const waiting: Waiting = {
         client,
         isOver: false,
-        resume: () => {
+        resume() {
           end()
           resolve()
         },
-        refuse: () => {
+        refuse() {
           end()
           reject(busy())
         }
       }
-      timer = setTimeout(() => {
+      const timer = setTimeout(() => {
         waiting.isOver = true
         end()
         const isAtWork = performance.now() - this.#endedWellAt < AT_WORK_MILLISECONDS
-        reject(isAtWork ? busy() : new ConnectError(new ExpiredError('PostgreSQL did not answer in time')))
+        reject(isAtWork ? busy() : expired())
       }, milliseconds)
       this.#queue.add(waiting, this.#begun.has(client))
     })
@@ -163,51 +152,8 @@ interface Waiting extends WaitingTask {
   isOver: boolean
 }
 
-/** There was no connection, so that nothing was asked. */
-export class ConnectError extends Error {
-  constructor(cause: unknown) {
-    super('there is no connection to PostgreSQL', { cause })
-  }
-}
-
-/** The work of a transaction threw, and the transaction was taken back: neither database nor connection failed. */
-export class WorkError extends Error {
-  constructor(cause: unknown) {
-    super('the work of a transaction failed', { cause })
-  }
-}
-
-/** The time of a verb is over. */
-export class ExpiredError extends Error {}
-
-/** @throws ExpiredError */
-export async function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const expired = new Promise<never>((_, reject) => {
-    const expire = (): void => {
-      reject(new ExpiredError('PostgreSQL did not answer in time'))
-    }
-    timer = setTimeout(expire, Math.max(0, endOfTime - performance.now()))
-  })
-  try {
-    return await Promise.race([work, expired])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Sends a statement when the one before was answered, unless the connection takes several at once. */
-export function inOrder<S, V, R>(
-  client: PostgresClient & { pipeline?: unknown },
-  run: (statement: S, values?: V) => Promise<R>
-): (statement: S, values?: V) => Promise<R> {
-  if (client.pipeline === true) return run
-  let last: Promise<unknown> = Promise.resolve()
-  return (statement, values) => {
-    const answer = last.then(() => run(statement, values))
-    last = answer.catch(() => undefined)
-    return answer
-  }
+export function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T> {
+  return within(endOfTime - performance.now(), work, expired)
 }
 
 /** Closes a connection, also one that answers nothing any more: what was sent is not waited for. */

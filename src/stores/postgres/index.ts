@@ -2,8 +2,7 @@ import type { Store } from '../../ports.js'
 import { migratePostgres, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
 import type { PostgresPool } from './postgres-pool.js'
-import { openPostgresStore, type PostgresStoreOptions } from './postgres-store.js'
-import { MIGRATIONS, SCHEMA_TABLE } from './schema.js'
+import { MIGRATIONS, openPostgresStore, SCHEMA_TABLE, type PostgresStoreOptions } from './postgres-store.js'
 
 /**
  * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.

@@ -24,11 +24,11 @@ export interface PostgresMigrationOptions {
 const WAITING_SECONDS = 300
 
 const MISSING_TABLE = '42P01'
+const LOCK = 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))'
 
 /**
  * Brings tables up to date. Each step is one transaction, under a lock, so that any number of instances may start at once.
  *
- * @param steps - all steps that this version of the code knows
  * @returns the statements that were run, or with `print` are to be run
  * @throws DidAuthError ERR_CONFIG when the tables are older (only with `check`) or need a newer version of the code, or when
  *   PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
@@ -38,14 +38,56 @@ export async function migratePostgres(
   steps: readonly PostgresMigration[],
   { schemaTable, mode = 'apply' }: PostgresMigrationOptions
 ): Promise<string[]> {
+  const misfit = (what: string): DidAuthError =>
+    new DidAuthError('ERR_CONFIG', { message: `express-did-auth: the tables of ${schemaTable} ${what}` })
+
+  const readVersion = async (query: SqlQuery): Promise<number> => {
+    const text = `SELECT pg_catalog.max(version) AS version, pg_catalog.max(needs_code) AS needs_code FROM ${schemaTable}`
+    const { rows } = await query({ text })
+    const [version, needsCode] = [Number(rows[0]?.version ?? 0), Number(rows[0]?.needs_code ?? 0)]
+    if (needsCode <= steps.length) return version
+    const known = `this one knows ${String(steps.length)}: update express-did-auth`
+    throw misfit(`are of version ${String(version)}, for code that knows version ${String(needsCode)}; ${known}`)
+  }
+
+  const textsOf = ({ statements, needsCode }: PostgresMigration, version: string): string[] => [
+    `CREATE TABLE IF NOT EXISTS ${schemaTable} (
+    version int PRIMARY KEY, needs_code int NOT NULL, applied_at timestamptz NOT NULL DEFAULT pg_catalog.now())`,
+    ...statements,
+    `INSERT INTO ${schemaTable} (version, needs_code) VALUES (${version}, ${String(needsCode)})`
+  ]
+
+  /** @returns nothing when another instance was faster */
+  const apply = (texts: string[], number: number): Promise<string[]> =>
+    database.transaction(
+      async (query) => {
+        await query({ text: 'SET LOCAL lock_timeout = 0' })
+        await query({ text: 'SET LOCAL statement_timeout = 0' })
+        await query({ text: LOCK }, [schemaTable])
+        const { rows } = await query({ text: 'SELECT pg_catalog.to_regclass($1) IS NOT NULL AS exists' }, [schemaTable])
+        if (rows[0]?.exists === true && (await readVersion(query)) >= number) return []
+        for (const text of texts) await query({ text })
+        return texts
+      },
+      { timeoutSeconds: WAITING_SECONDS, isRepeatable: true }
+    )
+
   try {
-    const version = await findVersion(database, steps, schemaTable)
-    if (mode === 'check') assertNotOlder(version, steps, schemaTable)
+    const query: SqlQuery = (statement) => database.query(statement, [], { isRepeatable: true })
+    const version = await readVersion(query).catch((error: unknown) => {
+      if (postgresCode(error) === MISSING_TABLE) return 0
+      throw error
+    })
+    if (mode === 'check' && version < steps.length) {
+      const found = version === 0 ? 'are missing' : `are of version ${String(version)}`
+      const remedy = 'run `npx express-did-auth-servers migrate`'
+      throw misfit(`${found}, and version ${String(steps.length)} is needed: ${remedy}`)
+    }
     const statements: string[] = []
-    for (let number = version + 1; number <= steps.length && mode !== 'check'; number += 1) {
-      const texts = textsOf(steps, number, schemaTable)
-      if (mode === 'print') statements.push(...texts)
-      else if (await applyStep(database, texts, { number, steps, schemaTable })) statements.push(...texts)
+    for (const [index, step] of steps.entries()) {
+      if (index < version) continue
+      const texts = textsOf(step, String(index + 1))
+      statements.push(...(mode === 'print' ? texts : await apply(texts, index + 1)))
     }
     return statements
   } catch (error) {
@@ -53,65 +95,4 @@ export async function migratePostgres(
     const message = error.cause instanceof Error ? error.cause.message : error.message
     throw new DidAuthError('ERR_CONFIG', { message: `express-did-auth: ${message}`, cause: error.cause })
   }
-}
-
-function textsOf(steps: readonly PostgresMigration[], number: number, schemaTable: string): string[] {
-  const step = steps[number - 1]
-  const table = `CREATE TABLE IF NOT EXISTS ${schemaTable} (
-    version int PRIMARY KEY, needs_code int NOT NULL, applied_at timestamptz NOT NULL DEFAULT pg_catalog.now())`
-  const row = `INSERT INTO ${schemaTable} (version, needs_code) VALUES (${String(number)}, ${String(step?.needsCode)})`
-  return [table, ...(step?.statements ?? []), row]
-}
-
-/** @returns false when another instance was faster */
-async function applyStep(
-  database: PostgresDatabase,
-  texts: readonly string[],
-  { number, steps, schemaTable }: { number: number; steps: readonly PostgresMigration[]; schemaTable: string }
-): Promise<boolean> {
-  const apply = async (query: SqlQuery): Promise<boolean> => {
-    await query({ text: 'SET LOCAL lock_timeout = 0' })
-    await query({ text: 'SET LOCAL statement_timeout = 0' })
-    await query({ text: 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))' }, [schemaTable])
-    const { rows } = await query({ text: 'SELECT pg_catalog.to_regclass($1) IS NOT NULL AS exists' }, [schemaTable])
-    const version = rows[0]?.exists === true ? await readVersion(query, steps, schemaTable) : 0
-    if (version >= number) return false
-    for (const text of texts) await query({ text })
-    return true
-  }
-  return database.transaction(apply, { timeoutSeconds: WAITING_SECONDS, isRepeatable: true })
-}
-
-async function findVersion(
-  database: PostgresDatabase,
-  steps: readonly PostgresMigration[],
-  schemaTable: string
-): Promise<number> {
-  try {
-    return await readVersion((statement) => database.query(statement, [], { isRepeatable: true }), steps, schemaTable)
-  } catch (error) {
-    if (postgresCode(error) === MISSING_TABLE) return 0
-    throw error
-  }
-}
-
-async function readVersion(query: SqlQuery, steps: readonly PostgresMigration[], schemaTable: string): Promise<number> {
-  const text = `SELECT pg_catalog.max(version) AS version, pg_catalog.max(needs_code) AS needs_code FROM ${schemaTable}`
-  const { rows } = await query({ text })
-  const [version, needsCode] = [Number(rows[0]?.version ?? 0), Number(rows[0]?.needs_code ?? 0)]
-  if (needsCode > steps.length) {
-    const known = `this one knows ${String(steps.length)}`
-    throw new DidAuthError('ERR_CONFIG', {
-      message: `express-did-auth: the tables of ${schemaTable} are of version ${String(version)}, for code that knows version ${String(needsCode)}; ${known}: update express-did-auth`
-    })
-  }
-  return version
-}
-
-function assertNotOlder(version: number, steps: readonly PostgresMigration[], schemaTable: string): void {
-  if (version >= steps.length) return
-  const found = version === 0 ? 'are missing' : `are of version ${String(version)}`
-  throw new DidAuthError('ERR_CONFIG', {
-    message: `express-did-auth: the tables of ${schemaTable} ${found}, and version ${String(steps.length)} is needed: run \`npx express-did-auth-servers migrate\``
-  })
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
-import { Connections, ConnectError, ExpiredError, inOrder, withinTime, WorkError } from './connections.js'
-import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
+import { Connections, withinTime } from './connections.js'
+import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
 import { assertPool, openPool, type PostgresClient, type PostgresPool } from './postgres-pool.js'
 
@@ -59,17 +59,14 @@ export class PostgresDatabase {
     this.#prepare = prepare
     this.#isOwnPool = typeof source === 'string'
     if (typeof source === 'string') {
-      this.#pool = openPool(source, { poolSize, ca, hasSettings: prepare, timeoutSeconds })
+      this.#pool = openPool(source, { poolSize, prepare, timeoutSeconds, ...(ca !== undefined && { ca }) })
     } else {
       assertPool(source)
       this.#pool = source
     }
-    const asked = this.#pool.options?.max ?? poolSize
-    this.#connections = new Connections(this.#pool, {
-      poolSize: asked,
-      maxWaiting,
-      waitingMilliseconds: timeoutSeconds * 250
-    })
+    const waitingMilliseconds = timeoutSeconds * 250
+    const connectionCount = this.#pool.options?.max ?? poolSize
+    this.#connections = new Connections(this.#pool, { poolSize: connectionCount, maxWaiting, waitingMilliseconds })
   }
 
   /** Runs one statement in a transaction of its own. */
@@ -87,7 +84,7 @@ export class PostgresDatabase {
   transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
     return this.#attempt(async (client, isRepeat) => {
       const failures: unknown[] = []
-      const query = inOrder(client, (statement: SqlStatement, values: readonly unknown[] = []) =>
+      const query = inOrder(client, (statement, values = []) =>
         this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
           failures.push(error)
           throw error
@@ -141,12 +138,10 @@ export class PostgresDatabase {
         return await this.#connections.use(endOfTime, (client) => work(client, isRepeat))
       } catch (error) {
         if (error instanceof WorkError) throw error.cause
-        // Too many wait: another attempt would be one more.
+        // Too many wait, and another attempt would be one more; or there is no connection, or no time.
         if (error instanceof DidAuthError) throw error
-        if (error instanceof ConnectError) throw storeError(error.cause)
-        if (error instanceof ExpiredError) throw storeError(error)
-        const isLost: boolean =
-          isConnectionLost(error) && !isRepeat && (isRepeatable || postgresCode(error) === READ_ONLY)
+        const isHarmless: boolean = !isRepeat && (isRepeatable || postgresCode(error) === READ_ONLY)
+        const isLost: boolean = isConnectionLost(error) && isHarmless
         const isRetried = retries < MAX_RETRIES && (isLost || isConflict(error, repeatOn))
         if (!isRetried || performance.now() >= endOfTime) throw storeError(error)
         isRepeat = isRepeat || isLost
@@ -168,5 +163,16 @@ export class PostgresDatabase {
     // A transaction in which a statement failed is rolled back by COMMIT.
     if (text === 'COMMIT' && command !== 'COMMIT') throw new Error('PostgreSQL rolled the transaction back')
     return { rows: rows as SqlRow[], rowCount: rowCount ?? 0, isRepeat }
+  }
+}
+
+/** Sends a statement when the one before was answered, unless the connection takes several at once. */
+function inOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQuery): SqlQuery {
+  if (client.pipeline === true) return run
+  let last: Promise<unknown> = Promise.resolve()
+  return (statement, values) => {
+    const answer = last.then(() => run(statement, values))
+    last = answer.catch(() => undefined)
+    return answer
   }
 }

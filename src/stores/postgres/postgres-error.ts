@@ -3,6 +3,13 @@ import { isObject } from '../../protocol/json.js'
 
 const RETRY_AFTER_SECONDS = 5
 
+/** The work of a transaction threw, and the transaction was taken back: neither database nor connection failed. */
+export class WorkError extends Error {
+  constructor(cause: unknown) {
+    super('the work of a transaction failed', { cause })
+  }
+}
+
 /** A deadlock, a serialization failure, a lock that was not free in time: the statement is simply run again. */
 const CONFLICTS: readonly string[] = ['40001', '40P01', '55P03']
 
@@ -65,10 +72,7 @@ export function isSetupFault(error: unknown): boolean {
   return postgresCode(error) in SETUP_FAULTS
 }
 
-/**
- * What a verb rejects with: ERR_STORE, whose cause says in one line what is wrong. Neither has a value of a row or a URL,
- * and so no secret.
- */
+/** What a verb rejects with: ERR_STORE, whose cause says in one line what is wrong, with no value of a row and no URL. */
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = isObject(error) && typeof error.code === 'string' ? error.code : ''
@@ -79,4 +83,9 @@ export function storeError(error: unknown): DidAuthError {
   const line = [hint ?? message, hint !== undefined ? `: ${message}` : '', code && ` (${code})`].join('')
   const cause = Object.assign(new Error(line), code !== '' && { code })
   return new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+}
+
+/** The time of a verb is over. */
+export function expired(): DidAuthError {
+  return storeError(new Error('PostgreSQL did not answer in time'))
 }

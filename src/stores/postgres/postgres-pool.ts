@@ -1,5 +1,5 @@
-import { createRequire } from 'node:module'
 import { isObject } from '../../protocol/json.js'
+import { loadPackage } from '../load-package.js'
 
 /** A connection, as a pool lends it: a `PoolClient` of the package pg. */
 export interface PostgresClient {
@@ -26,28 +26,22 @@ export interface PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** How a pool is opened. */
-export interface PoolSettings {
-  poolSize: number
-  /** Certificates of the authority that signed the server's, as PEM text. */
-  ca: string | undefined
-  /** False behind a PgBouncer, which accepts no settings with a new connection. */
-  hasSettings: boolean
-  timeoutSeconds: number
-}
-
 /** Connections are replaced after this time, so that a failover or a new address is noticed. */
 const MAX_LIFETIME_SECONDS = 1_800
 
-/**
- * Opens a pool by the package pg.
- *
- * @param url - with its password, which no error repeats
- * @throws TypeError when `url` is none of PostgreSQL; Error with the command to run, when pg is not installed
- */
-export function openPool(url: string, { poolSize, ca, hasSettings, timeoutSeconds }: PoolSettings): PostgresPool {
+/** @throws TypeError when `url`, which no error repeats, is none of PostgreSQL; Error when pg is not installed */
+export function openPool(
+  url: string,
+  { poolSize, ca, prepare, timeoutSeconds }: { poolSize: number; ca?: string; prepare: boolean; timeoutSeconds: number }
+): PostgresPool {
   const milliseconds = timeoutSeconds * 1000
-  const { Pool } = loadPg()
+  const { Pool } = loadPackage('pg', 'postgres') as { Pool: new (options: object) => PostgresPool }
+  // PgBouncer accepts no settings with a new connection.
+  const settings = {
+    statement_timeout: milliseconds * 0.75,
+    lock_timeout: milliseconds / 2,
+    idle_in_transaction_session_timeout: milliseconds * 2.5
+  }
   return new Pool({
     connectionString: parseUrl(url, ca !== undefined),
     max: poolSize,
@@ -57,11 +51,7 @@ export function openPool(url: string, { poolSize, ca, hasSettings, timeoutSecond
     pipeline: true,
     fallback_application_name: 'express-did-auth',
     ...(ca !== undefined && { ssl: { ca } }),
-    ...(hasSettings && {
-      statement_timeout: milliseconds * 0.75,
-      lock_timeout: milliseconds / 2,
-      idle_in_transaction_session_timeout: milliseconds * 2.5
-    })
+    ...(prepare && settings)
   })
 }
 
@@ -72,16 +62,6 @@ export function assertPool(source: unknown): asserts source is PostgresPool {
   throw new TypeError(
     `express-did-auth: a PostgreSQL store needs a URL or a Pool of the package pg, and received ${received}`
   )
-}
-
-type PoolConstructor = new (options: Record<string, unknown>) => PostgresPool
-
-function loadPg(): { Pool: PoolConstructor } {
-  try {
-    return createRequire(import.meta.url)('pg') as { Pool: PoolConstructor }
-  } catch (cause) {
-    throw new Error('express-did-auth/stores/postgres needs the package pg: npm install pg', { cause })
-  }
 }
 
 /** A URL without `sslmode` where certificates are given, because pg would forget them for it. */

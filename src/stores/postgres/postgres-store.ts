@@ -1,12 +1,13 @@
+import type { Store } from '../../ports.js'
+import { POSTGRES_TABLES } from '../sql/tables.js'
 import { postgresDialect } from '../sql/dialect.js'
 import type { SqlQuery, SqlVerb } from '../sql/query.js'
-import { SqlStore, type SqlEngine, type SweepTimes } from '../sql/sql-store.js'
+import { sqlStore, type SqlEngine, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
-import { migratePostgres } from './migrate-postgres.js'
+import { migratePostgres, type PostgresMigration } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
 import type { PostgresPool } from './postgres-pool.js'
-import { QuotaTable } from './quota-table.js'
-import { MIGRATIONS, SCHEMA_TABLE } from './schema.js'
+import { QUOTA_TABLES, quotaTable } from './quota-table.js'
 
 /** The connection and the bounds of a PostgreSQL store. */
 export interface PostgresStoreOptions extends PostgresDatabaseOptions {
@@ -20,9 +21,17 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   maxQuotas?: number
 }
 
+/** The table that holds the version of the others. */
+export const SCHEMA_TABLE = 'did_auth_schema'
+
+/** The steps of the schema. A step that was published never changes: another is added. */
+export const MIGRATIONS: readonly PostgresMigration[] = [
+  { needsCode: 1, statements: [...POSTGRES_TABLES, ...QUOTA_TABLES] }
+]
+
 const SIZE_SECONDS = 10
 
-/** Each statement of these verbs leaves the same when it is run twice, or says which of both it was. */
+/** Each statement of the verbs leaves the same when it is run twice, or says which of both it was. */
 const REPEATABLE = { isRepeatable: true }
 
 /**
@@ -33,54 +42,32 @@ export function openPostgresStore(
   source: string | PostgresPool | PostgresDatabase,
   options: PostgresStoreOptions = {},
   times?: SweepTimes
-): SqlStore {
+): Store {
   const { migrate = true, maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 1_000_000 } = options
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
-  const opened = openOnce(database, migrate ? 'apply' : 'check')
-  const verbs = storeVerbsOf(postgresDialect)
-  const query: SqlQuery = (statement, values) => database.query(statement, values, REPEATABLE)
-  const call = async (name: keyof typeof verbs, ...args: unknown[]): Promise<unknown> => {
-    await opened()
-    // The caller's types are those of the verb.
-    return (verbs[name] as SqlVerb)(query, ...(args as never[]))
+  let isOpen = false
+  let opening: Promise<void> | undefined
+  /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
+  const open = (): Promise<void> =>
+    (opening ??= migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode: migrate ? 'apply' : 'check' })
+      .then(() => void (isOpen = true))
+      .finally(() => void (opening = undefined)))
+  const query: SqlQuery = async (statement, values) => {
+    if (!isOpen) await database.inTime(open())
+    return database.query(statement, values, REPEATABLE)
   }
-  const quotas = new QuotaTable(database, maxQuotas)
+  const verbs = storeVerbsOf(postgresDialect)
+  const call = (name: keyof typeof verbs, ...args: unknown[]): Promise<unknown> =>
+    // The caller's types are those of the verb.
+    (verbs[name] as SqlVerb)(query, ...(args as never[]))
   const engine: SqlEngine = {
     call: call as SqlEngine['call'],
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
-    quotas: {
-      async chargeQuota(charge) {
-        await opened()
-        return quotas.chargeQuota(charge)
-      },
-      trim: (repeat) => quotas.trim(repeat),
-      deleteEnded: (repeat, endSeconds) => quotas.deleteEnded(repeat, endSeconds)
-    },
+    quotas: quotaTable(query, maxQuotas),
     close: async () => {
       if (database !== source) await database.close()
     }
   }
-  return new SqlStore(engine, times)
-}
-
-/** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
-function openOnce(database: PostgresDatabase, mode: 'apply' | 'check'): () => Promise<unknown> {
-  let opening: Promise<unknown> | undefined
-  let isOpen = false
-  return async () => {
-    if (isOpen) return
-    if (opening === undefined) {
-      opening = migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode })
-      opening.then(
-        () => {
-          isOpen = true
-        },
-        () => {
-          opening = undefined
-        }
-      )
-    }
-    await database.inTime(opening)
-  }
+  return sqlStore(engine, times)
 }

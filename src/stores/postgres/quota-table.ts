@@ -1,8 +1,8 @@
-import type { QuotaCharge, QuotaState } from '../../ports.js'
+import type { QuotaCharge } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
+import type { SqlQuery } from '../sql/query.js'
 import { rowKey } from '../sql/row-key.js'
-import type { RepeatDeletion } from '../sql/sql-store.js'
-import type { PostgresDatabase } from './postgres-database.js'
+import type { SqlEngine } from '../sql/sql-store.js'
 
 /** The tables of quotas, one for each kind, so that quotas of strangers displace none of users. */
 const TABLES: Readonly<Record<QuotaCharge['kind'], string>> = {
@@ -22,52 +22,39 @@ export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((na
 
 const STATEMENTS = { request: statementsOf('request'), anonymous: statementsOf('anonymous') }
 
-/** A charge whose answer was lost is made again: at worst it counts twice. */
-const REPEATABLE = { isRepeatable: true }
+/** Quotas for several instances. A statement whose answer was lost is repeated: at worst a charge counts twice. */
+export function quotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quotas'] {
+  return {
+    async chargeQuota({ service, kind, key, cost, limit = Infinity, nowSeconds, timeSlotSeconds }) {
+      const quotaKey = rowKey(service, key)
+      // A cost above the limit begins no slot.
+      if (cost <= limit) {
+        const values = [quotaKey, cost, Math.min(limit, Number.MAX_SAFE_INTEGER), nowSeconds, timeSlotSeconds]
+        const { rows } = await query(STATEMENTS[kind].charge, values)
+        if (rows[0] !== undefined) return { isCharged: true, ...parseState(rows[0]) }
+      }
+      const { rows } = await query(STATEMENTS[kind].find, [quotaKey, nowSeconds, timeSlotSeconds])
+      const state = rows[0] && parseState(rows[0])
+      return { isCharged: false, ...(state ?? { count: 0, resetsAtSeconds: nowSeconds + timeSlotSeconds }) }
+    },
 
-/** Quotas in a database, for several instances. On one machine they are counted in memory. */
-export class QuotaTable {
-  readonly #database: PostgresDatabase
-  readonly #maxQuotas: number
+    async trim(repeat) {
+      for (const { surplus, deleteFirst } of Object.values(STATEMENTS)) {
+        const { rows } = await query(surplus, [maxQuotas])
+        let left = Number(rows[0]?.rows)
+        await repeat(async (limit) => {
+          if (left <= 0) return 0
+          const { rowCount } = await query(deleteFirst, [Math.min(limit, left)])
+          left -= rowCount
+          return rowCount
+        })
+      }
+    },
 
-  constructor(database: PostgresDatabase, maxQuotas: number) {
-    this.#database = database
-    this.#maxQuotas = maxQuotas
-  }
-
-  async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
-    const { service, kind, key, cost, limit = Infinity, nowSeconds, timeSlotSeconds } = charge
-    const quotaKey = rowKey(service, key)
-    // A cost above the limit begins no slot.
-    if (cost <= limit) {
-      const values = [quotaKey, cost, Math.min(limit, Number.MAX_SAFE_INTEGER), nowSeconds, timeSlotSeconds]
-      const { rows } = await this.#database.query(STATEMENTS[kind].charge, values, REPEATABLE)
-      if (rows[0] !== undefined) return { isCharged: true, ...parseState(rows[0]) }
-    }
-    const values = [quotaKey, nowSeconds, timeSlotSeconds]
-    const { rows } = await this.#database.query(STATEMENTS[kind].find, values, REPEATABLE)
-    const state = rows[0] && parseState(rows[0])
-    return { isCharged: false, ...(state ?? { count: 0, resetsAtSeconds: nowSeconds + timeSlotSeconds }) }
-  }
-
-  /** Deletes the quotas that end first, where there are more of a kind than its bound. */
-  async trim(repeat: RepeatDeletion): Promise<void> {
-    for (const { surplus, deleteFirst } of Object.values(STATEMENTS)) {
-      const { rows } = await this.#database.query(surplus, [this.#maxQuotas], REPEATABLE)
-      let left = Number(rows[0]?.rows)
-      await repeat(async (limit) => {
-        if (left <= 0) return 0
-        const { rowCount } = await this.#database.query(deleteFirst, [Math.min(limit, left)], REPEATABLE)
-        left -= rowCount
-        return rowCount
-      })
-    }
-  }
-
-  /** Deletes the quotas that ended before a time. */
-  async deleteEnded(repeat: RepeatDeletion, endSeconds: number): Promise<void> {
-    for (const { deleteEnded } of Object.values(STATEMENTS)) {
-      await repeat(async (limit) => (await this.#database.query(deleteEnded, [endSeconds, limit], REPEATABLE)).rowCount)
+    async deleteEnded(repeat, endSeconds) {
+      for (const { deleteEnded } of Object.values(STATEMENTS)) {
+        await repeat(async (limit) => (await query(deleteEnded, [endSeconds, limit])).rowCount)
+      }
     }
   }
 }

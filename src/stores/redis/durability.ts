@@ -2,44 +2,31 @@ import { DidAuthError } from '../../errors.js'
 import type { Send } from './redis-source.js'
 
 const SETTINGS = ['maxmemory-policy', 'appendonly', 'appendfsync', 'min-replicas-to-write'] as const
-type Setting = (typeof SETTINGS)[number]
 
-/**
- * Looks at how a Redis is set up that is to hold sessions.
- *
- * @param waitReplicas - how many replicas each write waits for
- * @returns a warning, where acknowledged writes can be lost, or it cannot be checked
- * @throws Error when Redis may evict sessions
- */
+/** @returns a warning where acknowledged writes can be lost @throws Error when Redis may evict sessions */
 export async function findDurabilityWarning(send: Send, waitReplicas: number): Promise<string | undefined> {
-  const settings = await readSettings(send)
-  if (settings === undefined) {
+  const answers = await unlessRefused(Promise.all(SETTINGS.map((name) => send(undefined, ['CONFIG', 'GET', name]))))
+  if (answers === undefined) {
     return 'Redis refuses CONFIG GET, so its durability is unknown: sessions need maxmemory-policy noeviction'
   }
-  const policy = settings['maxmemory-policy']
+  // Name and value in turn, or an object: RESP 2 and 3.
+  const valueOf = (answer: unknown): string => String(Object.values(answer as object).at(-1))
+  const [policy, appendOnly, appendFsync, minReplicas] = answers.map(valueOf)
   if (policy !== 'noeviction') {
-    throw new Error(`sessions need a Redis with maxmemory-policy noeviction: ${policy} may evict them`)
+    throw new Error(`sessions need a Redis with maxmemory-policy noeviction: ${String(policy)} may evict them`)
   }
-  const isSynced = settings.appendonly === 'yes' && settings.appendfsync === 'always'
-  const isReplicated = waitReplicas >= 1 && Number(settings['min-replicas-to-write']) >= 1
-  return isSynced || isReplicated
-    ? undefined
-    : 'Redis may lose logouts, refreshes and used challenges that were acknowledged, so that they are undone: ' +
-        'set appendonly yes and appendfsync always, or waitReplicas and min-replicas-to-write'
+  const isSynced = appendOnly === 'yes' && appendFsync === 'always'
+  const isReplicated = waitReplicas >= 1 && Number(minReplicas) >= 1
+  if (isSynced || isReplicated) return undefined
+  return (
+    'Redis may lose logouts, refreshes and used challenges that were acknowledged, so that they are undone: ' +
+    'set appendonly yes and appendfsync always, or waitReplicas and min-replicas-to-write'
+  )
 }
 
-/**
- * Asserts that a Redis which is connected to alone is no node of a cluster: it would refuse the keys of the others, now and
- * then.
- *
- * @throws DidAuthError ERR_CONFIG
- */
+/** @throws DidAuthError ERR_CONFIG where it is a node of a cluster, which would refuse the keys of the others now and then */
 export async function assertNoCluster(send: Send): Promise<void> {
-  // One whose user may not ask for it is tried as it is.
-  const info = await send(undefined, ['INFO', 'cluster']).catch((error: unknown) => {
-    if (error instanceof Error && isRefusal(error)) return ''
-    throw error
-  })
+  const info = await unlessRefused(send(undefined, ['INFO', 'cluster']))
   if (!String(info).includes('cluster_enabled:1')) return
   throw new DidAuthError('ERR_CONFIG', {
     message:
@@ -47,24 +34,10 @@ export async function assertNoCluster(send: Send): Promise<void> {
   })
 }
 
-/** The settings; undefined where the user of the connection may not read them, as with many hosted services. */
-async function readSettings(send: Send): Promise<Record<Setting, string> | undefined> {
-  try {
-    const values = await Promise.all(SETTINGS.map(async (name) => [name, await readSetting(send, name)] as const))
-    return Object.fromEntries(values) as Record<Setting, string>
-  } catch (error) {
-    if (error instanceof Error && isRefusal(error)) return undefined
+/** Undefined where the user of the connection may not ask, as with many hosted services. */
+function unlessRefused<T>(asked: Promise<T>): Promise<T | undefined> {
+  return asked.catch((error: unknown) => {
+    if (error instanceof Error && /^(?:NOPERM|ERR) /.test(error.message)) return undefined
     throw error
-  }
-}
-
-function isRefusal({ message }: Error): boolean {
-  return /^(?:NOPERM|ERR) /.test(message)
-}
-
-async function readSetting(send: Send, name: Setting): Promise<string> {
-  const answer = await send(undefined, ['CONFIG', 'GET', name])
-  // Name and value in turn, or an object: RESP 2 and 3.
-  const values: unknown[] = Array.isArray(answer) ? answer : Object.values(answer as object)
-  return String(values.at(-1))
+  })
 }

@@ -1,15 +1,8 @@
 import type { QuotaStore, Store, StoreLifecycle } from '../../ports.js'
 import { RedisConnection } from './redis-connection.js'
-import { RedisKeys } from './redis-keys.js'
-import { RedisQuotas } from './redis-quotas.js'
+import { quotasOn } from './redis-quotas.js'
 import type { RedisSource } from './redis-source.js'
-import { openRedisStore, type RedisStoreOptions } from './redis-store.js'
-
-/** Where quotas lie in a Redis. */
-export interface RedisQuotasOptions {
-  /** What its keys begin with. Default: `eda:`. */
-  keyPrefix?: string
-}
+import { openRedisStore, type RedisQuotasOptions, type RedisStoreOptions } from './redis-store.js'
 
 /**
  * Quotas in Redis or Valkey, for any number of instances: one script a charge. Needs the package `redis` unless a client is
@@ -26,7 +19,8 @@ export interface RedisQuotasOptions {
  * ```
  */
 export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {}): QuotaStore & StoreLifecycle {
-  return new RedisQuotas(new RedisConnection(source), new RedisKeys(options.keyPrefix))
+  const redis = new RedisConnection(source, options)
+  return { ...quotasOn(redis), ping: () => redis.ping(), close: () => redis.close() }
 }
 
 /**
@@ -51,6 +45,6 @@ export function redisStore(source: RedisSource, options?: RedisStoreOptions): St
 }
 
 export type { RedisClient, RedisCluster, RedisSource } from './redis-source.js'
-export type { RedisStoreOptions } from './redis-store.js'
+export type { RedisQuotasOptions, RedisStoreOptions } from './redis-store.js'
 export type { Logger } from '../../ports.js'
 export type * from '../port-types.js'

@@ -1,10 +1,7 @@
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey, ChallengeUseStore } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
-import type { RedisConnection } from './redis-connection.js'
-import { userOf, type RedisKeys } from './redis-keys.js'
-import { RedisPart } from './redis-part.js'
-import { RedisScript } from './redis-script.js'
-import type { ReplicatedWrites } from './replicated-writes.js'
+import { redisScript, type RedisConnection } from './redis-connection.js'
+import { userOf } from './redis-keys.js'
 
 /**
  * Milliseconds that a user's windows stay closed after the user's last login: against a clock that is set back. It is far
@@ -19,7 +16,7 @@ const CLOSED_MILLISECONDS = 86_400_000
  * A use is forgotten a minute after its window, by the caller's clock, and closes all windows of its user up to that one:
  * a clock that is set back, or ran ahead before, makes no use good again.
  */
-const CONSUME = new RedisScript(`
+const CONSUME = redisScript(`
 local now, ends = tonumber(ARGV[5]), tonumber(ARGV[6])
 local stored = redis.call('GET', KEYS[1]) or '0'
 local closed = tonumber(string.match(stored, '^%d+'))
@@ -40,29 +37,24 @@ return 1
 `)
 
 /** Uses of challenges in Redis: one script a use, one key a user. */
-export class RedisChallengeUses extends RedisPart implements ChallengeUseStore {
-  readonly #writes: ReplicatedWrites
+export function redisChallengeUses(redis: RedisConnection): ChallengeUseStore {
+  return {
+    async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
+      const key = redis.keys.uses(service, userOf(did))
+      const stored = await redis.send(key, ['GET', key])
+      const uses = typeof stored === 'string' ? stored.split(' ').slice(1) : []
+      const [, logIn, signUp] = uses.map((one) => one.split(':')).find(([first]) => first === String(window)) ?? []
+      return { logIn: Number(logIn ?? 0), signUp: Number(signUp ?? 0) }
+    },
 
-  constructor(connection: RedisConnection, writes: ReplicatedWrites, keys: RedisKeys) {
-    super(connection, keys)
-    this.#writes = writes
-  }
-
-  async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-    const key = this.keys.uses(service, userOf(did))
-    const stored = await this.connection.verb((send) => send(key, ['GET', key]))
-    const uses = typeof stored === 'string' ? stored.split(' ').slice(1) : []
-    const [, logIn, signUp] = uses.map((one) => one.split(':')).find(([first]) => first === String(window)) ?? []
-    return { logIn: Number(logIn ?? 0), signUp: Number(signUp ?? 0) }
-  }
-
-  async consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken'> {
-    const { service, did, window, flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
-    const secondsLeft = Math.ceil(expiresAtSeconds - nowSeconds) + USES_OUTLIVE_WINDOW_SECONDS
-    const milliseconds = Math.max(secondsLeft * 1000, CLOSED_MILLISECONDS)
-    const counted = [window, flow === 'logIn' ? 1 : 2, useCount, consumesBoth ? 1 : 0]
-    const args = [...counted, nowSeconds, expiresAtSeconds, milliseconds]
-    const key = this.keys.uses(service, userOf(did))
-    return (await this.#writes.run(CONSUME, key, args)) === 1 ? 'consumed' : 'taken'
+    async consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken'> {
+      const { service, did, window, flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
+      const secondsLeft = Math.ceil(expiresAtSeconds - nowSeconds) + USES_OUTLIVE_WINDOW_SECONDS
+      const milliseconds = Math.max(secondsLeft * 1000, CLOSED_MILLISECONDS)
+      const counted = [window, flow === 'logIn' ? 1 : 2, useCount, consumesBoth ? 1 : 0]
+      const args = [...counted, nowSeconds, expiresAtSeconds, milliseconds]
+      const isConsumed = await redis.write(CONSUME, redis.keys.uses(service, userOf(did)), args)
+      return isConsumed === 1 ? 'consumed' : 'taken'
+    }
   }
 }

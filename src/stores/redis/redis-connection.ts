@@ -1,15 +1,47 @@
+import { createHash } from 'node:crypto'
+import type { StoreLifecycle } from '../../ports.js'
+import { within } from '../../time.js'
 import { assertNoCluster } from './durability.js'
-import { prepareClient, type OwnClient } from './open-client.js'
-import { assertRedisSource, type RedisClient, type RedisCluster, type RedisSource, type Send } from './redis-source.js'
+import { RedisKeys } from './redis-keys.js'
+import {
+  assertRedisSource,
+  prepareClient,
+  senderOf,
+  type OwnClient,
+  type RedisSource,
+  type Send
+} from './redis-source.js'
 
-export type { Send }
-
-/** Milliseconds for a verb with all that it sends: below the 5 s of `withTimeout`. */
+/** Milliseconds for a verb with all that it sends: below the 5 s that a verb of a store has. */
 const VERB_MILLISECONDS = 3_500
 /** Verbs that wait for Redis at a time; one more is rejected at once. It bounds the queue of commands as well. */
 const MAX_PENDING = 10_000
 /** Milliseconds between two attempts to connect. */
 const RETRY_MILLISECONDS = 100
+/** Milliseconds that Redis waits for its replicas. */
+const WAIT_MILLISECONDS = 1_000
+/** How long Redis keeps what a ping wrote. */
+const PING_MILLISECONDS = 60_000
+
+/** A Lua script of one key: one verb, atomic, and at home in a cluster. */
+export interface RedisScript {
+  readonly text: string
+  readonly sha1: string
+}
+
+export function redisScript(text: string): RedisScript {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') }
+}
+
+/** How a Redis is used. */
+export interface RedisConnectionOptions {
+  /** What its keys begin with. Default: `eda:`. */
+  readonly keyPrefix?: string | undefined
+  /** Replicas that have to have what was written. Default 0. */
+  readonly waitReplicas?: number
+  /** Called with each new connection before verbs use it; a rejection rejects them. */
+  readonly onConnect?: (send: Send) => Promise<void>
+}
 
 /** A client, and the promise that it can be used. */
 interface Channel {
@@ -20,6 +52,9 @@ interface Channel {
   /** Verbs in flight. */
   pending: number
   isLost: boolean
+  /** The wait for replicas that runs, and the one that begins after it. */
+  running: Promise<void>
+  next: Promise<void> | undefined
 }
 
 /**
@@ -28,38 +63,80 @@ interface Channel {
  * With a URL, a connection that was lost or is silent is replaced by the next verb; what is in flight on the old one may
  * still end. A client that was passed in takes care of its own connections.
  */
-export class RedisConnection {
-  readonly #newClient: (() => OwnClient) | undefined
-  readonly #given: Send | undefined
-  readonly #onConnect: (send: Send) => Promise<void>
+export class RedisConnection implements StoreLifecycle {
+  readonly keys: RedisKeys
+  readonly #open: () => Pick<Channel, 'ready' | 'client'>
+  readonly #replicas: number
   #channel: Channel | undefined
   #pending = 0
   #isClosed = false
 
-  /**
-   * @param onConnect - called with each new connection before verbs use it; a rejection rejects them
-   * @throws TypeError when the source is neither a URL nor a client; Error when the package `redis` is not installed
-   */
-  constructor(source: RedisSource, onConnect: (send: Send) => Promise<void> = () => Promise.resolve()) {
-    this.#onConnect = onConnect
+  /** @throws TypeError when the source is neither a URL nor a client; Error when the package `redis` is not installed */
+  constructor(
+    source: RedisSource,
+    { keyPrefix, waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
+  ) {
     assertRedisSource(source)
-    if (typeof source === 'string') this.#newClient = prepareClient(source)
-    else this.#given = senderOf(source)
+    this.keys = new RedisKeys(keyPrefix)
+    this.#replicas = waitReplicas
+    const prepare = async (send: Send): Promise<Send> => {
+      await onConnect(send)
+      return send
+    }
+    if (typeof source !== 'string') {
+      this.#open = () => ({ client: undefined, ready: prepare(senderOf(source)) })
+      return
+    }
+    const newClient = prepareClient(source)
+    this.#open = () => {
+      const client = newClient()
+      return { client, ready: connect(client).then(prepare) }
+    }
   }
 
-  /**
-   * Runs one verb of a store: any number of commands on one connection, within 3.5 s.
-   *
-   * @throws Error when Redis is unavailable or too slow, or refuses a command
-   */
-  async verb<T>(work: (send: Send) => Promise<T>): Promise<T> {
+  /** Sends one command. @throws Error when Redis is unavailable or too slow, or refuses it */
+  send(key: string, args: readonly string[]): Promise<unknown> {
+    return this.#verb((send) => send(key, args))
+  }
+
+  /** Runs a script. @throws Error when Redis is unavailable or too slow, or refuses it */
+  run(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
+    return this.#verb((send) => runScript(send, script, key, args))
+  }
+
+  /** Runs a script. @throws Error also when too few replicas have the write, which is done on the primary all the same */
+  write(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
+    return this.#verb(async (send, channel) => {
+      const answer = await runScript(send, script, key, args)
+      if (this.#replicas > 0) await this.#waitForReplicas(send, channel)
+      return answer
+    })
+  }
+
+  /** Resolves when Redis took a write: one that is full answers PING as ever. */
+  async ping(): Promise<void> {
+    const { pinged } = this.keys
+    await this.send(pinged, ['SET', pinged, '', 'PX', String(PING_MILLISECONDS)])
+  }
+
+  /** Ends the connections that were opened here. Verbs in flight are rejected. */
+  close(): Promise<void> {
+    this.#isClosed = true
+    endClient(this.#channel)
+    this.#channel = undefined
+    return Promise.resolve()
+  }
+
+  /** Any number of commands on one connection, within 3.5 s. */
+  async #verb<T>(work: (send: Send, channel: Channel) => Promise<T>): Promise<T> {
     if (this.#isClosed) throw new Error('the Redis store is closed')
     if (this.#pending >= MAX_PENDING) throw new Error(`${String(MAX_PENDING)} calls wait for Redis`)
     const channel = this.#current()
     this.#pending += 1
     channel.pending += 1
     try {
-      return await withinTime(channel.ready.then(work))
+      const answer = channel.ready.then((send) => work(send, channel))
+      return await within(VERB_MILLISECONDS, answer, expired)
     } catch (error) {
       channel.isLost ||= isConnectionLost(error)
       throw error
@@ -70,79 +147,79 @@ export class RedisConnection {
     }
   }
 
-  /** Ends the connections that were opened here. Verbs in flight are rejected. */
-  close(): void {
-    this.#isClosed = true
-    endClient(this.#channel?.client)
-    this.#channel = undefined
-  }
-
   #current(): Channel {
-    const channel = this.#channel
-    const isGood = channel !== undefined && !channel.isLost
-    if (isGood || (channel !== undefined && performance.now() - channel.openedAt < RETRY_MILLISECONDS)) return channel
-    this.#channel = this.#open()
-    if (channel !== undefined) this.#endReplaced(channel)
-    return this.#channel
-  }
-
-  #open(): Channel {
-    const client = this.#newClient?.()
-    const ready = client === undefined ? this.#prepare(this.#given) : this.#connect(client)
-    const channel: Channel = { ready, client, openedAt: performance.now(), pending: 0, isLost: false }
+    const known = this.#channel
+    if (known !== undefined && (!known.isLost || performance.now() - known.openedAt < RETRY_MILLISECONDS)) return known
+    const waits = { running: Promise.resolve(), next: undefined }
+    const channel: Channel = { ...this.#open(), openedAt: performance.now(), pending: 0, isLost: false, ...waits }
+    const { client } = channel
     // An error event that has no listener would end the process. A cluster's client opens its nodes again by itself.
     client?.on('error', () => {
       channel.isLost ||= !('masters' in client)
     })
-    ready.catch(() => {
+    channel.ready.catch(() => {
       channel.isLost = true
     })
+    this.#channel = channel
+    if (known !== undefined) this.#endReplaced(known)
     return channel
   }
 
-  async #connect(client: OwnClient): Promise<Send> {
-    await client.connect()
-    const send = senderOf(client)
-    if (!('masters' in client)) await assertNoCluster(send)
-    return this.#prepare(send)
-  }
-
-  async #prepare(send: Send | undefined): Promise<Send> {
-    if (send === undefined) throw new Error('no client')
-    await this.#onConnect(send)
-    return send
-  }
-
   #endReplaced(channel: Channel): void {
-    if (channel !== this.#channel && channel.pending === 0) endClient(channel.client)
+    if (channel !== this.#channel && channel.pending === 0) endClient(channel)
+  }
+
+  /** WAIT stops its connection and speaks of all earlier writes on it: one serves all verbs that were answered before it. */
+  #waitForReplicas(send: Send, channel: Channel): Promise<void> {
+    channel.next ??= channel.running.then(() => {
+      const wait = this.#wait(send)
+      channel.next = undefined
+      channel.running = wait.catch(() => undefined)
+      return wait
+    })
+    return channel.next
+  }
+
+  async #wait(send: Send): Promise<void> {
+    const count = Number(await send(undefined, ['WAIT', String(this.#replicas), String(WAIT_MILLISECONDS)]))
+    if (count >= this.#replicas) return
+    throw new Error(`NOREPLICAS ${String(count)} of ${String(this.#replicas)} replicas have the write`)
   }
 }
 
-function senderOf(client: RedisClient | RedisCluster): Send {
-  if ('masters' in client) return (key, args) => client.sendCommand(key, false, [...args])
-  return (_key, args) => client.sendCommand([...args])
+async function connect(client: OwnClient): Promise<Send> {
+  await client.connect()
+  const send = senderOf(client)
+  if (!('masters' in client)) await assertNoCluster(send)
+  return send
 }
 
-function endClient(client: OwnClient | undefined): void {
+function endClient(channel: Channel | undefined): void {
   try {
-    client?.destroy()
+    channel?.client?.destroy()
   } catch {
     // It has ended before.
   }
 }
 
-async function withinTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const expired = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(new Error(`Redis did not answer within ${String(VERB_MILLISECONDS)} ms`))
-    }, VERB_MILLISECONDS)
-  })
+/** Runs a script by its hash, and by its text where Redis does not know it yet, as after a restart. */
+async function runScript(
+  send: Send,
+  { text, sha1 }: RedisScript,
+  key: string,
+  args: readonly (string | number)[]
+): Promise<unknown> {
+  const rest = ['1', key, ...args.map(String)]
   try {
-    return await Promise.race([work, expired])
-  } finally {
-    clearTimeout(timer)
+    return await send(key, ['EVALSHA', sha1, ...rest])
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+    return send(key, ['EVAL', text, ...rest])
   }
+}
+
+function expired(): Error {
+  return new Error(`Redis did not answer within ${String(VERB_MILLISECONDS)} ms`)
 }
 
 /** Redis's own refusals begin with a code in capitals. After a failover the old primary answers READONLY. */

@@ -2,26 +2,27 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 
 /** Characters of a session id that name its user, and with them the slot of a cluster: 6 bytes as base64url. */
-export const USER_TAG_CHARACTERS = 8
+const TAG_CHARACTERS = 8
 /** Characters that name a user without doubt: 18 bytes of SHA-256 as base64url. */
 const USER_CHARACTERS = 24
 const SERVICE_CHARACTERS = 16
 const QUOTA_CHARACTERS = 22
-
-/** What every key begins with, where an application chooses nothing else. */
-export const DEFAULT_KEY_PREFIX = 'eda:'
 
 /** A user in keys and records: the first 18 bytes of SHA-256 of the canonical DID, base64url. */
 export function userOf(canonicalDid: string): string {
   return sha256(canonicalDid).slice(0, USER_CHARACTERS)
 }
 
+/** The tag of a user, that each of the user's session ids begins with. */
+export function userTagOf(canonicalDid: string): string {
+  return userOf(canonicalDid).slice(0, TAG_CHARACTERS)
+}
+
 /** The keys of a store. All of one user of a service have one hash tag, and so lie in one slot of a cluster. */
 export class RedisKeys {
   readonly #prefix: string
-  readonly #services = new Map<string, string>()
 
-  constructor(prefix: string = DEFAULT_KEY_PREFIX) {
+  constructor(prefix = 'eda:') {
     this.#prefix = prefix
   }
 
@@ -30,14 +31,14 @@ export class RedisKeys {
     return `${this.#prefix}ping`
   }
 
-  /** A hash with the sessions of all users of one tag, which is nearly always one user. */
-  sessions(service: string, userTag: string): string {
-    return `${this.#ofUser(service, userTag)}:s`
+  /** A hash with the sessions of all users of one tag, which is nearly always one user. @param id - begins with the tag */
+  sessions(service: string, id: string): string {
+    return `${this.#ofUser(service, id)}:s`
   }
 
   /** A user's uses of challenges. @param user - as of {@link userOf} */
   uses(service: string, user: string): string {
-    return `${this.#ofUser(service, user.slice(0, USER_TAG_CHARACTERS))}:c:${user.slice(USER_TAG_CHARACTERS)}`
+    return `${this.#ofUser(service, user)}:c:${user.slice(TAG_CHARACTERS)}`
   }
 
   /** A quota: a hash that does not reveal its owner. */
@@ -52,10 +53,8 @@ export class RedisKeys {
     return [`${this.#prefix}a:${bucket.toString(36)}`, field]
   }
 
-  #ofUser(service: string, userTag: string): string {
-    let hash = this.#services.get(service)
-    if (hash === undefined) this.#services.set(service, (hash = sha256(service).slice(0, SERVICE_CHARACTERS)))
-    return `${this.#prefix}{${hash}:${userTag}}`
+  #ofUser(service: string, id: string): string {
+    return `${this.#prefix}{${sha256(service).slice(0, SERVICE_CHARACTERS)}:${id.slice(0, TAG_CHARACTERS)}}`
   }
 }
 

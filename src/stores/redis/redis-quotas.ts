@@ -1,8 +1,5 @@
 import type { QuotaCharge, QuotaState, QuotaStore } from '../../ports.js'
-import type { RedisConnection } from './redis-connection.js'
-import type { RedisKeys } from './redis-keys.js'
-import { RedisPart } from './redis-part.js'
-import { RedisScript } from './redis-script.js'
+import { redisScript, type RedisConnection } from './redis-connection.js'
 
 /** Milliseconds that Redis keeps a quota after its slot, for instances whose clocks are behind. */
 const CLOCK_SKEW_MILLISECONDS = 5_000
@@ -18,7 +15,7 @@ const QUOTAS_IN_BUCKET = 16
  * The times are the caller's: what Redis's own clock says matters only as a duration. Numbers are written by %.0f, because
  * Lua writes large ones as 5e+09.
  */
-const CHARGE = new RedisScript(`
+const CHARGE = redisScript(`
 local cost, now, slot = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local limit = tonumber(ARGV[2]) or math.huge
 local key, field = KEYS[1], ARGV[6]
@@ -58,25 +55,18 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 
 /**
  * Quotas in Redis: one script a charge. Each quota of a user is a key, which Redis deletes when its slot is over. Those of
- * strangers share a bounded number of keys, so that a client that names many DIDs displaces strangers alone, and does not fill Redis.
+ * strangers share a bounded number of keys, so that a client that names many DIDs displaces strangers alone.
  */
-export class RedisQuotas extends RedisPart implements QuotaStore {
-  readonly #buckets: number
-
-  /** @param buckets - for tests */
-  constructor(connection: RedisConnection, keys: RedisKeys, buckets = BUCKETS) {
-    super(connection, keys)
-    this.#buckets = buckets
-  }
-
-  async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
-    const { service, kind, key, cost, limit = '', nowSeconds, timeSlotSeconds } = charge
-    const milliseconds = Math.ceil(timeSlotSeconds * 1000) + CLOCK_SKEW_MILLISECONDS
-    const place = this.keys.quota(service, kind, key)
-    const [name, field] = kind === 'request' ? [place, ''] : this.keys.inBucket(place, this.#buckets)
-    const args = [cost, limit, nowSeconds, timeSlotSeconds, milliseconds, field]
-    const answer = await this.connection.verb((send) => CHARGE.run(send, name, args))
-    const [isCharged, count, resetsAtSeconds] = answer as [number, string, string]
-    return { isCharged: isCharged === 1, count: Number(count), resetsAtSeconds: Number(resetsAtSeconds) }
+export function quotasOn(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
+  return {
+    async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
+      const { service, kind, key, cost, limit = '', nowSeconds, timeSlotSeconds } = charge
+      const milliseconds = Math.ceil(timeSlotSeconds * 1000) + CLOCK_SKEW_MILLISECONDS
+      const place = redis.keys.quota(service, kind, key)
+      const [name, field] = kind === 'request' ? [place, ''] : redis.keys.inBucket(place, buckets)
+      const answer = await redis.run(CHARGE, name, [cost, limit, nowSeconds, timeSlotSeconds, milliseconds, field])
+      const [isCharged, count, resetsAtSeconds] = answer as [number, string, string]
+      return { isCharged: isCharged === 1, count: Number(count), resetsAtSeconds: Number(resetsAtSeconds) }
+    }
   }
 }

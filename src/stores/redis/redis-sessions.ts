@@ -1,121 +1,132 @@
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
-import { judgeRefresh, type RefreshVerdict, type Session, type StoredSession } from '../../protocol/session.js'
+import type { JsonObject } from '../../protocol/json.js'
+import { judgeRefresh, type ReplacedToken, type RefreshVerdict, type StoredSession } from '../../protocol/session.js'
 import type { SweepClock } from '../sweep-clock.js'
 import type { RedisConnection } from './redis-connection.js'
-import { USER_TAG_CHARACTERS, userOf, type RedisKeys } from './redis-keys.js'
-import { RedisPart } from './redis-part.js'
-import type { ReplicatedWrites } from './replicated-writes.js'
-import { parseSession, writeClaims, writeReplaced, writeSession, writeState } from './session-record.js'
-import { CREATE, END, LIST, REVOKE_ALL, ROTATE } from './session-scripts.js'
+import { userOf } from './redis-keys.js'
+import {
+  CREATE,
+  END,
+  HASH_CHARACTERS,
+  LIST,
+  REPLACED_CHARACTERS,
+  REVOKE_ALL,
+  ROTATE,
+  TIME_CHARACTERS
+} from './session-scripts.js'
 
 /** Seconds that Redis keeps sessions after the end of the last, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
 /** Redis adds it to its clock, and refuses what has no 64 bits: about 950 years. */
 const MAX_MILLISECONDS = 3e13
 
-/** The tag of a user, that each of the user's session ids begins with. */
-export function userTagOf(canonical: string): string {
-  return userOf(canonical).slice(0, USER_TAG_CHARACTERS)
-}
-
-/** What {@link RedisSessions} works on. */
-export interface RedisSessionParts {
-  connection: RedisConnection
-  writes: ReplicatedWrites
-  keys: RedisKeys
-  /** {@link userTagOf}; tests whose session ids are made up have another. */
-  tagOf: (canonicalDid: string) => string
-  /** Says which sessions have expired for good. */
-  clock: SweepClock
-}
+/** The states, as they are written: by their first letters. */
+const STATES = { a: 'active', l: 'loggedOut', r: 'revoked' } as const
 
 /**
  * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster as well.
  * Redis deletes a user's sessions after the last of them has expired.
  */
-export class RedisSessions extends RedisPart implements SessionStore {
-  readonly #parts: RedisSessionParts
+export function redisSessions(
+  redis: RedisConnection,
+  tagOf: (canonicalDid: string) => string,
+  clock: SweepClock
+): SessionStore {
+  const { keys } = redis
+  const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
+    (await redis.write(END, keys.sessions(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
 
-  constructor(parts: RedisSessionParts) {
-    super(parts.connection, parts.keys)
-    this.#parts = parts
-  }
+  return {
+    endSession,
 
-  /** @returns 0: Redis evicts nothing, it refuses what has no space */
-  async createSession(session: NewSession): Promise<number> {
-    const { service, sessionId, nowSeconds } = session
-    const did = canonicalDid(session.did)
-    if (!sessionId.startsWith(this.#parts.tagOf(did))) {
-      throw new TypeError('express-did-auth: the id of a session has to begin with the tag of its user')
+    /** @returns 0: Redis evicts nothing, it refuses what has no space */
+    async createSession(session: NewSession): Promise<number> {
+      const { service, sessionId, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
+      const did = canonicalDid(session.did)
+      if (!sessionId.startsWith(tagOf(did))) {
+        throw new TypeError('express-did-auth: the id of a session has to begin with the tag of its user')
+      }
+      // The script writes the number of the session between both.
+      const before = ['a', nowSeconds, nowSeconds, expiresAtSeconds].join('\n')
+      const after = [userOf(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
+      const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
+      const times = [nowSeconds, sweepSeconds, millisecondsLeft(nowSeconds, expiresAtSeconds)]
+      await redis.write(CREATE, keys.sessions(service, sessionId), [sessionId, before, after, userOf(did), ...times])
+      return 0
+    },
+
+    async findSession(service, sessionId) {
+      const key = keys.sessions(service, sessionId)
+      const record = await redis.send(key, ['HGET', key, sessionId])
+      return typeof record === 'string' ? parseSession(sessionId, record).session : undefined
+    },
+
+    async rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
+      const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
+      const replaced = presentedHash.slice(0, HASH_CHARACTERS) + nowSeconds.toString(36).padStart(TIME_CHARACTERS, '0')
+      const tokens = [presentedHash, nextHash, replaced, toJson(tokenClaims)]
+      const times = [nowSeconds, nextExpiresAtSeconds, millisecondsLeft(nowSeconds, nextExpiresAtSeconds)]
+      const answer = await redis.write(ROTATE, keys.sessions(service, sessionId), [sessionId, ...tokens, ...times])
+      if (answer === 1) return 'rotate'
+      if (typeof answer !== 'string') return 'unknown'
+      const verdict = judgeRefresh(parseSession(sessionId, answer).session, rotation)
+      if (verdict !== 'reused') return verdict
+      // Somebody may have ended it in between, and then it is not this call that does.
+      return (await endSession(service, sessionId, 'revoked', nowSeconds)) ? 'reused' : 'ended'
+    },
+
+    async revokeSessions(service, did, nowSeconds) {
+      return Number(await redis.write(REVOKE_ALL, keys.sessions(service, tagOf(did)), [userOf(did), nowSeconds]))
+    },
+
+    async listSessions(service, did, nowSeconds) {
+      const fields = (await redis.run(LIST, keys.sessions(service, tagOf(did)), [])) as string[]
+      return fields
+        .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
+        .filter(({ user, session: { state, expiresAtSeconds } }) => {
+          return user === userOf(did) && state === 'active' && nowSeconds < expiresAtSeconds
+        })
+        .sort((one, other) => other.number - one.number)
+        .map(({ session: { refreshTokenHash: _hash, replacedTokens: _replaced, ...session } }) => session)
     }
-    const [before, after] = writeSession(session, userOf(did))
-    const sweepSeconds = Math.max(0, this.#parts.clock.sweepSeconds(nowSeconds))
-    const milliseconds = millisecondsLeft(nowSeconds, session.expiresAtSeconds)
-    const args = [sessionId, before, after, userOf(did), nowSeconds, sweepSeconds, milliseconds]
-    await this.#parts.writes.run(CREATE, this.#keyOf(service, sessionId), args)
-    return 0
   }
-
-  async findSession(service: string, sessionId: string): Promise<StoredSession | undefined> {
-    const key = this.#keyOf(service, sessionId)
-    const record = await this.connection.verb((send) => send(key, ['HGET', key, sessionId]))
-    return typeof record === 'string' ? parseSession(sessionId, record).session : undefined
-  }
-
-  async rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
-    const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
-    const replaced = writeReplaced(presentedHash, nowSeconds)
-    const milliseconds = millisecondsLeft(nowSeconds, nextExpiresAtSeconds)
-    const times = [nowSeconds, nextExpiresAtSeconds, milliseconds]
-    const args = [sessionId, presentedHash, nextHash, replaced, writeClaims(tokenClaims), ...times]
-    const answer = await this.#parts.writes.run(ROTATE, this.#keyOf(service, sessionId), args)
-    if (answer === 1) return 'rotate'
-    if (typeof answer !== 'string') return 'unknown'
-    const verdict = judgeRefresh(parseSession(sessionId, answer).session, rotation)
-    if (verdict !== 'reused') return verdict
-    // Somebody may have ended it in between, and then it is not this call that does.
-    return (await this.endSession(service, sessionId, 'revoked', nowSeconds)) ? 'reused' : 'ended'
-  }
-
-  async endSession(
-    service: string,
-    sessionId: string,
-    state: 'loggedOut' | 'revoked',
-    nowSeconds: number
-  ): Promise<boolean> {
-    const args = [sessionId, writeState(state), nowSeconds]
-    return (await this.#parts.writes.run(END, this.#keyOf(service, sessionId), args)) === 1
-  }
-
-  async revokeSessions(service: string, did: string, nowSeconds: number): Promise<number> {
-    const key = this.#parts.keys.sessions(service, this.#parts.tagOf(did))
-    return Number(await this.#parts.writes.run(REVOKE_ALL, key, [userOf(did), nowSeconds]))
-  }
-
-  async listSessions(service: string, did: string, nowSeconds: number): Promise<Session[]> {
-    const key = this.#parts.keys.sessions(service, this.#parts.tagOf(did))
-    const answer = await this.connection.verb((send) => LIST.run(send, key, []))
-    const fields = answer as string[]
-    const records = fields.flatMap((id, index) =>
-      index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]
-    )
-    return records
-      .filter(({ user, session }) => user === userOf(did) && isActive(session, nowSeconds))
-      .sort((one, other) => other.number - one.number)
-      .map(({ session: { refreshTokenHash: _hash, replacedTokens: _replaced, ...session } }) => session)
-  }
-
-  #keyOf(service: string, sessionId: string): string {
-    return this.#parts.keys.sessions(service, sessionId.slice(0, USER_TAG_CHARACTERS))
-  }
-}
-
-function isActive({ state, expiresAtSeconds }: Session, nowSeconds: number): boolean {
-  return state === 'active' && nowSeconds < expiresAtSeconds
 }
 
 function millisecondsLeft(nowSeconds: number, expiresAtSeconds: number): number {
   const seconds = Math.max(0, expiresAtSeconds - nowSeconds) + CLOCK_SKEW_SECONDS
   return Math.min(Math.ceil(seconds * 1000), MAX_MILLISECONDS)
+}
+
+function toJson(claims: JsonObject | undefined): string {
+  return claims === undefined ? '' : JSON.stringify(claims)
+}
+
+/** Reads what a script wrote. */
+function parseSession(sessionId: string, record: string): { session: StoredSession; number: number; user: string } {
+  const [state, created, rotated, expires, number, user = '', hash = '', replaced = '', did = '""', claims = ''] =
+    record.split('\n')
+  return {
+    session: {
+      sessionId,
+      did: JSON.parse(did) as string,
+      state: STATES[state as keyof typeof STATES],
+      tokenClaims: claims === '' ? undefined : (JSON.parse(claims) as JsonObject),
+      createdAtSeconds: Number(created),
+      rotatedAtSeconds: Number(rotated),
+      expiresAtSeconds: Number(expires),
+      refreshTokenHash: hash,
+      replacedTokens: parseReplaced(replaced)
+    },
+    number: Number(number),
+    user
+  }
+}
+
+function parseReplaced(text: string): ReplacedToken[] {
+  return Array.from({ length: Math.floor(text.length / REPLACED_CHARACTERS) }, (_, index) => {
+    const token = text.slice(index * REPLACED_CHARACTERS, (index + 1) * REPLACED_CHARACTERS)
+    const replacedAtSeconds = Number.parseInt(token.slice(HASH_CHARACTERS), 36)
+    return { hash: token.slice(0, HASH_CHARACTERS), replacedAtSeconds }
+  })
 }

@@ -1,4 +1,5 @@
 import { isObject } from '../../protocol/json.js'
+import { loadPackage } from '../load-package.js'
 
 /** A node-redis client, or any object that sends a command as one: the name and its arguments. */
 export interface RedisClient {
@@ -20,11 +21,52 @@ export type RedisSource = string | RedisClient | RedisCluster
 /** Sends one command to the node of a key, or to any node of a cluster without a key. */
 export type Send = (key: string | undefined, args: readonly string[]) => Promise<unknown>
 
+/** A client of our own, which connects and ends. */
+export type OwnClient = (RedisClient | RedisCluster) & {
+  connect(): Promise<unknown>
+  destroy(): void
+  on(event: 'error', listener: () => void): unknown
+}
+
+/** What the package `redis` exports, as far as it is used. */
+interface RedisPackage {
+  createClient(options: object): OwnClient
+  createCluster(options: object): OwnClient
+}
+
+const CONNECT_MILLISECONDS = 2_000
+const RECONNECT_MILLISECONDS = 200
+const DEFAULT_PORT = 6379
+const REDIS_URL = /^(rediss?):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)(?:\/(\d{0,4}))?$/
+
 /** @throws TypeError */
 export function assertRedisSource(source: unknown): asserts source is RedisSource {
   if (typeof source === 'string') return
   if (isObject(source) && typeof source.sendCommand === 'function') return
   throw new TypeError('express-did-auth: a Redis store needs a URL, or a client with sendCommand as node-redis has it')
+}
+
+/** How commands are sent by a client. */
+export function senderOf(client: RedisClient | RedisCluster): Send {
+  if ('masters' in client) return (key, args) => client.sendCommand(key, false, [...args])
+  return (_key, args) => client.sendCommand([...args])
+}
+
+/** @returns makes a client that is not connected yet @throws TypeError when the URL is none; Error without the package */
+export function prepareClient(url: string): () => OwnClient {
+  const { isTls, hosts, database, ...credentials } = parseRedisUrl(url)
+  const redis = loadPackage('redis', 'redis', '@6') as RedisPackage
+  const socket = { tls: isTls, connectTimeout: CONNECT_MILLISECONDS }
+  const shared = { ...credentials, RESP: 2, disableOfflineQueue: true }
+  const [first] = hosts
+  if (hosts.length === 1) {
+    // The connection to one node is opened again by the next call, see RedisConnection.
+    return () => redis.createClient({ ...shared, database, socket: { ...socket, ...first, reconnectStrategy: false } })
+  }
+  // A cluster's client opens the connections to its nodes again by itself.
+  const rootNodes = hosts.map((host) => ({ socket: host }))
+  const defaults = { ...shared, socket: { ...socket, reconnectStrategy: RECONNECT_MILLISECONDS } }
+  return () => redis.createCluster({ rootNodes, defaults })
 }
 
 /** What a URL says. */
@@ -37,23 +79,16 @@ export interface RedisAddress {
   database: number
 }
 
-const DEFAULT_PORT = 6379
-const REDIS_URL = /^(rediss?):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)(?:\/(\d{0,4}))?$/
-
-/**
- * Reads a URL.
- *
- * @throws TypeError that never repeats the URL, which holds a password
- */
+/** @throws TypeError that never repeats the URL, which holds a password */
 export function parseRedisUrl(url: string): RedisAddress {
-  const [, scheme, username, password, hosts = '', database] = REDIS_URL.exec(url) ?? []
+  const [, scheme, username, password, hosts = '', database = '0'] = REDIS_URL.exec(url) ?? []
   try {
     const address = {
       isTls: scheme === 'rediss',
       username: decodePart(username),
       password: decodePart(password),
       hosts: hosts.split(',').map(parseHost),
-      database: Number(database ?? '0')
+      database: Number(database)
     }
     if (scheme !== undefined && (address.hosts.length === 1 || address.database === 0)) return address
   } catch {

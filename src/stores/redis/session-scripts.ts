@@ -1,11 +1,18 @@
 import { MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
-import { RedisScript } from './redis-script.js'
-import { REPLACED_CHARACTERS } from './session-record.js'
+import { redisScript } from './redis-connection.js'
 
 /*
  * The verbs of sessions. KEYS[1] is a hash: the sessions of one user tag by their ids, and the newest number under '#'.
  * Times are the callers'; Redis's own clock counts only how long a key is kept.
+ *
+ * A session is a text of ten lines: state, created, rotated, expires, number, user, hash of the refresh token, replaced
+ * tokens, DID, claims. The scripts read it line by line; DID and claims are JSON, which has no line break.
  */
+
+/** Characters of a replaced token: the first ones of its hash, and the time in base 36. */
+export const HASH_CHARACTERS = 24
+export const TIME_CHARACTERS = 9
+export const REPLACED_CHARACTERS = HASH_CHARACTERS + TIME_CHARACTERS
 
 const DAY_MILLISECONDS = 86_400_000
 const TOKENS_KEPT = MAX_REPLACED_TOKENS - 1
@@ -47,7 +54,7 @@ end
  * keep it. Deletes what a sweep may, and of more than 50 sessions of the user the expired ones first, then those that
  * ended, then the oldest.
  */
-export const CREATE = new RedisScript(`${SHARED}
+export const CREATE = redisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
 local others = {}
 each(function (id, record)
@@ -76,7 +83,7 @@ return 1
  * ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now, next end, milliseconds to keep
  * it. Answers 1 when it rotated, else the session, which changed nothing, for `judgeRefresh`.
  */
-export const ROTATE = new RedisScript(`${SHARED}
+export const ROTATE = redisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return false end
 local lines = parse(record)
@@ -92,7 +99,7 @@ return 1
 `)
 
 /** ARGV: session id, new state, now. Answers 1 when the session was active. */
-export const END = new RedisScript(`${SHARED}
+export const END = redisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return 0 end
 local lines = parse(record)
@@ -106,7 +113,7 @@ return 1
 `)
 
 /** ARGV: user, now. Answers how many sessions of the user were active. */
-export const REVOKE_ALL = new RedisScript(`${SHARED}
+export const REVOKE_ALL = redisScript(`${SHARED}
 local revoked = 0
 each(function (id, record)
   local lines = parse(record)
@@ -120,4 +127,4 @@ return revoked
 `)
 
 /** Answers ids and sessions in turn, also where the client reads hashes as objects. */
-export const LIST = new RedisScript(`return redis.call('HGETALL', KEYS[1])`)
+export const LIST = redisScript(`return redis.call('HGETALL', KEYS[1])`)

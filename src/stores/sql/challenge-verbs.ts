@@ -33,18 +33,12 @@ export function challengeVerbs(dialect: Dialect) {
       return rowCount > 0 ? 'consumed' : 'taken'
     },
 
-    /**
-     * Closes the windows that ended by a time: nothing is consumed in them any more, also by a clock that was set back.
-     * Not while the uses of windows that were closed before still wait: with short windows they would wait for ever.
-     */
+    /** Closes windows for good, also for a clock that is set back; not while uses of others that were closed still wait. */
     async closeWindows(query: SqlQuery, endSeconds: number, graceSeconds: number): Promise<void> {
       await query(statements.close, [endSeconds, graceSeconds])
     },
 
-    /**
-     * Deletes uses of windows that were closed `graceSeconds` ago, which is longer than any statement lasts: one that
-     * began before would add a use again. Returns how many.
-     */
+    /** @param graceSeconds - longer than any statement lasts: one that began before would add a use again */
     async deleteClosedUses(query: SqlQuery, graceSeconds: number, limit: number): Promise<number> {
       return (await query(statements.deleteClosed, [graceSeconds, limit])).rowCount
     }

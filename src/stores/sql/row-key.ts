@@ -7,8 +7,6 @@ const KEY_BYTES = 16
 /**
  * The key of a row: 16 bytes of SHA-256. It begins with the service, so that no service on the same database can name a row
  * of another, and it is shorter than what it stands for.
- *
- * @param name - of a session, a user or a quota: what it names is told by the column
  */
 export function rowKey(service: string, name: string): Buffer {
   // A serviceUrl has no line feed.

@@ -1,19 +1,17 @@
 import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
-import { judgeRefresh, MAX_SESSIONS_PER_DID, type RefreshVerdict } from '../../protocol/session.js'
-import type { Dialect } from './dialect.js'
-import type { SqlQuery, SqlStatement } from './query.js'
-import { packReplacedToken, REPLACED_BYTES } from '../replaced-tokens.js'
-import { rowKey, userKey } from './row-key.js'
+import type { JsonObject } from '../../protocol/json.js'
 import {
-  parseStoredSession,
-  SESSION_COLUMNS,
-  STATES,
-  storedColumns,
-  toJson,
-  type SessionRow,
-  type StoredSessionRow
-} from './session-row.js'
+  judgeRefresh,
+  MAX_SESSIONS_PER_DID,
+  type RefreshVerdict,
+  type Session,
+  type StoredSession
+} from '../../protocol/session.js'
+import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
+import type { Dialect } from './dialect.js'
+import type { SqlQuery, SqlRow, SqlStatement } from './query.js'
+import { rowKey, userKey } from './row-key.js'
 
 const SECONDS_A_DAY = 86_400
 
@@ -21,6 +19,12 @@ const SECONDS_A_DAY = 86_400
 const MANY = 1_000_000
 
 const statement = (name: string, text: string): SqlStatement => ({ name: `did_auth_session_${name}`, text })
+
+/** States by their number in a row. */
+const STATES = ['active', 'loggedOut', 'revoked'] as const
+
+/** The columns of a session, which crosses threads as JSON. */
+const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
 /**
  * The verbs of sessions. What has to be atomic is one statement: one that waited for the row of a session looks at it again
@@ -30,14 +34,8 @@ const statement = (name: string, text: string): SqlStatement => ({ name: `did_au
 export function sessionVerbs(dialect: Dialect) {
   const statements = sessionStatements(dialect)
 
-  async function findSession(
-    query: SqlQuery,
-    service: string,
-    sessionId: string
-  ): Promise<StoredSessionRow | undefined> {
-    const { rows } = await query(statements.find, [rowKey(service, sessionId)])
-    return rows[0] as StoredSessionRow | undefined
-  }
+  const findSession = async (query: SqlQuery, service: string, sessionId: string): Promise<SqlRow | undefined> =>
+    (await query(statements.find, [rowKey(service, sessionId)])).rows[0]
 
   return {
     findSession,
@@ -91,16 +89,15 @@ export function sessionVerbs(dialect: Dialect) {
       const { rowCount, isRepeat } = await query(statements.end, values)
       if (rowCount > 0 || !isRepeat) return rowCount > 0
       const row = await findSession(query, service, sessionId)
-      return row !== undefined && STATES[row.state] === state && nowSeconds < Number(row.expires_at)
+      return row !== undefined && STATES[Number(row.state)] === state && nowSeconds < Number(row.expires_at)
     },
 
     async revokeSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<number> {
       return (await query(statements.revokeAll, [userKey(service, did), nowSeconds])).rowCount
     },
 
-    async listSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<SessionRow[]> {
-      const { rows } = await query(statements.list, [userKey(service, did), nowSeconds])
-      return rows as unknown as SessionRow[]
+    async listSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<readonly SqlRow[]> {
+      return (await query(statements.list, [userKey(service, did), nowSeconds])).rows
     },
 
     /** Deletes sessions that expired before today. @returns how many */
@@ -112,7 +109,7 @@ export function sessionVerbs(dialect: Dialect) {
 
 /** The statements of sessions. */
 export function sessionStatements(dialect: Dialect) {
-  const { fn, joinBytes, deleteRows } = dialect
+  const { fn, hex, joinBytes, deleteRows } = dialect
   const table = 'did_auth_sessions'
   const replaced = `${fn}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
   const rotate = (name: string, set: string, condition: string): SqlStatement =>
@@ -146,7 +143,11 @@ export function sessionStatements(dialect: Dialect) {
         'one.session_key <> $1 ORDER BY one.refreshed_day NULLS FIRST, one.number LIMIT 1'
       )} RETURNING state, expires_at`
     ),
-    find: statement('find', `SELECT ${storedColumns(dialect)} FROM ${table} WHERE session_key = $1`),
+    find: statement(
+      'find',
+      `SELECT ${SESSION_COLUMNS}, ${hex('token_hash')} AS token_hash,
+      ${hex('replaced')} AS replaced FROM ${table} WHERE session_key = $1`
+    ),
     rotate: dialect.rewritesIndexes
       ? // Columns of indexes change once a day, and the statement that sets them is then the second.
         [rotate('rotate', '', ' AND sweep_day = $8 AND refreshed_day = $9'), rotate('rotate_day', days, '')]
@@ -170,6 +171,37 @@ export function sessionStatements(dialect: Dialect) {
       )
     )
   }
+}
+
+/** The session of a row. PostgreSQL may answer numbers as text. */
+export function parseSession(row: SqlRow): Session {
+  return {
+    sessionId: String(row.session_id),
+    did: String(row.did),
+    state: STATES[Number(row.state)] ?? 'revoked',
+    tokenClaims: typeof row.token_claims === 'string' ? (JSON.parse(row.token_claims) as JsonObject) : undefined,
+    createdAtSeconds: Number(row.created_at),
+    rotatedAtSeconds: Number(row.rotated_at),
+    expiresAtSeconds: Number(row.expires_at)
+  }
+}
+
+/** The session of a row, with its refresh tokens, which are hexadecimal digits there. */
+export function parseStoredSession(row: SqlRow): StoredSession {
+  return {
+    ...parseSession(row),
+    refreshTokenHash: Buffer.from(String(row.token_hash), 'hex').toString('base64url'),
+    // A refresh with the current token, which is the usual one, does not ask for them.
+    get replacedTokens() {
+      return parseReplacedTokens(Buffer.from(String(row.replaced), 'hex'))
+    }
+  }
+}
+
+/** Claims as they are stored: in ASCII, which a database of any encoding takes. */
+function toJson(claims: JsonObject | undefined): string | null {
+  const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return claims === undefined ? null : JSON.stringify(claims).replace(/[\u0080-\uffff]/g, escape)
 }
 
 /** The first day that begins after a moment: from then on all of its sessions have expired. */

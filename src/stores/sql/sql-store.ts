@@ -1,20 +1,9 @@
-import type {
-  ChallengeFlow,
-  ChallengeUse,
-  ChallengeUseKey,
-  NewSession,
-  QuotaCharge,
-  QuotaState,
-  QuotaStore,
-  Rotation,
-  Store
-} from '../../ports.js'
+import type { QuotaStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
-import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
-import type { CallVerb } from './query.js'
-import { parseSession, parseStoredSession } from './session-row.js'
-import type { StoreVerbs, TableBounds } from './store-verbs.js'
 import { SweepClock } from '../sweep-clock.js'
+import type { CallVerb } from './query.js'
+import { parseSession, parseStoredSession } from './session-verbs.js'
+import type { StoreVerbs, TableBounds } from './store-verbs.js'
 
 /** Seconds between two sweeps: each instance draws its own, so that they do not come together. */
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
@@ -27,7 +16,7 @@ const GRACE_SECONDS = 30
 /** Deletes rows, `limit` at a time, until there are fewer, the time of a table is over, or the store is closed. */
 export type RepeatDeletion = (deleteSome: (limit: number) => Promise<number>) => Promise<void>
 
-/** What an engine gives a {@link SqlStore}. */
+/** What an engine gives to {@link sqlStore}. */
 export interface SqlEngine {
   /** Runs verbs: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
   readonly call: CallVerb<StoreVerbs>
@@ -49,14 +38,57 @@ export interface SweepTimes {
   readonly graceSeconds?: number
 }
 
-/**
- * Sessions, uses of challenges and quotas in SQL, on either engine.
- *
- * It has no timer: verbs start what is to be done now and then, and none waits for it.
- */
-export class SqlStore implements Store {
+/** Sessions, uses of challenges and quotas in SQL, on either engine. */
+export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {
+  const { call, quotas } = engine
+  const upkeep = new Upkeep(engine, times)
+  return {
+    async createSession(session) {
+      upkeep.see(session.nowSeconds)
+      return call('createSession', session, (await upkeep.full()).sessions)
+    },
+    async findSession(service, sessionId) {
+      const row = await call('findSession', service, sessionId)
+      return row && parseStoredSession(row)
+    },
+    rotateRefreshToken(rotation) {
+      upkeep.see(rotation.nowSeconds)
+      return call('rotateRefreshToken', rotation)
+    },
+    endSession(service, sessionId, state, nowSeconds) {
+      upkeep.see(nowSeconds)
+      return call('endSession', service, sessionId, state, nowSeconds)
+    },
+    revokeSessions(service, user, nowSeconds) {
+      upkeep.see(nowSeconds)
+      return call('revokeSessions', service, user, nowSeconds)
+    },
+    listSessions: async (service, user, nowSeconds) =>
+      (await call('listSessions', service, user, nowSeconds)).map(parseSession),
+    countChallengeUses: (key) => call('countChallengeUses', key),
+    async consumeChallenge(use) {
+      upkeep.see(use.nowSeconds, use)
+      return call('consumeChallenge', use, (await upkeep.full()).challengeUses)
+    },
+    chargeQuota(charge) {
+      upkeep.see(charge.nowSeconds)
+      return quotas.chargeQuota(charge)
+    },
+    // Resolves when the tables are there and can be written to.
+    ping() {
+      upkeep.see()
+      return call('ping')
+    },
+    async close() {
+      await upkeep.end()
+      await engine.close()
+    }
+  }
+}
+
+/** Sweeps, and looks at the sizes of tables. It has no timer: verbs start what is due, and none waits for it. */
+class Upkeep {
   readonly #engine: SqlEngine
-  readonly #call: CallVerb<StoreVerbs>
   readonly #clock: SweepClock
   readonly #graceSeconds: number
   #full = { sessions: false, challengeUses: false }
@@ -71,74 +103,21 @@ export class SqlStore implements Store {
 
   constructor(engine: SqlEngine, { clock = new SweepClock(), graceSeconds = GRACE_SECONDS }: SweepTimes = {}) {
     this.#engine = engine
-    this.#call = engine.call
     this.#clock = clock
     this.#graceSeconds = graceSeconds
   }
 
-  async createSession(session: NewSession): Promise<number> {
-    this.#see(session.nowSeconds)
+  /** Which tables have no space for another row, about. */
+  async full(): Promise<{ sessions: boolean; challengeUses: boolean }> {
     await (this.#sizes ??= this.#readSizes())
-    return this.#call('createSession', session, this.#full.sessions)
-  }
-
-  async findSession(service: string, sessionId: string): Promise<StoredSession | undefined> {
-    const row = await this.#call('findSession', service, sessionId)
-    return row && parseStoredSession(row)
-  }
-
-  rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
-    this.#see(rotation.nowSeconds)
-    return this.#call('rotateRefreshToken', rotation)
-  }
-
-  endSession(service: string, sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): Promise<boolean> {
-    this.#see(nowSeconds)
-    return this.#call('endSession', service, sessionId, state, nowSeconds)
-  }
-
-  revokeSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<number> {
-    this.#see(nowSeconds)
-    return this.#call('revokeSessions', service, canonicalDid, nowSeconds)
-  }
-
-  async listSessions(service: string, canonicalDid: string, nowSeconds: number): Promise<Session[]> {
-    return (await this.#call('listSessions', service, canonicalDid, nowSeconds)).map(parseSession)
-  }
-
-  countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-    return this.#call('countChallengeUses', key)
-  }
-
-  async consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken' | 'full'> {
-    this.#clock.observeWindow(use)
-    this.#see(use.nowSeconds)
-    await (this.#sizes ??= this.#readSizes())
-    return this.#call('consumeChallenge', use, this.#full.challengeUses)
-  }
-
-  chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
-    this.#see(charge.nowSeconds)
-    return this.#engine.quotas.chargeQuota(charge)
-  }
-
-  /** Resolves when the tables are there and can be written to. */
-  ping(): Promise<void> {
-    if (this.#nowSeconds !== -Infinity) this.#see(this.#nowSeconds)
-    return this.#call('ping')
-  }
-
-  /** Ends a sweep after the verb that it is at, and closes the engine. */
-  async close(): Promise<void> {
-    this.#isClosed = true
-    await this.#sweeping
-    await this.#engine.close()
+    return this.#full
   }
 
   /** Starts what is due, by the caller's time; also after the clock was set back. */
-  #see(nowSeconds: number): void {
+  see(nowSeconds = this.#nowSeconds, window?: { window: number; expiresAtSeconds: number }): void {
+    if (window !== undefined) this.#clock.observeWindow(window)
     this.#nowSeconds = nowSeconds
-    if (this.#sweeping !== undefined || this.#isClosed) return
+    if (this.#sweeping !== undefined || this.#isClosed || nowSeconds === -Infinity) return
     const areSizesDue = performance.now() - this.#sizesReadAt >= this.#engine.sizeSeconds * 1000
     const isSweepDue = Math.abs(nowSeconds - this.#sweptAtSeconds) >= this.#pauseSeconds
     if (!areSizesDue && !isSweepDue) return
@@ -148,6 +127,12 @@ export class SqlStore implements Store {
       .finally(() => {
         this.#sweeping = undefined
       })
+  }
+
+  /** Ends a sweep after the verb that it is at. */
+  async end(): Promise<void> {
+    this.#isClosed = true
+    await this.#sweeping
   }
 
   async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
@@ -161,10 +146,10 @@ export class SqlStore implements Store {
     if (sweepSeconds === -Infinity) return
     // A clock that was set back meanwhile counts: rows that it does not call expired stay.
     const endSeconds = (): number => Math.min(sweepSeconds, this.#nowSeconds)
-    await this.#repeat((limit) => this.#call('deleteExpiredSessions', endSeconds(), limit))
-    await this.#repeat((limit) => this.#call('deleteClosedUses', this.#graceSeconds, limit))
+    await this.#repeat((limit) => this.#engine.call('deleteExpiredSessions', endSeconds(), limit))
+    await this.#repeat((limit) => this.#engine.call('deleteClosedUses', this.#graceSeconds, limit))
     if (this.#isClosed) return
-    await this.#call('closeWindows', endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
+    await this.#engine.call('closeWindows', endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
     await this.#engine.quotas.deleteEnded?.(this.#repeat, endSeconds())
     if (Object.values(this.#full).includes(true)) await this.#readSizes()
   }
@@ -172,7 +157,7 @@ export class SqlStore implements Store {
   async #readSizes(): Promise<void> {
     this.#sizesReadAt = performance.now()
     try {
-      this.#full = await this.#call('findFullTables', this.#engine.bounds)
+      this.#full = await this.#engine.call('findFullTables', this.#engine.bounds)
     } catch {
       // The engine is unavailable, which the verbs say.
     }

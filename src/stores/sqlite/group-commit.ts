@@ -1,10 +1,6 @@
-import type { SqlQuery, SqlVerbs } from '../sql/query.js'
-import { statementRunner } from './run-statement.js'
-import type { SqlConnection } from './sqlite-engine.js'
-import { isBusy } from './sqlite-error.js'
-
-/** A verb to be run: its number, its name, its arguments. */
-export type Request = readonly [id: number, verb: string, ...args: unknown[]]
+import type { SqlQuery, SqlResult, SqlStatement, SqlVerbs } from '../sql/query.js'
+import { isBusy, rollBack, type SqlConnection, type SqlValue } from './sqlite-engine.js'
+import type { Request } from './sqlite-thread.js'
 
 /** What else the thread of a database does around its verbs. */
 export interface GroupHooks {
@@ -37,13 +33,11 @@ const PAUSE_MILLISECONDS = 5
  * wait for one sync of the disk and not for a hundred. A verb is acknowledged after its commit, never before.
  *
  * The verbs of a group run one after another, each in a savepoint: one that throws leaves nothing behind, and the group
- * goes on. Verbs wait for their own statements alone, which are answered at once, so that no message comes in between.
- *
- * While another process writes, it retries every few milliseconds, and the thread does other work in between.
+ * goes on. While another process writes, it retries every few milliseconds, and the thread does other work in between.
  */
 export class GroupCommit {
   readonly #connection: SqlConnection
-  readonly #query: SqlQuery
+  readonly #run: RunStatement
   readonly #verbs: SqlVerbs
   readonly #outcomes: Outcomes
   readonly #hooks: GroupHooks
@@ -55,7 +49,7 @@ export class GroupCommit {
 
   constructor(connection: SqlConnection, verbs: SqlVerbs, outcomes: Outcomes, hooks: GroupHooks = {}) {
     this.#connection = connection
-    this.#query = statementRunner(connection)
+    this.#run = statementRunner(connection)
     this.#verbs = verbs
     this.#outcomes = outcomes
     this.#hooks = hooks
@@ -83,7 +77,7 @@ export class GroupCommit {
     clearTimeout(this.#timer)
     while (this.#waiting.length > 0) {
       try {
-        await this.#query(BEGIN)
+        this.#run(BEGIN)
       } catch (error) {
         this.#failToBegin(error)
         if (this.#waiting.length > 0) this.#timer = setTimeout(() => void this.run(onCommitted), PAUSE_MILLISECONDS)
@@ -104,7 +98,7 @@ export class GroupCommit {
       this.#hooks.beforeGroup?.()
       for (const one of group) {
         const [id, name, ...args] = one.request
-        await this.#query(SAVE)
+        this.#run(SAVE)
         try {
           const result = await this.#call(name, args)
           tell.push(() => {
@@ -112,16 +106,18 @@ export class GroupCommit {
           })
         } catch (error) {
           // Some failures, such as a full disk, have taken the whole transaction back.
-          await this.#query(UNDO).catch(() => {
+          try {
+            this.#run(UNDO)
+          } catch {
             throw error
-          })
+          }
           tell.push(() => {
             this.#fail(one, error)
           })
         }
-        await this.#query(RELEASE)
+        this.#run(RELEASE)
       }
-      await this.#query(COMMIT)
+      this.#run(COMMIT)
     } catch (error) {
       this.#failGroup(group, error)
       return
@@ -152,8 +148,21 @@ export class GroupCommit {
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
     const verb = this.#verbs[name]
     if (verb === undefined) throw new Error(`express-did-auth: no such verb: ${name}`)
+    // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself. It is
+    // refused, as PostgreSQL refuses it, but for a PRAGMA, which is no part of a transaction.
+    let failure: Error | undefined
+    const query: SqlQuery = async (statement, values = []) => {
+      if (failure !== undefined && !statement.text.startsWith('PRAGMA')) throw failure
+      try {
+        return this.#run(statement, values)
+      } catch (error) {
+        // What both packages throw.
+        failure ??= error as Error
+        throw error
+      }
+    }
     // The other thread checked them: its calls are typed.
-    return verb(this.#query, ...(args as never[]))
+    return verb(query, ...(args as never[]))
   }
 
   #failToBegin(error: unknown): void {
@@ -173,11 +182,32 @@ const UNDO = { text: 'ROLLBACK TO verb' }
 const RELEASE = { text: 'RELEASE verb' }
 const COMMIT = { text: 'COMMIT' }
 
-/** Rolls a transaction back. Some failures, such as a full disk, have rolled it back already. */
-export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
-  try {
-    connection.exec('ROLLBACK')
-  } catch (error) {
-    if (!String(error).includes('no transaction is active')) throw error
+type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => SqlResult
+
+/** Runs statements at once. A text says `$1` for a value as PostgreSQL does; both engines bind values by their order. */
+function statementRunner(connection: SqlConnection): RunStatement {
+  const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
+  const prepare = ({ text }: SqlStatement): ((values: readonly unknown[]) => SqlResult) => {
+    const places: number[] = []
+    const statement = connection.prepare(
+      text.replace(/\$(\d+)/g, (_, number: string) => {
+        places.push(Number(number) - 1)
+        return '?'
+      })
+    )
+    // What a verb passes is a value of SQL, as the columns of its tables are.
+    const bind = (values: readonly unknown[]): SqlValue[] => places.map((place) => values[place] as SqlValue)
+    const run = /^\s*(?:SELECT|WITH|PRAGMA)|\bRETURNING\b/.test(text)
+      ? (values: readonly unknown[]): SqlResult => {
+          const rows = statement.all(...bind(values))
+          return { rows, rowCount: rows.length, isRepeat: false }
+        }
+      : (values: readonly unknown[]): SqlResult => {
+          const { changes } = statement.run(...bind(values))
+          return { rows: [], rowCount: Number(changes), isRepeat: false }
+        }
+    known.set(text, run)
+    return run
   }
+  return (statement, values = []) => (known.get(statement.text) ?? prepare(statement))(values)
 }

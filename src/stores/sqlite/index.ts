@@ -21,19 +21,5 @@ export function sqliteStore(file: string, options?: SqliteStoreOptions): Store {
   return openSqliteStore(file, options)
 }
 
-// The parts of the store, for tables of one's own in a thread as the servers have theirs: `openSqliteConnection` and
-// `serveSqlite` in the thread, `startSqliteWorker` and `SqliteThread` on the other side.
-export { serveSqlite } from './serve-sqlite.js'
-export type { ServedVerbs } from './serve-sqlite.js'
-export type { GroupHooks } from './group-commit.js'
-export { rollBack } from './group-commit.js'
-export { chooseEngine as chooseSqliteEngine, openConnection as openSqliteConnection } from './sqlite-engine.js'
-export type { ConnectionOptions, EngineName, SqlConnection, SqlRow, SqlStatement, SqlValue } from './sqlite-engine.js'
-export { isDamaged, sqliteCode } from './sqlite-error.js'
-export { startWorker as startSqliteWorker } from './start-worker.js'
-export { SqliteThread } from './sqlite-thread.js'
-export type { SqliteThreadOptions } from './sqlite-thread.js'
-export type { CallVerb, SqlQuery, SqlResult, SqlVerb, SqlVerbs, VerbArguments } from '../sql/query.js'
 export type { SqliteStoreOptions } from './sqlite-store.js'
-export { SweepClock } from '../sweep-clock.js'
 export type * from '../port-types.js'

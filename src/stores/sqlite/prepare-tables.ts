@@ -1,17 +1,12 @@
 import { SQLITE_TABLES } from '../sql/tables.js'
-import { rollBack } from './group-commit.js'
-import type { SqlConnection } from './sqlite-engine.js'
+import { inTransaction, type SqlConnection } from './sqlite-engine.js'
 
 /** Version of the tables that this package writes. */
 const VERSION = 1
 
 /**
- * Creates the tables where they are missing, in one transaction, so that of two processes that start together one does it
- * and the other finds it done.
- *
- * The version is a row and not `user_version`, which belongs to the application when other tables lie beside ours.
- *
- * @throws Error when another version of this package made the tables
+ * Creates the tables where they are missing, so that of two processes that start together one does it. Their version is a
+ * row and not `user_version`, which belongs to the application. @throws Error when another version made the tables
  */
 export function prepareTables(connection: SqlConnection): void {
   inTransaction(connection, () => {
@@ -23,16 +18,4 @@ export function prepareTables(connection: SqlConnection): void {
     if (found === VERSION) return
     throw new Error(`express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`)
   })
-}
-
-/** Runs work in a transaction that has the write lock from its beginning on. */
-function inTransaction(connection: SqlConnection, work: () => void): void {
-  connection.exec('BEGIN IMMEDIATE')
-  try {
-    work()
-    connection.exec('COMMIT')
-  } catch (error) {
-    rollBack(connection)
-    throw error
-  }
 }

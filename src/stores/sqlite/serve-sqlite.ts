@@ -1,9 +1,8 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { SqlVerbs } from '../sql/query.js'
 import { GroupCommit, type GroupHooks, type Outcomes } from './group-commit.js'
-import type { SqlConnection } from './sqlite-engine.js'
-import { sqliteCode } from './sqlite-error.js'
-import { CLOSE, type Batch, type Reply } from './thread-message.js'
+import { sqliteCode, type SqlConnection } from './sqlite-engine.js'
+import { CLOSE, type Batch, type Reply } from './sqlite-thread.js'
 
 /** What a thread runs on its database. */
 export interface ServedVerbs extends GroupHooks {
@@ -12,10 +11,7 @@ export interface ServedVerbs extends GroupHooks {
   readonly reads: ReadonlySet<string>
 }
 
-/**
- * Serves the verbs of a database in a thread of its own: in the order in which they come, writes of a moment in one
- * transaction. The other end is a `SqliteThread`.
- */
+/** Serves the verbs of a database in a thread of its own, in the order in which they come: the other end of `SqliteThread`. */
 export function serveSqlite(port: MessagePort, connection: SqlConnection, served: ServedVerbs): void {
   // That node:sqlite is experimental, the main thread has said already.
   process.removeAllListeners('warning')

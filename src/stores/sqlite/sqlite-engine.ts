@@ -1,13 +1,6 @@
+import { closeSync, openSync } from 'node:fs'
 import { isObject } from '../../protocol/json.js'
-import {
-  assertFileName,
-  createPrivately,
-  isFile,
-  loadBetterSqlite3,
-  OPENING_MILLISECONDS,
-  turnOnLog
-} from './better-sqlite3.js'
-import { sqliteCode } from './sqlite-error.js'
+import { loadPackage } from '../load-package.js'
 
 /** Parameters and results of statements. Both engines read whole numbers as numbers. */
 export type SqlValue = string | number | null | Uint8Array
@@ -36,13 +29,13 @@ export interface ConnectionOptions {
    * power is lost; `OFF`: the end of the process.
    */
   synchronous: 'FULL' | 'NORMAL' | 'OFF'
-  /** How long a statement waits for another connection that writes. */
-  busyMilliseconds: number
+  /** How long a statement waits for another connection that writes. Default 5,000. */
+  busyMilliseconds?: number
 }
 
-interface NodeSqlite {
-  DatabaseSync: new (file: string) => SqlConnection
-}
+/** Milliseconds for which opening a file waits while another process creates it. */
+const OPENING_MILLISECONDS = 5_000
+const PAUSE_MILLISECONDS = 20
 
 /** The engine of this process: Node's own from 22.13 on, for which nothing has to be installed or compiled. */
 export function chooseEngine(): EngineName {
@@ -55,17 +48,21 @@ export function chooseEngine(): EngineName {
  * @param file - path, or `:memory:`
  * @throws Error with a `code` when the engine is missing, or the file cannot be opened
  */
-export function openConnection(file: string, engine: EngineName, options: ConnectionOptions): SqlConnection {
+export function openConnection(
+  file: string,
+  engine: EngineName,
+  { synchronous, busyMilliseconds = OPENING_MILLISECONDS }: ConnectionOptions
+): SqlConnection {
   const open = loadEngine(engine)
   assertFileName(file)
-  createPrivately(file)
   let connection: SqlConnection | undefined
   try {
+    if (isFile(file)) createPrivately(file)
     connection = open(file)
     connection.exec(`PRAGMA busy_timeout = ${String(OPENING_MILLISECONDS)}`)
     if (isFile(file)) turnOnLog(connection)
-    connection.exec(`PRAGMA synchronous = ${options.synchronous}`)
-    connection.exec(`PRAGMA busy_timeout = ${String(options.busyMilliseconds)}`)
+    connection.exec(`PRAGMA synchronous = ${synchronous}`)
+    connection.exec(`PRAGMA busy_timeout = ${String(busyMilliseconds)}`)
     return connection
   } catch (error) {
     connection?.close()
@@ -73,16 +70,72 @@ export function openConnection(file: string, engine: EngineName, options: Connec
   }
 }
 
-/** An error of either engine, with the `code` that people know. */
-export function withCode(error: unknown): unknown {
-  const code = sqliteCode(error)
-  return isObject(error) && code !== '' ? Object.assign(error, { code }) : error
+/** Whether a name means a file on disk, which a second connection can open as well. */
+export function isFile(name: string): boolean {
+  return name !== ':memory:'
+}
+
+/** Runs work in a transaction that has the write lock from its beginning on. */
+export function inTransaction(connection: SqlConnection, work: () => void): void {
+  try {
+    connection.exec('BEGIN IMMEDIATE')
+    work()
+    connection.exec('COMMIT')
+  } catch (error) {
+    rollBack(connection)
+    throw withCode(error)
+  }
+}
+
+/** Rolls a transaction back. Some failures, such as a full disk, have rolled it back already. */
+export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
+  try {
+    connection.exec('ROLLBACK')
+  } catch (error) {
+    if (!String(error).includes('no transaction is active')) throw error
+  }
+}
+
+/** To SQLite, an empty name means a temporary file: all data would silently be lost at the end. */
+function assertFileName(file: unknown): asserts file is string {
+  if (typeof file !== 'string') {
+    throw new TypeError(
+      'express-did-auth: a SQLite store needs the name of its file; an open database cannot be shared'
+    )
+  }
+  if (file === '') throw new TypeError('express-did-auth: the name of the SQLite file is empty')
+}
+
+/**
+ * Creates a file that only its owner can read, where there is none. SQLite gives its other files the mode of the first.
+ * An existing file is not opened: closing it here would drop this process's locks on it (POSIX).
+ */
+function createPrivately(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if (sqliteCode(error) !== 'EEXIST') throw error
+  }
+}
+
+/** SQLite refuses to turn on WAL while another process does the same. This waits and retries. */
+function turnOnLog(connection: SqlConnection): void {
+  const sleeper = new Int32Array(new SharedArrayBuffer(4))
+  for (let waited = 0; ; waited += PAUSE_MILLISECONDS) {
+    try {
+      connection.exec('PRAGMA journal_mode = WAL')
+      return
+    } catch (error) {
+      if (!isBusy(error) || waited >= OPENING_MILLISECONDS) throw error
+      Atomics.wait(sleeper, 0, 0, PAUSE_MILLISECONDS)
+    }
+  }
 }
 
 function loadEngine(engine: EngineName): (file: string) => SqlConnection {
   if (engine === 'better-sqlite3') {
-    const Database = loadBetterSqlite3()
-    return (file) => new Database(file, { timeout: OPENING_MILLISECONDS }) as SqlConnection
+    const Database = loadPackage('better-sqlite3', 'sqlite') as new (file: string, options: object) => SqlConnection
+    return (file) => new Database(file, { timeout: OPENING_MILLISECONDS })
   }
   const sqlite = loadNodeSqlite()
   if (sqlite === undefined) throw new Error(`express-did-auth: Node ${process.versions.node} has no node:sqlite`)
@@ -90,6 +143,44 @@ function loadEngine(engine: EngineName): (file: string) => SqlConnection {
 }
 
 /** Node 22.5 to 22.12 have it only behind a flag, and answer undefined without. */
-function loadNodeSqlite(): NodeSqlite | undefined {
-  return process.getBuiltinModule('node:sqlite') as unknown as NodeSqlite | undefined
+function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqlConnection } | undefined {
+  return process.getBuiltinModule('node:sqlite') as unknown as ReturnType<typeof loadNodeSqlite>
+}
+
+/** Primary result codes of SQLite, in the order of their numbers: `node:sqlite` reports numbers, better-sqlite3 names. */
+const PRIMARY_NAMES = (
+  'ERROR INTERNAL PERM ABORT BUSY LOCKED NOMEM READONLY INTERRUPT IOERR CORRUPT NOTFOUND FULL CANTOPEN PROTOCOL EMPTY ' +
+  'SCHEMA TOOBIG CONSTRAINT MISMATCH MISUSE NOLFS AUTH FORMAT RANGE NOTADB'
+).split(' ')
+
+/** The extended result codes that tell a full disk, or a folder that can only be read. */
+const EXTENDED_NAMES: Readonly<Record<number, string>> = {
+  778: 'IOERR_WRITE',
+  4874: 'IOERR_SHMSIZE',
+  1544: 'READONLY_DIRECTORY'
+}
+
+/** The `code` of an error, the same for both engines: `SQLITE_BUSY`, `SQLITE_FULL`, `ENOENT`; or an empty text. */
+export function sqliteCode(error: unknown): string {
+  if (!isObject(error)) return ''
+  const { code, errcode } = error
+  if (typeof errcode !== 'number') return typeof code === 'string' ? code : ''
+  const name = EXTENDED_NAMES[errcode] ?? PRIMARY_NAMES[(errcode & 0xff) - 1]
+  return name === undefined ? 'SQLITE_ERROR' : `SQLITE_${name}`
+}
+
+/** An error of either engine, with the `code` that people know. */
+function withCode(error: unknown): unknown {
+  const code = sqliteCode(error)
+  return isObject(error) && code !== '' ? Object.assign(error, { code }) : error
+}
+
+/** Whether an error means that another connection was writing for too long. */
+export function isBusy(error: unknown): boolean {
+  return sqliteCode(error).startsWith('SQLITE_BUSY')
+}
+
+/** Whether an error means that a file is damaged, or no database. */
+export function isDamaged(error: unknown): boolean {
+  return /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error))
 }

@@ -1,9 +1,9 @@
+import type { Store } from '../../ports.js'
 import { memoryQuotas } from '../memory/memory-quotas.js'
-import { SqlStore, type SweepTimes } from '../sql/sql-store.js'
+import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import type { StoreVerbs } from '../sql/store-verbs.js'
-import { assertFileName, isFile, OPENING_MILLISECONDS } from './better-sqlite3.js'
 import { prepareTables } from './prepare-tables.js'
-import { chooseEngine, openConnection, withCode, type EngineName } from './sqlite-engine.js'
+import { chooseEngine, openConnection, type EngineName } from './sqlite-engine.js'
 import { SqliteThread } from './sqlite-thread.js'
 import { startWorker } from './start-worker.js'
 
@@ -20,17 +20,13 @@ export interface SqliteStoreOptions {
 /** Counting the rows of a large table takes a second. */
 const SIZE_SECONDS = 60
 
-/**
- * Opens a store in one file of SQLite that several processes of one machine may share, and that outlives them.
- *
- * @param engine - which SQLite to use, for tests; the best one by default
- */
+/** A store whose engine is another, or whose clocks jump, in tests. */
 export function openSqliteStore(
   file: string,
   { maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000 }: SqliteStoreOptions = {},
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
-): SqlStore {
+): Store {
   assertUsable(file, engine)
   const thread = new SqliteThread<StoreVerbs>({
     start: () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
@@ -42,21 +38,14 @@ export function openSqliteStore(
     quotas: memoryQuotas(maxQuotas),
     close: () => thread.close()
   }
-  return new SqlStore(own, times)
+  return sqlStore(own, times)
 }
 
-/**
- * Opens the file for a moment, on the caller's thread, so that what is wrong with it is known at once; and creates its
- * tables.
- */
-function assertUsable(file: unknown, engine: EngineName): void {
-  assertFileName(file)
-  const options = { synchronous: 'FULL', busyMilliseconds: OPENING_MILLISECONDS } as const
-  const connection = openConnection(isFile(file) ? file : ':memory:', engine, options)
+/** Creates the tables, on the caller's thread, so that what is wrong with the file is known at once. */
+function assertUsable(file: string, engine: EngineName): void {
+  const connection = openConnection(file, engine, { synchronous: 'FULL' })
   try {
     prepareTables(connection)
-  } catch (error) {
-    throw withCode(error)
   } finally {
     connection.close()
   }

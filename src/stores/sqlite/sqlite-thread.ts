@@ -1,7 +1,21 @@
 import type { Worker } from 'node:worker_threads'
 import type { CallVerb, SqlVerbs } from '../sql/query.js'
-import type { Request } from './group-commit.js'
-import { CLOSE, toError, type Batch, type Reply } from './thread-message.js'
+
+/** A verb to be run: its number, its name, its arguments. */
+export type Request = readonly [id: number, verb: string, ...args: unknown[]]
+
+/** Verbs, and for how many milliseconds the first of them has waited already. */
+export type Batch = readonly [waitedMilliseconds: number, ...requests: Request[]]
+
+/** What a thread answers to a verb: its number with the result, or with what of an error crosses threads. */
+export type Reply = readonly [
+  id: number,
+  result: unknown,
+  failure?: { readonly message: string; readonly code: string }
+]
+
+/** Asks a thread to close its database and end. Other messages are lists of verbs. */
+export const CLOSE = 'close'
 
 interface Pending {
   resolve(result: unknown): void
@@ -20,10 +34,8 @@ export interface SqliteThreadOptions {
  * A thread that owns a database of SQLite, seen from the threads that call its verbs.
  *
  * All verbs that are called in one round of the event loop form one message, and the next message waits for the first reply
- * to the last: under load that makes few messages with many verbs, and messages are what costs. The thread replies to each
- * message at least once, if only with no outcome yet, and to each verb in the end.
- *
- * Verbs that a thread has not answered when it ends are rejected; the next verb starts another.
+ * to the last: under load that makes few messages with many verbs, and messages are what costs. Verbs that a thread has not
+ * answered when it ends are rejected; the next verb starts another.
  */
 export class SqliteThread<V extends SqlVerbs> {
   readonly #options: SqliteThreadOptions
@@ -122,7 +134,7 @@ export class SqliteThread<V extends SqlVerbs> {
       const pending = this.#pending.get(id)
       this.#pending.delete(id)
       if (failure === undefined) pending?.resolve(result ?? undefined)
-      else pending?.reject(toError(failure))
+      else pending?.reject(Object.assign(new Error(failure.message), { code: failure.code }))
     }
     this.#settle()
   }

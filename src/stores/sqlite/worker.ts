@@ -2,10 +2,9 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { sqliteDialect } from '../sql/dialect.js'
 import { STORE_READS, storeVerbsOf } from '../sql/store-verbs.js'
-import { isFile } from './better-sqlite3.js'
 import { prepareTables } from './prepare-tables.js'
 import { serveSqlite } from './serve-sqlite.js'
-import { openConnection, type EngineName } from './sqlite-engine.js'
+import { isFile, openConnection, type EngineName } from './sqlite-engine.js'
 
 /** How long a statement may block the thread while another process writes. */
 const BUSY_MILLISECONDS = 20

@@ -24,13 +24,6 @@ describe('GET /me', () => {
     expect(response.body).toEqual({ did: wallet.did })
     expect(response.headers['cache-control']).toBe('no-store')
   })
-
-  it('answers 401 without a token', async () => {
-    const { listener } = await testAuthServer()
-    const response = await request(listener).get('/me').expect(401)
-    expect(response.headers['www-authenticate']).toBe(`DIDAuth realm="https://auth.example"`)
-    expect(response.headers['content-type']).toBe('text/plain; charset=utf-8')
-  })
 })
 
 describe('the variables', () => {

@@ -5,7 +5,7 @@ import request from 'supertest'
 import { authApp } from '../../../servers/auth/app.js'
 import { loadPage, type Page } from '../../../servers/auth/page.js'
 import type { ServerName } from '../../../servers/config/read-env.js'
-import { appShell } from '../../../servers/http/create-app.js'
+import { secureApp } from '../../../servers/http/create-app.js'
 import { scriptFile } from '../../support/run-script.js'
 import { testServer } from '../../support/test-app.js'
 
@@ -102,7 +102,7 @@ describe('CORS for the page', () => {
   const origin = 'https://auth.example'
   const ask = async (name: ServerName, variables: Record<string, string>, from: string) => {
     const { listener } = await testServer(name, variables, memoryStore(), (shell) => ({
-      listener: appShell({ ...shell, serviceUrls: three }, [], []),
+      listener: secureApp({ ...shell, serviceUrls: three }, [], []),
       ready: Promise.resolve(),
       close: () => Promise.resolve()
     }))

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { soak } from '../../bench/soak.js'
-import { expressMajor } from '../../support/express-major.js'
-import { ServerProcesses } from '../../support/server-process.js'
+import { soak } from '../../bench/soak-users.js'
+import { expressMajor, ServerProcesses } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 describe('the three servers under mixed requests of many users', () => {

@@ -5,10 +5,10 @@ import { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { runCopy } from '../../../servers/commands/copy.js'
 import { runMigrate } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { openPostgresContents } from '../../../servers/storage/open-engines.js'
+import { openPostgresContents } from '../../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../../servers/storage/opened-content-store.js'
 import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
-import { openContentStore } from '../../../servers/storage/sqlite/open-content-store.js'
+import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
 import { cidOf, entryOf, fileOf, textOf } from '../../support/content-stores.js'
 import { startFakeS3 } from '../../support/fake-s3.js'
@@ -245,10 +245,10 @@ describe('copy', () => {
     await copy()
     const rows = await runOn(database.url, 'SELECT cid, state, is_in_doubt FROM vault_pins')
     const expected = [
-      { cid: cidOf('pinned'), state: 'pinned', is_in_doubt: false },
-      { cid: cidOf('open'), state: 'pin', is_in_doubt: false },
-      { cid: cidOf('tried'), state: 'pin', is_in_doubt: true },
-      { cid: cidOf('gone'), state: 'unpin', is_in_doubt: expect.any(Boolean) }
+      { cid: cidOf('pinned'), state: 'pinned', is_in_doubt: 0 },
+      { cid: cidOf('open'), state: 'pin', is_in_doubt: 0 },
+      { cid: cidOf('tried'), state: 'pin', is_in_doubt: 1 },
+      { cid: cidOf('gone'), state: 'unpin', is_in_doubt: expect.any(Number) }
     ]
     expect(rows).toHaveLength(4)
     expect(rows).toEqual(expect.arrayContaining(expected))

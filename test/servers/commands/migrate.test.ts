@@ -3,7 +3,8 @@ import { createServer, type AddressInfo } from 'node:net'
 import { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { runMigrate, waitFor } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { Engines } from '../../../servers/storage/engines.js'
+import { Connections } from '../../../servers/storage/connections.js'
+import { openContentEngine } from '../../../servers/storage/engine.js'
 import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
@@ -30,14 +31,16 @@ async function openAll(): Promise<void> {
   const { path, remove } = temporaryFolder()
   const given = { DATABASE_URL: database.url, DATABASE_MIGRATE: 'false', DATA_DIR: path }
   const [env, vault] = [readEnv(given, 'relay', false, 'operate'), readEnv(given, 'vault', false, 'operate')]
-  const engines = await Engines.open(env)
+  const connections = await Connections.open(env)
   try {
-    const { store } = await engines.openStore(env)
-    await store.ping()
-    await store.close()
-    for (const one of [env, vault]) await (await engines.openContents(one)).store.probe()
+    for (const one of [env, vault]) {
+      const { sessions, contents, close } = await openContentEngine(one, connections)
+      await sessions.ping()
+      await contents.store.probe()
+      await close()
+    }
   } finally {
-    await engines.close()
+    await connections.close()
     remove()
   }
 }

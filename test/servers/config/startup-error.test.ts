@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { sentenceOf, StartError, startStep } from '../../../servers/config/startup-error.js'
+import { resolve } from 'node:path'
+import { ownCommand, sentenceOf, StartError, startStep } from '../../../servers/config/startup-error.js'
 
 describe('startStep', () => {
   it.each([
@@ -47,5 +48,17 @@ describe('sentenceOf', () => {
     expect(sentenceOf(new StartError('No.'))).toBe('No.')
     expect(sentenceOf(new TypeError('nothing works'))).toBe('The server cannot start: nothing works')
     expect(sentenceOf('nothing')).toBe('The server cannot start: nothing')
+  })
+})
+
+describe('ownCommand', () => {
+  it.each([
+    ['/app/node_modules/.bin/express-did-auth-servers', 'npx express-did-auth-servers keys new'],
+    ['/home/ann/.npm/_npx/1f/node_modules/.bin/express-did-auth', 'npx express-did-auth keys new'],
+    ['/usr/local/bin/express-did-auth-servers', 'express-did-auth-servers keys new'],
+    [resolve('servers/dist/bin.js'), 'node servers/dist/bin.js keys new'],
+    [resolve('../servers/dist/bin.js'), 'node ../servers/dist/bin.js keys new']
+  ])('of %s is %s', (script, command) => {
+    expect(ownCommand('keys new', script)).toBe(command)
   })
 })

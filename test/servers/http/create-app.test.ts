@@ -3,13 +3,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import request from 'supertest'
-import { lastErrors, requestListener, sealed, serverApp as plainApp } from '../../../servers/http/create-app.js'
+import { secureApp, withLastAnswers } from '../../../servers/http/create-app.js'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { errorSender } from '../../../servers/http/server-error.js'
-import { exchange } from '../../support/malformed-run.js'
+import { serverErrorSender } from '../../../servers/http/server-error.js'
+import { exchange } from '../../support/malformed.js'
 import { testAuthServer } from '../../support/test-app.js'
 
 const env = readEnv({}, 'auth', false)
+const silent = pino({ level: 'silent' })
+const newApp = () => secureApp({ env, log: silent, dependencies: [] }, [], [])
 
 describe('every answer', () => {
   it.each([
@@ -57,11 +59,11 @@ describe('what no route answers', () => {
     ['/broken/%ff', 400, 'ERR_PATH', 'Malformed path'],
     ['/broken/a', 500, 'ERR_INTERNAL', 'Internal error']
   ])('is a problem for a client that asks for one: %s', async (path, status, code, title) => {
-    const app = plainApp(env)
+    const app = newApp()
     app.get('/broken/:name', () => {
       throw new Error('secret')
     })
-    const listener = sealed(app, errorSender({ serviceUrl: 'https://auth.example' }, pino({ level: 'silent' })))
+    const listener = withLastAnswers(app, serverErrorSender({ serviceUrl: 'https://auth.example', env, log: silent }))
     const response = await request(listener).get(path).set('Accept', 'application/problem+json').expect(status)
     expect(response.headers).toMatchObject({
       'content-type': 'application/problem+json; charset=utf-8',
@@ -71,38 +73,35 @@ describe('what no route answers', () => {
   })
 })
 
-describe('lastErrors', () => {
+describe('an error that no route has answered', () => {
   const failing = (error: unknown) => {
     const lines: string[] = []
-    const app = plainApp(env)
+    const app = newApp()
     app.get('/broken/:name', () => {
       throw error
     })
     const log = pino({}, { write: (line: string) => void lines.push(line) })
-    app.use(lastErrors(errorSender({ serviceUrl: 'https://auth.example' }, log)))
-    return { listener: requestListener(app), lines }
+    return {
+      listener: withLastAnswers(app, serverErrorSender({ serviceUrl: 'https://auth.example', env, log })),
+      lines
+    }
   }
 
-  it('answers 500 without the error, and logs it without its message', async () => {
-    const { listener, lines } = failing(new RangeError('secret of a user\n    at secret (place)'))
-    const response = await request(listener).get('/broken/a').expect(500)
-    expect(response.text).toBe('Internal error')
+  it.each([
+    ['an error', new RangeError('secret of a user\n    at secret (place)'), { name: 'RangeError' }],
+    ['no error', 'secret', { name: 'string', stack: '' }]
+  ])('is 500 without its message, which the log does not have either: %s', async (_what, error, cause) => {
+    const { listener, lines } = failing(error)
+    expect((await request(listener).get('/broken/a').expect(500)).text).toBe('Internal error')
     expect(lines).toHaveLength(1)
-    expect(JSON.parse(lines[0]!)).toMatchObject({ event: 'request-failed', type: 'RangeError' })
-    expect(JSON.parse(lines[0]!).at[0]).toContain('create-app.test')
+    expect(JSON.parse(lines[0]!)).toMatchObject({ event: 'request-failed', code: 'ERR_INTERNAL', cause })
     expect(lines[0]).not.toContain('secret')
   })
 
-  it('answers 500 to what is no error', async () => {
-    const { listener, lines } = failing('secret')
-    expect((await request(listener).get('/broken/a').expect(500)).text).toBe('Internal error')
-    expect(JSON.parse(lines[0]!)).toMatchObject({ type: 'string', at: [] })
-  })
-
-  it('answers 400 to a path parameter that cannot be decoded, and logs nothing', async () => {
+  it('is 400 for a path parameter that cannot be decoded, and no failure in the log', async () => {
     const { listener, lines } = failing('never')
     expect((await request(listener).get('/broken/%ff').expect(400)).text).toBe('Malformed path')
-    expect(lines).toEqual([])
+    expect(lines.map((line) => JSON.parse(line).event)).toEqual(['first-refusal'])
   })
 })
 

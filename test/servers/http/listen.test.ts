@@ -3,31 +3,18 @@ import { once } from 'node:events'
 import { Agent, get, type IncomingMessage, type RequestListener } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { serve, type Running, type ServeOptions } from '../../../servers/http/listen.js'
-import { exchange } from '../../support/malformed-run.js'
-import { steadily } from '../../support/steadily.js'
+import { listen, type Listening, type ListenLimits } from '../../../servers/http/listen.js'
+import { exchange } from '../../support/malformed.js'
+import { steadily, until } from '../../support/until.js'
 import { scaled } from '../../support/time-factor.js'
-import { until } from '../../support/until.js'
 
 const LONG = scaled(30_000)
 const unhurried = { headers: LONG, request: LONG, idle: LONG, check: 50, stop: LONG }
-const running: (Running & { released: boolean })[] = []
+const running: Listening[] = []
 
-async function start(
-  listener: RequestListener,
-  differing: Partial<ServeOptions> = {}
-): Promise<Running & { released: boolean; port: number }> {
-  let port = 0
-  const state = { released: false }
-  const build = (taken: number) => {
-    port = taken
-    return { listener, release: async () => void (state.released = true) }
-  }
-  const server = Object.assign(
-    state,
-    await serve({ port: 0, host: '127.0.0.1', variable: 'PORT' }, build, { ...unhurried, ...differing }),
-    { port }
-  )
+async function start(listener: RequestListener, differing: Partial<ListenLimits> = {}): Promise<Listening> {
+  const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' }, { ...unhurried, ...differing })
+  server.serve(listener)
   running.push(server)
   return server
 }
@@ -77,15 +64,20 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((server) => server.stop()))
 })
 
-describe('serve', () => {
+describe('listen', () => {
   it('says in one sentence that a port is in use, and which variable names it', async () => {
     const { port } = await start(answer)
-    await expect(
-      serve({ port, host: '127.0.0.1', variable: 'AUTH_PORT' }, () => ({
-        listener: answer,
-        release: async () => undefined
-      }))
-    ).rejects.toThrow(`Cannot listen on 127.0.0.1:${port} (HOST, AUTH_PORT): the port is in use`)
+    await expect(listen({ port, host: '127.0.0.1', variable: 'AUTH_PORT' })).rejects.toThrow(
+      `Cannot listen on 127.0.0.1:${port} (HOST, AUTH_PORT): the port is in use`
+    )
+  })
+
+  it('answers 503 until it is told what to serve', async () => {
+    const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
+    running.push(server)
+    const { status } = await fetch(server.url)
+    server.serve(answer)
+    expect([status, await (await fetch(server.url)).text()]).toEqual([503, 'answer'])
   })
 
   it.each([
@@ -146,7 +138,7 @@ describe('serve', () => {
   })
 })
 
-describe('serve, with maxConnections', () => {
+describe('listen, with maxConnections', () => {
   it('closes further connections at once, and accepts new ones when others have ended', async () => {
     const { port } = await start(answer, { headers: 60_000, request: 60_000, idle: 60_000, maxConnections: 10 })
     const half = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'
@@ -166,12 +158,12 @@ describe('serve, with maxConnections', () => {
   })
 })
 
-describe('serve, for uploads', () => {
+describe('listen, for uploads', () => {
   const uploads = { idle: 400 }
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n'
 
   /** Everything that a connection is told until it is closed. */
-  async function listen(socket: Socket): Promise<string> {
+  async function heard(socket: Socket): Promise<string> {
     let text = ''
     socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
     await once(socket, 'close')
@@ -182,7 +174,7 @@ describe('serve, for uploads', () => {
     const { port } = await start(answer, uploads)
     const text = await steadily(200, async () => {
       const socket = await open(port, head)
-      const told = listen(socket)
+      const told = heard(socket)
       for (let sent = 0; sent < 10; sent += 1) {
         socket.write('a')
         await pause(80)
@@ -194,7 +186,7 @@ describe('serve, for uploads', () => {
 
   it('answers a body that comes to a halt with 408, and closes', async () => {
     const { port } = await start(answer, uploads)
-    const text = await steadily(200, async () => listen(await open(port, `${head}aaaaa`)))
+    const text = await steadily(200, async () => heard(await open(port, `${head}aaaaa`)))
     expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[^]*\r\n\r\nRequest Timeout$/)
   })
 
@@ -209,7 +201,7 @@ describe('serve, for uploads', () => {
     socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await until(() => closed !== undefined)
     await closed
-    const told = listen(socket)
+    const told = heard(socket)
     socket.resume()
     expect((await told).length).toBeLessThan(32_000_000)
   })
@@ -228,7 +220,7 @@ describe('serve, for uploads', () => {
   })
 })
 
-describe('serve, when a request is answered before its body was read', () => {
+describe('listen, when a request is answered before its body was read', () => {
   const refusal: RequestListener = (_req, res) => {
     res.writeHead(401).end('refused')
   }
@@ -315,18 +307,18 @@ describe('serve, when a request is answered before its body was read', () => {
 })
 
 describe('stop', () => {
-  it('finishes what is under way, and then releases', async () => {
+  it('finishes what is under way', async () => {
     const { listener, arrived, release } = heldBack()
     const server = await start(listener)
     const asked = ask(server.port, new Agent({ keepAlive: true }))
     await arrived
-    const stopped = server.stop()
+    let isStopped = false
+    const stopped = server.stop().then(() => (isStopped = true))
     await pause(60)
-    expect(server.released).toBe(false)
+    expect(isStopped).toBe(false)
     release()
     expect((await asked).text).toBe('answer')
     await stopped
-    expect(server.released).toBe(true)
   })
 
   it('does not wait for connections that are kept alive', async () => {
@@ -352,6 +344,5 @@ describe('stop', () => {
     await arrived
     await server.stop()
     await refused
-    expect(server.released).toBe(true)
   })
 })

@@ -6,7 +6,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BodyReader, type ReceivedContent } from '../../../servers/http/read-body.js'
-import { hashedContentOf, keepingHasher } from '../../support/content-hasher.js'
+import { hashedContentOf, keepingHasher } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 
@@ -63,12 +63,11 @@ async function outcomeOf(req: IncomingMessage): Promise<Outcome> {
   try {
     return await bodies.read(req, { field: 'file', maxBytes, owner }, async (content) => {
       await using?.(content)
-      const { source, jsonByteCount, ...hashed } = content
+      const { source, ...hashed } = content
       const bytes = Buffer.from('file' in source ? readFileSync(source.file) : source)
       expect(hashed).toEqual(hashedContentOf(bytes))
       expect('file' in source).toBe(bytes.length > 65_536)
       const text = bytes.toString()
-      expect(jsonByteCount).toBe(Buffer.byteLength(JSON.stringify(text)))
       return { text, bytes: bytes.length }
     })
   } catch (error) {
@@ -119,73 +118,11 @@ const tooLarge = { code: 'ERR_CONTENT_TOO_LARGE', message: 'Content too large: a
 
 describe('BodyReader', () => {
   it.each([
-    ['plain text', '{"file":"text"}', 'text'],
-    ['no text', '{"file":""}', ''],
-    ['all escapes', '{"file":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00"}', '"\\/\b\f\n\r\té😀'],
-    ['NUL as an escape', '{"file":"a\\u0000b"}', 'a\0b'],
-    ['characters of 1 to 4 bytes', '{"file":"aé€😀"}', 'aé€😀'],
-    ['space around', ' \r\n{ "file" :\t"text" } ', 'text'],
-    ['a byte order mark before the object', '\ufeff{"file":"text"}', 'text'],
-    ['a byte order mark in the text', '{"file":"\\ufefftext\ufeff"}', '\ufefftext\ufeff'],
-    ['other fields', '{"a":{"file":1},"file":"text","b":[]}', 'text'],
-    ['the field twice: the last one counts', '{"file":"a","file":"text"}', 'text'],
-    ['the field under an escaped name', '{"\\u0066ile":"text"}', 'text']
-  ])('reads %s', async (_what, body, text) => {
-    expect(await post(body)).toEqual({ text, bytes: Buffer.byteLength(text) })
-  })
-
-  it.each([
-    ['nothing', ''],
-    ['no field', '{}'],
-    ['another field', '{"content":"text"}'],
-    ['null', '{"file":null}'],
-    ['a number', '{"file":1}'],
-    ['true', '{"file":true}'],
-    ['an array', '{"file":["text"]}'],
-    ['an object', '{"file":{"file":"text"}}'],
-    ['the field in another object', '{"a":{"file":"text"}}'],
-    ['the field in the prototype', '{"__proto__":{"file":"text"}}'],
-    ['an array around', '[{"file":"text"}]'],
-    ['a string', '"file"'],
-    ['null alone', 'null'],
-    ['half a surrogate pair, the first', '{"file":"\\ud83d"}'],
-    ['half a surrogate pair, the second', '{"file":"\\ude00 "}'],
-    ['a surrogate pair in the wrong order', '{"file":"\\ude00\\ud83d"}'],
-    ['the field twice, the last one a number', '{"file":"text","file":1}']
-  ])('refuses %s with ERR_CONTENT', async (_what, body) => {
-    expect(await post(body)).toEqual({ code: 'ERR_CONTENT', message: 'Invalid content' })
-  })
-
-  it.each([
-    ['what is no JSON', 'file=text'],
-    ['half an object', '{"file":"text"'],
-    ['more than an object', '{"file":"text"}}'],
-    ['a line feed as it is', '{"file":"a\nb"}'],
-    ['NUL as it is', '{"file":"a\0b"}'],
-    ['an escape that JSON does not know', '{"file":"\\x41"}'],
-    ['half an escape', '{"file":"\\u00"}'],
-    ['single quotes', "{'file':'text'}"],
-    ['a comment', '{"file":"text"}//'],
-    [
-      'a byte that UTF-8 does not have',
-      Buffer.concat([Buffer.from('{"file":"a'), Buffer.from([0xff]), Buffer.from('"}')])
-    ],
-    ['a character cut off', Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xe2, 0x82]), Buffer.from('"}')])],
-    [
-      'a character longer than needed',
-      Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xc0, 0x80]), Buffer.from('"}')])
-    ],
-    [
-      'a surrogate in UTF-8',
-      Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"}')])
-    ],
-    [
-      'no UTF-8 in another field',
-      Buffer.concat([Buffer.from('{"file":"a","b":"'), Buffer.from([0x80]), Buffer.from('"}')])
-    ],
-    ['UTF-16', Buffer.from('\ufeff{"file":"text"}', 'utf16le')]
-  ])('refuses %s with ERR_JSON, and does not quote it', async (_what, body) => {
-    expect(await post(body)).toEqual({ code: 'ERR_JSON', message: 'Malformed JSON' })
+    ['{"file":"\\u0000aé€😀"}', { text: '\0aé€😀', bytes: 11 }],
+    ['{"content":"text"}', { code: 'ERR_CONTENT', message: 'Invalid content' }],
+    ['file=text', { code: 'ERR_JSON', message: 'Malformed JSON' }]
+  ])('answers to %s: %j', async (body, outcome) => {
+    expect(await post(body)).toEqual(outcome)
   })
 
   it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/vnd.api+json', 'application/json ;x=y'])(

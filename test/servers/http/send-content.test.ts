@@ -10,8 +10,7 @@ import {
   type ServerResponse
 } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { escapeJson } from '../../../servers/http/json-string.js'
-import { sendContent, type JsonAnswer } from '../../../servers/http/send-content.js'
+import { jsonStringOf, sendChunks, sendWhole } from '../../../servers/http/send-content.js'
 
 const PIECE_BYTES = 262_144
 
@@ -30,9 +29,9 @@ async function start(listener: RequestListener): Promise<number> {
 }
 
 /** Serves one answer, or the message of what it throws. */
-const serving = (answer: () => JsonAnswer, headers?: Record<string, string>): Promise<number> =>
+const serving = (chunks: () => AsyncGenerator<Uint8Array>, headers?: Record<string, string>): Promise<number> =>
   start((req, res) => {
-    sendContent(req, res, answer(), headers).catch((error: unknown) => {
+    sendChunks(req, res, chunks(), headers).catch((error: unknown) => {
       res.writeHead(500).end((error as Error).message)
     })
   })
@@ -53,89 +52,133 @@ async function* cut(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Arra
   for (let start = 0; start < bytes.length; start += length) yield bytes.subarray(start, start + length)
 }
 
-const answerOf = (text: string, pieceLength: number): JsonAnswer => ({
-  byteCount: 9 + Buffer.byteLength(JSON.stringify(text)),
-  parts: ['{"file":', cut(Buffer.from(text), pieceLength), '}']
-})
-
-describe('escapeJson', () => {
-  it('escapes pieces as JSON.stringify escapes the whole, also where a character is cut', () => {
+describe('jsonStringOf', () => {
+  it('spells pieces as JSON.stringify spells the whole, also where a character is cut', async () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }).filter((one) => one.isWellFormed()),
-      fc.string({ unit: 'grapheme', minLength: 60, maxLength: 300 })
+      fc.string({ unit: 'grapheme', minLength: 60, maxLength: 300 }),
+      fc.constantFrom('', '\ufeff', '\ufeffa')
     )
-    fc.assert(
-      fc.property(text, fc.integer({ min: 1, max: 90 }), (whole, length) => {
-        const bytes = Buffer.from(whole)
+    await fc.assert(
+      fc.asyncProperty(text, fc.integer({ min: 1, max: 90 }), async (whole, length) => {
         const pieces: Uint8Array[] = []
-        for (let start = 0; start < bytes.length; start += length)
-          pieces.push(escapeJson(bytes.subarray(start, start + length)))
-        expect(`"${Buffer.concat(pieces).toString()}"`).toBe(JSON.stringify(whole))
+        for await (const piece of jsonStringOf(cut(Buffer.from(whole), length), '[', ']')) pieces.push(piece)
+        expect(Buffer.concat(pieces).toString()).toBe(JSON.stringify([whole]))
       }),
       { numRuns: 500 }
     )
   })
 })
 
-describe('sendContent', () => {
+describe('sendWhole', () => {
+  it.each(['GET', 'HEAD'])('sends a text with its length to %s', async (method) => {
+    let isSent = false
+    const port = await start((_req, res) => {
+      sendWhole(res, '"é"', { 'Cache-Control': 'no-store' }, () => (isSent = true))
+    })
+    const { status, text, headers } = await ask(port, method)
+    expect([status, text, isSent]).toEqual([200, method === 'GET' ? '"é"' : '', true])
+    expect(headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': '4',
+      'cache-control': 'no-store'
+    })
+  })
+
+  it('closes the connection of a client that takes longer than 5 s and 4 KiB/s allow', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
+    let response: ServerResponse | undefined
+    let isEnded = false
+    const port = await start((_req, res) => {
+      response = res
+      sendWhole(res, Buffer.alloc(40_960_000), {}, () => (isEnded = true))
+    })
+    const client = connect(port, '127.0.0.1').pause()
+    client.on('error', () => undefined)
+    client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    while (response === undefined) await new Promise(setImmediate)
+    jest.advanceTimersByTime(10_004_000)
+    expect([response.destroyed, isEnded]).toEqual([false, false])
+    jest.advanceTimersByTime(2_000)
+    while (!isEnded) await new Promise(setImmediate)
+    expect(response.destroyed).toBe(true)
+    client.destroy()
+  })
+})
+
+describe('sendChunks', () => {
   it.each([
     ['nothing', '', 1],
     ['a short text', 'é€😀"\n\u0001', 1],
     ['a long text', 'é€😀"\n\u0001'.repeat(100_000), PIECE_BYTES],
     ['a long text in short pieces', 'é€😀"\n\u0001'.repeat(20_000), 1_001]
-  ])('sends %s with its length', async (_what, text, pieceLength) => {
-    const port = await serving(() => answerOf(text, pieceLength), { 'Cache-Control': 'no-store' })
+  ])('sends %s', async (_what, text, pieceLength) => {
+    const chunks = () => jsonStringOf(cut(Buffer.from(text), pieceLength), '{"file":', '}')
+    const port = await serving(chunks, { 'Cache-Control': 'no-store' })
     const { status, text: json, headers } = await ask(port)
     expect([status, json === JSON.stringify({ file: text })]).toEqual([200, true])
     expect(headers).toMatchObject({
       'content-type': 'application/json; charset=utf-8',
-      'content-length': String(Buffer.byteLength(json)),
       'cache-control': 'no-store'
     })
   })
 
-  it('sends a list of 10,000 texts', async () => {
-    const texts = Array.from({ length: 10_000 }, (_, index) => `entry ${index} "€"`)
-    const json = JSON.stringify(texts)
-    function* parts() {
-      for (const [index, text] of texts.entries()) yield* [index === 0 ? '[' : ',', [Buffer.from(text)]]
-      yield ']'
+  it('answers HEAD with the headers, reads one piece at most, and closes the source', async () => {
+    const done: string[] = []
+    async function* pieces() {
+      try {
+        yield Buffer.from('first')
+        done.push('read on')
+      } finally {
+        done.push('closed')
+      }
     }
-    const port = await serving(() => ({ byteCount: Buffer.byteLength(json), parts: parts() }))
-    expect((await ask(port)).text).toBe(json)
+    const { status, text } = await ask(await serving(() => jsonStringOf(pieces())), 'HEAD')
+    expect([status, text, done]).toEqual([200, '', ['closed']])
   })
 
-  it('answers HEAD with the headers, and reads nothing', async () => {
-    let read = 0
-    async function* pieces() {
-      read += 1
-      yield Buffer.from('never')
+  it.each([
+    ['the next chunk', ['[1', ',2]']],
+    ['the end', ['[1']]
+  ])(
+    'ends, and closes the source, when the client disconnects while %s is awaited',
+    async (_what, [first, ...rest]) => {
+      let closed = 0
+      let ended: Promise<void> | undefined
+      async function* pieces(gone: Promise<unknown>) {
+        try {
+          yield Buffer.from(first!)
+          await gone
+          for (const chunk of rest) yield Buffer.from(chunk)
+        } finally {
+          closed += 1
+        }
+      }
+      const port = await start((req, res) => {
+        ended = sendChunks(req, res, pieces(once(res, 'close')))
+      })
+      const asked = get({ port, host: '127.0.0.1', agent: false })
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+      answer.on('error', () => undefined)
+      asked.destroy()
+      await ended
+      expect(closed).toBe(1)
     }
-    const port = await serving(() => ({ byteCount: 7, parts: [pieces()] }))
-    const { text, headers } = await ask(port, 'HEAD')
-    expect([text, headers['content-length'], read]).toEqual(['', '7', 0])
-  })
+  )
 
   it('throws what fails before the first bytes, so that it can be answered', async () => {
     async function* pieces(): AsyncGenerator<Uint8Array> {
       throw new Error('missing')
     }
-    const port = await serving(() => ({ byteCount: 10, parts: ['{"file":', pieces(), '}'] }))
-    expect(await ask(port)).toMatchObject({ status: 500, text: 'missing' })
+    expect(await ask(await serving(() => jsonStringOf(pieces())))).toMatchObject({ status: 500, text: 'missing' })
   })
 
-  it.each([
-    ['the source fails later', 2 * PIECE_BYTES + 2, new Error('missing')],
-    ['there is less than was promised', 3 * PIECE_BYTES, undefined],
-    ['there is more than was promised', PIECE_BYTES + 10, undefined]
-  ])('breaks the connection when %s', async (_what, byteCount, error) => {
+  it('breaks the connection when the source fails later', async () => {
     async function* pieces() {
       yield Buffer.alloc(PIECE_BYTES, 97)
-      if (error !== undefined) throw error
-      yield Buffer.alloc(PIECE_BYTES, 97)
+      throw new Error('missing')
     }
-    const port = await serving(() => ({ byteCount, parts: [pieces()] }))
-    await expect(ask(port)).rejects.toThrow('aborted')
+    await expect(ask(await serving(pieces))).rejects.toThrow('aborted')
   })
 
   describe('with a client that does not read', () => {
@@ -159,7 +202,7 @@ describe('sendContent', () => {
       let response: ServerResponse | undefined
       const port = await start((req, res) => {
         response = res
-        void sendContent(req, res, { byteCount: 2 ** 40, parts: [endless()] })
+        void sendChunks(req, res, endless())
       })
       const client = connect(port, '127.0.0.1').pause()
       client.on('error', () => undefined)

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { expressMajor } from '../../support/express-major.js'
+import { expressMajor, ServerProcesses } from '../../support/server-process.js'
 import { plantSecrets } from '../../support/planted-secrets.js'
 import { ask, post, refresh } from '../../support/server-client.js'
-import { ServerProcesses } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 

@@ -105,13 +105,11 @@ afterAll(async () => {
   await Promise.all(closing.map((close) => close()))
 })
 
-const noWait = { maxSeconds: 0, wait: async () => undefined }
-
 describe('recorded exchanges', () => {
   it.each(['auth', 'cookies'] as const)('of the auth server (%s) hold against its document', async (name) => {
     exchanges.length = 0
     const url = new URL(servers[name])
-    await checkConformance({ url, protectedPath: '/me', fetch: recording }, noWait)
+    await checkConformance({ url, protectedPath: '/me', fetch: recording })
     const tokens = name === 'auth' ? await logIn(servers.auth, walletOf(5), 'auth.example') : undefined
     const headers = { Authorization: `DIDAuth ${tokens?.accessToken ?? 'x.y.z'}`, Accept: 'application/problem+json' }
     for (const path of ['/session', '/sessions', '/health', '/ready'])
@@ -177,7 +175,7 @@ describe('recorded exchanges', () => {
     await ask('DELETE', '/notes')
     await ask('DELETE', '/notes', undefined, { Authorization: 'DIDAuth x.y.z', Accept: 'application/problem+json' })
     expect(exchanges.length).toBeGreaterThan(15)
-    await checkConformance({ url: new URL(servers.vault), protectedPath: '/storage', fetch: recording }, noWait)
+    await checkConformance({ url: new URL(servers.vault), protectedPath: '/storage', fetch: recording })
     expect(contradictions(documents.vault, exchanges)).toEqual([])
   })
 

@@ -1,6 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { countsOf, moreWrites, startInstanceLoad, underLoad, type Targets } from '../../support/instance-load.js'
-import { countOf, domainOf, Instances, tell } from '../../support/instances.js'
+import {
+  countOf,
+  countsOf,
+  domainOf,
+  Instances,
+  moreWrites,
+  startInstanceLoad,
+  tell,
+  underLoad,
+  type Targets
+} from '../../support/instances.js'
 import type { PostgresEngine } from '../../support/postgres-server.js'
 import { promote, startPrimary, startStandby, waitForStandby } from '../../support/postgres-standby.js'
 import { ask, post, signedLogin } from '../../support/server-client.js'

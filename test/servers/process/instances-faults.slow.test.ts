@@ -1,12 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { countsOf, moreWrites, underLoad, type Targets } from '../../support/instance-load.js'
-import { countOf, domainOf, Instances, tell } from '../../support/instances.js'
+import {
+  countOf,
+  countsOf,
+  domainOf,
+  Instances,
+  moreWrites,
+  tell,
+  underLoad,
+  type Targets
+} from '../../support/instances.js'
 import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
 import { ask, logIn, me } from '../../support/server-client.js'
 import type { ServerProcess } from '../../support/server-process.js'
-import { steadily } from '../../support/steadily.js'
+import { steadily, until } from '../../support/until.js'
 import { tcpProxy } from '../../support/tcp-proxy.js'
-import { until } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
 const KILLS = countOf('INSTANCES_KILLS', 6)

@@ -1,13 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { join } from 'node:path'
-import { startBalancer, faultsOf, type Balancer } from '../../support/haproxy.js'
-import { countsOf, moreWrites, underLoad } from '../../support/instance-load.js'
-import { countOf, deadlocksOf, Instances, tell } from '../../support/instances.js'
+import {
+  countOf,
+  countsOf,
+  deadlocksOf,
+  faultsOf,
+  Instances,
+  moreWrites,
+  startBalancer,
+  tell,
+  underLoad,
+  type Balancer
+} from '../../support/instances.js'
 import { root } from '../../support/packed-package.js'
 import { freePort, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import type { ServerProcess } from '../../support/server-process.js'
-import { steadily } from '../../support/steadily.js'
-import { until } from '../../support/until.js'
+import { steadily, until } from '../../support/until.js'
 
 const RESTARTS = countOf('INSTANCES_RESTARTS', 1)
 /** The balancer looks each second, twice. When nothing moves for longer, an instance is gone before it has noticed. */

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, type AddressInfo } from 'node:net'
-import { startFullDisk } from '../../support/postgres-full-disk.js'
+import { startFullDisk } from '../../support/postgres-standby.js'
 import { domainOf, Instances } from '../../support/instances.js'
 import { runOn, startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
 import { ask, logIn, me, post } from '../../support/server-client.js'

@@ -5,7 +5,7 @@ import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../sup
 import { scriptFile } from '../../support/run-script.js'
 import { ask, logIn, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
 import type { ServerProcess } from '../../support/server-process.js'
-import { steadily } from '../../support/steadily.js'
+import { steadily } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
 const domain = domainOf('auth')

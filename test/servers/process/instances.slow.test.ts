@@ -14,7 +14,7 @@ import {
   type Tokens
 } from '../../support/server-client.js'
 import type { ServerProcess } from '../../support/server-process.js'
-import { steadily } from '../../support/steadily.js'
+import { steadily } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
 /** Of each, at its full size: 200, 1,000, 100, 100 rounds. */

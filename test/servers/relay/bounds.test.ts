@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
+import { DidAuthError, memoryStore, type Store } from 'express-did-auth'
 import request, { type Response } from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { walletOf } from '../../support/wallet.js'
@@ -34,7 +35,6 @@ describe('RELAY_MAX_FILE_BYTES', () => {
     const cid = await posted(file)
     expect(cid).toBe('bafybeiggwim5ic3yowdf3x57ldre4ze2gchvhobgophf3l6udgyoiehwiu')
     const fetched = await getFile(relay, await logIn(relay, wallet), cid)
-    expect(fetched.headers['content-length']).toBe(String(8 * MEBIBYTE + 11))
     expect(fetched.text === `{"file":"${file}"}`).toBe(true)
     expect(answerOf(await post(`${file}a`))).toEqual([413, 'Content too large: at most 8388608 bytes'])
   })
@@ -124,5 +124,21 @@ describe('MAX_REQUESTS_PER_TIME_SLOT', () => {
     expect([refused.status, refused.headers['retry-after']]).toEqual([429, '5'])
     relay.clock.seconds += 5
     expect((await getFile(relay, token, 'a')).status).toBe(404)
+  })
+})
+
+describe('a full disk of the database', () => {
+  it('ends no reads: requests are counted in memory', async () => {
+    const memory = memoryStore()
+    let isFull = false
+    const full = new DidAuthError('ERR_STORE', { cause: Object.assign(new Error('disk full'), { code: '53100' }) })
+    const chargeQuota: Store['chargeQuota'] = (charge) => (isFull ? Promise.reject(full) : memory.chargeQuota(charge))
+    relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '3' }, { store: { ...memory, chargeQuota } })
+    const token = await logIn(relay, wallet)
+    const { cid } = (await postFile(relay, token, 'hello')).body
+    isFull = true
+    const statuses: number[] = []
+    for (let count = 0; count < 4; count += 1) statuses.push((await getFile(relay, token, cid)).status)
+    expect(statuses).toEqual([200, 200, 200, 429])
   })
 })

@@ -67,14 +67,6 @@ describe('GET /file/{cid} of a damaged file', () => {
     damageAt(6 * LEAF_BYTES)
     await expect(readOverHttp(cid)).rejects.toThrow()
   })
-
-  it('answers it again once it is posted again', async () => {
-    const cid = await posted('a'.repeat(300_000))
-    damageAt(7)
-    expect((await getFile(relay, token, cid)).status).toBe(502)
-    expect(await posted('a'.repeat(300_000))).toBe(cid)
-    expect((await getFile(relay, token, cid)).status).toBe(200)
-  })
 })
 
 describe('GET /file/{cid} of a damaged file that the IPFS node has', () => {

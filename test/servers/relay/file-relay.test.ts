@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { ByteBudget } from '../../../servers/http/limits.js'
 import { ServerError } from '../../../servers/http/server-error.js'
+import { SharedAnswers } from '../../../servers/relay/file-relay.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
-/** Each quote is two bytes of the answer: a little more than 1 MiB. */
-const LONG_FILE = '"'.repeat(524_289)
+const LONG_FILE = '"'.repeat(1_048_577)
 
 let relay: TestRelay
 let token: string
@@ -43,12 +44,12 @@ describe('a file of up to 1 MiB', () => {
     expect(asked()).toEqual([2, 1])
   })
 
-  it('is streamed where its answer is longer than 1 MiB', async () => {
+  it('is streamed, without a length, where it has a byte more', async () => {
     const cid = await posted(LONG_FILE)
     for (let count = 0; count < 2; count += 1) {
       const { body, headers } = await getFile(relay, token, cid)
       expect(body.file === LONG_FILE).toBe(true)
-      expect(headers['content-length']).toBe(String(2 * LONG_FILE.length + '{"file":""}'.length))
+      expect(headers['content-length']).toBeUndefined()
     }
     expect(readContents).toHaveBeenCalledTimes(2)
   })
@@ -64,12 +65,33 @@ describe('a file of up to 1 MiB', () => {
 })
 
 describe('RELAY_MAX_MEMORY_BYTES', () => {
-  it('bounds what is in memory: beyond it, files are read from the store', async () => {
-    await start({ RELAY_MAX_MEMORY_BYTES: '25000' })
-    const cids = [await posted('1'.repeat(10_000)), await posted('2'.repeat(10_000)), await posted('3'.repeat(10_000))]
+  it.each([
+    ['two files of 10,000 bytes', '25000', 10_000],
+    ['two short files, each with 512 bytes beside it', '1100', 1]
+  ])('bounds what is in memory to %s: others are read from the store', async (_what, maxBytes, byteCount) => {
+    await start({ RELAY_MAX_MEMORY_BYTES: maxBytes })
+    const cids = await Promise.all(['1', '2', '3'].map((digit) => posted(digit.repeat(byteCount))))
     for (const cid of [...cids, cids[2]!, cids[1]!, cids[0]!]) {
       expect((await getFile(relay, token, cid)).status).toBe(200)
     }
     expect(readContents).toHaveBeenCalledTimes(4)
+  })
+})
+
+describe('SharedAnswers', () => {
+  it('lets 250 bytes of answers be sent at once, each answer counted once', () => {
+    const answers = new SharedAnswers(new ByteBudget({ maxBytes: 250 }))
+    const [first, second, third] = [Buffer.alloc(150), Buffer.alloc(100), Buffer.alloc(1)]
+    const [one, two] = [answers.tryAcquire(first), answers.tryAcquire(first)]
+    expect([one, two, answers.tryAcquire(second), answers.tryAcquire(third)].map(Boolean)).toEqual([
+      true,
+      true,
+      true,
+      false
+    ])
+    one?.()
+    expect(answers.tryAcquire(third)).toBeUndefined()
+    two?.()
+    expect(answers.tryAcquire(third)).toBeDefined()
   })
 })

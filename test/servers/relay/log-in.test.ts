@@ -142,15 +142,10 @@ describe('POST /auth', () => {
       expect(userOf(answer)).toBe(did)
     })
 
-    it.each([
-      ['sub alone', {}],
-      ['an audience', { aud: serviceUrl }],
-      ['a date', { iat: START_SECONDS }]
-    ])('with %s answers a token for the issuer', async (_what, changes) => {
-      const payload = { ...(await payloadOf(serviceWallet.did)), ...changes }
-      const answer = await auth(jwtByHand({ alg: 'ES256K', typ: 'JWT' }, payload, sign))
-      expect(answer.status).toBe(200)
-      expect(userOf(answer)).toBe(did)
+    it('is refused when another key signed it', async () => {
+      const payload = await payloadOf(serviceWallet.did)
+      const jwt = jwtByHand({ alg: 'ES256K' }, payload, es256kBy(serviceWallet.privateKey))
+      await expectRefusal(jwt, 'Invalid credential')
     })
 
     it('may name the service in both places and in another letter case', async () => {
@@ -165,29 +160,15 @@ describe('POST /auth', () => {
         await expectRefusal(jwtByHand({ alg: 'ES256K' }, await payloadOf(subject), sign), 'Invalid credential')
       }
     })
-
-    it('is refused when another key signed it', async () => {
-      const payload = await payloadOf(serviceWallet.did)
-      const jwt = jwtByHand({ alg: 'ES256K' }, payload, es256kBy(serviceWallet.privateKey))
-      await expectRefusal(jwt, 'Invalid credential')
-    })
   })
 
-  it.each([undefined, null, 7, true, {}, [], ['a.b.c']])('answers 400 when jwt is %j', async (jwt) => {
+  it.each([undefined, null, ['a.b.c']])('answers 400 when jwt is %j', async (jwt) => {
     const { status, text } = await auth(jwt)
     expect([status, text]).toEqual([400, 'Invalid request'])
   })
 
-  it('answers 400 to an absent body and to broken JSON, and 413 to a large one', async () => {
-    expect((await request(relay.listener).post('/auth')).status).toBe(400)
-    const broken = await request(relay.listener).post('/auth').set('Content-Type', 'application/json').send('{"jwt":')
-    expect([broken.status, broken.text]).toEqual([400, 'Malformed JSON'])
-    expect((await auth('a'.repeat(30_000))).status).toBe(413)
-  })
-
-  it.each(['', 'a', 'a.b', 'a.b.c', 'e30.e30.AA', 'e30.e30.AA.AA', 'a'.repeat(17_000)])(
-    'answers 401 to what is no credential: %#',
-    (jwt) => expectRefusal(jwt, 'Invalid credential')
+  it.each(['', 'a.b.c', 'a'.repeat(17_000)])('answers 401 to what is no credential: %#', (jwt) =>
+    expectRefusal(jwt, 'Invalid credential')
   )
 })
 
@@ -306,25 +287,11 @@ describe('a login credential', () => {
     }
   })
 
-  it('with a header that says more is refused', async () => {
-    const payload = loginPayload(wallet.did, await challengeOf())
-    for (const more of [{ crit: ['b64'] }, { jwk: {} }, { b64: false }, { typ: 'at+jwt' }]) {
-      const jwt = jwtByHand({ alg: 'ES256K', ...more }, payload, es256kBy(wallet.privateKey))
-      await expectRefusal(jwt, 'Invalid credential')
-    }
-  })
-
   it('of a DID whose key cannot be told without a network, or that has none, is refused', async () => {
     for (const did of ['did:web:example.org', 'did:key:z6Mk', `did:ethr:0x02${'f'.repeat(64)}`]) {
       const jwt = loginCredential({ ...wallet, did }, await challengeOf(did))
       await expectRefusal(jwt, 'Unsupported DID')
     }
-  })
-
-  it('signed for the service by the service itself is one of the service, not of a user', async () => {
-    const payload = { ...loginPayload(stranger.did, await challengeOf(stranger.did)) }
-    const jwt = jwtByHand({ alg: 'ES256K', typ: 'JWT' }, payload, es256kBy(walletOf(7777).privateKey))
-    await expectRefusal(jwt, 'Invalid credential')
   })
 })
 
@@ -394,12 +361,6 @@ describe('a challenge', () => {
     expect(new Set(answers.filter(({ status }) => status === 401).map(({ text }) => text))).toEqual(
       new Set(['Invalid challenge response: used'])
     )
-  })
-
-  it('in plenty for one DID may all be used', async () => {
-    const challenges = await Promise.all(Array.from({ length: 20 }, () => challengeOf()))
-    const answers = await Promise.all(challenges.map((challenge) => auth(loginCredential(wallet, challenge))))
-    expect(answers.map(({ status }) => status)).toEqual(Array<number>(20).fill(200))
   })
 
   it('is answered with 503 when no further use can be remembered, or the store is unavailable', async () => {

@@ -1,19 +1,15 @@
-import { describe, expect, it, jest } from '@jest/globals'
-import { serve } from '../../../servers/http/listen.js'
-import { malformedRelayRequests } from '../../support/malformed-relay-requests.js'
-import { sampleOf } from '../../support/malformed-requests.js'
-import { runMalformed } from '../../support/malformed-run.js'
+import { describe, expect, it } from '@jest/globals'
+import { listen } from '../../../servers/http/listen.js'
 import { logIn, requestChallenge, startTestRelay } from '../../support/relay-app.js'
 import { relayGet, relayPost } from '../../support/relay-client.js'
 import { ask } from '../../support/server-client.js'
+import { rounds } from '../../support/time-factor.js'
+import { malformedRelayRequests, runMalformed, sampleOf } from '../../support/malformed.js'
 import { walletOf } from '../../support/wallet.js'
-import { scaled } from '../../support/time-factor.js'
 
 const wallet = walletOf(1)
-const COUNT = Number(process.env.MALFORMED_REQUESTS ?? 400)
+const COUNT = rounds(400, 10_000)
 const credentialJwt = 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA'
-
-jest.setTimeout(scaled(300_000 + COUNT * 50))
 
 describe('malformed requests to a relay', () => {
   it('are more than 2,000', () => {
@@ -27,11 +23,9 @@ describe('malformed requests to a relay', () => {
       const relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '100000', ...env })
       const accessToken = await logIn(relay, wallet)
       const challenge = await requestChallenge(relay, wallet.did)
-      let port = 0
-      const server = await serve({ port: 0, host: '127.0.0.1', variable: 'PORT' }, (taken) => {
-        port = taken
-        return { listener: relay.listener, release: () => Promise.resolve() }
-      })
+      const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
+      server.serve(relay.listener)
+      const { port } = server
       const good = { did: wallet.did, sig: '0x', accessToken, refreshToken: 'token', credentialJwt }
       const run = await runMalformed(port, sampleOf(malformedRelayRequests(good, wallet, challenge), COUNT))
       expect(run).toMatchObject({ faults: [], pages: 0 })

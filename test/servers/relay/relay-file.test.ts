@@ -55,17 +55,8 @@ describe('POST /file', () => {
     expect((await postFile(relay, other, 'hello world')).body.cid).toBe(HELLO_CID)
   })
 
-  it.each([
-    ['nothing', ''],
-    ['escapes', 'a"b\\c/d\n\t\r\b\f\u0000\u001f'],
-    ['what JavaScript breaks lines at', '\u2028\u2029'],
-    ['two, three and four bytes', 'é€💥'],
-    ['a byte order mark', '\ufeffa'],
-    ['what looks like the end', '"}'],
-    ['what looks like an escape', '\\u0041'],
-    ['HTML', '<script>alert(1)</script>'],
-    ['a name of a prototype', '__proto__']
-  ])('gives back exactly what was posted: %s', async (_name, file) => {
+  it('gives back exactly what was posted', async () => {
+    const file = '\ufeff"\\\n\u0000\u2028é€💥</script>'
     const { body } = await postFile(relay, token, file)
     const fetched = await getFile(relay, token, body.cid)
     expect(fetched.body).toEqual({ file })
@@ -77,41 +68,13 @@ describe('POST /file', () => {
   })
 
   it.each([
-    '{}',
-    '[]',
-    'null',
-    '"file"',
-    '7',
-    '{"file":null}',
-    '{"file":7}',
-    '{"file":["a"]}',
-    '{"file":{"a":"b"}}',
-    '{"content":"a"}',
-    '{"__proto__":{"file":"a"}}',
-    '{"file":"\\ud800"}',
-    '{"file":"a\\udc00b"}'
-  ])('answers 400 to %s', async (body) => {
-    const { status, text } = await postBody(body)
-    expect([status, text]).toEqual([400, 'Invalid content'])
-  })
-
-  it('answers 400 to an absent body, another type, broken JSON and broken UTF-8', async () => {
-    const absent = await request(relay.listener).post('/file').set('Authorization', token)
-    expect([absent.status, absent.text]).toEqual([400, 'Invalid content'])
-    const form = await postBody('file=a', 'application/x-www-form-urlencoded')
-    expect([form.status, form.text]).toEqual([400, 'Invalid content'])
-    for (const body of ['{"file":"a"', '{"file":"a\n"}', 'hello']) {
-      const broken = await postBody(body)
-      expect([broken.status, broken.text]).toEqual([400, 'Malformed JSON'])
-    }
-    const bytes = Buffer.concat([Buffer.from('{"file":"'), Buffer.from([0xff, 0xc0, 0x80]), Buffer.from('"}')])
-    const { status } = await request(relay.listener)
-      .post('/file')
-      .set('Authorization', token)
-      .set('Content-Type', 'application/json')
-      .serialize((value) => value as string)
-      .send(bytes)
-    expect(status).toBe(400)
+    ['{"file":7}', 'application/json', 'Invalid content'],
+    ['{"file":"a"', 'application/json', 'Malformed JSON'],
+    ['file=a', 'application/x-www-form-urlencoded', 'Invalid content'],
+    ['', 'application/json', 'Invalid content']
+  ])('answers 400 to %s', async (body, type, refusal) => {
+    const { status, text } = await postBody(body, type)
+    expect([status, text]).toEqual([400, refusal])
   })
 
   it('refuses a stranger before the file has arrived', async () => {
@@ -245,24 +208,6 @@ describe('the log', () => {
     const text = JSON.stringify(other.log())
     for (const secret of [cid, wallet.did.slice(-40), otherToken.slice(-20), 'hello world'])
       expect(text).not.toContain(secret)
-    await other.end()
-  })
-})
-
-describe('CORS_ORIGINS', () => {
-  it('lets pages of these origins ask, with a token', async () => {
-    const other = await startTestRelay({ CORS_ORIGINS: 'https://app.example' })
-    const preflight = await request(other.listener)
-      .options('/file')
-      .set('Origin', 'https://app.example')
-      .set('Access-Control-Request-Method', 'POST')
-      .set('Access-Control-Request-Headers', 'authorization,content-type')
-    expect(preflight.status).toBe(204)
-    expect(preflight.headers['access-control-allow-origin']).toBe('https://app.example')
-    const allowed = 'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match'
-    expect(preflight.headers['access-control-allow-headers']).toBe(allowed)
-    const refused = await request(other.listener).get('/file/a').set('Origin', 'https://evil.example')
-    expect(refused.headers['access-control-allow-origin']).toBeUndefined()
     await other.end()
   })
 })

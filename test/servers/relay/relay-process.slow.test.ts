@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expressMajor } from '../../support/express-major.js'
+import { expressMajor, runCli, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { note, rounds } from '../../support/time-factor.js'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
 import { ask, post } from '../../support/server-client.js'
-import { runCli, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
@@ -40,10 +40,14 @@ describe('the relay as a process', () => {
     expect((await relayLogIn(second.url, wallet)).length).toBeGreaterThan(100)
   })
 
-  it('killed under load loses no file and no use that it acknowledged, and is ready again within 5 s', async () => {
-    const server = await start()
+  it('killed under load loses no file and no use that it acknowledged, and is ready again within 5 s (F4)', async () => {
+    for (let round = 0; round < rounds(1, 100); round += 1) await killUnderLoad(round)
+  })
+
+  async function killUnderLoad(round: number): Promise<void> {
+    const server = await start({ MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
     const tokens = await Promise.all(
-      Array.from({ length: 8 }, (_, index) => relayLogIn(server.url, walletOf(index + 1)))
+      Array.from({ length: 8 }, (_, index) => relayLogIn(server.url, walletOf(8 * round + index + 1)))
     )
     const kept: { cid: string; file: string }[] = []
     const used: string[] = []
@@ -53,7 +57,7 @@ describe('the relay as a process', () => {
         try {
           const file = `${client} ${index} `.repeat(1 + index * 50)
           kept.push({ file, cid: await relayPost(server.url, token, file) })
-          const jwt = await relayCredential(server.url, walletOf(client + 1))
+          const jwt = await relayCredential(server.url, walletOf(8 * round + client + 1))
           if ((await post(`${server.url}/auth`, { jwt })).status === 200) used.push(jwt)
         } catch (error) {
           // A connection that breaks is a TypeError of fetch.
@@ -69,20 +73,25 @@ describe('the relay as a process', () => {
 
     const again = await start()
     expect(again.startMilliseconds).toBeLessThan(5_000)
+    note('F4', `relay: ready again in ${again.startMilliseconds.toFixed(0)} ms`)
     const token = await relayLogIn(again.url, wallet)
     for (const { cid, file } of kept)
       expect((await relayGet(again.url, token, cid)).text).toBe(JSON.stringify({ file }))
     for (const jwt of used) expect((await post(`${again.url}/auth`, { jwt })).status).toBe(401)
-  })
+    again.signal('SIGKILL')
+    await again.ended
+  }
 
-  it('gives one token to one credential, also where two processes share a folder', async () => {
-    const SERVICE_URL = 'https://relay.example'
-    const [one, two] = await Promise.all([start({ SERVICE_URL }), start({ SERVICE_URL })])
-    const jwt = await relayCredential(one.url, wallet)
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => post(`${(index % 2 === 0 ? one : two).url}/auth`, { jwt }))
-    )
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
+  it('gives one token to one credential, also where two processes share a folder (F3)', async () => {
+    const env = { SERVICE_URL: 'https://relay.example', MAX_REQUESTS_PER_TIME_SLOT: '1000000' }
+    const [one, two] = await Promise.all([start(env), start(env)])
+    for (let round = 1; round <= rounds(1, 100); round += 1) {
+      const jwt = await relayCredential(one.url, walletOf(round))
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, index) => post(`${(index % 2 === 0 ? one : two).url}/auth`, { jwt }))
+      )
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
+    }
   })
 
   it('starts without its IPFS node, says so, keeps what is posted, and stops while the node is silent', async () => {

@@ -51,11 +51,6 @@ describe('POST /request-auth', () => {
     expect(challenge.slice(64)).toBe(expected)
   })
 
-  it('answers another challenge each time', async () => {
-    const challenges = await Promise.all(Array.from({ length: 20 }, () => requestChallenge(relay, wallet.did)))
-    expect(new Set(challenges).size).toBe(20)
-  })
-
   it.each([
     'did:web:example.org',
     'did:ethr:0x7e5f4552091a69125d5dfcb7b8c2659029395bdf',
@@ -103,14 +98,6 @@ describe('POST /request-auth', () => {
 
   it('answers 413 beyond 20 KiB', async () => {
     expect((await ask({ did: wallet.did, rest: 'a'.repeat(20 * 1024) })).status).toBe(413)
-  })
-
-  it('answers a problem document where the client asks for it', async () => {
-    const { status, body } = await ask({}).set('Accept', 'application/problem+json')
-    expect([status, body]).toEqual([
-      400,
-      { type: 'about:blank', title: 'Invalid request', status: 400, code: 'ERR_INVALID_REQUEST' }
-    ])
   })
 
   it('spoils no challenge that was given out before, however often a stranger asks', async () => {

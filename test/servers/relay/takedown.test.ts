@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { runRelayCommand } from '../../../servers/relay/command.js'
+import { runTakedown } from '../../../servers/process/takedown-command.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
@@ -18,7 +18,7 @@ afterEach(() => relay.end())
 
 async function run(...args: string[]): Promise<[number, string[]]> {
   const lines: string[] = []
-  const code = await runRelayCommand(['takedown', ...args], relay.env, (line) => lines.push(line))
+  const code = await runTakedown(args, relay.env, (line) => lines.push(line))
   return [code, lines]
 }
 
@@ -72,11 +72,7 @@ describe('relay takedown', () => {
 
   it('says that there is no relay', async () => {
     const folder = temporaryFolder()
-    const command = runRelayCommand(
-      ['takedown', await posted('a')],
-      { ...relay.env, DATA_DIR: folder.path },
-      () => undefined
-    )
+    const command = runTakedown([await posted('a')], { ...relay.env, DATA_DIR: folder.path }, () => undefined)
     await expect(command).rejects.toThrow(`There is no relay in ${folder.path}/relay/relay.db (DATA_DIR)`)
     folder.remove()
   })

@@ -1,19 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { faultsAfter, leaksOf, startWriter } from '../../support/content-crashes.js'
-import { sqliteFolder, type SqliteFolder } from '../../support/content-stores.js'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { did, textsOf, type ContentFolder, type TestStore } from '../../support/content-stores.js'
+import { contentEngines } from '../../support/postgres-contents.js'
 
 /** How often each point is tried. */
 const ROUNDS = Number(process.env.TEST_CRASH_ROUNDS ?? 1)
 
-let files: SqliteFolder
-beforeEach(() => {
-  files = sqliteFolder()
-  // The writers' clock is the real one.
-  files.clocks.seconds = Math.floor(Date.now() / 1_000)
-})
-afterEach(() => files.remove())
-
-const points = [
+const POINTS = [
   ['put', 'before', 'its name is garbage, and nothing is written'],
   ['link', 'before', 'the file is synced, and not in its place'],
   ['link', 'after', 'the object is in its place, and its folder not synced'],
@@ -22,51 +17,149 @@ const points = [
   ['delete', 'after', 'the collector deleted it, and its row is there']
 ] as const
 
-describe('a process that is killed while it stores large content, its collector beside it', () => {
-  const rounds = points.flatMap((point) => Array.from({ length: ROUNDS }, (_, round) => [...point, round + 1] as const))
-  it.each(rounds)(
-    '%s %s: %s; loses nothing acknowledged and leaves nothing behind (round %d)',
-    async (verb, when, _what, _round) => {
-      const writer = startWriter(files.folder, 'a', verb, when, '7')
-      expect(await writer.ended).toBe('SIGKILL')
-      const store = await files.open()
-      expect(await faultsAfter(store, writer.lines, () => leaksOf(files, store))).toEqual([])
-    }
+const points = (engine: string): readonly (readonly [verb: string, when: string, what: string, round: number])[] =>
+  POINTS.filter(([verb]) => engine === 'SQLite' || verb !== 'link').flatMap((point) =>
+    Array.from({ length: ROUNDS }, (_, round) => [...point, round + 1] as const)
   )
 
-  it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
-    'at any moment, after %d lines, with another process that writes to the same folder',
-    async (lines) => {
-      const [writer, another] = [startWriter(files.folder, 'a'), startWriter(files.folder, 'b')]
-      await Promise.all([writer.saidLines(lines), another.saidLines(20)])
-      writer.child.kill('SIGKILL')
-      await writer.ended
-      await another.saidLines(another.lines.length + 4)
-      another.child.kill('SIGKILL')
-      await another.ended
-      const store = await files.open()
-      expect(await faultsAfter(store, [...writer.lines, ...another.lines], () => leaksOf(files, store))).toEqual([])
-    }
-  )
+describe.each(contentEngines())(
+  'a process that is killed while it stores large content on %s, its collector beside it,',
+  (engine, make) => {
+    let files: ContentFolder
+    beforeEach(async () => {
+      files = await make()
+      // The writers' clock is the real one.
+      files.clocks.seconds = Math.floor(Date.now() / 1_000)
+    })
+    afterEach(() => files.remove())
 
-  it('loses no upload to a collector that takes each for unfinished', async () => {
-    const collector = await files.open()
-    files.clocks.advance(20_000)
-    const writer = startWriter(files.folder, 'a')
-    let isOver = false
-    const collecting = (async () => {
-      while (!isOver) {
-        await collector.collectGarbage(files.clocks.seconds)
-        await new Promise(setImmediate)
+    /** What is wrong once the writers were killed. A next start clears their spool. */
+    const faults = async (...writers: Writer[]): Promise<string[]> => {
+      const store = await files.open()
+      const lines = writers.flatMap((writer) => writer.lines)
+      return [...(await faultsAfter(store, lines)), ...(await files.leaks(store))]
+    }
+
+    it.each(points(engine))(
+      'at %s %s: %s; loses nothing acknowledged and leaves nothing behind (round %d)',
+      async (verb, when) => {
+        const writer = startWriter(files.place, 'a', verb, when, '6')
+        expect(await writer.ended).toBe('SIGKILL')
+        expect(await faults(writer)).toEqual([])
       }
-    })()
-    await writer.saidLines(30)
-    writer.child.kill('SIGKILL')
-    await writer.ended
-    isOver = true
-    await collecting
-    // The spool of the killed process is cleared at the next start.
-    const next = await files.open()
-    expect(await faultsAfter(next, writer.lines, () => leaksOf(files, next))).toEqual([])
+    )
+
+    it.each(Array.from({ length: ROUNDS }, (_, round) => 20 + ((round * 7) % 40)))(
+      'at any moment, after %d lines, loses nothing beside another process that writes to the same storage',
+      async (lines) => {
+        const [writer, another] = [startWriter(files.place, 'a'), startWriter(files.place, 'b')]
+        await Promise.all([writer.wrote(lines), another.wrote(20)])
+        await writer.kill()
+        await another.wrote(another.lines.length + 4)
+        await another.kill()
+        expect(await faults(writer, another)).toEqual([])
+      }
+    )
+
+    it('loses no upload to a collector that takes each for unfinished', async () => {
+      const collector = await files.open()
+      files.clocks.advance(20_000)
+      const writer = startWriter(files.place, 'a')
+      let isOver = false
+      const collecting = (async () => {
+        while (!isOver) {
+          await collector.collectGarbage(files.clocks.seconds)
+          await new Promise(setImmediate)
+        }
+      })()
+      await writer.wrote(30)
+      await writer.kill()
+      isOver = true
+      await collecting
+      expect(await faults(writer)).toEqual([])
+    })
+  }
+)
+
+/** A writing process, with what it printed. */
+interface Writer {
+  readonly lines: readonly string[]
+  /** Resolves when it has printed so many lines. */
+  wrote(count: number): Promise<void>
+  kill(): Promise<unknown>
+  /** The signal that ended it. */
+  readonly ended: Promise<string | null>
+}
+
+/** Starts test/support/content-child.ts. */
+function startWriter(place: string, name: string, ...point: string[]): Writer {
+  const support = (file: string): URL => new URL(`../../support/${file}`, import.meta.url)
+  const imports = pathToFileURL(fileURLToPath(support('server-imports.ts'))).href
+  const child: ChildProcess = spawn(
+    process.execPath,
+    ['--import', 'tsx', '--import', imports, fileURLToPath(support('content-child.ts')), place, name, ...point],
+    { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: process.env.PATH } }
+  )
+  const lines: string[] = []
+  const output = createInterface({ input: child.stdout! }).on('line', (line) => lines.push(line))
+  const ended = new Promise<string | null>((resolve) => {
+    child.once('close', (_code, signal) => {
+      resolve(signal)
+    })
   })
-})
+  const wrote = (count: number): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (lines.length >= count) resolve()
+      }
+      output.on('line', look)
+      look()
+      void ended.then(() => {
+        reject(new Error(`the writer ended after ${lines.length} lines`))
+      })
+    })
+  const kill = (): Promise<unknown> => {
+    child.kill('SIGKILL')
+    return ended
+  }
+  return { lines, wrote, kill, ended }
+}
+
+interface Step {
+  readonly verb: string
+  readonly key: string
+  readonly text: string
+}
+
+/** What is wrong with a store after writers were killed, by what they printed. */
+async function faultsAfter(store: TestStore, lines: readonly string[]): Promise<string[]> {
+  const faults: string[] = []
+  const steps = lines.map((line): Step => {
+    const verb = line.slice(0, line.indexOf(' '))
+    const [key = '', text = ''] = JSON.parse(line.slice(verb.length + 1)) as string[]
+    return { verb, key, text }
+  })
+  for (const key of new Set(steps.map((step) => step.key))) {
+    const { certain, possible } = expected(steps.filter((step) => step.key === key))
+    const found = (await textsOf(store, key)).map((text) => text.slice(0, text.indexOf(' ', text.indexOf(' ') + 1) + 1))
+    const isOne = [certain, possible].some((one) => one.join() === found.join())
+    if (!isOne) faults.push(`${key} has ${found.join()}, not ${certain.join()} or ${possible.join()}`)
+  }
+  const usage = await store.usageOf(did)
+  const entries = await store.listOwnEntries(did)
+  const byteCount = entries.reduce((sum, entry) => sum + entry.byteCount, 0)
+  if (usage.entryCount !== entries.length || usage.byteCount !== byteCount) faults.push('the owner is counted wrong')
+  return faults
+}
+
+/** What a key has for certain, and what it has when the write that was not acknowledged happened. */
+function expected(steps: readonly Step[]): { certain: string[]; possible: string[] } {
+  let certain: string[] = []
+  let possible: string[] = []
+  for (const { verb, text } of steps) {
+    const isAdd = verb.startsWith('writ') && Number(text.split(' ')[1]) % 5 === 0
+    possible = verb.startsWith('remove') ? [] : isAdd ? [...certain, text] : [text]
+    if (verb === 'written' || verb === 'removed') certain = possible
+  }
+  return { certain, possible }
+}

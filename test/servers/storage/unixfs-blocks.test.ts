@@ -1,13 +1,9 @@
-import { decode } from '@ipld/dag-pb'
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { importer } from 'ipfs-unixfs-importer'
-import { fixedSize } from 'ipfs-unixfs-importer/chunker'
-import { balanced } from 'ipfs-unixfs-importer/layout'
-import type { CID } from 'multiformats'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { cidOfLeaves, contentOf, isCid, LeafHasher, newContentOf } from '../../../servers/storage/unixfs-blocks.js'
+import { cidOf, cidOfLeaves, isCid, LeafHasher } from '../../../servers/storage/unixfs-blocks.js'
+import { blocksOf } from '../../support/unixfs-importer.js'
 
 /** Content of one letter, repeated, with the cid that an IPFS node gives it. */
 interface CidVector {
@@ -19,23 +15,7 @@ interface CidVector {
 
 const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url), 'utf8')) as CidVector[]
 
-function notAsked(): never {
-  throw new Error('nothing is read while content is added')
-}
-
-/** The cid by another implementation. */
-async function importedCid(bytes: Uint8Array): Promise<string> {
-  const options = {
-    cidVersion: 1 as const,
-    rawLeaves: true,
-    wrapWithDirectory: false,
-    chunker: fixedSize({ chunkSize: 262_144 }),
-    layout: balanced({ maxChildrenPerNode: 174 })
-  }
-  const blocks = { put: (cid: CID) => cid, get: notAsked }
-  for await (const { cid } of importer([{ content: bytes }], blocks, options)) return cid.toString()
-  throw new Error('nothing was imported')
-}
+const importedCid = async (bytes: Uint8Array): Promise<string | undefined> => (await blocksOf(bytes)).at(-1)?.cid
 
 /** Bytes that do not repeat themselves. */
 function noise(byteCount: number, seed: number): Buffer {
@@ -45,17 +25,16 @@ function noise(byteCount: number, seed: number): Buffer {
   return bytes.subarray(1)
 }
 
-describe('contentOf', () => {
-  it.each(vectors)('gives $byteCount bytes $cid', ({ letter, byteCount, blockCount, cid }) => {
-    const content = contentOf(Buffer.alloc(byteCount, letter))
-    expect(content).toMatchObject({ cid, byteCount })
-    expect(content.blocks).toHaveLength(blockCount)
-    expect(content.blocks.at(-1)?.cid).toBe(cid)
-  })
-
-  it.each(vectors)('agrees with the importer on $byteCount bytes', async ({ letter, byteCount, cid }) => {
-    expect(await importedCid(Buffer.alloc(byteCount, letter))).toBe(cid)
-  })
+describe('cidOf', () => {
+  it.each(vectors)(
+    'gives $byteCount bytes $cid, as the importer does',
+    async ({ letter, byteCount, blockCount, cid }) => {
+      const bytes = Buffer.alloc(byteCount, letter)
+      expect(cidOf(bytes)).toBe(cid)
+      const blocks = await blocksOf(bytes)
+      expect([blocks.length, blocks.at(-1)?.cid]).toEqual([blockCount, cid])
+    }
+  )
 
   it('agrees with the importer on random bytes of random sizes', async () => {
     const sizes = fc.oneof(
@@ -65,19 +44,10 @@ describe('contentOf', () => {
     await fc.assert(
       fc.asyncProperty(sizes, fc.integer(), async (size, seed) => {
         const bytes = noise(size, seed)
-        expect(contentOf(bytes).cid).toBe(await importedCid(bytes))
+        expect(cidOf(bytes)).toBe(await importedCid(bytes))
       }),
       { numRuns: 60 }
     )
-  })
-
-  it('splits content into leaves that are the content, and links them in order', () => {
-    const bytes = noise(600_000, 1)
-    const { blocks } = contentOf(bytes)
-    expect(blocks.map(({ bytes }) => bytes.length)).toEqual([262_144, 262_144, 75_712, 158])
-    expect(Buffer.concat(blocks.slice(0, 3).map(({ bytes }) => bytes)).equals(bytes)).toBe(true)
-    const links = decode(blocks[3]!.bytes).Links.map(({ Hash }) => Hash.toString())
-    expect(links).toEqual(blocks.slice(0, 3).map(({ cid }) => cid))
   })
 })
 
@@ -102,13 +72,6 @@ describe('isCid', () => {
 })
 
 describe('LeafHasher', () => {
-  it.each(vectors)('computes the cid of $byteCount bytes by their leaf hashes', ({ letter, byteCount, cid }) => {
-    const content = newContentOf(Buffer.alloc(byteCount, letter), byteCount + 2)
-    expect(content).toMatchObject({ cid, byteCount, jsonByteCount: byteCount + 2 })
-    expect(content.leafHashes).toHaveLength(32 * Math.max(1, Math.ceil(byteCount / 262_144)))
-    expect(cidOfLeaves(content.leafHashes, byteCount)).toBe(cid)
-  })
-
   it('computes the same for content that arrives in parts of any size', () => {
     const sizes = fc.array(fc.integer({ min: 0, max: 300_000 }), { maxLength: 6 })
     const property = fc.property(sizes, fc.nat(), (parts, seed) => {
@@ -119,7 +82,9 @@ describe('LeafHasher', () => {
       const hasher = new LeafHasher()
       let start = 0
       for (const size of parts) hasher.update(bytes.subarray(start, (start += size)))
-      expect(hasher.finish().cid).toBe(contentOf(bytes).cid)
+      const { leafHashes, byteCount, cid } = hasher.finish()
+      expect(leafHashes).toHaveLength(32 * Math.max(1, Math.ceil(byteCount / 262_144)))
+      expect([cid, cidOfLeaves(leafHashes, byteCount)]).toEqual([cidOf(bytes), cidOf(bytes)])
     })
     fc.assert(property, { numRuns: 30 })
   })

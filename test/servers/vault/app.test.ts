@@ -1,17 +1,16 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { renameSync } from 'node:fs'
-import { memoryStore, type Store } from 'express-did-auth'
 import request from 'supertest'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import {
   databaseOf,
   openDatabase,
   testVault,
+  VaultNode,
   VaultUser,
   type TestVault,
   type VaultTestParts
 } from '../../support/vault-app.js'
-import { VaultNode } from '../../support/vault-node.js'
 import { walletOf } from '../../support/wallet.js'
 
 const vaults: TestVault[] = []
@@ -26,19 +25,6 @@ async function start(env: Record<string, string> = {}, parts: VaultTestParts = {
 }
 
 describe('GET /ready of the vault', () => {
-  it('lists store and signer', async () => {
-    const { listener } = await start()
-    const { body } = await request(listener).get('/ready').expect(200)
-    expect(body).toEqual({ status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'none' } })
-  })
-
-  it('is 503 while the store of sessions is unavailable', async () => {
-    const store: Store = Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
-    const { listener } = await start({}, { store })
-    const { body } = await request(listener).get('/ready').expect(503)
-    expect(body.dependencies).toEqual({ store: 'unavailable', clock: 'ok', signer: 'ok', ipfs: 'none' })
-  })
-
   it('is 503, as every write, when the database is no longer at its path', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
@@ -105,20 +91,6 @@ describe('Pin-Status', () => {
     expect(node.pins.size).toBe(1)
     expect((await user.delete('two').expect(200)).headers).not.toHaveProperty('pin-status')
     expect(node.pins.size).toBe(0)
-  })
-
-  it('may be read by pages of CORS_ORIGINS, as the ETag', async () => {
-    const vault = await start({ CORS_ORIGINS: 'https://app.example' })
-    const user = await VaultUser.new(vault)
-    const { headers } = await user.post('notes', 'a').set('Origin', 'https://app.example').expect(201)
-    for (const name of ['ETag', 'Pin-Status']) expect(headers['access-control-expose-headers']).toContain(name)
-    const preflight = await request(vault.listener)
-      .options('/notes/id')
-      .set('Origin', 'https://app.example')
-      .set('Access-Control-Request-Method', 'PUT')
-      .expect(204)
-    expect(preflight.headers['access-control-allow-methods']).toContain('PUT')
-    expect(preflight.headers['access-control-allow-headers']).toContain('If-Match')
   })
 })
 

@@ -1,12 +1,17 @@
 import { beforeAll, describe, expect, it } from '@jest/globals'
-import { allOf } from '../../support/all-of.js'
-import { crashAt, crashPoints } from '../../support/crash-points.js'
+import { allOf } from '../../support/until.js'
+import { rounds } from '../../support/time-factor.js'
+import { crashAt, crashPoints } from '../../support/vault-beside-node.js'
 
 describe('a vault that is killed', () => {
   let outcomes: unknown[] = []
   // Two processes each.
   beforeAll(async () => {
-    outcomes = await allOf(crashPoints, crashAt)
+    outcomes = await allOf(crashPoints, async (point) => {
+      const faults: string[] = []
+      for (let round = 0; round < rounds(1, 20); round += 1) faults.push(...(await crashAt(point)))
+      return faults
+    })
   })
 
   it.each(crashPoints.map(({ name }, place) => [name, place] as const))(

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { fillVault } from '../../support/vault-fill.js'
+import { fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 const ENTRIES = 10_000
 const CROWD = 50
@@ -71,7 +70,7 @@ describe('a crowd that reads a key of 10,000 entries at once', () => {
       if (status !== 200) expect([status, retryAfter]).toEqual([503, '5'])
     }
     process.stdout.write(`a crowd of ${CROWD}: ${full.length} read the list, the others were told to come back\n`)
-    expect(vault.log().filter(({ level, reason }) => level === 'error' && reason !== 'ERR_BUSY')).toEqual([])
+    expect(vault.log().filter(({ level, code }) => level === 'error' && code !== 'ERR_BUSY')).toEqual([])
   })
 
   it('that disconnects is no error, and the next reader is answered', async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { usePostgresContents } from '../../support/postgres-contents.js'
-import { rawRequest, type RawAnswer } from '../../support/raw-request.js'
+import { rawRequest, type RawAnswer } from '../../support/server-client.js'
 import { newWallet, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { loginText, walletOf } from '../../support/wallet.js'
 
@@ -238,7 +238,7 @@ describe('GET /:did/:key on PostgreSQL', () => {
   // Cause: PostgreSQL refuses a text with NUL, which was answered as 503.
   it('answers [] for a DID and for a key with NUL, and writes name no such id', async () => {
     const contents = await prepare()
-    const onPostgres = await testVault({}, { contents: contents.openAll() })
+    const onPostgres = await testVault({}, { contents: await contents.openAll() })
     const owner = await VaultUser.new(onPostgres)
     await owner.post('notes', 'a').expect(201)
     for (const path of [`${owner.did}/%00`, `${owner.did}/notes%00`, '%00/notes', `${owner.did}%00/notes`]) {

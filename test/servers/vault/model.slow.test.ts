@@ -1,11 +1,9 @@
-import { describe, expect, it, jest } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
+import { rounds } from '../../support/time-factor.js'
 import { usePostgresContents } from '../../support/postgres-contents.js'
 import { checkVaultModel } from '../../support/vault-model.js'
-import { scaled } from '../../support/time-factor.js'
 
-const RUNS = Number(process.env.MODEL_RUNS ?? 6)
-
-jest.setTimeout(scaled(300_000 + RUNS * 20_000))
+const RUNS = rounds(6, 1_000)
 
 const make = usePostgresContents()
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
@@ -17,7 +15,7 @@ describe(`the vault answers and stores what its model does, pins included, after
 
   it('on PostgreSQL', async () => {
     const files = await make()
-    await expect(checkVaultModel(RUNS, files.openAll({ tracksPins: true, clock }))).resolves.toBeUndefined()
+    await expect(checkVaultModel(RUNS, await files.openAll({ tracksPins: true, clock }))).resolves.toBeUndefined()
     await files.remove()
   })
 })

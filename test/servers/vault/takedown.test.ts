@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { runVault } from '../../support/run-vault-command.js'
+import { runVault, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { temporaryFolder } from '../../support/store-folder.js'
-import { testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
-import { VaultNode } from '../../support/vault-node.js'
 
 const secret = 'a secret that must be deleted'
 
@@ -102,9 +100,7 @@ describe('vault takedown', () => {
     ['without a cid', ['takedown']],
     ['with what is no cid', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
     ['with an unknown flag', ['takedown', 'bafkreiesman3rdmkb7gdz2a557csbk7ohm2huxeq4qpunwtohlnqochcre', '--force']],
-    ['with a flag of takedown', ['reconcile', '--allow']],
-    ['with an unknown command', ['forget']],
-    ['without a command', []]
+    ['with a flag of takedown', ['reconcile', '--allow']]
   ])('prints the usage %s, and exits with 2', async (_what, args) => {
     const { code, lines } = await run(...args)
     expect([code, lines[0]]).toEqual([2, expect.stringMatching(/^usage: /)])

@@ -25,20 +25,26 @@ describe('conformance', () => {
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
   })
 
-  it('gives the auth server full marks, and leaves out what would take ten minutes', async () => {
-    const { listener } = await testAuthServer()
-    const report = await checkService(listener)
-    expect(idsOf(report, 'failed')).toEqual([])
-    expect(idsOf(report, 'skipped')).toEqual(['guard-expired-token', ...COOKIE_CHECKS])
-    expect(report.total).toBeGreaterThanOrEqual(45)
-  })
-
-  it('gives the vault full marks, whose guarded routes are its own', async () => {
-    const vault = await testVault()
-    const report = await checkService(vault.listener, { protectedPath: '/storage' })
-    expect(idsOf(report, 'failed')).toEqual([])
-    await vault.close()
-  })
+  it.each([
+    ['in bodies', {}, COOKIE_CHECKS],
+    ['in cookies', { USE_COOKIES: 'true' }, []]
+  ] as const)(
+    'gives auth and vault full marks, with tokens %s, and leaves out what would take ten minutes',
+    async (_how, env, skipped) => {
+      const vault = await testVault(env)
+      const auth = await testAuthServer(env)
+      const reports = [
+        await checkService(auth.listener),
+        // Its guarded routes are its own.
+        await checkService(vault.listener, { protectedPath: '/storage' })
+      ]
+      await vault.close()
+      for (const report of reports) {
+        expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], ['guard-expired-token', ...skipped]])
+        expect(report.total).toBeGreaterThanOrEqual(45)
+      }
+    }
+  )
 
   it('reads no more than 1 MiB of an answer, and fails the checks that asked for it', async () => {
     const endless = (res: ServerResponse) => {

@@ -1,0 +1,223 @@
+import { randomBytes } from 'node:crypto'
+import { defaultPaths, type Curve } from 'express-did-auth'
+import { addressOfPublicKey, loginMessage } from 'express-did-auth/protocol'
+
+const REQUEST_MILLISECONDS = 15_000
+/** The longest answer that is read. Those of this protocol are a few KiB. */
+const MAX_ANSWER_BYTES = 1_048_576
+
+export type FlowPaths = Record<keyof typeof defaultPaths, string>
+
+/** What is known of a service before it is asked. */
+export interface ServiceOptions {
+  /** Paths are appended to it. */
+  url: URL
+  paths?: FlowPaths
+  /** What stands after `Login to `. Default: the host of the realm that a 401 names, else that of the URL. */
+  domain?: string | undefined
+  /** A route behind the middleware, for GET. */
+  protectedPath: string
+  /** Whether users have to sign up before they log in. */
+  signsUpFirst?: boolean
+  /** How long an access token may be waited for to expire. Default: not at all. */
+  maxWaitSeconds?: number
+  wait?: (seconds: number) => Promise<void>
+  curve: Curve
+  fetch?: typeof fetch
+}
+
+/** One request with its answer. */
+export interface Exchange {
+  method: string
+  path: string
+  status: number
+  headers: Headers
+  text: string
+  /** The body, when it is JSON by its type and its syntax. */
+  json: Record<string, unknown>
+  setCookies: readonly string[]
+}
+
+/** A wallet that was never used before. */
+export interface User {
+  did: string
+  /** `personal_sign`: 65 bytes with `0x`. */
+  sign: (message: string) => string
+}
+
+/** What a login gave. */
+export interface Session {
+  user: User
+  accessToken: string
+  refreshToken: string
+  /** Names of the cookies in cookie mode. */
+  cookies: { access: string; refresh: string } | undefined
+}
+
+export type Flow = 'signup' | 'auth'
+
+/** A running service that is asked over HTTP, with everything that it answered so far. */
+export class ServiceUnderTest {
+  readonly exchanges: Exchange[] = []
+  readonly paths: FlowPaths
+  readonly options: ServiceOptions
+  readonly #signedUp = new Set<string>()
+  domain: string
+  /** How challenges are asked for: by GET where that is the only form of the service. */
+  challengeForm: 'POST' | 'GET' = 'POST'
+
+  constructor(options: ServiceOptions) {
+    this.options = options
+    this.paths = { ...defaultPaths, ...options.paths }
+    this.domain = options.domain ?? options.url.host
+  }
+
+  /** @param sent - `text` goes as `application/json` */
+  async send(
+    method: 'GET' | 'POST' | 'OPTIONS',
+    path: string,
+    { text, headers }: { text?: string; headers?: Record<string, string> } = {}
+  ): Promise<Exchange> {
+    const { url, fetch: ask = fetch } = this.options
+    const response = await ask(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
+      method,
+      redirect: 'manual',
+      signal: AbortSignal.timeout(REQUEST_MILLISECONDS),
+      headers: { ...(text !== undefined && { 'Content-Type': 'application/json' }), ...headers },
+      ...(text !== undefined && { body: text })
+    })
+    const received = await boundedText(response, `${method} ${path}`)
+    const isJson = /^application\/(?:[\w.]+\+)?json\b/i.test(response.headers.get('content-type') ?? '')
+    const json = isJson ? parseObject(received) : {}
+    const { status, headers: answered } = response
+    const setCookies = answered.getSetCookie()
+    const exchange = { method, path, status, headers: answered, text: received, json, setCookies }
+    this.exchanges.push(exchange)
+    return exchange
+  }
+
+  post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Exchange> {
+    return this.send('POST', path, { text: JSON.stringify(body), headers })
+  }
+
+  /** Makes a user whose key is forgotten with it. */
+  newUser(): User {
+    const { curve } = this.options
+    const key = randomBytes(32)
+    const publicKey = curve.publicKeyOf(key)
+    // One number of 2^128 is no key.
+    if (publicKey === undefined) return this.newUser()
+    return {
+      did: `did:ethr:rsk:${addressOfPublicKey(curve, publicKey)}`,
+      sign: (message) => {
+        // EIP-191, version 0x45.
+        const text = `\u0019Ethereum Signed Message:\n${Buffer.byteLength(message)}${message}`
+        const { signature, recovery } = curve.sign(curve.keccak256(text), key)
+        return `0x${Buffer.from(signature).toString('hex')}${(27 + recovery).toString(16)}`
+      }
+    }
+  }
+
+  /** Asks for a challenge in the form that the service has. */
+  askChallenge(flow: Flow, did: string, headers: Record<string, string> = {}): Promise<Exchange> {
+    const path = flow === 'auth' ? this.paths.requestAuth : this.paths.requestSignup
+    if (this.challengeForm === 'POST') return this.post(path, { did }, headers)
+    return this.send('GET', `${path}/${did}`, { headers })
+  }
+
+  /** Asks for a challenge. An answer without one gives the empty text, which no check takes for a challenge. */
+  async challenge(flow: Flow, did: string): Promise<string> {
+    const { challenge } = (await this.askChallenge(flow, did)).json
+    return typeof challenge === 'string' ? challenge : ''
+  }
+
+  /** The body of a login or sign up that is good once. */
+  async proof(user = this.newUser(), flow: Flow = 'auth'): Promise<{ did: string; sig: string }> {
+    if (this.options.signsUpFirst === true && flow === 'auth' && !this.#signedUp.has(user.did)) {
+      this.#signedUp.add(user.did)
+      await this.post(this.paths.signup, await this.proof(user, 'signup'))
+    }
+    return { did: user.did, sig: user.sign(loginMessage(this.domain, await this.challenge(flow, user.did))) }
+  }
+
+  /** Logs a new user in. @throws Error when the service refuses, so that the check that needs a session fails */
+  async logIn(user = this.newUser()): Promise<Session> {
+    const exchange = await this.post(this.paths.auth, await this.proof(user))
+    const session = sessionOf(user, exchange)
+    if (session === undefined) throw new Error(`no session: ${describe(exchange)}`)
+    return session
+  }
+
+  /** `GET` of the guarded route with an access token. */
+  guarded(session: Session, accessToken = session.accessToken): Promise<Exchange> {
+    return this.send('GET', this.options.protectedPath, { headers: credentials({ ...session, accessToken }) })
+  }
+
+  refresh({ refreshToken, cookies }: Session, headers: Record<string, string> = {}): Promise<Exchange> {
+    if (cookies === undefined) return this.post(this.paths.refreshToken, { refreshToken }, headers)
+    return this.post(this.paths.refreshToken, {}, { Cookie: `${cookies.refresh}=${refreshToken}`, ...headers })
+  }
+
+  logOut(session: Session, headers: Record<string, string> = {}): Promise<Exchange> {
+    return this.post(this.paths.logout, {}, { ...credentials(session), ...headers })
+  }
+}
+
+/** The body of an answer as text. @throws Error when it is larger than 1 MiB, of which no more is read then */
+export async function boundedText({ body }: Response, what: string): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let byteCount = 0
+  // Leaving the loop cancels the stream. The type of fetch does not know what is in it.
+  for await (const piece of (body ?? []) as AsyncIterable<Uint8Array>) {
+    byteCount += piece.length
+    if (byteCount > MAX_ANSWER_BYTES) throw new Error(`${what} answered more than 1 MiB`)
+    pieces.push(piece)
+  }
+  return new TextDecoder().decode(Buffer.concat(pieces))
+}
+
+/** The tokens of an answer, from body or cookies. */
+export function sessionOf(user: User, { status, json, setCookies }: Exchange): Session | undefined {
+  if (status !== 200) return undefined
+  const { accessToken, refreshToken } = json
+  if (typeof accessToken === 'string' && typeof refreshToken === 'string') {
+    return { user, accessToken, refreshToken, cookies: undefined }
+  }
+  const pairs = setCookies.map((cookie) => /^([^=;]+)=([^;]+)/.exec(cookie)?.slice(1) ?? [])
+  const [access, accessValue] = pairs.find(([name]) => name?.endsWith('authorization')) ?? []
+  const [refresh, refreshValue] = pairs.find(([name]) => name?.endsWith('refresh-token')) ?? []
+  if (!access || !accessValue || !refresh || !refreshValue) return undefined
+  return { user, accessToken: accessValue, refreshToken: refreshValue, cookies: { access, refresh } }
+}
+
+/** The headers by which a request carries the access token. */
+function credentials({ accessToken, refreshToken, cookies }: Session): Record<string, string> {
+  if (cookies === undefined) return { Authorization: `DIDAuth ${accessToken}` }
+  return { Cookie: `${cookies.access}=${accessToken}; ${cookies.refresh}=${refreshToken}` }
+}
+
+/** The claims of a JWT, or its header, without a look at its signature; none where it is no JWT. */
+export function claimsOf(jwt: string, part: 0 | 1 = 1): Record<string, unknown> {
+  return parseObject(Buffer.from(jwt.split('.')[part] ?? '', 'base64url').toString())
+}
+
+/** The realm that a 401 names: the URL of the service as it knows itself, or its domain. */
+export function realmOf({ headers }: Exchange): string | undefined {
+  return /realm="([^"]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1]
+}
+
+/** An answer in one line, for the reader of a failed check. Without the body of a success, which may hold tokens. */
+export function describe({ method, path, status, text }: Exchange): string {
+  const shown = text.length > 80 ? `${text.slice(0, 80)}…` : text
+  return `${method} ${path} answered ${status}${status < 400 || shown === '' ? '' : ` ${JSON.stringify(shown)}`}`
+}
+
+/** A JSON object; what is none has no fields. */
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,120 @@
+import type { Logger } from 'pino'
+import { codeOf } from '../config/startup-error.js'
+import type { ServerEnv, ServerName } from '../config/read-env.js'
+import type { Identity } from '../config/service-identity.js'
+import { type ServerApp, type ServerAppParts, waitingApp } from '../http/create-app.js'
+import { listen } from '../http/listen.js'
+import type { IpfsNode } from '../ipfs/ipfs-node.js'
+import { ipfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
+import { logReady } from '../observability/logger.js'
+import type { Metrics } from '../observability/metrics.js'
+import type { Connections } from '../storage/connections.js'
+import type { UsedPercent } from '../storage/disk-space.js'
+import type { ContentEngine, Engine } from '../storage/engine.js'
+import type { OpenContentStore } from '../storage/opened-content-store.js'
+import type { Opened } from './shutdown.js'
+
+/** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
+const UPLOAD_MILLISECONDS = 3_600_000
+
+/** What a server starts with. */
+export interface StartParts {
+  connections: Connections
+  identity: Identity
+  log: Logger
+  metrics: Metrics | undefined
+  /** Aborts when the process is about to stop. */
+  draining: AbortSignal
+  /** Each server adds its own, in the order in which they start: auth, relay, vault. */
+  serviceUrls: Map<ServerName, string>
+  /** What was loaded into the environment. */
+  envFile: string | undefined
+  /** Called by the server that has a page for people. */
+  onPage: (url: string) => void
+  /** What this server opens. */
+  opened: Opened
+}
+
+/** What relay and vault have besides sessions. */
+export interface Contents {
+  contents: OpenContentStore['store']
+  /** Where bodies lie while they arrive. */
+  spool: OpenContentStore['spool']
+  /** Undefined: none is configured. */
+  node: (IpfsNode & Partial<Pick<IpfsHttpNode, 'close'>>) | undefined
+  usedPercent: UsedPercent
+}
+
+/** A server that listens. */
+export interface OpenedServer {
+  /** What its application is built of. */
+  parts: ServerAppParts
+  /** Answers requests by the application, and logs one line when it can be used. */
+  serve: (app: ServerApp) => Promise<void>
+}
+
+/** What relay and vault have of their engine, with the IPFS node where there is one. */
+export function contentsOf(env: ServerEnv, { metrics }: StartParts, engine: ContentEngine): Contents {
+  const { store: contents, spool } = engine.contents
+  const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+  if (node !== undefined) {
+    metrics?.watch('did_auth_pins_open', async () => [
+      { labels: { server: env.name }, value: await contents.countOpen() }
+    ])
+  }
+  return { contents, spool, node, usedPercent: engine.usedPercent }
+}
+
+/**
+ * Listens, and waits until database and Redis answer: meanwhile all requests but `/health` and `/ready` are
+ * 503.
+ *
+ * @param engine - closed when the server ends, and also when it cannot start
+ * @param own - of a server that stores content
+ * @throws StartError
+ */
+export async function openServer(
+  env: ServerEnv,
+  start: StartParts,
+  engine: Engine,
+  own?: Contents
+): Promise<OpenedServer> {
+  const { connections, identity, log, metrics, draining, serviceUrls, envFile, opened } = start
+  opened.add(() => engine.close())
+  const uploads = own && { request: UPLOAD_MILLISECONDS }
+  const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, ...uploads })
+  opened.isServing = true
+  let app: ServerApp | undefined
+  opened.add(async () => {
+    await server.stop()
+    const closed = app?.close()
+    // Calls under way are made again after the next start.
+    own?.node?.close?.()
+    await closed
+  })
+  const serviceUrl = env.SERVICE_URL ?? `http://localhost:${server.port}`
+  serviceUrls.set(env.name, serviceUrl)
+  const { sessions: store, dependencies } = engine
+  const parts = { env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls }
+  server.serve(waitingApp(parts))
+  await connections.whenAvailable(({ name, variable }, reason) => {
+    const sentence = `waiting for ${name === 'redis' ? 'Redis' : 'the database'} (${variable}): ${reason}`
+    log.warn({ event: 'waiting', dependency: name, variable, reason, url: server.url }, sentence)
+  })
+  const serve = async (built: ServerApp): Promise<void> => {
+    app = built
+    server.serve(app.listener)
+    await app.ready.catch((error: unknown) => {
+      // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
+      if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
+    })
+    logReady(log, { url: server.url, serviceUrl, serviceDid: identity.serviceDid, content: placeOf(own, env), envFile })
+  }
+  return { parts, serve }
+}
+
+/** Where content lies, for people. */
+function placeOf(own: Contents | undefined, { IPFS_API_URL: nodeUrl }: ServerEnv): string | undefined {
+  if (own === undefined) return undefined
+  return nodeUrl === undefined ? 'here' : `here and on IPFS ${new URL(nodeUrl).host}`
+}

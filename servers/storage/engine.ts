@@ -1,0 +1,201 @@
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { combineStores, type Store } from 'express-did-auth'
+import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import type { ServerEnv } from '../config/read-env.js'
+import { codeOf, StartError, startStep } from '../config/startup-error.js'
+import { clockCheck, FRESH_WRITE_MILLISECONDS, steadyClock, type Dependency } from '../observability/health-checks.js'
+import { modeOf, unlessUnavailable, type Connections } from './connections.js'
+import type { ContentMaintenance } from './content-store.js'
+import { usedPercentOf, type UsedPercent } from './disk-space.js'
+import type { ObjectStore } from './object-store.js'
+import type { OpenContentStore } from './opened-content-store.js'
+import type { S3ObjectStore } from './s3/s3-object-store.js'
+import { openContentStore } from './sql/open-sqlite-contents.js'
+
+/**
+ * How far the clock of an instance may be from the database's, at least: a clock that is further off than the grace of
+ * refreshes takes the tabs of one user that refresh at two instances for theft.
+ */
+const MIN_SKEW_SECONDS = 10
+
+/** What a server stores: in SQLite and files below `DATA_DIR`, or where the environment names it. */
+export interface Engine {
+  /** Sessions, used challenges and quotas. */
+  readonly sessions: Store
+  /** What `/ready` asks of storage, and of the clock. */
+  readonly dependencies: readonly Dependency[]
+  close(): Promise<void>
+}
+
+/** What relay or vault stores. */
+export interface ContentEngine extends Engine {
+  readonly contents: OpenContentStore
+  /** How much of the disk is used that content lies on; 0 where it lies elsewhere. */
+  readonly usedPercent: UsedPercent
+}
+
+/**
+ * Opens what a server stores. What is reached over the network may be unavailable yet.
+ *
+ * @throws StartError
+ */
+export async function openEngine(env: ServerEnv, connections: Connections, contents?: OpenedContents): Promise<Engine> {
+  const { sessions, durable } = await openSessions(env, connections)
+  const { store, bucket } = contents ?? {}
+  const stored = { durable, ...(store && { contents: store }), ...(bucket && { bucket }) }
+  return { sessions, dependencies: dependenciesOf(env, connections, stored), close: () => sessions.close() }
+}
+
+/** Opens what relay or vault stores, as {@link openEngine}. */
+export async function openContentEngine(env: ServerEnv, connections: Connections): Promise<ContentEngine> {
+  const contents = await openContents(env, connections)
+  try {
+    const engine = await openEngine(env, connections, contents)
+    const close = async (): Promise<void> => {
+      await engine.close().finally(() => contents.store.close())
+    }
+    const isLocal = connections.database === undefined
+    const usedPercent = isLocal ? usedPercentOf(dataFolder(env)) : () => Promise.resolve(0)
+    return { ...engine, contents, usedPercent, close }
+  } catch (error) {
+    await contents.store.close()
+    throw error
+  }
+}
+
+/** Where a server's own data lies. */
+export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
+  return join(DATA_DIR, name)
+}
+
+async function openSessions(
+  env: ServerEnv,
+  { database, quotas }: Connections
+): Promise<{ sessions: Store; durable: Store }> {
+  const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
+  if (quotas === undefined) return { sessions: durable, durable }
+  // The servers of a process share the connection to Redis.
+  const shared = {
+    chargeQuota: quotas.chargeQuota.bind(quotas),
+    ping: () => quotas.ping(),
+    close: async () => undefined
+  }
+  return { sessions: combineStores({ sessions: durable, challengeUses: durable, quotas: shared }), durable }
+}
+
+function openSqliteSessions(env: ServerEnv): Store {
+  const folder = dataFolder(env)
+  const file = join(folder, 'auth.db')
+  return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    return sqliteStore(file)
+  })
+}
+
+async function openPostgresSessions(env: ServerEnv, database: PostgresDatabase): Promise<Store> {
+  const { postgresStore } = await import('express-did-auth/stores/postgres')
+  return postgresStore(database, { migrate: env.DATABASE_MIGRATE })
+}
+
+/** The storage of relay or vault, and the bucket in which its large content lies. */
+export interface OpenedContents extends OpenContentStore {
+  readonly bucket: S3ObjectStore | undefined
+}
+
+/**
+ * Opens what relay or vault store.
+ *
+ * @throws StartError
+ */
+export async function openContents(
+  env: ServerEnv,
+  { database }: Pick<Connections, 'database'>
+): Promise<OpenedContents> {
+  const bucket = await openBucket(env)
+  if (database !== undefined) return { ...(await openPostgresContents(database, env, bucket)), bucket }
+  const opened = await openContentStore({
+    folder: dataFolder(env),
+    database: `${env.name}.db`,
+    ...(bucket && { objects: bucket }),
+    // The relay does not wait for the disk: the loss of power may cost its last files.
+    isDurable: env.name !== 'relay',
+    tracksPins: env.IPFS_API_URL !== undefined
+  })
+  return { ...opened, bucket }
+}
+
+/** As {@link openContents}, where relay or vault stored something before: else an operator's command is at the wrong place. */
+export async function openExistingContents(env: ServerEnv, connections: Connections): Promise<OpenedContents> {
+  const file = join(dataFolder(env), `${env.name}.db`)
+  if (connections.database === undefined && !existsSync(file))
+    throw new StartError(`There is no ${env.name} in ${file} (DATA_DIR)`)
+  return openContents(env, connections)
+}
+
+/**
+ * Opens what relay or vault store in a database, which stays its caller's to close.
+ *
+ * @throws StartError
+ */
+export async function openPostgresContents(
+  database: PostgresDatabase,
+  env: ServerEnv,
+  objects: ObjectStore | undefined
+): Promise<OpenContentStore> {
+  const { migrateContent, openPostgresContentStore } = await import('./sql/open-postgres-contents.js')
+  const tables = env.name === 'relay' ? 'relay' : 'vault'
+  const migrate = (): Promise<unknown> => migrateContent(database, tables, modeOf(env))
+  await unlessUnavailable(migrate)
+  const tracksPins = env.IPFS_API_URL !== undefined
+  const folder = dataFolder(env)
+  return openPostgresContentStore({ database, tables, folder, tracksPins, migrate, ...(objects && { objects }) })
+}
+
+/** The object storage that the environment names; below the server's own prefix, since servers may share a bucket. */
+export async function openBucket(env: ServerEnv): Promise<S3ObjectStore | undefined> {
+  const { S3_ENDPOINT: endpoint, S3_BUCKET: bucket, S3_REGION: region, S3_FORCE_PATH_STYLE: forcePathStyle } = env
+  const { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey } = env
+  // They are given together, or not at all.
+  if (!endpoint || !bucket || !accessKeyId || !secretAccessKey) return undefined
+  const { S3ObjectStore } = await import('./s3/s3-object-store.js')
+  const prefix = `${env.name}/`
+  return new S3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
+}
+
+type Asked = Pick<Store, 'ping'>
+
+/** What `/ready` asks of a server's own storage, and of its clock. */
+export function dependenciesOf(
+  { REFRESH_REUSE_GRACE_SECONDS: graceSeconds = 0 }: ServerEnv,
+  { database, quotas }: Partial<Pick<Connections, 'database' | 'quotas'>>,
+  { durable, contents, bucket }: { durable: Asked; contents?: Pick<ContentMaintenance, 'probe'>; bucket?: Asked }
+): Dependency[] {
+  const own = { isNeeded: true, freshMilliseconds: FRESH_WRITE_MILLISECONDS }
+  const check = (): Promise<unknown> => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy)
+  const reference =
+    database === undefined
+      ? { name: 'the time that has passed', read: steadyClock() }
+      : { name: 'the database', read: () => timeOf(database) }
+  const checkClock = clockCheck(reference, Math.max(MIN_SKEW_SECONDS, graceSeconds))
+  return [
+    { name: database === undefined ? 'store' : 'database', ...own, check },
+    ...(quotas === undefined ? [] : [{ name: 'redis', ...own, check: () => quotas.ping() }]),
+    ...(bucket === undefined ? [] : [{ name: 'objects', ...own, check: () => bucket.ping() }]),
+    // A clock that jumped under a server alone differs from no other.
+    { name: 'clock', isNeeded: database !== undefined, failure: 'wrong', check: checkClock }
+  ]
+}
+
+/** What the clock of the database shows. */
+async function timeOf(database: PostgresDatabase): Promise<number> {
+  const text = 'SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8 AS seconds'
+  return Number((await database.query({ text })).rows[0]?.seconds)
+}
+
+/** A pool with many waiting is at work: taken out of service, it would only leave its load to the others. */
+function ignoreBusy(error: unknown): void {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) if (codeOf(cause) === 'ERR_BUSY') return
+  throw error
+}

@@ -1,0 +1,266 @@
+import { createReadStream } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { AwsV4Signer } from 'aws4fetch'
+
+/** Where a bucket is, and by whose keys it is used. */
+export interface S3Bucket {
+  /** `https://host[:port]`, without the bucket. */
+  readonly endpoint: string
+  readonly bucket: string
+  /** Part of every signature; `us-east-1` with most storage that is not of AWS. */
+  readonly region: string
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  /** Whether the bucket stands in the path, and not before the host. */
+  readonly forcePathStyle: boolean
+}
+
+/** How long the storage may take, in milliseconds. */
+export interface S3Deadlines {
+  /** To connect and begin its answer to a request without body. */
+  readonly answer: number
+  /** From one piece of a body to the next, and from the last piece of an upload to the answer. */
+  readonly stall: number
+  /** From the first attempt to the beginning of the last one. */
+  readonly retries: number
+}
+
+/** One request. Each of ours may be repeated: the name of an object is never reused, so that a second PUT stores the same. */
+export interface S3Request {
+  readonly method: 'GET' | 'PUT' | 'DELETE'
+  /** Key of an object; empty: the bucket itself. */
+  readonly key: string
+  readonly query?: Readonly<Record<string, string>>
+  /** The first byte that is asked for. Default 0. */
+  readonly start?: number
+  /** What is uploaded. Its hash is signed, so that the storage refuses what arrives changed. */
+  readonly body?: { readonly file: string; readonly byteCount: number; readonly sha256: string }
+}
+
+/** An answer with status 2xx. */
+export interface S3Answer {
+  readonly status: number
+  /** The body. It fails when the storage makes a pause; a pause of the reader lasts as long as it lasts. */
+  readonly chunks: AsyncIterable<Uint8Array>
+  /** Closes the connection where the body was not read to its end. */
+  end(): void
+}
+
+interface S3ErrorOptions {
+  readonly code?: S3Error['code']
+  readonly isTemporary?: boolean
+  readonly retryAfterSeconds?: number | undefined
+  readonly cause?: unknown
+}
+
+/**
+ * What object storage refused, with a code of the system as the port asks for it: ENOENT where there is no such object,
+ * ENOSPC where there is no space, EACCES where the keys are not accepted, EIO for all else. Never with a key or an address.
+ */
+export class S3Error extends Error {
+  override readonly name = 'S3Error'
+  readonly code: 'ENOENT' | 'ENOSPC' | 'EACCES' | 'EIO'
+  /** Whether the same request may succeed a moment later. */
+  readonly isTemporary: boolean
+  /** Whole seconds that the storage asks its clients to wait. */
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(message: string, { code = 'EIO', isTemporary = false, retryAfterSeconds, cause }: S3ErrorOptions = {}) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+    this.isTemporary = isTemporary
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+const DEADLINES: S3Deadlines = { answer: 5_000, stall: 10_000, retries: 8_000 }
+const MAX_ATTEMPTS = 3
+const FIRST_PAUSE_MILLISECONDS = 100
+const MAX_ERROR_BYTES = 65_536
+const UPLOAD_PIECE_BYTES = 262_144
+const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+
+/** Sends signed requests to one bucket, with deadlines, and up to three times where a failure may pass. */
+export class S3Client {
+  readonly #bucket: S3Bucket
+  readonly #deadlines: S3Deadlines
+  /** What the signer keeps from one request to the next. */
+  readonly #derivedKeys = new Map<string, ArrayBuffer>()
+
+  constructor(bucket: S3Bucket, deadlines: Partial<S3Deadlines> = {}) {
+    this.#bucket = bucket
+    this.#deadlines = { ...DEADLINES, ...deadlines }
+  }
+
+  /** @returns an answer to be read to its end, or to be ended @throws S3Error of the last attempt */
+  async call(request: S3Request): Promise<S3Answer> {
+    return this.#repeat(() => this.#attempt(request))
+  }
+
+  /** @returns the whole body of an answer @throws S3Error of the last attempt; also when the body is longer */
+  async callForText(request: S3Request, maxBytes: number): Promise<string> {
+    return this.#repeat(async () => readText((await this.#attempt(request)).chunks, maxBytes))
+  }
+
+  async #repeat<T>(attempt: () => Promise<T>): Promise<T> {
+    const end = performance.now() + this.#deadlines.retries
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        return await attempt()
+      } catch (error) {
+        if (!(error instanceof S3Error) || !error.isTemporary || attempts === MAX_ATTEMPTS) throw error
+        const backoff = FIRST_PAUSE_MILLISECONDS * 4 ** (attempts - 1) * (0.5 + Math.random())
+        const wait = 1_000 * (error.retryAfterSeconds ?? 0) + backoff
+        if (performance.now() + wait > end) throw error
+        await pause(wait)
+      }
+    }
+  }
+
+  async #attempt(request: S3Request): Promise<S3Answer> {
+    const { method, body } = request
+    const { url, headers } = await this.#sign(request)
+    const deadline = new Deadline()
+    deadline.restart(this.#deadlines.answer)
+    try {
+      const response = await fetch(url, {
+        method,
+        headers,
+        redirect: 'manual',
+        signal: deadline.signal,
+        ...(body !== undefined && { body: ReadableStream.from(this.#upload(body.file, deadline)), duplex: 'half' })
+      })
+      deadline.stop()
+      const chunks = this.#download(method, response.body, deadline)
+      if (!response.ok) throw refusalOf(method, response, await readText(chunks, MAX_ERROR_BYTES).catch(() => ''))
+      const end = (): void => {
+        deadline.expire()
+      }
+      return { status: response.status, chunks, end }
+    } catch (error) {
+      deadline.expire()
+      throw failureOf(method, error)
+    }
+  }
+
+  /** The URL and the headers of a request, signed by AWS Signature Version 4 for five to fifteen minutes. */
+  async #sign({ method, key, query = {}, start = 0, body }: S3Request): Promise<{ url: URL; headers: Headers }> {
+    const { endpoint, bucket, forcePathStyle, region, accessKeyId, secretAccessKey } = this.#bucket
+    const target = new URL(endpoint)
+    if (!forcePathStyle) target.hostname = `${bucket}.${target.hostname}`
+    target.pathname = `${target.pathname.replace(/\/$/, '')}/${forcePathStyle ? `${bucket}/` : ''}${key}`
+    target.search = new URLSearchParams(query).toString()
+    const signer = new AwsV4Signer({
+      accessKeyId,
+      secretAccessKey,
+      region,
+      service: 's3',
+      cache: this.#derivedKeys,
+      url: target.href,
+      method,
+      headers: { 'X-Amz-Content-Sha256': body?.sha256 ?? EMPTY_SHA256 }
+    })
+    const { url, headers } = await signer.sign()
+    // Not signed, because proxies change it; and said, because `fetch` would ask for compressed answers.
+    headers.set('Accept-Encoding', 'identity')
+    if (body !== undefined) headers.set('Content-Length', String(body.byteCount))
+    if (start > 0) headers.set('Range', `bytes=${start}-`)
+    return { url, headers }
+  }
+
+  async *#upload(file: string, deadline: Deadline): AsyncGenerator<Uint8Array> {
+    const chunks: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: UPLOAD_PIECE_BYTES })
+    for await (const chunk of chunks) {
+      deadline.restart(this.#deadlines.stall)
+      yield chunk
+    }
+    deadline.restart(this.#deadlines.stall)
+  }
+
+  async *#download(
+    method: string,
+    body: ReadableStream<Uint8Array> | null,
+    deadline: Deadline
+  ): AsyncGenerator<Uint8Array> {
+    const reader = body?.getReader()
+    try {
+      while (reader !== undefined) {
+        deadline.restart(this.#deadlines.stall)
+        const { done, value } = await reader.read()
+        deadline.stop()
+        if (done) return
+        yield value
+      }
+    } catch (error) {
+      throw failureOf(method, error)
+    } finally {
+      deadline.expire()
+    }
+  }
+}
+
+/** Aborts a request that waits for its other side too long. */
+class Deadline {
+  readonly #controller = new AbortController()
+  readonly signal = this.#controller.signal
+  #timer: NodeJS.Timeout | undefined
+
+  /** Waits from now on. Nothing after it expired: what is still uploaded then ends by itself. */
+  restart(milliseconds: number): void {
+    this.stop()
+    if (this.signal.aborted) return
+    this.#timer = setTimeout(() => {
+      this.expire()
+    }, milliseconds)
+  }
+
+  /** Nothing is waited for. */
+  stop(): void {
+    clearTimeout(this.#timer)
+  }
+
+  expire(): void {
+    this.stop()
+    this.#controller.abort()
+  }
+}
+
+async function readText(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
+  const all: Uint8Array[] = []
+  let byteCount = 0
+  for await (const chunk of chunks) {
+    byteCount += chunk.length
+    if (byteCount > maxBytes) throw new S3Error('Object storage answered too much')
+    all.push(chunk)
+  }
+  return Buffer.concat(all).toString()
+}
+
+/** No whole answer: no connection, a broken one, or a deadline. `fetch` says why in the cause of its own error. */
+function failureOf(method: string, error: unknown): S3Error {
+  if (error instanceof S3Error) return error
+  const cause = typeof error === 'object' && error !== null && 'cause' in error ? error.cause : error
+  return new S3Error(`Object storage did not answer ${method}`, { isTemporary: true, cause })
+}
+
+/** Failures that pass, by status; AWS says RequestTimeout with a 400. */
+const TEMPORARY = new Set([408, 429, 500, 502, 503, 504])
+
+/** The error that an answer means, of whose body only the code is taken. */
+function refusalOf(method: string, { status, headers }: Response, text: string): S3Error {
+  const [, said = ''] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? []
+  const retryAfter = headers.get('retry-after') ?? ''
+  return new S3Error(`Object storage answered ${status}${said && ` ${said}`} to ${method}`, {
+    code: codeFor(status, said),
+    isTemporary: TEMPORARY.has(status) || said === 'RequestTimeout',
+    retryAfterSeconds: /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined
+  })
+}
+
+function codeFor(status: number, said: string): S3Error['code'] {
+  // Quotas of Ceph, MinIO, Garage and others; a full disk is 507 with all of them.
+  if (status === 507 || /QuotaExceeded|StorageFull|InsufficientStorage/.test(said)) return 'ENOSPC'
+  // A bucket that is not there, or the page of a proxy before the storage, must not look like lost content.
+  if (status === 404 && said === 'NoSuchKey') return 'ENOENT'
+  return status === 401 || status === 403 ? 'EACCES' : 'EIO'
+}

@@ -1,0 +1,84 @@
+import { postgresDialect, sqliteDialect, type Dialect, type SqlStatement } from 'express-did-auth/server-kit'
+
+/** Whose tables: relay and vault have their own, also on one database. */
+export type TablePrefix = 'relay' | 'vault'
+
+/** What the two engines write differently in statements on contents. */
+export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'deleteRows'> {
+  /** Makes statements, each prepared under its name in its group; `~` stands before the names of tables. */
+  readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
+  /** A condition: a text is one of those in a parameter, which is an array as JSON. */
+  readonly isIn: (column: string, parameter: string) => string
+  /** A condition: a text is one of those that a query finds, which are locked; those that another transaction has are left aside. */
+  readonly isFree: (column: string, select: string) => string
+  /** At the end of a query: what it finds is locked against changes, or left aside where another transaction has it. */
+  readonly skipLocked: string
+  /** At the end of a query: what it finds does not change until the transaction ends. */
+  readonly forUpdate: string
+  /** At the end of a query on contents `c`: what it finds is not deleted until the transaction ends. */
+  readonly forReference: string
+  /**
+   * A table of one row; reading it locks the name of the content `$1` until the transaction ends, for writers together or for
+   * one that removes it. Undefined where there is one writer.
+   */
+  readonly lockContent: ((mode: 'shared' | 'alone') => string) | undefined
+  /** A number that no pin of the same content ever had, larger than all before. */
+  readonly nextRevision: string
+  /** Statements around a deletion that overwrites what it deletes, where the engine can. */
+  readonly overwriting: { readonly on: SqlStatement; readonly off: SqlStatement } | undefined
+}
+
+const statementsOn =
+  (prefix: string): ContentDialect['statements'] =>
+  (group, texts) => {
+    const made = Object.entries<string>(texts).map(([name, text]) => {
+      const statement = {
+        name: `${prefix}${group}_${name}`,
+        text: text.replaceAll('~', prefix).replaceAll(/\s+/g, ' ')
+      }
+      return [name, statement]
+    })
+    // The keys are those of the texts.
+    return Object.fromEntries(made) as ReturnType<ContentDialect['statements']>
+  }
+
+export const sqliteContents: ContentDialect = {
+  ...sqliteDialect,
+  statements: statementsOn(''),
+  isIn: (column, parameter) => `${column} IN (SELECT value FROM json_each(${parameter}))`,
+  isFree: (column, select) => `${column} IN (${select})`,
+  skipLocked: '',
+  forUpdate: '',
+  forReference: '',
+  lockContent: undefined,
+  // Triggers keep the largest.
+  nextRevision: "(SELECT number + 1 FROM numbers WHERE name = 'revisions')",
+  // Only in a takedown: else it doubles what a deletion writes.
+  overwriting: { on: { text: 'PRAGMA secure_delete = ON' }, off: { text: 'PRAGMA secure_delete = OFF' } }
+}
+
+/** @param tables - whose */
+export function postgresContents(tables: TablePrefix): ContentDialect {
+  const prefix = `${tables}_`
+  return {
+    ...postgresDialect,
+    statements: statementsOn(prefix),
+    isIn: (column, parameter) =>
+      `${column} = ANY(ARRAY(SELECT pg_catalog.jsonb_array_elements_text(CAST(${parameter} AS jsonb))))`,
+    isFree: (column, select) => `${column} = ANY(ARRAY(${select} FOR UPDATE SKIP LOCKED))`,
+    skipLocked: 'FOR UPDATE SKIP LOCKED',
+    forUpdate: 'FOR NO KEY UPDATE',
+    forReference: 'FOR KEY SHARE OF c',
+    lockContent: (mode) => {
+      const lock = mode === 'shared' ? 'pg_catalog.pg_advisory_xact_lock_shared' : 'pg_catalog.pg_advisory_xact_lock'
+      return `(SELECT ${lock}(pg_catalog.hashtextextended('${prefix}' || CAST($1 AS text), 0))) AS locked`
+    },
+    nextRevision: `pg_catalog.nextval('${prefix}revisions')`,
+    overwriting: undefined
+  }
+}
+
+/** Texts as a parameter of `isIn`. */
+export function list(texts: readonly string[]): string {
+  return JSON.stringify(texts)
+}

@@ -1,0 +1,241 @@
+import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
+import { refuse } from '../storage-error.js'
+import { list, type ContentDialect } from './content-dialect.js'
+import type { ContentInfo } from '../content-store.js'
+import { MAX_ROW_BYTES, type ContentRow, type UploadNeeded } from './stored-content.js'
+
+/** A condition: no entry and no file has the cid of a row. */
+export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
+  AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = ${row}.cid)`
+
+/** Columns and joins that tell what is known of content `$1`. */
+export const KNOWN =
+  '(SELECT 1 FROM ~denied d WHERE d.cid = $1) AS denied, c.cid AS known_cid, c.object, p.state AS pin_state'
+export const FROM_KNOWN =
+  'FROM (SELECT 1 AS one) one LEFT JOIN ~contents c ON c.cid = $1 LEFT JOIN ~pins p ON p.cid = $1'
+
+/** What a write found of its content, with the columns `KNOWN`. */
+export interface Found {
+  readonly known: SqlRow
+  /** Whether the object that was written for it is still its own. */
+  readonly isClaimed: boolean
+  readonly nowSeconds: number
+}
+
+/** Content that lost its last use, and its length. */
+export interface Released {
+  readonly cid: string
+  readonly byteCount: number
+}
+
+export type ContentSteps = ReturnType<typeof contentSteps>
+
+/**
+ * Steps of transactions that store content or let it go.
+ *
+ * In PostgreSQL, transactions take their locks in one order: the content's name, the owner, the object, the content,
+ * entries, the pin, and at last unreferenced content, where they wait for none. So they never wait for each other in a
+ * circle. Content that many have is locked by none for long, and a row that has to change nothing is not locked.
+ */
+export function contentSteps(dialect: ContentDialect) {
+  const { isIn, nextRevision, lockContent } = dialect
+  const isLarge = `${isIn('c.cid', '$1')} AND c.object IS NOT NULL AND ${isUnused('c')}`
+  const locks =
+    lockContent &&
+    dialect.statements('lock', {
+      shared: `SELECT 1 FROM ${lockContent('shared')}`,
+      alone: `SELECT 1 FROM ${lockContent('alone')}`
+    })
+  const s = dialect.statements('content', {
+    claimUpload: `DELETE FROM ~garbage WHERE object = $1 AND kind = 'upload'`,
+    insertRow: `INSERT INTO ~contents AS c (cid, byte_count, leaf_hashes, bytes) SELECT $1, $2, $3, $4
+        WHERE NOT EXISTS (SELECT 1 FROM ~contents WHERE cid = $1 AND (object IS NOT NULL OR bytes = $4))
+      ON CONFLICT (cid) DO UPDATE SET byte_count = excluded.byte_count, leaf_hashes = excluded.leaf_hashes,
+        bytes = excluded.bytes WHERE c.object IS NULL`,
+    insertObject: `INSERT INTO ~contents (cid, byte_count, leaf_hashes, object) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (cid) DO NOTHING`,
+    addGarbage: `INSERT INTO ~garbage (object, kind, since, byte_count) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (object) DO UPDATE SET kind = excluded.kind, since = excluded.since`,
+    // Its row may have been collected while it was written; and it is in use where the answer of a commit was lost.
+    discard: `INSERT INTO ~garbage AS g (object, kind, since, byte_count) SELECT $1, $2, $3, $4
+        WHERE NOT EXISTS (SELECT 1 FROM ~contents WHERE cid = $5 AND object = $1)
+      ON CONFLICT (object) DO UPDATE SET kind = excluded.kind, since = excluded.since WHERE g.kind <> 'takedown'`,
+    lockRow: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
+    isUsed: `SELECT 1 FROM (SELECT CAST($1 AS text) AS cid) c WHERE NOT (${isUnused('c')})
+      AND NOT EXISTS (SELECT 1 FROM ~denied d WHERE d.cid = c.cid)`,
+    replace: `INSERT INTO ~contents (cid, byte_count, leaf_hashes, object, bytes) VALUES ($1, $2, $3, $4, $5)
+      ON CONFLICT (cid) DO UPDATE SET byte_count = excluded.byte_count, leaf_hashes = excluded.leaf_hashes,
+        object = excluded.object, bytes = excluded.bytes`,
+    requestPins: `INSERT INTO ~pins AS p (cid, state, revision) SELECT c.cid, 'pin', ${nextRevision} FROM ~contents c
+        WHERE ${isIn('c.cid', '$1')} AND NOT (${isUnused('c')})
+          AND ($2 = 1 OR EXISTS (SELECT 1 FROM ~pins old WHERE old.cid = c.cid))
+          AND NOT EXISTS (SELECT 1 FROM ~pins old WHERE old.cid = c.cid AND old.state <> 'unpin')
+        ORDER BY c.cid ${dialect.forReference}
+      ON CONFLICT (cid) DO UPDATE SET state = 'pin', revision = excluded.revision, attempts = 0, retry_at = 0,
+        is_in_doubt = CASE WHEN p.attempts > 0 THEN 1 ELSE p.is_in_doubt END WHERE p.state = 'unpin'`,
+    // A lease outlives it.
+    requestUnpins: `UPDATE ~pins AS p SET state = 'unpin', revision = ${nextRevision}, attempts = 0, retry_at = 0,
+        is_in_doubt = CASE WHEN attempts > 0 THEN 1 ELSE is_in_doubt END
+      WHERE ${isIn('cid', '$1')} AND state <> 'unpin'
+        AND NOT EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = p.cid) AND ${isUnused('p')} RETURNING cid`,
+    markObjects: `INSERT INTO ~garbage (object, kind, since, byte_count)
+        SELECT object, 'removed', $2, byte_count FROM ~contents
+        WHERE ${dialect.isFree('cid', `SELECT c.cid FROM ~contents c WHERE ${isLarge}`)}
+      ON CONFLICT (object) DO NOTHING`,
+    // An entry that came since an object was marked is refused by its foreign key, and the transaction begins once more.
+    drop: dialect.deleteRows(
+      '~contents',
+      `${isIn('one.cid', '$1')} AND CASE WHEN one.object IS NULL THEN ${isUnused('one')}
+        ELSE EXISTS (SELECT 1 FROM ~garbage g WHERE g.object = one.object) END`
+    ),
+    addUnreferenced: `INSERT INTO ~unreferenced (cid, since) SELECT cid, $2 FROM ~contents WHERE ${isIn('cid', '$1')}
+        ORDER BY cid ON CONFLICT (cid) DO UPDATE SET since = excluded.since`
+  })
+
+  /** Whether an object that was written is still its writer's to use; only then is it no garbage any more. */
+  async function claimUpload(query: SqlQuery, { object }: ContentRow): Promise<boolean> {
+    return object?.isUploaded === true && (await query(s.claimUpload, [object.name])).rowCount === 1
+  }
+
+  async function addGarbage(query: SqlQuery, { object, byteCount }: ContentRow, nowSeconds: number): Promise<void> {
+    if (object !== undefined)
+      await query(s.addGarbage, [object.name, object.isUploaded ? 'removed' : 'upload', nowSeconds, byteCount])
+  }
+
+  /** Whether the object of content that is not there has to be written first; its name is garbage then. */
+  async function needsUpload(
+    query: SqlQuery,
+    content: ContentRow,
+    { known, isClaimed, nowSeconds }: Found
+  ): Promise<boolean> {
+    if (content.object === undefined || isClaimed || isThere(known)) return false
+    // Also one that was written: a collector was faster, and may have looked for the object before that was there.
+    await addGarbage(query, content, nowSeconds)
+    return true
+  }
+
+  async function addUnreferenced(query: SqlQuery, cids: readonly string[], nowSeconds: number): Promise<void> {
+    await query(s.addUnreferenced, [list(cids), nowSeconds])
+  }
+
+  async function requestUnpins(query: SqlQuery, cids: readonly string[]): Promise<string[]> {
+    return cidsOf((await query(s.requestUnpins, [list(cids)])).rows)
+  }
+
+  /** Deletes what nothing has, and asks for its pin to be removed. @returns how many were deleted, and changed pins */
+  async function dropUnused(
+    query: SqlQuery,
+    cids: readonly string[],
+    mayBeLarge: boolean,
+    nowSeconds: number
+  ): Promise<{ dropped: number; unpinned: string[] }> {
+    const [, { rowCount: dropped }, unpinned] = await Promise.all([
+      mayBeLarge ? query(s.markObjects, [list(cids), nowSeconds]) : undefined,
+      query(s.drop, [list(cids)]),
+      requestUnpins(query, cids)
+    ])
+    return { dropped, unpinned }
+  }
+
+  /** An object that was written for a write which was refused is not waited for. */
+  async function discardUpload(
+    query: SqlQuery,
+    { cid, byteCount, name }: ContentInfo & { readonly name: string },
+    kind: 'removed' | 'takedown',
+    now: number
+  ): Promise<void> {
+    await query(s.discard, [name, kind, now, byteCount, cid])
+  }
+
+  /** First of all: a takedown of content waits for transactions that write it, and they for a takedown. */
+  async function lock(query: SqlQuery, cid: string, mode: 'shared' | 'alone'): Promise<void> {
+    if (locks !== undefined) await query(locks[mode], [cid])
+  }
+
+  /** Puts bytes in the place of those that are there, where something has the content. */
+  async function repairContent(
+    query: SqlQuery,
+    content: ContentRow,
+    nowSeconds: number
+  ): Promise<UploadNeeded | undefined> {
+    const { cid, byteCount, leafHashes, object, bytes } = content
+    // What is locked is not dropped. In SQLite, the row of content that is in use may be lost.
+    await lock(query, cid, 'shared')
+    const [locked, use] = [await query(s.lockRow, [cid]), await query(s.isUsed, [cid])]
+    const before = locked.rows[0]?.object
+    if (object !== undefined && before === object.name) return undefined
+    if (use.rows.length === 0) {
+      if (object?.isUploaded === true) await addGarbage(query, content, nowSeconds)
+      return undefined
+    }
+    const isClaimed = await claimUpload(query, content)
+    if (await needsUpload(query, content, { known: {}, isClaimed, nowSeconds })) return { upload: true }
+    await query(s.replace, [cid, byteCount, leafHashes, object?.name ?? null, bound(bytes)])
+    if (typeof before === 'string') await query(s.addGarbage, [before, 'removed', nowSeconds, byteCount])
+    return undefined
+  }
+
+  return {
+    claimUpload,
+    needsUpload,
+    addUnreferenced,
+    requestUnpins,
+    dropUnused,
+    discardUpload,
+    repairContent,
+    lock,
+
+    /** Stores content that is not there, and repairs small content that is there and damaged. */
+    async place(query: SqlQuery, content: ContentRow, { known, nowSeconds }: Found): Promise<void> {
+      const { cid, byteCount, leafHashes, object, bytes } = content
+      if (object === undefined) {
+        await query(s.insertRow, [cid, byteCount, leafHashes, bound(bytes)])
+        return
+      }
+      // Its own object is in use already when the transaction runs once more because its answer was lost.
+      if (known.object === object.name) return
+      const row = [cid, byteCount, leafHashes, object.name]
+      if (!isThere(known) && (await query(s.insertObject, row)).rowCount === 1) return
+      // Another writer has brought the same content.
+      if (object.isUploaded) await addGarbage(query, content, nowSeconds)
+    },
+
+    /** Content is in use, so it is to be pinned: also where it was not tracked, with `tracksPins`. @returns whether pins changed */
+    async requestPins(query: SqlQuery, cids: readonly string[], tracksPins: boolean): Promise<boolean> {
+      return (await query(s.requestPins, [list(cids), tracksPins ? 1 : 0])).rowCount > 0
+    },
+
+    /**
+     * The last step of a transaction that lets content go: what nothing has is deleted. What another transaction has locked,
+     * or still uses, is left to the collector, so that none waits for it.
+     *
+     * @returns cids whose pins are to change because of it
+     */
+    async release(query: SqlQuery, released: readonly Released[], nowSeconds: number): Promise<string[]> {
+      if (released.length === 0) return []
+      const cids = released.map(({ cid }) => cid)
+      const mayBeLarge = released.some(({ byteCount }) => byteCount > MAX_ROW_BYTES)
+      const { dropped, unpinned } = await dropUnused(query, cids, mayBeLarge, nowSeconds)
+      if (dropped < cids.length) await addUnreferenced(query, cids, nowSeconds)
+      return unpinned
+    }
+  }
+}
+
+/** @throws what refuses content that was taken down */
+export function assertAllowed({ denied }: SqlRow): void {
+  if (denied !== null) refuse({ refused: 'ERR_TAKEN_DOWN' })
+}
+
+export function cidsOf(rows: readonly SqlRow[]): string[] {
+  return rows.map(({ cid }) => String(cid))
+}
+
+function isThere(known: SqlRow): boolean {
+  return typeof known.known_cid === 'string'
+}
+
+/** Before Node 24, node:sqlite binds NULL for an empty array that has crossed threads. */
+function bound(bytes: Uint8Array | undefined): Uint8Array | null {
+  return bytes?.length === 0 ? Buffer.alloc(0) : (bytes ?? null)
+}

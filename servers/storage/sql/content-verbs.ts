@@ -1,0 +1,74 @@
+import type { SqlQuery, SqlVerbs } from 'express-did-auth/server-kit'
+import { list, type ContentDialect } from './content-dialect.js'
+import { contentSteps } from './content-steps.js'
+import { copyVerbs } from './copy-verbs.js'
+import { entrySteps, entryVerbs } from './entry-verbs.js'
+import { fileVerbs } from './file-verbs.js'
+import { garbageVerbs } from './garbage-verbs.js'
+import { inspectionVerbs, type DatabaseVerbs } from './inspection-verbs.js'
+import { pinVerbs } from './pin-verbs.js'
+import { foundContent, type FoundContent } from './stored-content.js'
+
+/** The verbs of contents on either engine, by name. They keep nothing between two calls. */
+export type ContentVerbs = ReturnType<typeof contentVerbs>['verbs']
+
+/**
+ * Makes the verbs of contents.
+ *
+ * `reads` write nothing: SQLite runs them in no transaction. Each of `transactions` is one. PostgreSQL runs each statement of
+ * all others as one of its own.
+ *
+ * @param database - how the engine is asked whether its files are sound
+ */
+export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
+  const [content, steps] = [contentSteps(dialect), entrySteps(dialect)]
+  const [entries, files] = [entryVerbs(dialect, content, steps), fileVerbs(dialect, content)]
+  const [pins, copy] = [pinVerbs(dialect), copyVerbs(dialect)]
+  const garbage = garbageVerbs(dialect, content, steps)
+  const inspection = inspectionVerbs(dialect, content, steps)
+  const s = dialect.statements('contents', { find: `SELECT * FROM ~contents WHERE ${dialect.isIn('cid', '$1')}` })
+
+  /** In the order asked for; undefined where there is none. */
+  async function findContents(query: SqlQuery, cids: readonly string[]): Promise<(FoundContent | undefined)[]> {
+    const { rows } = await query(s.find, [list(cids)])
+    const found = new Map(rows.map((row) => [row.cid, foundContent(row)]))
+    return cids.map((cid) => found.get(cid))
+  }
+
+  const reads = {
+    ...{ ...entries.reads, ...files.reads, ...pins.reads, ...garbage.reads, ...inspection.reads, ...copy.reads },
+    ...{ findContents, findFaults }
+  }
+  const transactions = {
+    ...{ ...entries.transactions, ...files.transactions, ...garbage.transactions },
+    ...{ ...inspection.transactions, ...copy.transactions, repairContent: content.repairContent }
+  }
+  const others = {
+    ...{ ...pins.singles, ...garbage.singles, ...inspection.singles, ...copy.singles },
+    ...{ rebuildIndexes, discardUpload: content.discardUpload }
+  }
+  return { verbs: { ...reads, ...transactions, ...others }, reads: namesOf(reads), transactions: namesOf(transactions) }
+}
+
+/** Verbs that answer otherwise when they are done twice, so that they are not repeated where an answer was lost. */
+export const SINGLE_USE: ReadonlySet<string> = new Set<keyof ContentVerbs>([
+  ...(['claimPins', 'finishPin', 'postponePin', 'pinAgain', 'allow'] as const)
+])
+
+/** Verbs that need little space and make some: SQLite tries them again with its reserve. */
+export const REMOVALS: ReadonlySet<string> = new Set<keyof ContentVerbs>([
+  ...([
+    'removeEntries',
+    'deleteExpiredFiles',
+    'claimPins',
+    'finishPin',
+    'postponePin',
+    'deny',
+    'takeDownStep'
+  ] as const),
+  ...(['collectUnreferenced', 'abandonUploads', 'forgetGarbage'] as const)
+])
+
+function namesOf(verbs: SqlVerbs): ReadonlySet<string> {
+  return new Set(Object.keys(verbs))
+}

@@ -1,0 +1,82 @@
+import type { SqlQuery } from 'express-did-auth/server-kit'
+import type { Entry, ExportedList, FileRow, PinState, TakenDownContent } from '../content-inspection.js'
+import type { EntryPlace } from '../content-store.js'
+import type { ContentDialect } from './content-dialect.js'
+import { entryOf, etagOf, stateOf } from './list-state.js'
+
+const PAGE = 500
+
+/** The verbs of a copy from one store to another, in pages; the page after the last is empty. */
+export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
+  const pageOf = (table: string): string => `SELECT * FROM ${table} WHERE cid > $1 ORDER BY cid LIMIT ${PAGE}`
+  const addPin = (condition: string): string =>
+    `INSERT INTO ~pins (cid, state, is_in_doubt, revision) SELECT $1, $2, $3, ${nextRevision}
+       WHERE ${condition} (SELECT 1 FROM ~contents WHERE cid = $1) ON CONFLICT (cid) DO NOTHING`
+  const s = statements('copy', {
+    lastNumber: `SELECT coalesce(${fn}max(last_number), 0) AS number FROM ~owners`,
+    lists: `SELECT did, key, entry_count, hash FROM ~lists WHERE (did, key) > ($1, $2) ORDER BY did, key LIMIT ${PAGE}`,
+    entries: `SELECT number, cid, byte_count FROM ~entries
+      WHERE owner = (SELECT id FROM ~owners WHERE did = $1) AND key = $2 ORDER BY number`,
+    files: pageOf('~files'),
+    denied: pageOf('~denied'),
+    pins: pageOf('~pins'),
+    reserve: "UPDATE ~numbers SET number = $1 WHERE name = 'reserved' AND number < $1",
+    reserveOwned: 'UPDATE ~owners SET last_number = $1 WHERE last_number < $1',
+    addDesired: addPin('EXISTS'),
+    addUndesired: addPin('NOT EXISTS')
+  })
+
+  const reads = {
+    async lastNumber(query: SqlQuery): Promise<number> {
+      return Number((await query(s.lastNumber)).rows[0]?.number)
+    },
+
+    async exportLists(query: SqlQuery, { did, key }: EntryPlace): Promise<ExportedList[]> {
+      const { rows } = await query(s.lists, [did, key])
+      return rows.map((row) => ({ did: String(row.did), key: String(row.key), etag: etagOf(stateOf(row)) }))
+    },
+
+    async exportEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
+      return (await query(s.entries, [did, key])).rows.map(entryOf)
+    },
+
+    async exportFiles(query: SqlQuery, afterCid: string): Promise<FileRow[]> {
+      return (await query(s.files, [afterCid])).rows.map(({ cid, byte_count, expires_at }) => ({
+        cid: String(cid),
+        byteCount: Number(byte_count),
+        expiresAtSeconds: Number(expires_at)
+      }))
+    },
+
+    async exportDenied(query: SqlQuery, afterCid: string): Promise<TakenDownContent[]> {
+      const { rows } = await query(s.denied, [afterCid])
+      return rows.map(({ cid, reason, at }) => ({ cid: String(cid), reason: String(reason), atSeconds: Number(at) }))
+    },
+
+    async exportPins(query: SqlQuery, afterCid: string): Promise<PinState[]> {
+      return (await query(s.pins, [afterCid])).rows.map(({ cid, state, is_in_doubt, attempts, claimed_until }) => ({
+        cid: String(cid),
+        // The table allows no other.
+        state: state as PinState['state'],
+        isInDoubt: is_in_doubt === 1 || Number(attempts) > 0 || Number(claimed_until) > 0
+      }))
+    }
+  }
+
+  const singles = {
+    async reserveNumbers(query: SqlQuery, number: number): Promise<void> {
+      await query(s.reserve, [number])
+      await query(s.reserveOwned, [number])
+    }
+  }
+
+  const transactions = {
+    async importPins(query: SqlQuery, states: readonly PinState[]): Promise<void> {
+      const add = ({ cid, state, isInDoubt }: PinState): Promise<unknown> =>
+        query(state === 'unpin' ? s.addUndesired : s.addDesired, [cid, state, isInDoubt ? 1 : 0])
+      await Promise.all(states.map(add))
+    }
+  }
+
+  return { reads, singles, transactions }
+}

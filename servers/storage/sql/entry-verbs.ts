@@ -1,0 +1,243 @@
+import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
+import type { Entry } from '../content-inspection.js'
+import type {
+  ContentInfo,
+  EntryChange,
+  EntryList,
+  EntryPlace,
+  EntryRemoval,
+  EntryWrite,
+  KeyedEntry,
+  ListDescription,
+  Usage
+} from '../content-store.js'
+import { refuse } from '../storage-error.js'
+import { list as listOf, type ContentDialect } from './content-dialect.js'
+import { assertAllowed, FROM_KNOWN, KNOWN, type ContentSteps } from './content-steps.js'
+import { addToHash, entryOf, etagOf, isListOf, isMet, NO_LIST, stateOf, type ListState } from './list-state.js'
+import type { ContentRow, UploadNeeded } from './stored-content.js'
+
+/** A write as a database gets it. */
+export interface EntryRequest extends Omit<EntryWrite, 'content'> {
+  readonly content: ContentRow
+  readonly tracksPins: boolean
+  /** The number that the entry has already, when it comes from elsewhere. */
+  readonly number?: number
+}
+
+/** A list of an owner, by number and DID. */
+interface OwnedList extends EntryPlace {
+  readonly id: number
+  readonly list: ListState
+}
+
+export type EntrySteps = ReturnType<typeof entrySteps>
+
+/** Changes of the entries of one key with all that follows from them: steps of a transaction that has locked the owner. */
+export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
+  const s = statements('change', {
+    remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
+    add: 'INSERT INTO ~entries (owner, key, cid, number, byte_count) VALUES ($1, $2, $3, $4, $5)',
+    count: `UPDATE ~owners SET byte_count = byte_count + $2, entry_count = entry_count + $3,
+      last_number = ${greatest('last_number', 'CAST($4 AS bigint)')} WHERE id = $1`,
+    setList: `INSERT INTO ~lists (did, key, entry_count, hash) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (did, key) DO UPDATE SET entry_count = excluded.entry_count, hash = excluded.hash`,
+    deleteList: 'DELETE FROM ~lists WHERE did = $1 AND key = $2'
+  })
+  const sum = (entries: readonly Entry[]): number => entries.reduce((bytes, { byteCount }) => bytes + byteCount, 0)
+
+  async function writeList(query: SqlQuery, { did, key }: EntryPlace, { entryCount, hash }: ListState): Promise<void> {
+    await (entryCount === 0 ? query(s.deleteList, [did, key]) : query(s.setList, [did, key, entryCount, hash]))
+  }
+
+  /** Removes and adds entries, and counts. @returns the list as it is then */
+  async function change(
+    query: SqlQuery,
+    { id, list, ...place }: OwnedList,
+    removed: readonly Entry[],
+    added: readonly Entry[]
+  ): Promise<ListState> {
+    const hash = Buffer.from(list.hash)
+    for (const entry of [...removed, ...added]) addToHash(hash, entry)
+    const more = added.length - removed.length
+    const after = { entryCount: list.entryCount + more, hash }
+    const lastNumber = Math.max(0, ...added.map(({ number }) => number))
+    await Promise.all([
+      removed.length === 0 ? undefined : query(s.remove, [id, place.key, listOf(removed.map(({ cid }) => cid))]),
+      ...added.map(({ cid, number, byteCount }) => query(s.add, [id, place.key, cid, number, byteCount])),
+      query(s.count, [id, sum(added) - sum(removed), more, lastNumber]),
+      writeList(query, place, after)
+    ])
+    return after
+  }
+
+  return { writeList, change }
+}
+
+/**
+ * The verbs of entries. The owner's row serialises the writes of one user: each locks it first, so that what is read after
+ * that is what it protects.
+ */
+export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
+  const { isIn, lockContent } = dialect
+  // A row for each of the entries that a write may take the place of; one at least.
+  const entriesOf = (condition = ''): string => `LEFT JOIN ~lists l ON l.did = $2 AND l.key = $3
+    LEFT JOIN ~owners o ON o.did = $2 LEFT JOIN ~entries e ON e.owner = o.id AND e.key = $3 ${condition}`
+  const columns = 'l.entry_count, l.hash, e.number, e.cid, e.byte_count'
+  const isLast = `CASE WHEN EXISTS (SELECT 1 FROM ~entries later WHERE later.owner = e.owner AND later.key = e.key
+    AND later.number > e.number) THEN 0 ELSE 1 END AS is_last`
+  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) one`
+  // A row of a list has a hash, that of an entry has none. They are of one moment.
+  const rowsOf = (condition = ''): string => `SELECT key, hash, entry_count, 0 AS number, NULL AS cid, 0 AS byte_count
+      FROM ~lists WHERE did = $1 ${condition}
+    UNION ALL SELECT key, NULL, 0, number, cid, byte_count
+      FROM ~entries WHERE owner = (SELECT id FROM ~owners WHERE did = $1) ${condition} ORDER BY number`
+  const s = dialect.statements('entry', {
+    lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
+    // Content first, and only then an owner is locked, or made.
+    lockBoth: `INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
+        SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
+        ${lockContent === undefined ? '' : `FROM ${lockContent('shared')}`} WHERE true
+      ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number`,
+    stateOfAll: `SELECT ${KNOWN}, ${columns}, 0 AS is_last ${FROM_KNOWN} ${entriesOf()}`,
+    stateOfNamed: `SELECT ${KNOWN}, ${columns}, ${isLast} ${FROM_KNOWN} ${entriesOf(`AND ${isIn('e.cid', '$4')}`)}`,
+    removableAll: `${removable} ${entriesOf()}`,
+    removableOne: `${removable} ${entriesOf('AND e.cid = $1')}`,
+    listState: 'SELECT entry_count, hash FROM ~lists WHERE did = $1 AND key = $2',
+    ofList: rowsOf('AND key = $2'),
+    ofOwner: rowsOf(),
+    usage: 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1'
+  })
+
+  const transactions = {
+    async writeEntry(query: SqlQuery, write: EntryRequest, nowSeconds: number): Promise<EntryChange | UploadNeeded> {
+      const { did, key, replaces, content: written } = write
+      const { cid, byteCount } = written
+      const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
+      const [locked, isClaimed, { rows }] = await Promise.all([
+        query(s.lockBoth, [cid, did]),
+        content.claimUpload(query, written),
+        replaces === 'all'
+          ? query(s.stateOfAll, [cid, did, key])
+          : query(s.stateOfNamed, [cid, did, key, listOf(names)])
+      ])
+      const [row = {}, known = {}] = [locked.rows[0], rows[0]]
+      const found = { known, isClaimed, nowSeconds }
+      assertAllowed(known)
+      const list = stateOf(known)
+      assertMet(write, list)
+      const replaced = replacedBy(write, rows.filter(isEntry))
+      if (replaced !== undefined) assertQuota(usageOf(row), replaced, write)
+      if (await content.needsUpload(query, written, found)) return { upload: true }
+      const number = write.number ?? Number(row.last_number) + 1
+      const owned = { id: Number(row.id), did, key, list }
+      const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
+      const [, after, isPinChanged, unpinned] = await Promise.all([
+        content.place(query, written, found),
+        replaced === undefined ? list : entries.change(query, owned, replaced, [{ number, cid, byteCount }]),
+        content.requestPins(query, [cid], write.tracksPins),
+        content.release(query, released, nowSeconds)
+      ])
+      const isPinOpen = isPinChanged || known.pin_state === 'pin'
+      return { etag: etagOf(after), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
+    },
+
+    async removeEntries(query: SqlQuery, removal: EntryRemoval, nowSeconds: number): Promise<EntryChange> {
+      const { did, key, cid } = removal
+      const [locked, { rows }] = await Promise.all([
+        query(s.lockOwner, [did]),
+        query(cid === undefined ? s.removableAll : s.removableOne, [cid ?? '', did, key])
+      ])
+      const list = stateOf(rows[0])
+      assertMet(removal, list)
+      const removed = rows.filter(isEntry).map(entryOf)
+      // The first write of an owner may be committed between the two statements.
+      if (locked.rows.length === 0 || removed.length === 0) return { etag: etagOf(list), changedPins: [] }
+      const [after, changedPins] = await Promise.all([
+        entries.change(query, { id: Number(locked.rows[0]?.id), did, key, list }, removed, []),
+        content.release(query, removed, nowSeconds)
+      ])
+      return { etag: etagOf(after), changedPins }
+    }
+  }
+
+  const reads = {
+    async describeList(query: SqlQuery, { did, key }: EntryPlace): Promise<ListDescription> {
+      const found = stateOf((await query(s.listState, [did, key])).rows[0])
+      return { etag: etagOf(found), entryCount: found.entryCount }
+    },
+
+    async listEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<EntryList> {
+      const { rows } = await query(s.ofList, [did, key])
+      if (damagedKeys(rows).length > 0) refuse(DAMAGED)
+      return { etag: etagOf(stateOf(rows.find((row) => !isEntry(row)))), entries: rows.filter(isEntry).map(infoOf) }
+    },
+
+    async listOwnEntries(query: SqlQuery, did: string): Promise<KeyedEntry[]> {
+      const { rows } = await query(s.ofOwner, [did])
+      if (damagedKeys(rows).length > 0) refuse(DAMAGED)
+      return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...infoOf(row) }))
+    },
+
+    async usageOf(query: SqlQuery, did: string): Promise<Usage> {
+      return usageOf((await query(s.usage, [did])).rows[0] ?? {})
+    }
+  }
+
+  return { transactions, reads }
+}
+
+/** Keys of one owner whose list is not the one that was written. @param rows - of lists and of entries */
+export function damagedKeys(rows: readonly SqlRow[]): string[] {
+  const lists = new Map<string, ListState>()
+  const entries = new Map<string, Entry[]>()
+  for (const row of rows) {
+    const key = String(row.key)
+    if (!isEntry(row)) lists.set(key, stateOf(row))
+    else if (!entries.has(key)) entries.set(key, [entryOf(row)])
+    else entries.get(key)?.push(entryOf(row))
+  }
+  const keys = [...new Set([...lists.keys(), ...entries.keys()])]
+  return keys.filter((key) => !isListOf(entries.get(key) ?? [], lists.get(key) ?? NO_LIST))
+}
+
+const DAMAGED = { refused: 'ERR_STORAGE', detail: 'a list is damaged' } as const
+
+/** A row of a list alone, or joined to no entry, has no cid. */
+function isEntry({ cid }: SqlRow): boolean {
+  return cid !== null
+}
+
+function infoOf({ cid, byte_count }: SqlRow): ContentInfo {
+  return { cid: String(cid), byteCount: Number(byte_count) }
+}
+
+function usageOf({ byte_count, entry_count }: SqlRow): Usage {
+  return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
+}
+
+function assertMet(conditions: EntryRemoval | EntryRequest, list: ListState): void {
+  if (!isMet(conditions, list)) refuse({ refused: 'ERR_PRECONDITION', etag: etagOf(list) })
+}
+
+/** Which entries a write takes the place of; undefined when the list stays as it is. */
+function replacedBy({ content, replaces }: EntryRequest, found: readonly SqlRow[]): readonly Entry[] | undefined {
+  if (replaces === 'nothing') return found.length === 0 ? [] : undefined
+  const [only] = found
+  const isSame = found.length === 1 && only?.cid === content.cid && (replaces === 'all' || only.is_last === 1)
+  return isSame ? undefined : found.map(entryOf)
+}
+
+/**
+ * An owner's quota may refuse an entry. One that takes nothing more passes also when the quota was lowered below what is
+ * there.
+ */
+function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota }: EntryRequest): void {
+  const bytes = replaced.reduce((sum, { byteCount }) => sum - byteCount, before.byteCount + content.byteCount)
+  const entries = before.entryCount + 1 - replaced.length
+  const isFull = (detail: string): never => refuse({ refused: 'ERR_STORAGE_FULL', detail })
+  if (bytes > Math.max(quota.maxBytes, before.byteCount)) isFull(`${bytes} bytes with this, at most ${quota.maxBytes}`)
+  if (entries > Math.max(quota.maxEntries, before.entryCount)) {
+    isFull(`${entries} entries with this, at most ${quota.maxEntries}`)
+  }
+}

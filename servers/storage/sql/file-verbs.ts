@@ -1,0 +1,118 @@
+import { createHash } from 'node:crypto'
+import type { SqlQuery } from 'express-did-auth/server-kit'
+import type { FileRow } from '../content-inspection.js'
+import type { FileWrite } from '../content-store.js'
+import { refuse } from '../storage-error.js'
+import type { ContentDialect } from './content-dialect.js'
+import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
+import type { ContentRow, UploadNeeded } from './stored-content.js'
+
+/** A file as a database gets it. One that was posted elsewhere has no `post`: it was counted there. */
+export interface FileRequest {
+  readonly content: ContentRow
+  readonly expiresAtSeconds: number
+  readonly nowSeconds: number
+  readonly tracksPins: boolean
+  /** `usedBytes`: what all files take, about. */
+  readonly post?: Pick<FileWrite, 'did' | 'bounds'> & { readonly usedBytes: number }
+}
+
+/** What a file came to; `neededBytes`: what it takes beside those that were there. */
+export interface FileWritten {
+  readonly changedPins: readonly string[]
+  readonly neededBytes: number
+}
+
+const DELETED_AT_ONCE = 100
+/** What a file counts beside its bytes: its rows and their indexes. */
+const FILE_OVERHEAD_BYTES = 512
+
+/** The verbs of the relay's files. What a user posted is counted in the transaction of the post, exactly. */
+export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, content: ContentSteps) {
+  const ended = `SELECT cid FROM ~files WHERE expires_at <= $1 ORDER BY expires_at LIMIT ${DELETED_AT_ONCE}`
+  const s = statements('file', {
+    state: `SELECT ${KNOWN}, f.expires_at ${FROM_KNOWN} LEFT JOIN ~files f ON f.cid = $1`,
+    charge: `INSERT INTO ~posts AS p (did_hash, byte_count, ends_at) SELECT $1, $2, $3
+        WHERE NOT EXISTS (SELECT 1 FROM ~files WHERE cid = $4 AND expires_at > $5)
+      ON CONFLICT (did_hash) DO UPDATE SET ends_at = excluded.ends_at,
+        byte_count = excluded.byte_count + CASE WHEN p.ends_at = excluded.ends_at THEN p.byte_count ELSE 0 END
+      RETURNING byte_count`,
+    refund: 'UPDATE ~posts SET byte_count = byte_count - $2 WHERE did_hash = $1',
+    put: `INSERT INTO ~files AS f (cid, byte_count, expires_at) VALUES ($1, $2, $3)
+      ON CONFLICT (cid) DO UPDATE SET expires_at = ${greatest('f.expires_at', 'excluded.expires_at')}`,
+    find: `SELECT f.byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
+      FROM (SELECT 1 AS one) one LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`,
+    sum: `SELECT ${fn}sum(byte_count) AS sum FROM (SELECT byte_count FROM ~owners
+      UNION ALL SELECT byte_count + ${FILE_OVERHEAD_BYTES} FROM ~files UNION ALL SELECT byte_count FROM ~garbage
+      UNION ALL SELECT c.byte_count FROM ~unreferenced u JOIN ~contents c ON c.cid = u.cid WHERE ${isUnused('c')}) stored`,
+    deleteEnded: `DELETE FROM ~files WHERE ${isFree('cid', ended)} AND expires_at <= $1 RETURNING cid, byte_count`,
+    deletePosts: `DELETE FROM ~posts WHERE ends_at <= $1
+      AND ${isFree('did_hash', 'SELECT did_hash FROM ~posts WHERE ends_at <= $1 LIMIT 1000')}`
+  })
+
+  const transactions = {
+    async writeFile(query: SqlQuery, file: FileRequest): Promise<FileWritten | UploadNeeded> {
+      const { content: written, expiresAtSeconds, nowSeconds, post } = file
+      const { cid, byteCount } = written
+      const slotSeconds = post?.bounds.slotSeconds ?? 1
+      const endsAt = (Math.floor(nowSeconds / slotSeconds) + 1) * slotSeconds
+      // A hash, so that the table tells no reader who posted how much.
+      const user = post && createHash('sha256').update(post.did).digest('base64url')
+      const [, isClaimed, states, charged] = await Promise.all([
+        content.lock(query, cid, 'shared'),
+        content.claimUpload(query, written),
+        query(s.state, [cid]),
+        post && query(s.charge, [user, byteCount, endsAt, cid, nowSeconds])
+      ])
+      const known = states.rows[0] ?? {}
+      const found = { known, isClaimed, nowSeconds }
+      assertAllowed(known)
+      const neededBytes = known.expires_at === null ? byteCount + FILE_OVERHEAD_BYTES : 0
+      if (post !== undefined) {
+        const { bounds, usedBytes } = post
+        if (Number(charged?.rows[0]?.byte_count ?? 0) > bounds.maxBytesPerDid)
+          refuse({ refused: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: endsAt - nowSeconds })
+        // What is uploaded may be counted already.
+        const isCounted = neededBytes === 0 || written.object?.isUploaded === true
+        const detail = `${usedBytes} of ${bounds.maxStoreBytes} bytes in use by all, ${neededBytes} needed`
+        if (!isCounted && usedBytes + neededBytes > bounds.maxStoreBytes)
+          refuse({ refused: 'ERR_STORAGE_FULL', detail })
+      }
+      if (await content.needsUpload(query, written, found)) {
+        if (charged?.rowCount === 1) await query(s.refund, [user, byteCount])
+        return { upload: true }
+      }
+      const [, , isPinChanged] = await Promise.all([
+        content.place(query, written, found),
+        query(s.put, [cid, byteCount, expiresAtSeconds]),
+        content.requestPins(query, [cid], file.tracksPins)
+      ])
+      return { changedPins: isPinChanged || known.pin_state === 'pin' ? [cid] : [], neededBytes }
+    },
+
+    /** Deletes some of what ended. @returns whether there may be more */
+    async deleteExpiredFiles(query: SqlQuery, beforeSeconds: number): Promise<boolean> {
+      const { rows } = await query(s.deleteEnded, [beforeSeconds])
+      const released = rows.map(({ cid, byte_count }) => ({ cid: String(cid), byteCount: Number(byte_count) }))
+      await content.release(query, released, beforeSeconds)
+      await query(s.deletePosts, [beforeSeconds])
+      return rows.length === DELETED_AT_ONCE
+    }
+  }
+
+  const reads = {
+    async findFile(query: SqlQuery, cid: string, nowSeconds: number): Promise<FileRow | undefined> {
+      const [row = {}] = (await query(s.find, [cid, nowSeconds])).rows
+      assertAllowed(row)
+      if (row.expires_at === null) return undefined
+      return { cid, byteCount: Number(row.byte_count), expiresAtSeconds: Number(row.expires_at) }
+    },
+
+    /** What is stored of all users and files, also unreferenced content until it is deleted. */
+    async storedBytes(query: SqlQuery): Promise<number> {
+      return Number((await query(s.sum)).rows[0]?.sum ?? 0)
+    }
+  }
+
+  return { transactions, reads }
+}

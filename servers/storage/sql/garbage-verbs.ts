@@ -1,0 +1,143 @@
+import type { SqlQuery } from 'express-did-auth/server-kit'
+import { list, type ContentDialect } from './content-dialect.js'
+import { cidsOf, type ContentSteps } from './content-steps.js'
+import type { EntrySteps } from './entry-verbs.js'
+import { entryOf, stateOf } from './list-state.js'
+import type { Garbage } from './stored-content.js'
+
+const AT_ONCE = 100
+/** An unfinished upload is garbage after so long. */
+const UPLOAD_SECONDS = 3_600
+/** Entries that one transaction of a takedown removes: it has to end within the time of a verb. */
+const ENTRIES_AT_ONCE = 1_000
+
+/** A step of a takedown; `wasInRow`: bytes of the content may have lain in the database. */
+export interface TakedownStep {
+  readonly removed: number
+  readonly isDone: boolean
+  readonly wasInRow: boolean
+}
+
+/** The verbs that delete: content that nothing has, objects that no content uses, and what is taken down. */
+export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
+  const { isIn, isFree, skipLocked, overwriting } = dialect
+  const s = dialect.statements('garbage', {
+    claim: `SELECT cid FROM ~unreferenced WHERE cid > $1 ORDER BY cid LIMIT ${AT_ONCE} ${skipLocked}`,
+    lockRows: `SELECT cid FROM ~contents WHERE ${isIn('cid', '$1')} ORDER BY cid ${skipLocked}`,
+    // What another transaction has locked stays, and what it has deleted as long as that may be taken back.
+    settle: `DELETE FROM ~unreferenced WHERE ${isIn('cid', '$1')} AND (${isIn('cid', '$2')}
+      OR NOT EXISTS (SELECT 1 FROM ~contents c WHERE c.cid = ~unreferenced.cid))`,
+    // None of them can be taken into use any more, so that their objects may be deleted.
+    abandon: `UPDATE ~garbage SET kind = 'removed' WHERE kind = 'upload'
+      AND ${isFree('object', `SELECT object FROM ~garbage WHERE kind = 'upload' AND since <= $1`)}`,
+    // The slowest reader of a removed object has read it after 5 s and 4 KiB/s from then on, as downloads are bounded.
+    find: `SELECT object, kind FROM ~garbage WHERE object > $1
+        AND (kind = 'takedown' OR (kind = 'removed' AND since + 5 + byte_count / 4096 <= $2))
+      ORDER BY object LIMIT ${AT_ONCE}`,
+    forget: `DELETE FROM ~garbage WHERE ${isIn('object', '$1')}`,
+    deny: `INSERT INTO ~denied (cid, reason, at) VALUES ($1, $2, $3)
+      ON CONFLICT (cid) DO UPDATE SET reason = excluded.reason, at = excluded.at`,
+    allow: 'DELETE FROM ~denied WHERE cid = $1',
+    isDenied: 'SELECT 1 FROM ~denied WHERE cid = $1',
+    owners: `SELECT id, did FROM ~owners WHERE id IN (SELECT owner FROM ~entries WHERE cid = $1 ORDER BY owner
+      LIMIT ${ENTRIES_AT_ONCE}) ORDER BY id ${dialect.forUpdate}`,
+    entries: `SELECT e.owner, o.did, e.key, e.number, e.cid, e.byte_count, l.entry_count, l.hash
+      FROM ~entries e JOIN ~owners o ON o.id = e.owner LEFT JOIN ~lists l ON l.did = o.did AND l.key = e.key
+      WHERE e.cid = $1 AND e.owner <= $2 ORDER BY e.owner LIMIT ${ENTRIES_AT_ONCE}`,
+    settleDenied: 'DELETE FROM ~unreferenced WHERE cid = $1',
+    deleteFile: 'DELETE FROM ~files WHERE cid = $1',
+    // Of a damaged database alone: entries whose owner is lost.
+    deleteLost: 'DELETE FROM ~entries WHERE cid = $1',
+    objectOf: `SELECT object FROM ~contents WHERE cid = $1 ${dialect.forUpdate}`,
+    markContent: `INSERT INTO ~garbage (object, kind, since, byte_count)
+        SELECT object, 'takedown', $2, byte_count FROM ~contents WHERE cid = $1 AND object IS NOT NULL
+      ON CONFLICT (object) DO UPDATE SET kind = excluded.kind`,
+    deleteContent: 'DELETE FROM ~contents WHERE cid = $1',
+    // The names of objects begin with the cid. One that is being written would come after its deletion.
+    markGarbage: `UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 AND object < $2 AND kind <> 'upload'`,
+    probe: "UPDATE ~numbers SET number = number + 1 WHERE name = 'probes'"
+  })
+
+  const transactions = {
+    /** Deletes unreferenced content, a page at a time. @returns where the next page begins; undefined at the end */
+    async collectUnreferenced(query: SqlQuery, afterCid: string, nowSeconds: number): Promise<string | undefined> {
+      const claimed = cidsOf((await query(s.claim, [afterCid])).rows)
+      if (claimed.length === 0) return undefined
+      const locked = cidsOf((await query(s.lockRows, [list(claimed)])).rows)
+      if (locked.length > 0) await content.dropUnused(query, locked, true, nowSeconds)
+      await query(s.settle, [list(claimed), list(locked)])
+      return claimed.length < AT_ONCE ? undefined : claimed.at(-1)
+    },
+
+    /** Writers of the same content wait for it, and it for them: none that began before it puts anything back. */
+    async deny(query: SqlQuery, cid: string, reason: string, nowSeconds: number): Promise<void> {
+      await Promise.all([content.lock(query, cid, 'alone'), query(s.deny, [cid, reason, nowSeconds])])
+    },
+
+    /** Removes some of the entries of content that is denied, and at last the content. */
+    async takeDownStep(query: SqlQuery, cid: string, nowSeconds: number): Promise<TakedownStep> {
+      const owners = (await query(s.owners, [cid])).rows
+      const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
+      // Each is of another list.
+      await Promise.all(
+        rows.map((row) => {
+          const owned = { id: Number(row.owner), did: String(row.did), key: String(row.key), list: stateOf(row) }
+          return entries.change(query, owned, [entryOf(row)], [])
+        })
+      )
+      // More entries than one transaction takes are left, and cannot be written any more.
+      const isDone = rows.length < ENTRIES_AT_ONCE && owners.length < ENTRIES_AT_ONCE
+      if (!isDone) return { removed: rows.length, isDone, wasInRow: false }
+      // In the collector's order, so that neither waits for the other in a circle.
+      await query(s.settleDenied, [cid])
+      const [file, lost] = [await query(s.deleteFile, [cid]), await query(s.deleteLost, [cid])]
+      const object = (await query(s.objectOf, [cid])).rows[0]?.object
+      await query(s.markContent, [cid, nowSeconds])
+      if (overwriting !== undefined) await query(overwriting.on)
+      try {
+        await query(s.deleteContent, [cid])
+      } finally {
+        if (overwriting !== undefined) await query(overwriting.off)
+      }
+      await query(s.markGarbage, [`${cid}.`, `${cid}/`])
+      await content.requestUnpins(query, [cid])
+      const removed = rows.length + file.rowCount + lost.rowCount
+      return { removed, isDone, wasInRow: typeof object !== 'string' }
+    }
+  }
+
+  const singles = {
+    /** Uploads that began an hour before a time, and have not ended, are garbage. */
+    async abandonUploads(query: SqlQuery, beforeSeconds: number): Promise<void> {
+      await query(s.abandon, [beforeSeconds - UPLOAD_SECONDS])
+    },
+
+    /** The objects are deleted. */
+    async forgetGarbage(query: SqlQuery, objects: readonly string[]): Promise<void> {
+      await query(s.forget, [list(objects)])
+    },
+
+    /** Lets content in again. @returns false when it was not refused */
+    async allow(query: SqlQuery, cid: string): Promise<boolean> {
+      return (await query(s.allow, [cid])).rowCount === 1
+    },
+
+    async probe(query: SqlQuery): Promise<void> {
+      await query(s.probe)
+    }
+  }
+
+  const reads = {
+    /** Objects to delete, in the order of their names. Several collectors may delete them. */
+    async findGarbage(query: SqlQuery, after: string, readUntil: number): Promise<Garbage[]> {
+      const { rows } = await query(s.find, [after, readUntil])
+      return rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
+    },
+
+    async isTakenDown(query: SqlQuery, cid: string): Promise<boolean> {
+      return (await query(s.isDenied, [cid])).rows.length > 0
+    }
+  }
+
+  return { transactions, singles, reads }
+}

@@ -1,0 +1,54 @@
+import { hash } from 'node:crypto'
+import type { SqlRow } from 'express-did-auth/server-kit'
+import type { Entry } from '../content-inspection.js'
+import type { Precondition } from '../content-store.js'
+
+/** What a key's row says of its list. */
+export interface ListState {
+  readonly entryCount: number
+  /** The hashes of its entries, each with its place, as one: by exclusive or, so that adding and removing takes no other. */
+  readonly hash: Buffer
+}
+
+/** Of a key that has no entries. */
+export const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
+
+/** The ETag of a list, quoted. */
+export function etagOf({ hash }: ListState): string {
+  return `"${hash.toString('base64url')}"`
+}
+
+/** Whether the conditions of a write hold for a list. */
+export function isMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): boolean {
+  if (ifNoneMatch === '*' && list.entryCount > 0) return false
+  if (ifMatch === undefined) return true
+  return ifMatch === '*' ? list.entryCount > 0 : ifMatch.includes(etagOf(list))
+}
+
+/** The list of a row, which has none where nothing was joined. */
+export function stateOf(row: SqlRow | undefined): ListState {
+  if (row === undefined || row.hash === null) return NO_LIST
+  return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
+}
+
+export function entryOf({ number, cid, byte_count }: SqlRow): Entry {
+  return { number: Number(number), cid: String(cid), byteCount: Number(byte_count) }
+}
+
+/** Adds an entry to the hash of a list, or takes it off. */
+export function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void {
+  const one = hash('sha256', `${number} ${cid} ${byteCount}`, 'buffer')
+  for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (one[index] ?? 0)
+}
+
+/** The state that a list of entries has. */
+export function stateOfEntries(entries: readonly Entry[]): ListState {
+  const sum = Buffer.from(NO_LIST.hash)
+  for (const entry of entries) addToHash(sum, entry)
+  return { entryCount: entries.length, hash: sum }
+}
+
+/** Whether entries are those that a list was written with. */
+export function isListOf(entries: readonly Entry[], state: ListState): boolean {
+  return entries.length === state.entryCount && stateOfEntries(entries).hash.equals(state.hash)
+}

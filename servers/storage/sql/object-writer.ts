@@ -1,0 +1,164 @@
+import { randomBytes } from 'node:crypto'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import type { CallVerb } from 'express-did-auth/server-kit'
+import { codeOf } from '../../config/startup-error.js'
+import { ServerError } from '../../http/server-error.js'
+import type { ContentInfo, NewContent } from '../content-store.js'
+import type { Spool } from '../files/spool.js'
+import type { ObjectStore } from '../object-store.js'
+import { isMissing, storageFailure } from '../storage-error.js'
+import type { ContentVerbs } from './content-verbs.js'
+import {
+  MAX_ROW_BYTES,
+  storedContent,
+  type ContentRow,
+  type FoundContent,
+  type Garbage,
+  type UploadNeeded
+} from './stored-content.js'
+
+/** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
+const MAX_UPLOADS = 3
+
+export interface ObjectWriterParts {
+  readonly objects: ObjectStore
+  readonly spool: Spool
+  readonly call: CallVerb<ContentVerbs>
+  readonly nowSeconds: () => number
+}
+
+/**
+ * Brings large content to the object store before a database takes it into use, so that no end of the process in between
+ * loses content or leaves an object behind that nothing knows of.
+ */
+export class ObjectWriter {
+  readonly #parts: ObjectWriterParts
+
+  constructor(parts: ObjectWriterParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Stores content. Large content that was there before is read, and repaired where it is damaged, since its writer is told
+   * that it is stored; small content is compared in the write's transaction.
+   *
+   * @param write - one verb
+   * @throws as `write`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
+   */
+  async store<T extends object>(
+    content: NewContent,
+    write: (row: ContentRow) => Promise<T | UploadNeeded>
+  ): Promise<T> {
+    const { outcome, isUploaded } = await this.#write(content, write)
+    const mayBeDamaged = !isUploaded && content.byteCount > MAX_ROW_BYTES
+    if (mayBeDamaged && !(await this.#isSound(content.cid))) await this.repair(content)
+    return outcome
+  }
+
+  /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
+  async repair(content: NewContent): Promise<void> {
+    const { call, nowSeconds } = this.#parts
+    await this.#write(content, (row) => call('repairContent', row, nowSeconds()))
+  }
+
+  /** Deletes objects that are garbage, also those behind one that cannot be deleted. @throws the first failure at the end */
+  async deleteGarbage(readUntil: number): Promise<void> {
+    const { objects, call } = this.#parts
+    let failure: unknown
+    let after: string | undefined = ''
+    while (after !== undefined) {
+      const garbage: Garbage[] = await call('findGarbage', after, readUntil)
+      const deleted: string[] = []
+      for (const { object, overwrite } of garbage) {
+        try {
+          await objects.delete(object, { overwrite })
+          deleted.push(object)
+        } catch (error) {
+          failure ??= error
+        }
+      }
+      if (deleted.length > 0) await call('forgetGarbage', deleted)
+      after = garbage.at(-1)?.object
+    }
+    if (failure !== undefined) throw storageFailure(failure)
+  }
+
+  async #write<T extends object | undefined>(
+    { cid, byteCount, leafHashes, source }: NewContent,
+    write: (row: ContentRow) => Promise<T | UploadNeeded>
+  ): Promise<{ outcome: T; isUploaded: boolean }> {
+    const info = { cid, byteCount, leafHashes: ownBytes(leafHashes) }
+    try {
+      if (byteCount <= MAX_ROW_BYTES) {
+        const bytes = 'file' in source ? await readFile(source.file) : source
+        const outcome = await write({ ...info, bytes: ownBytes(bytes) })
+        if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
+      }
+      for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
+        // A name that was never used.
+        const name = `${cid}.${randomBytes(8).toString('hex')}`
+        const first = await write({ ...info, object: { name, isUploaded: false } })
+        if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
+        await this.#upload(name, source)
+        const second = await this.#use({ cid, byteCount, name }, () =>
+          write({ ...info, object: { name, isUploaded: true } })
+        )
+        if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
+      }
+    } catch (error) {
+      throw storageFailure(error)
+    }
+    throw new ServerError('ERR_STORAGE', { detail: 'each upload was collected' })
+  }
+
+  async #upload(name: string, source: NewContent['source']): Promise<void> {
+    const { objects, spool } = this.#parts
+    if ('file' in source) {
+      await objects.put(name, source.file)
+      return
+    }
+    const file = spool.newFile()
+    try {
+      await writeFile(file, source, { mode: 0o600, flag: 'wx' })
+      await objects.put(name, file)
+    } finally {
+      await rm(file, { force: true })
+    }
+  }
+
+  /** What was written for a write that is refused is not waited for. */
+  async #use<T>(upload: ContentInfo & { readonly name: string }, write: () => Promise<T>): Promise<T> {
+    try {
+      return await write()
+    } catch (error) {
+      const code = codeOf(error)
+      const { call, nowSeconds } = this.#parts
+      const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
+      // Else it is unknown whether the object is in use.
+      if (code !== 'ERR_STORAGE') await call('discardUpload', upload, kind, nowSeconds())
+      throw error
+    }
+  }
+
+  async #isSound(cid: string): Promise<boolean> {
+    const { call, objects } = this.#parts
+    const found: FoundContent | undefined = (await call('findContents', [cid]))[0]
+    if (found?.object === undefined) return found?.bytes !== undefined
+    try {
+      for await (const _ of await storedContent(found, objects).pieces());
+      return true
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    }
+  }
+}
+
+function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
+  return outcome !== undefined && 'upload' in outcome
+}
+
+/** What crosses threads is copied with all of the memory that it is a view of. */
+function ownBytes(bytes: Uint8Array): Uint8Array {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
+}

@@ -1,0 +1,124 @@
+import { join } from 'node:path'
+import {
+  fieldOf,
+  lazy,
+  migratePostgres,
+  type CallVerb,
+  type PostgresDatabase,
+  type SqlQuery,
+  type SqlVerb
+} from 'express-did-auth/server-kit'
+import { startStep } from '../../config/startup-error.js'
+import { Spool } from '../files/spool.js'
+import type { ObjectStore } from '../object-store.js'
+import type { OpenContentStore } from '../opened-content-store.js'
+import { sqlContentStore, type ContentStoreSettings } from './sql-content-store.js'
+import { postgresContents, type TablePrefix } from './content-dialect.js'
+import { contentVerbs, SINGLE_USE, type ContentVerbs } from './content-verbs.js'
+import type { DatabaseVerbs } from './inspection-verbs.js'
+import { KeyedLock } from './keyed-lock.js'
+import { PostgresObjectStore } from './postgres-object-store.js'
+import { contentMigrations } from './tables.js'
+
+export interface PostgresContentStoreOptions extends ContentStoreSettings {
+  /** The caller's, who closes it. */
+  readonly database: PostgresDatabase
+  /** Whose tables. */
+  readonly tables: TablePrefix
+  /** Brings the tables up to date before the first statement. Default: they are. */
+  readonly migrate?: () => Promise<unknown>
+  /** Of this instance: `spool/` lies there. */
+  readonly folder: string
+  /** Where large content lies. Default: in the database, since instances share no disk. */
+  readonly objects?: ObjectStore
+}
+
+/** Errors of our own constraints, after which a transaction begins once more: a collector or another writer was faster. */
+const REPEAT_ON = ['23503', '23505']
+
+/**
+ * Opens the storage of a server in PostgreSQL, which any number of instances share. It asks nothing of the database, so that a
+ * server starts before that.
+ *
+ * @throws StartError when the folder cannot be used
+ */
+export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
+  const { folder, database, tables } = options
+  const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => new Spool(join(folder, 'spool')))
+  const open = lazy(options.migrate ?? (() => Promise.resolve()))
+  const objects = options.objects ?? new PostgresObjectStore(database, tables, open)
+  // The database is its caller's to close.
+  return sqlContentStore(
+    { call: callerOf(database, tables, open), objects, spool, close: async () => undefined },
+    options
+  )
+}
+
+/**
+ * Runs verbs on connections. Writes of one owner run one after the other: the owner's row is locked in the database as well,
+ * but the waiting writes of one user would hold the connections of all.
+ */
+function callerOf(
+  database: PostgresDatabase,
+  tables: TablePrefix,
+  open: () => Promise<unknown>
+): CallVerb<ContentVerbs> {
+  const { verbs, transactions } = contentVerbs(postgresContents(tables), databaseVerbs(tables))
+  const owners = new KeyedLock()
+  const run = async (name: keyof ContentVerbs, args: readonly unknown[]): Promise<unknown> => {
+    await open()
+    const [write] = args
+    const options = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) && !isConditional(write) }
+    // Callers have the types of the verb.
+    const work = (query: SqlQuery): Promise<unknown> => (verbs[name] as SqlVerb)(query, ...(args as never[]))
+    if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, options))
+    return owners.run(fieldOf(write, 'did'), () => database.transaction(work, options))
+  }
+  return ((name, ...args) => run(name, args)) as CallVerb<ContentVerbs>
+}
+
+/** A condition that held before a write does not hold after it. */
+function isConditional(write: unknown): boolean {
+  return fieldOf(write, 'ifMatch') !== undefined || fieldOf(write, 'ifNoneMatch') !== undefined
+}
+
+/** What foreign keys rule out is not looked for, but that they are there is: a backup may have been restored without them. */
+function databaseVerbs(tables: TablePrefix): DatabaseVerbs {
+  const { faults } = postgresContents(tables).statements('database', {
+    faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index
+       FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database() AND checksum_failures > 0
+     UNION ALL SELECT 'table ' || t.name || ' has no valid foreign key', NULL
+       FROM pg_catalog.unnest(ARRAY['~entries', '~files', '~lists', '~object_pieces']) AS t (name)
+       WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint
+         WHERE conrelid = CAST(pg_catalog.to_regclass(t.name) AS oid) AND contype = 'f' AND convalidated)
+     UNION ALL SELECT NULL, CAST(CAST(i.indexrelid AS regclass) AS text)
+       FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+       WHERE NOT i.indisvalid AND pg_catalog.starts_with(c.relname, '~') AND pg_catalog.pg_table_is_visible(c.oid)`
+  })
+  return {
+    findFaults: async (query) => {
+      const { rows } = await query(faults)
+      const textsOf = (column: 'damage' | 'index'): string[] =>
+        rows.map((row) => row[column]).filter((text) => typeof text === 'string')
+      return { damage: textsOf('damage'), indexes: textsOf('index') }
+    },
+    rebuildIndexes: async (query, indexes) => {
+      // Names of our own tables' indexes, quoted by PostgreSQL.
+      for (const index of indexes) await query({ text: `REINDEX INDEX ${index}` })
+    }
+  }
+}
+
+/**
+ * Makes the tables of a server's content, or brings them up to date.
+ *
+ * @returns the statements that were run, or with `print` are to be run
+ * @throws as `migratePostgres`
+ */
+export async function migrateContent(
+  database: PostgresDatabase,
+  tables: TablePrefix,
+  mode: 'apply' | 'check' | 'print' = 'apply'
+): Promise<string[]> {
+  return migratePostgres(database, contentMigrations(tables), { schemaTable: `${tables}_schema`, mode })
+}

@@ -1,0 +1,110 @@
+import { mkdirSync } from 'node:fs'
+import { stat, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  chooseSqliteEngine,
+  openSqliteConnection,
+  SqliteThread,
+  startSqliteWorker,
+  type CallVerb
+} from 'express-did-auth/server-kit'
+import { reasonOf, startStep } from '../../config/startup-error.js'
+import { makeReserve } from '../disk-space.js'
+import { FileObjectStore } from '../files/file-object-store.js'
+import { Spool } from '../files/spool.js'
+import type { ObjectStore } from '../object-store.js'
+import type { OpenContentStore } from '../opened-content-store.js'
+import { sqlContentStore, type ContentStoreSettings } from './sql-content-store.js'
+import type { SqliteVerbs } from './sqlite-verbs.js'
+import type { ThreadSettings } from './sqlite-worker.js'
+import { prepareTables } from './tables.js'
+
+export interface ContentStoreOptions extends ContentStoreSettings {
+  /** Of the server: the database, `objects/` and `spool/` lie there. */
+  readonly folder: string
+  /** Name of the database file in it, such as `vault.db`. */
+  readonly database: string
+  /** False: a write survives the end of the process, and not the loss of power, which is cheaper. Default true. */
+  readonly isDurable?: boolean
+  /** Where large content lies. Default: files in `objects/`. */
+  readonly objects?: ObjectStore
+}
+
+const OPENING_MILLISECONDS = 5_000
+const TRIES = 5
+const PAUSE_MILLISECONDS = 300
+/** SQLite writes a copy, and the log of changes gets it as well. */
+const COPIES = 2.2
+
+/**
+ * Opens the storage of a server in its folder, which several processes of a machine may do, and creates what is missing.
+ *
+ * @throws StartError when it cannot be used
+ */
+export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
+  const { folder, isDurable = true } = options
+  const file = join(folder, options.database)
+  const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(folder, file))
+  const settings: ThreadSettings = { file, engine, synchronous: isDurable ? 'FULL' : 'NORMAL' }
+  const start = () => startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
+  const thread = new SqliteThread<SqliteVerbs>({ start, format: 'clone' })
+  const { call } = thread
+  const objects = options.objects ?? new FileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
+  const engineParts = {
+    call,
+    objects,
+    spool,
+    erase: (wasInRow: boolean) => rewriteFile(file, call, wasInRow),
+    // Removals may have used it.
+    onProbe: () => {
+      makeReserve(file)
+    },
+    close: () => thread.close()
+  }
+  return sqlContentStore(engineParts, options)
+}
+
+/** On the caller's thread, so that what is wrong with the folder is known at once. */
+function openFolder(folder: string, file: string): { engine: ThreadSettings['engine']; spool: Spool } {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const engine = chooseSqliteEngine()
+  const connection = openSqliteConnection(file, engine, { synchronous: 'FULL', busyMilliseconds: OPENING_MILLISECONDS })
+  try {
+    prepareTables(connection)
+  } finally {
+    connection.close()
+  }
+  makeReserve(file)
+  return { engine, spool: new Spool(join(folder, 'spool')) }
+}
+
+/**
+ * Rewrites a database without what was deleted, and empties its log of changes, so that neither has bytes of it any more.
+ *
+ * @param isRewritten - false: only the log may have them
+ * @returns what may still have them, in words
+ */
+async function rewriteFile(file: string, call: CallVerb<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
+  const vacuum = async (): Promise<string | undefined> => {
+    const [{ size }, { bavail, bsize }] = await Promise.all([stat(file), statfs(file)])
+    if (size * COPIES > bavail * bsize) return 'there is no space for a copy'
+    await call('vacuum')
+    return undefined
+  }
+  const remains: string[] = []
+  const what = isRewritten ? await tryOften(vacuum) : undefined
+  if (what !== undefined) remains.push(`${file} was not rewritten: ${what}`)
+  const log = await tryOften(async () => ((await call('truncateLog')) ? undefined : 'something reads it'))
+  if (log !== undefined) remains.push(`${file}-wal was not emptied: ${log}`)
+  return remains
+}
+
+/** @returns why it failed in the end; undefined when it did not */
+async function tryOften(work: () => Promise<string | undefined>): Promise<string | undefined> {
+  for (let tries = 1; ; tries += 1) {
+    const failure = await work().catch((error: unknown) => reasonOf(error))
+    if (failure === undefined || tries === TRIES) return failure
+    await pause(PAUSE_MILLISECONDS)
+  }
+}

@@ -1,0 +1,114 @@
+import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
+import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../pin-ledger.js'
+import { list, type ContentDialect } from './content-dialect.js'
+import { cidsOf } from './content-steps.js'
+
+const PAGE = 1_000
+
+/**
+ * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims its rows, or
+ * leaves those aside that another one has.
+ *
+ * A lease outlives a change of the desired state: until the call that it stands for has ended, no other is made.
+ */
+export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, fn }: ContentDialect) {
+  // A lease that ended is a claimant that has ended half way, or is so late that another one has to be made.
+  const claim = (condition = ''): string => `WITH due AS (SELECT cid AS due_cid, claimed_until > 0 AS is_late,
+      CASE WHEN claimed_until > 0 THEN ${nextRevision} ELSE revision END AS due_revision
+      FROM ~pins WHERE state <> 'pinned' AND retry_at <= $1 AND claimed_until <= $1 ${condition}
+      ORDER BY retry_at, revision LIMIT $2 ${skipLocked})
+    UPDATE ~pins SET revision = due_revision, claimed_revision = due_revision, claimed_until = $3,
+      is_in_doubt = CASE WHEN is_late THEN 1 ELSE is_in_doubt END, retry_at = CASE WHEN is_late THEN 0 ELSE retry_at END
+    FROM due WHERE cid = due_cid RETURNING cid, state, revision, attempts, is_in_doubt, retry_at`
+  const failed = `SELECT cid FROM ~pins WHERE state <> 'pinned' AND retry_at > $1 AND attempts > 0`
+  const lost = `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state = 'pinned'`
+  const [free, ofTask] = ['claimed_revision = 0, claimed_until = 0', 'WHERE cid = $1 AND revision = $2']
+  const s = statements('pin', {
+    claimDue: claim(),
+    claimNamed: claim(`AND ${isIn('cid', '$4')}`),
+    pinned: `UPDATE ~pins SET state = 'pinned', attempts = 0, retry_at = 0, ${free} ${ofTask} AND state = 'pin'`,
+    unpinned: `DELETE FROM ~pins ${ofTask} AND state = 'unpin'`,
+    finishLater: `UPDATE ~pins SET is_in_doubt = 0, attempts = 0, retry_at = $3, ${free} ${ofTask} AND state <> 'pinned'`,
+    postpone: `UPDATE ~pins SET attempts = attempts + 1, retry_at = $3, ${free} ${ofTask} AND state <> 'pinned'`,
+    release: `UPDATE ~pins SET is_in_doubt = CASE WHEN $3 = 1 THEN 1 ELSE is_in_doubt END, ${free}
+      WHERE cid = $1 AND claimed_revision = $2`,
+    open: `SELECT cid FROM ~pins WHERE ${isIn('cid', '$1')} AND state <> 'pinned'`,
+    countOpen: `SELECT ${fn}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
+    // What waits because it is in doubt has not failed since.
+    retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', failed)}`,
+    list: `SELECT cid, state FROM ~pins WHERE cid > $1 ORDER BY cid LIMIT ${PAGE}`,
+    again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', lost)}`
+  })
+
+  const singles = {
+    async claimPins(query: SqlQuery, { cids, limit, nowSeconds, leaseSeconds }: ClaimRequest): Promise<PinTask[]> {
+      const values = [nowSeconds, limit, nowSeconds + leaseSeconds]
+      const { rows } = await (cids === undefined
+        ? query(s.claimDue, values)
+        : query(s.claimNamed, [...values, list(cids)]))
+      return rows.toSorted(byAge).map(taskOf)
+    },
+
+    async finishPin(query: SqlQuery, task: PinTask, nowSeconds: number): Promise<boolean> {
+      const { cid, desired, revision, isInDoubt } = task
+      const { rowCount } = await (isInDoubt
+        ? query(s.finishLater, [cid, revision, nowSeconds + DOUBT_SECONDS])
+        : query(s[desired], [cid, revision]))
+      if (rowCount === 0) await query(s.release, [cid, revision, 0])
+      return rowCount === 1
+    },
+
+    async postponePin(
+      query: SqlQuery,
+      { cid, revision }: PinTask,
+      retryAtSeconds: number,
+      wasCalled: boolean
+    ): Promise<boolean> {
+      const { rowCount } = await query(s.postpone, [cid, revision, retryAtSeconds])
+      // The call failed, and the node may carry it out after the next one.
+      if (rowCount === 0) await query(s.release, [cid, revision, wasCalled ? 1 : 0])
+      return rowCount === 1
+    },
+
+    async retryPins(query: SqlQuery, nowSeconds: number): Promise<void> {
+      await query(s.retry, [nowSeconds])
+    },
+
+    /** The node has lost what it pinned. @returns how many of these are to be pinned again */
+    async pinAgain(query: SqlQuery, cids: readonly string[]): Promise<number> {
+      return (await query(s.again, [list(cids)])).rowCount
+    }
+  }
+
+  const reads = {
+    async findOpenPins(query: SqlQuery, cids: readonly string[]): Promise<string[]> {
+      return cidsOf((await query(s.open, [list(cids)])).rows)
+    },
+
+    async countOpenPins(query: SqlQuery): Promise<number> {
+      return Number((await query(s.countOpen)).rows[0]?.number)
+    },
+
+    /** A page of what is tracked, in the order of cids; `isPinned`: it was carried out. */
+    async listPins(query: SqlQuery, afterCid: string): Promise<{ cid: string; isPinned: boolean }[]> {
+      const { rows } = await query(s.list, [afterCid])
+      return rows.map(({ cid, state }) => ({ cid: String(cid), isPinned: state === 'pinned' }))
+    }
+  }
+
+  return { singles, reads }
+}
+
+function byAge(one: SqlRow, other: SqlRow): number {
+  return Number(one.retry_at) - Number(other.retry_at) || Number(one.revision) - Number(other.revision)
+}
+
+function taskOf({ cid, state, revision, attempts, is_in_doubt }: SqlRow): PinTask {
+  return {
+    cid: String(cid),
+    desired: state === 'pin' ? 'pinned' : 'unpinned',
+    revision: Number(revision),
+    attempts: Number(attempts),
+    isInDoubt: is_in_doubt === 1
+  }
+}

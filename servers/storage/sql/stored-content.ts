@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto'
+import type { SqlRow } from 'express-did-auth/server-kit'
+import { codeOf } from '../../config/startup-error.js'
+import type { ContentInfo, StoredContent } from '../content-store.js'
+import type { ObjectStore } from '../object-store.js'
+import { ServerError } from '../../http/server-error.js'
+import { storageFailure } from '../storage-error.js'
+import { cidOfLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+
+/** Content up to so many bytes lies in its row, larger content in an object. */
+export const MAX_ROW_BYTES = 65_536
+
+/** New content as a database gets it: its bytes where they are to lie in the row, else the name of an object. */
+export interface ContentRow extends ContentInfo {
+  readonly leafHashes: Uint8Array
+  readonly bytes?: Uint8Array
+  readonly object?: { readonly name: string; readonly isUploaded: boolean }
+}
+
+/**
+ * What a verb answers to a write that needs an object: nothing of it was done, but the object's name is garbage now. The
+ * object is to be written, and the write made once more.
+ */
+export interface UploadNeeded {
+  readonly upload: true
+}
+
+/** An object that nothing uses. */
+export interface Garbage {
+  readonly object: string
+  /** Its bytes first. */
+  readonly overwrite: boolean
+}
+
+/** What is stored of content; without bytes and object it is damaged. */
+export interface FoundContent extends ContentInfo {
+  readonly leafHashes: Uint8Array
+  readonly bytes?: Uint8Array
+  readonly object?: string
+}
+
+const HASH_BYTES = 32
+
+/** Content that is verified as it is read: bytes of a row were, by their cid; each piece of an object is, by its hash. */
+export function storedContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
+  const { cid, byteCount } = found
+  const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {
+    const all = verifiedPieces(found, objects)
+    const first = await all.next()
+    // Taken out when it is read, and not held while the rest is, which may take minutes.
+    const ahead = first.done === true ? [] : [first.value]
+    return (async function* () {
+      try {
+        if (ahead.length > 0) yield* ahead.splice(0)
+        yield* all
+      } finally {
+        await all.return(undefined)
+      }
+    })()
+  }
+  const bytes = async (): Promise<Uint8Array> => {
+    if (found.bytes !== undefined) return found.bytes
+    const all: Uint8Array[] = []
+    for await (const piece of verifiedPieces(found, objects)) all.push(piece)
+    return Buffer.concat(all)
+  }
+  return { cid, byteCount, bytes, pieces }
+}
+
+async function* verifiedPieces(
+  { bytes, object, leafHashes, byteCount }: FoundContent,
+  objects: Pick<ObjectStore, 'read'>
+): AsyncGenerator<Uint8Array, void, undefined> {
+  if (bytes !== undefined) {
+    yield bytes
+    return
+  }
+  if (object === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+  let [start, left] = [0, byteCount]
+  const leaf: Uint8Array[] = []
+  let hash = createHash('sha256')
+  try {
+    for await (const piece of objects.read(object)) {
+      leaf.push(piece)
+      hash.update(piece)
+      left -= piece.length
+      if (left > 0 && (byteCount - left) % LEAF_BYTES !== 0) continue
+      const isLeaf = hash.digest().equals(leafHashes.subarray(start, start + HASH_BYTES))
+      if (!isLeaf) throw new ServerError('ERR_CONTENT_MISSING')
+      start += HASH_BYTES
+      hash = createHash('sha256')
+      // Each is released once it was read.
+      while (leaf.length > 0) yield* leaf.splice(0, 1)
+    }
+  } catch (error) {
+    throw codeOf(error) === 'ENOENT' ? new ServerError('ERR_CONTENT_MISSING', { cause: error }) : storageFailure(error)
+  }
+  if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
+}
+
+/** What a row of a table of content has, without the bytes where they are not those that the cid names. */
+export function foundContent(row: SqlRow): FoundContent {
+  const { cid, byte_count, leaf_hashes, object, bytes } = row
+  const info = { cid: String(cid), byteCount: Number(byte_count) }
+  const leafHashes = bytesOf(leaf_hashes) ?? new Uint8Array()
+  const inRow = bytesOf(bytes)
+  const hashes = inRow === undefined ? leafHashes : createHash('sha256').update(inRow).digest()
+  if (cidOfLeaves(hashes, inRow?.length ?? info.byteCount) !== info.cid) return { ...info, leafHashes }
+  return {
+    ...info,
+    leafHashes,
+    ...(inRow !== undefined && { bytes: inRow }),
+    ...(typeof object === 'string' && { object })
+  }
+}
+
+function bytesOf(value: unknown): Uint8Array | undefined {
+  return value instanceof Uint8Array ? value : undefined
+}

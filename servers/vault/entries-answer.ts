@@ -1,0 +1,212 @@
+import { DidAuthError } from 'express-did-auth'
+import type { Request, Response } from 'express'
+import type { ByteBudget, ConcurrencyLimiter } from '../http/limits.js'
+import { jsonStringOf, sendChunks, sendWhole } from '../http/send-content.js'
+import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
+import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
+
+/** What is read from the store at once: so much content, or so many entries. Larger content is read in pieces. */
+const PAGE_BYTES = 262_144
+const PAGE_ENTRIES = 256
+/** An answer up to here is read to its end before a byte of it is sent; of a larger one, so much. */
+const MAX_BUFFERED_BYTES = 1_048_576
+/** What an entry that is listed takes in memory, beside its key. */
+const ENTRY_BYTES = 256
+/** So few entries are read without waiting for those who read many. */
+const FEW_ENTRIES = 8
+/** Of a key that changes all the time there may be no moment in which all of it can be read. */
+const MAX_ATTEMPTS = 5
+/** For the IPFS node, in all: each of many contents may be missing. */
+const REPAIR_MILLISECONDS = 10_000
+
+/** Without a change of its bytes: content may begin with a BOM. */
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Entries with their content, as a JSON text that is sent while it is read. */
+export interface EntriesText {
+  entries: readonly KeyedEntry[]
+  /** What stands before the content of an entry. */
+  before: (index: number) => string
+  /** What stands after the last. */
+  end: string
+}
+
+/** The bare array of all content under a key. */
+export function listText(key: string, entries: readonly ContentInfo[]): EntriesText {
+  return {
+    entries: entries.map((entry) => ({ ...entry, key })),
+    before: (index) => (index === 0 ? '[' : ','),
+    end: entries.length === 0 ? '[]' : ']'
+  }
+}
+
+/** Every entry of an owner with its content, in the order of writing. */
+export function backupText(did: string, entries: readonly KeyedEntry[]): EntriesText {
+  const start = `{"did":${JSON.stringify(did)},"entries":[`
+  return {
+    entries,
+    before: (index) => {
+      const { key = '', cid = '' } = entries[index] ?? {}
+      return `${index === 0 ? start : '},'}{"key":${JSON.stringify(key)},"id":"${cid}","content":`
+    },
+    end: entries.length === 0 ? `${start}]}` : '}]}'
+  }
+}
+
+/** What the readers of all answers share. */
+export interface ReadingParts {
+  store: ContentReads & Pick<EntryStore, 'listEntries'>
+  repair: Pick<ContentRepair, 'read'>
+  /** Answers that are being prepared. */
+  limiter: ConcurrencyLimiter
+  /** Memory of answers that are being prepared and sent. */
+  budget: ByteBudget
+}
+
+/** Where an answer comes from. */
+export interface EntriesSource {
+  /** Canonical, whose entries they are. */
+  did: string
+  /** How many there are about. */
+  entryCount: number
+  /** Lists them as they are now. */
+  list: () => Promise<{ text: EntriesText; headers?: Readonly<Record<string, string>> }>
+}
+
+/** An entry was removed after it was listed, so that no moment of the vault can be shown. */
+class EntryRemoved extends DidAuthError {
+  constructor() {
+    super('ERR_BUSY', { retryAfterSeconds: 1 })
+  }
+}
+
+/**
+ * Sends entries with their content, no faster than the client receives them: the list and a page of content are in memory
+ * for it, however large the answer. Damage that is found before the head is an answer; later it breaks the connection.
+ *
+ * @throws ServerError ERR_CONTENT_MISSING, ERR_STORAGE; DidAuthError ERR_BUSY
+ */
+export async function sendEntries(
+  parts: ReadingParts,
+  req: Request,
+  res: Response,
+  source: EntriesSource
+): Promise<void> {
+  let release = (): void => undefined
+  const acquire = (bytes: number): void => {
+    release()
+    release = parts.budget.acquire(bytes)
+  }
+  try {
+    const prepare = () => prepareAnswer(parts, res, source, acquire)
+    const { start, rest, headers } = await prepared(parts, res, source.entryCount, prepare)
+    if (rest === undefined) {
+      sendWhole(res, start, headers, release)
+      return
+    }
+    await sendChunks(req, res, startingWith(start, rest), headers)
+    release()
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+/** Prepares an answer. One of many entries waits until others are prepared. @throws DidAuthError ERR_BUSY */
+export function prepared<T>(
+  { limiter }: Pick<ReadingParts, 'limiter'>,
+  res: Response,
+  entryCount: number,
+  prepare: () => Promise<T>
+): Promise<T> {
+  return entryCount <= FEW_ENTRIES ? prepare() : limiter.run(res, prepare)
+}
+
+/** Reads and verifies an answer: all of a short one, or how it begins. */
+async function prepareAnswer(
+  parts: ReadingParts,
+  res: Response,
+  { did, list }: EntriesSource,
+  acquire: (bytes: number) => void
+) {
+  for (let attempt = 1; ; attempt += 1) {
+    const { text, headers = {} } = await list()
+    const contentBytes = text.entries.reduce((sum, { byteCount }) => sum + byteCount, 0)
+    acquire(text.entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_BYTES))
+    const rest = readEntries(parts, did, text)
+    const pieces: Buffer[] = []
+    try {
+      for (let byteCount = 0; byteCount <= MAX_BUFFERED_BYTES;) {
+        // The client has disconnected: the rest would be read for no user.
+        if (res.destroyed) throw new DidAuthError('ERR_BUSY')
+        const { value, done } = await rest.next()
+        if (done === true) return { start: Buffer.concat(pieces), rest: undefined, headers }
+        pieces.push(value)
+        byteCount += value.length
+      }
+      return { start: Buffer.concat(pieces), rest, headers }
+    } catch (error) {
+      await rest.return()
+      if (!(error instanceof EntryRemoved) || attempt === MAX_ATTEMPTS) throw error
+    }
+  }
+}
+
+/** The text in pieces. Content is verified, and restored from the IPFS node where it is missing. */
+export async function* readEntries(
+  { store, repair }: Pick<ReadingParts, 'store' | 'repair'>,
+  did: string,
+  { entries, before, end }: EntriesText
+): AsyncGenerator<Buffer, void, undefined> {
+  let leftMilliseconds = REPAIR_MILLISECONDS
+  const restore = async (entry: KeyedEntry): Promise<Uint8Array> => {
+    const { entries: listed } = await store.listEntries({ did, key: entry.key })
+    if (!listed.some(({ cid }) => cid === entry.cid)) throw new EntryRemoved()
+    const startedAt = performance.now()
+    const bytes = await repair.read(entry, leftMilliseconds)
+    leftMilliseconds -= performance.now() - startedAt
+    return bytes
+  }
+  for (const [start, stop] of pagesOf(entries)) {
+    const page = entries.slice(start, stop)
+    const contents = await store.readContents(page.map(({ cid }) => cid))
+    const text: string[] = []
+    for (const [offset, entry] of page.entries()) {
+      const content = restoring(contents[offset], () => restore(entry))
+      const opening = before(start + offset)
+      if (entry.byteCount > PAGE_BYTES) yield* jsonStringOf(await content.pieces(), opening)
+      else text.push(opening, JSON.stringify(utf8.decode(await content.bytes())))
+    }
+    if (text.length > 0) yield Buffer.from(text.join(''))
+  }
+  yield Buffer.from(end)
+}
+
+/** Content that is larger than a page has one of its own. */
+function* pagesOf(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
+  let start = 0
+  let byteCount = 0
+  for (const [index, entry] of entries.entries()) {
+    const isFull = index - start === PAGE_ENTRIES || byteCount + entry.byteCount > PAGE_BYTES
+    if (isFull && index > start) {
+      yield [start, index]
+      start = index
+      byteCount = 0
+    }
+    byteCount += entry.byteCount
+  }
+  if (start < entries.length) yield [start, entries.length]
+}
+
+async function* startingWith(
+  start: Buffer,
+  rest: AsyncGenerator<Buffer, void, undefined>
+): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    yield start
+    yield* rest
+  } finally {
+    // Also where the answer ends before the rest was asked for.
+    await rest.return()
+  }
+}

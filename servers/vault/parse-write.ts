@@ -1,0 +1,57 @@
+import { authRoutes } from '../http/did-auth.js'
+import { ServerError } from '../http/server-error.js'
+import type { Precondition } from '../storage/content-store.js'
+
+const MAX_KEY_BYTES = 512
+const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
+/** C0, DEL and C1. */
+const CONTROL_CHARACTER = /\p{Cc}/u
+const reservedKeys: ReadonlySet<string> = new Set(authRoutes.map((route) => route.slice(1)))
+
+/** Whether a path is that of a route of the login in other letters, such as `/LOGOUT`, which Express takes for the route. */
+export function isOddSpelling(path: string): boolean {
+  const name = path.replace(/^\/|\/$/g, '')
+  return !reservedKeys.has(name) && reservedKeys.has(name.toLowerCase())
+}
+
+/**
+ * A key to write under, as Express has decoded it from its path segment: 1 to 512 bytes of UTF-8, no control characters,
+ * and neither `.` nor `..`, which clients resolve in paths. The names of the library's routes are reserved, without regard
+ * to case: a POST would not arrive here.
+ *
+ * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
+ */
+export function parseKey(text: string): string {
+  const isKey = !NO_KEYS.has(text) && Buffer.byteLength(text) <= MAX_KEY_BYTES && !CONTROL_CHARACTER.test(text)
+  if (!isKey) throw new ServerError('ERR_KEY')
+  if (reservedKeys.has(text.toLowerCase())) throw new ServerError('ERR_RESERVED_KEY')
+  return text
+}
+
+const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*$/
+
+/**
+ * What a write requires of the list that it changes: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag
+ * matches no list.
+ *
+ * @throws ServerError ERR_INVALID_REQUEST for any other value: a write that ignored it could overwrite what it must not
+ * @see RFC 9110, sections 13.1.1 and 13.1.2
+ */
+export function parsePrecondition(headers: Readonly<Record<string, string | string[] | undefined>>): Precondition {
+  const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = headers
+  if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match is * on a write' })
+  }
+  return {
+    ...(ifMatch !== undefined && { ifMatch: parseEntityTags(String(ifMatch)) }),
+    ...(ifNoneMatch !== undefined && { ifNoneMatch })
+  }
+}
+
+function parseEntityTags(text: string): readonly string[] | '*' {
+  if (text === '*') return text
+  if (!ENTITY_TAGS.test(text)) {
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-Match is * or a list of quoted ETags' })
+  }
+  return text.match(/(?:W\/)?"[^"]*"/g) ?? []
+}

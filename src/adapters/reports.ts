@@ -1,0 +1,70 @@
+import type { Clock, Logger, OnSecurityEvent, SecurityEvent, Store } from '../ports.js'
+
+/** Warnings and errors on the console, without informative lines. */
+export const consoleLogger: Logger = {
+  info() {
+    // By default a library writes no line about normal operation.
+  },
+  warn(fields, message) {
+    console.warn('express-did-auth:', message, fields)
+  },
+  error(fields, message) {
+    console.error('express-did-auth:', message, fields)
+  }
+}
+
+/** Hands security events to the application. A listener that throws or rejects is logged, and fails no request. */
+export function securityReporter({
+  clock,
+  logger,
+  onSecurityEvent
+}: {
+  clock: Clock
+  logger: Logger
+  onSecurityEvent: OnSecurityEvent | undefined
+}): (event: Omit<SecurityEvent, 'atSeconds'>) => void {
+  const failed = (): void => {
+    // Without the cause: it may quote the event.
+    try {
+      logger.error({ event: 'security-listener-failed' }, 'onSecurityEvent threw')
+    } catch {
+      // A logger that throws as well must not end the process by an unhandled rejection.
+    }
+  }
+  return (event) => {
+    if (onSecurityEvent === undefined) return
+    try {
+      Promise.resolve(onSecurityEvent({ ...event, atSeconds: clock.nowSeconds() })).catch(failed)
+    } catch {
+      failed()
+    }
+  }
+}
+
+interface Service {
+  serviceUrl: string
+  challengeSecret: string
+}
+
+const servicesOf = new WeakMap<Store, Service[]>()
+const pathsOf = new WeakMap<object, ReadonlySet<unknown>>()
+
+/** Remembers the paths of an application or router, and warns of one that a service there has already: it alone answers. */
+export function sharedPathWarnings(app: object, paths: Readonly<Record<string, string | undefined>>): string[] {
+  const known = pathsOf.get(app) ?? new Set()
+  const given = Object.values(paths).filter((path) => path !== undefined)
+  pathsOf.set(app, new Set([...known, ...given]))
+  const shared = given.filter((path) => known.has(path))
+  return shared.length === 0 ? [] : [`setupDidAuth was called twice on one app: the first answers ${shared.join(', ')}`]
+}
+
+/** Warns of two services of this process with one store and secret: what a user signs for one would be good at both. */
+export function sharedStoreWarnings(store: Store | undefined, { serviceUrl, challengeSecret }: Service): string[] {
+  if (store === undefined) return []
+  const services = servicesOf.get(store) ?? []
+  const twin = services.find((one) => one.serviceUrl !== serviceUrl && one.challengeSecret === challengeSecret)
+  servicesOf.set(store, [...services, { serviceUrl, challengeSecret }])
+  return twin === undefined
+    ? []
+    : [`${serviceUrl} and ${twin.serviceUrl} share a store and a challengeSecret: give each service its own secret`]
+}

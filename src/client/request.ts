@@ -1,0 +1,170 @@
+import { PROTOCOL, RATE_LIMITED, UNAVAILABLE } from './error-codes.js'
+import { DidAuthClientError, type ErrorKind, type PlainErrorCode } from './errors.js'
+import { isText, parseFields, parseJson } from './json.js'
+import { joined, textOf, type Bytes } from './seal.js'
+import { withTimeout } from './timing.js'
+
+/** A service, and how its requests are sent. */
+export interface Service {
+  /** Before every path; without a slash at its end. */
+  readonly url: string
+  /** The global one when absent. */
+  readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
+  /** Redirects and cookies of its requests. */
+  readonly init?: RequestInit
+  /** For a whole answer. Default 60. */
+  readonly timeoutSeconds?: number | undefined
+  /** What a refusal means to this service, where that is more than what the status means anywhere. */
+  readonly meaningOf?: (
+    status: number,
+    code: string | undefined,
+    answer: Answer
+  ) => PlainErrorKind | false | '' | undefined
+  /** Reads the body of an answer: {@link readAll}, or {@link readAtMost}. */
+  readonly read: (response: Response) => Promise<Bytes>
+}
+
+/** A code whose errors have nothing else. */
+export type PlainErrorKind = ErrorKind<PlainErrorCode>
+
+export interface Call {
+  /** A POST with a body, else a GET, unless it says otherwise. */
+  readonly method?: string | undefined
+  readonly path: string
+  /** Sent as JSON. */
+  readonly body?: object | undefined
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal | undefined
+}
+
+/** An answer that has arrived whole. */
+export interface Answer {
+  /** What was asked, for messages. */
+  readonly what: string
+  readonly response: Response
+  readonly body: Bytes
+}
+
+/**
+ * Sends a request and reads its answer, which has a status of success.
+ *
+ * @throws DidAuthClientError UNAVAILABLE when no whole answer comes in time; PROTOCOL for one that is too large; what the
+ * refusal means; or the signal's reason
+ */
+export async function ask(service: Service, call: Call): Promise<Answer> {
+  const { fetch = globalThis.fetch, timeoutSeconds = 60, init } = service
+  const { body, method = body ? 'POST' : 'GET', headers, signal } = call
+  const url = service.url + call.path
+  return orUnavailable(`${method} ${url}`, signal, async () => {
+    const response = await fetch(url, {
+      method,
+      // Errors in this form tell their code.
+      headers: {
+        Accept: '*/*, application/problem+json',
+        ...(body && { 'Content-Type': 'application/json' }),
+        ...headers
+      },
+      body: body ? JSON.stringify(body) : null,
+      ...init,
+      signal: withTimeout(timeoutSeconds, signal)
+    })
+    const answer = { what: `${method} ${response.url || url}`, response, body: await service.read(response) }
+    if (response.ok) return answer
+    throw refusalOf(answer, service, body)
+  })
+}
+
+/** Asks for JSON; undefined where the answer is empty. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
+export async function askJson(service: Service, call: Call): Promise<unknown> {
+  return jsonOf(await ask(service, call))
+}
+
+/** @throws DidAuthClientError PROTOCOL for what is neither JSON nor empty */
+export function jsonOf(answer: Answer): unknown {
+  const json = jsonIn(answer)
+  if (!json && answer.body.length) throw refusalOf(answer)
+  return json
+}
+
+/** The JSON of an answer; undefined where it is something else. */
+export const jsonIn = ({ body }: Answer): unknown => parseJson(textOf(body))
+
+/** A text in a field of an answer of JSON. */
+export function textIn(answer: Answer, name: string): string | undefined {
+  const value = parseFields(parseJson(textOf(answer.body)))[name]
+  return isText(value) ? value : undefined
+}
+
+/** Reads a body of any length. */
+export async function readAll(response: Response): Promise<Bytes> {
+  return new Uint8Array(await response.arrayBuffer())
+}
+
+/** Reads a body of so many bytes at most. @throws DidAuthClientError PROTOCOL when it is larger */
+export async function readAtMost(maxBytes: number, { body }: Response): Promise<Bytes> {
+  const pieces: Uint8Array[] = []
+  const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
+  for (let left = maxBytes; ;) {
+    const { value } = (await reader?.read()) ?? {}
+    if (!value) return joined(pieces)
+    left -= value.length
+    if (left < 0) {
+      await reader?.cancel()
+      throw new DidAuthClientError(PROTOCOL, { message: 'Too large' })
+    }
+    pieces.push(value)
+  }
+}
+
+/** What an answer means that is not the one to the request. Where nothing has a meaning for it, something else answered. */
+export function refusalOf(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
+  const { status, headers } = answer.response
+  const serverCode = textIn(answer, 'code')
+  const kind =
+    service?.meaningOf?.(status, serverCode, answer) ||
+    (status === 429 ? RATE_LIMITED : status === 408 || status >= 500 ? UNAVAILABLE : PROTOCOL)
+  return new DidAuthClientError(kind, {
+    message: `${answer.what}: ${status} ${textIn(answer, 'title') ?? headers.get('Content-Type')}`,
+    status,
+    serverCode,
+    retryAfterSeconds: Number(headers.get('Retry-After')) || undefined,
+    userMessage:
+      request?.did && /DID_UNSUPP/.test(String(serverCode))
+        ? `The service refuses the network of ${request.did}. Tell those who run it.`
+        : undefined
+  })
+}
+
+/** What a request comes to. @throws the signal's reason; UNAVAILABLE for what is no error of the client */
+export async function orUnavailable<T>(
+  what: string,
+  signal: AbortSignal | null | undefined,
+  request: () => Promise<T>
+): Promise<T> {
+  try {
+    return await request()
+  } catch (cause) {
+    signal?.throwIfAborted()
+    throw cause instanceof DidAuthClientError
+      ? cause
+      : new DidAuthClientError(UNAVAILABLE, { message: `${what}: ${cause as Error}`, cause })
+  }
+}
+
+/** Whether a challenge or token came too late, or a challenge was used: another one may be accepted. */
+export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
+  const { code, serverCode } = parseFields(error)
+  return code === 'CHALLENGE' && (!!mayBeOld || /(EXPIRED|USED)$/.test(String(serverCode)))
+}
+
+export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+
+/**
+ * The URL of a service, without a slash at its end.
+ *
+ * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any other
+ */
+export function parseServiceUrl(url: string): string {
+  if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url}: not http(s)`)
+  return withoutSlash(url)
+}

@@ -1,0 +1,92 @@
+import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import type { Quota } from '../ports.js'
+import { canonicalDid } from '../protocol/did.js'
+import type { Caller, Parts } from './parts.js'
+
+// A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that no
+// client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
+
+type LimitParts = Pick<Parts, 'settings' | 'quotas'>
+
+/** How much larger than a user's own quota these budgets are. */
+const FACTORS = { namings: 10, proofs: 100, logins: 50 } as const
+
+/** Refusals that cost us work and the sender nothing: the challenge is not consumed, and the same body can be sent again. */
+const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
+  'ERR_SIGNATURE',
+  'ERR_CHALLENGE',
+  'ERR_CREDENTIAL',
+  'ERR_CREDENTIAL_EXPIRED',
+  'ERR_CREDENTIAL_ISSUER',
+  'ERR_RESOLVER'
+])
+
+/** Signatures that were good once: they count against the client network alone, and tell a client to retry. */
+const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
+  'ERR_CHALLENGE_EXPIRED',
+  'ERR_CHALLENGE_USED',
+  // The signature is good, yet the challenge is not consumed: the same body costs us the same work again.
+  'ERR_DISCLOSURE_MISSING'
+])
+
+/** Counts a request of a user who is authenticated; what a foreign page makes a browser read is counted apart. */
+export function chargeUser({ settings, quotas }: LimitParts, user: string, isForeignRead: boolean): Promise<void> {
+  const name = isForeignRead ? `${user} foreign` : user
+  return quotas.charge({ budget: 'requests', kind: 'request', name, limit: settings.maxRequestsPerTimeSlot })
+}
+
+/** Counts a request that names a DID without proof. */
+export function chargeAnonymous(parts: LimitParts, caller: Caller, did: string): Promise<void> {
+  return charge(parts, caller, 'namings', `${canonicalDid(did)} `)
+}
+
+/** Asserts that the client network has budget left for logins and for refused proofs. It counts nothing. */
+export function assertProofBudget(parts: LimitParts, caller: Caller): void {
+  const budgets = caller.isShared ? (['proofs'] as const) : (['proofs', 'logins'] as const)
+  for (const budget of budgets) {
+    for (const quota of quotasOf(parts, caller, budget)) parts.quotas.assertLeft(quota)
+  }
+}
+
+/** Counts a proof that was tried in vain. */
+export function chargeProof(parts: LimitParts, caller: Caller): Promise<void> {
+  return charge(parts, caller, 'proofs')
+}
+
+/** Counts a login whose proof is good. */
+export async function chargeLogin(parts: LimitParts, caller: Caller): Promise<void> {
+  if (!caller.isShared) await charge(parts, caller, 'logins')
+}
+
+/** Reports and counts a refused proof; one that proves nothing counts as a request that names a DID as well. */
+export async function chargeRefusal(
+  parts: LimitParts & Pick<Parts, 'report'>,
+  { did, client }: { did: string; client: Caller },
+  error: unknown
+): Promise<void> {
+  if (!(error instanceof DidAuthError)) return
+  const { code } = error
+  if (!UNPROVED.has(code) && !OUTDATED.has(code)) return
+  parts.report({ type: 'proof-refused', did, code, clientNetwork: client.network })
+  await chargeProof(parts, client)
+  if (UNPROVED.has(code)) await chargeAnonymous(parts, client, did)
+}
+
+/** The smaller network first: what it is refused does not count for the larger one. */
+async function charge(parts: LimitParts, caller: Caller, budget: keyof typeof FACTORS, owner?: string): Promise<void> {
+  for (const quota of quotasOf(parts, caller, budget, owner)) await parts.quotas.charge(quota)
+}
+
+function quotasOf(
+  { settings }: LimitParts,
+  { networks }: Caller,
+  budget: keyof typeof FACTORS,
+  owner = ''
+): readonly Quota[] {
+  return networks.map(({ network, factor }) => ({
+    budget,
+    kind: 'anonymous',
+    name: `${budget} ${owner}${network}`,
+    limit: settings.maxRequestsPerTimeSlot * FACTORS[budget] * factor
+  }))
+}

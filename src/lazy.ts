@@ -1,0 +1,30 @@
+/** What is loaded when it is asked for first. */
+export interface Lazy<T> {
+  (): Promise<T>
+  /** Makes the next call load again, if this promise is the one that is kept. */
+  forget(promise: Promise<T>): void
+}
+
+/**
+ * Makes a function that calls `load` once and keeps its promise. One that is rejected is not kept: the next call loads again.
+ *
+ * @example
+ * const curve = lazy(() => loadCurve())
+ * const { sha256 } = await curve()
+ */
+export function lazy<T>(load: () => Promise<T>): Lazy<T> {
+  let kept: Promise<T> | undefined
+  const forget = (promise: Promise<T>): void => {
+    if (kept === promise) kept = undefined
+  }
+  const get = (): Promise<T> => {
+    if (kept !== undefined) return kept
+    const promise = load()
+    kept = promise
+    promise.catch(() => {
+      forget(promise)
+    })
+    return promise
+  }
+  return Object.assign(get, { forget })
+}

@@ -1,0 +1,55 @@
+// Without the Buffer of Node, so that what needs it runs anywhere.
+
+const DIGITS = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+
+/** The bytes of an even number of hexadecimal digits, without `0x`. */
+export function bytesOfHex(hex: string): Uint8Array {
+  return Uint8Array.from({ length: hex.length / 2 }, (_, index) =>
+    Number.parseInt(hex.slice(2 * index, 2 * index + 2), 16)
+  )
+}
+
+/** Lower-case hexadecimal without `0x`. */
+export function hexOfBytes(bytes: Uint8Array): string {
+  let hex = ''
+  for (const byte of bytes) hex += DIGITS[byte] ?? ''
+  return hex
+}
+
+const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+const NO_LETTER = 0xff
+
+/** The six bits that each letter stands for, by its code. */
+const BITS = Uint8Array.from({ length: 128 }, (_, code) => {
+  const index = LETTERS.indexOf(String.fromCharCode(code))
+  return index === -1 ? NO_LETTER : index
+})
+
+/**
+ * Decodes base64url in its only canonical spelling: no padding, no other alphabet, unused bits zero. Without that rule
+ * one signed token would have many spellings. By hand, because it runs where Node's Buffer does not: it takes as long,
+ * since what it made need not be encoded again to see whether the spelling was canonical.
+ * @see RFC 4648, sections 3.5 and 5
+ */
+export function decodeBase64url(text: string): Uint8Array | undefined {
+  const rest = text.length % 4
+  if (text === '' || rest === 1) return undefined
+  // Filled up with letters that stand for zero, whose bytes are cut off below.
+  const letters = rest === 0 ? text : text + 'AA'.slice(rest - 2)
+  const bytes = new Uint8Array((letters.length / 4) * 3)
+  let seen = 0
+  for (let index = 0, end = 0; index < letters.length; index += 4) {
+    const a = BITS[letters.charCodeAt(index)] ?? NO_LETTER
+    const b = BITS[letters.charCodeAt(index + 1)] ?? NO_LETTER
+    const c = BITS[letters.charCodeAt(index + 2)] ?? NO_LETTER
+    const d = BITS[letters.charCodeAt(index + 3)] ?? NO_LETTER
+    seen |= a | b | c | d
+    bytes[end++] = (a << 2) | (b >> 4)
+    bytes[end++] = (b << 4) | (c >> 2)
+    bytes[end++] = (c << 6) | d
+  }
+  if (seen >= LETTERS.length) return undefined
+  if (rest === 0) return bytes
+  const length = Math.floor((text.length * 3) / 4)
+  return bytes.subarray(length).every((byte) => byte === 0) ? bytes.subarray(0, length) : undefined
+}

@@ -1,0 +1,60 @@
+/**
+ * What servers beside the library need of it, beyond the documented API: for authors of servers with storage of their own,
+ * as express-did-auth-servers are. These names may change with a minor version.
+ */
+
+// Time and waiting.
+export { systemClock, waitAtMost, within } from './time.js'
+export { lazy, type Lazy } from './lazy.js'
+export { singleFlight } from './single-flight.js'
+
+// Requests and answers.
+export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
+export { fieldOf, isObject } from './protocol/json.js'
+export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
+export { serviceQuotas, type QuotaParts } from './adapters/service-quotas.js'
+export type { RefusalReason } from './errors.js'
+export type { ErrorAnswer, ErrorAnswerOptions } from './http/send-answer.js'
+export type { Clock, Logger, Quota, QuotaCharge, Quotas, QuotaStore } from './ports.js'
+
+// Tables in SQLite or PostgreSQL beside those of the library's stores.
+export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
+export type {
+  CallVerb,
+  SqlQuery,
+  SqlResult,
+  SqlRow,
+  SqlStatement,
+  SqlVerb,
+  SqlVerbs,
+  VerbArguments
+} from './stores/sql/query.js'
+export { SweepClock } from './stores/sweep-clock.js'
+export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
+export type { GroupHooks } from './stores/sqlite/group-commit.js'
+export {
+  chooseEngine as chooseSqliteEngine,
+  isDamaged,
+  openConnection as openSqliteConnection,
+  rollBack,
+  sqliteCode,
+  type ConnectionOptions,
+  type EngineName,
+  type SqlConnection,
+  type SqlRow as SqliteRow,
+  type SqlStatement as SqliteStatement,
+  type SqlValue
+} from './stores/sqlite/sqlite-engine.js'
+export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
+export { SqliteThread, type SqliteThreadOptions } from './stores/sqlite/sqlite-thread.js'
+export {
+  migratePostgres,
+  type PostgresMigration,
+  type PostgresMigrationOptions
+} from './stores/postgres/migrate-postgres.js'
+export {
+  PostgresDatabase,
+  type PostgresDatabaseOptions,
+  type RepeatOptions
+} from './stores/postgres/postgres-database.js'
+export type { PostgresClient, PostgresPool } from './stores/postgres/postgres-pool.js'

@@ -1,0 +1,15 @@
+import { createRequire } from 'node:module'
+import { isObject } from '../protocol/json.js'
+
+/** Loads a package at run time, by its structure: no declaration of ours names its types. @throws Error that says what to run */
+export function loadPackage(name: string, store: string, version = ''): unknown {
+  try {
+    return createRequire(import.meta.url)(name)
+  } catch (cause) {
+    const isMissing = isObject(cause) && cause.code === 'MODULE_NOT_FOUND'
+    const reason = isMissing
+      ? `needs the package ${name}: npm install ${name}${version}`
+      : `cannot load the package ${name}: npm rebuild ${name}`
+    throw new Error(`express-did-auth/stores/${store} ${reason}`, { cause })
+  }
+}

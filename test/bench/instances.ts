@@ -1,0 +1,161 @@
+/**
+ * S4: what 1, 2 and 4 instances do in a second, with four connections each, while the way to the database and not the CPU
+ * is the limit. The Universal Scalability Law is fitted to it.
+ *
+ * Four minutes: `npm run figures -- instances [milliseconds of a round trip] [seconds of a measurement]`
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import pg from 'pg'
+import { startPostgres } from '../support/postgres-server.js'
+import { tcpProxy } from '../support/tcp-proxy.js'
+import { inParallel, rateOf, reportFigure } from './harness.js'
+import { ConnectionPool, tryLogin, type Answer, type Tokens } from './http-client.js'
+import { startServer } from './servers.js'
+import { fitScalability } from './usl.js'
+import { freshWallet } from './wallets.js'
+
+/** Long enough for two cores: with 5 ms, four instances would do more requests than those have time for. */
+const [TRIP_MILLISECONDS = 50, SECONDS = 15] = process.argv
+  .slice(2)
+  .filter((word) => /^\d+$/.test(word))
+  .map(Number)
+const POOL_SIZE = 4
+const INSTANCES = [1, 2, 4]
+/** Of the throughput of one instance, times their number. */
+const LEAST_SHARE = 0.9
+const MOST_SIGMA = 0.01
+
+/** A client, who waits for each answer. A balancer deals the requests out in turn. */
+class Client {
+  readonly #pools: readonly ConnectionPool[]
+  #tokens: Tokens | undefined
+  #requests = 0
+
+  constructor(pools: readonly ConnectionPool[]) {
+    this.#pools = pools
+  }
+
+  /** A login asks for its challenge first, as clients do. */
+  async logIn(): Promise<boolean> {
+    const post = (path: string, body: object): Promise<Answer> =>
+      this.#ask((pool, headers) => pool.use((connection) => connection.post(path, body, headers)))
+    return this.#keep(await tryLogin({ post }, freshWallet()))
+  }
+
+  async refresh(): Promise<boolean> {
+    if (this.#tokens === undefined) return this.logIn()
+    const { refreshToken } = this.#tokens
+    // One that is refused may have been done: a login takes its place.
+    this.#tokens = undefined
+    return this.#keep(
+      await this.#ask((pool, headers) => pool.use((one) => one.post('/refresh-token', { refreshToken }, headers)))
+    )
+  }
+
+  async guarded(): Promise<boolean> {
+    if (this.#tokens === undefined) return this.logIn()
+    const authorization = `Authorization: DIDAuth ${this.#tokens.accessToken}\r\n`
+    return isDone(await this.#ask((pool, headers) => pool.use((one) => one.get('/guarded', headers + authorization))))
+  }
+
+  #keep(answer: Answer): boolean {
+    this.#tokens = isDone(answer) ? (JSON.parse(answer.body) as Tokens) : undefined
+    return this.#tokens !== undefined
+  }
+
+  #ask(send: (pool: ConnectionPool, headers: string) => Promise<Answer>): Promise<Answer> {
+    const pool = this.#pools[this.#requests++ % this.#pools.length]!
+    const part = (): number => Math.floor(Math.random() * 256)
+    return send(pool, `X-Forwarded-For: 10.${part()}.${part()}.${part()}\r\n`)
+  }
+}
+
+/** Not where it was refused because the service is busy, as it is when its machine stands still. */
+function isDone({ status, body }: Answer): boolean {
+  if (status !== 200 && status !== 503) throw new Error(`expected 200, got ${status}: ${body}`)
+  return status === 200
+}
+
+const ACTIONS = ['logIn', 'refresh', 'guarded'] as const
+
+// It writes to its disk as one in production does.
+const engine = await startPostgres({ fsync: 'on' })
+const admin = new pg.Client({ connectionString: engine.url() })
+await admin.connect()
+const { rows } = await admin.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+const own = rows[0]!.pid
+/** CPU of all processes of PostgreSQL but the one that answers our question, those that have ended included. */
+const postgresMicroseconds = (): number => {
+  const { parent } = statOf(own)
+  const pids = readdirSync('/proc').map(Number).filter(Number.isInteger)
+  const living = pids.filter((pid) => pid !== own && (pid === parent || statOf(pid).parent === parent))
+  return living.reduce((sum, pid) => sum + cpuOf(pid), statOf(parent).endedChildrenMicroseconds)
+}
+
+const throughputs = new Map(ACTIONS.map((action) => [action, new Map<number, number>()]))
+const cores = new Map<string, number>()
+for (const instances of INSTANCES) {
+  const proxy = await tcpProxy(engine.port)
+  const url = new URL(engine.url())
+  url.port = String(proxy.port)
+  const servers = await Promise.all(
+    Array.from({ length: instances }, () => startServer('instance', [url.href, String(POOL_SIZE)]))
+  )
+  const pools = servers.map(({ port }) => new ConnectionPool(port))
+  const clients = Array.from({ length: 2 * POOL_SIZE * instances }, () => new Client(pools))
+  // Until everything is compiled and all connections are open.
+  await inParallel(clients.length, 25 * clients.length, (_index, client) => clients[client]!.logIn())
+  for (const action of ACTIONS) await rateOf(clients.length, 1 + instances, (_, client) => clients[client]![action]())
+  // Half of it on each way.
+  proxy.delay(TRIP_MILLISECONDS / 2)
+  const microseconds = async (): Promise<number> => {
+    const usages = await Promise.all(servers.map((server) => server.usage()))
+    return usages.reduce((sum, { cpuMicroseconds }) => sum + cpuMicroseconds, postgresMicroseconds())
+  }
+  for (const action of ACTIONS) {
+    const [startedAt, before] = [performance.now(), await microseconds()]
+    const perSecond = await rateOf(clients.length, SECONDS, (_, client) => clients[client]![action]())
+    throughputs.get(action)!.set(instances, perSecond)
+    cores.set(`${action} ${instances}`, ((await microseconds()) - before) / (performance.now() - startedAt) / 1e3)
+  }
+  for (const pool of pools) pool.close()
+  await Promise.all(servers.map((server) => server.stop()))
+  await proxy.close()
+}
+await admin.end()
+await engine.remove()
+
+for (const [action, measured] of throughputs) {
+  const one = measured.get(1)!
+  const { sigma, kappa } = fitScalability(measured)
+  const shares = [...measured].map(([instances, perSecond]) => perSecond / (instances * one))
+  const each = [...measured].map(([instances, perSecond], index) => {
+    const busy = cores.get(`${action} ${instances}`)!.toFixed(2)
+    return `${instances}: ${perSecond.toFixed(0)}/s (${shares[index]!.toFixed(2)} of linear, ${busy} of ${cpus().length} cores busy)`
+  })
+  const law = `contention σ ${sigma.toFixed(3)} (goal ${MOST_SIGMA}), coherency κ ${kappa.toFixed(4)}`
+  const isMet = Math.min(...shares) >= LEAST_SHARE && sigma <= MOST_SIGMA
+  reportFigure('S4', `${action}, ${TRIP_MILLISECONDS} ms a trip: ${each.join(', ')}; ${law}`, isMet)
+}
+
+/** Microseconds, from the scheduler: the ticks in `stat` are 10 ms. */
+function cpuOf(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1000
+  } catch {
+    return 0
+  }
+}
+
+/** Of a process that has ended meanwhile, nothing. */
+function statOf(pid: number): { parent: number; endedChildrenMicroseconds: number } {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // After the name, which may have spaces: state, parent, …
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { parent: Number(fields[1]), endedChildrenMicroseconds: (Number(fields[13]) + Number(fields[14])) * 10_000 }
+  } catch {
+    return { parent: 0, endedChildrenMicroseconds: 0 }
+  }
+}

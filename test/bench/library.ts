@@ -1,0 +1,192 @@
+/**
+ * P1 to P4, and P10: the library on Express beside bare Express, and beside siwe with express-session. The cost of a request
+ * is CPU time of the server process, so that the load generator and other work on the machine weigh little. P1 compares
+ * two routes of one application, the others two applications.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { getAddress } from 'ethers'
+import { isChosen, measure, measureTimes, openLoad, quantile, reportTimes } from './harness.js'
+import {
+  assertStatus,
+  BARE,
+  Connection,
+  ConnectionPool,
+  DRAINED,
+  logIn,
+  type LoginPaths,
+  type Tokens
+} from './http-client.js'
+import { costOf, startLoad, startServer, type BenchServer, type Step } from './servers.js'
+import { freshWallets, mintTokens, type BenchWallet } from './wallets.js'
+
+const CLIENTS = 16
+const unit = 'µs CPU'
+
+// The same request in all respects, so that what is compared is the guard and not the length of a header.
+const getWith =
+  (path: string, tokens: readonly string[]): Step =>
+  async (connection, index) => {
+    assertStatus(await connection.get(path, `Authorization: DIDAuth ${tokens[index % tokens.length]!}\r\n`))
+  }
+const getBare = getWith('/bare', mintTokens(1))
+
+// The client works as much as in a real login: how long it is busy decides how often the kernel has to wake somebody.
+const logins = (server: BenchServer, count: number, paths?: LoginPaths): Promise<number> => {
+  const wallets = freshWallets(count)
+  return costOf(server, count, (connection, index) => logIn(connection, wallets[index]!, paths))
+}
+
+async function logInAll(server: BenchServer): Promise<Tokens[]> {
+  const connection = new Connection(server.port)
+  const tokens: Tokens[] = []
+  for (const wallet of freshWallets(CLIENTS)) tokens.push(await logIn(connection, wallet))
+  connection.close()
+  return tokens
+}
+
+async function measureLibrary(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
+  const [seen, refreshed] = [await logInAll(ours), await logInAll(ours)]
+  const accessTokens = seen.map(({ accessToken }) => accessToken)
+  await measure(
+    `P1 guarded GET, token seen before, ${label}`,
+    { goal: '>= 0.90', unit },
+    {
+      bare: () => costOf(ours, 15_000, getBare),
+      ours: () => costOf(ours, 15_000, getWith('/guarded', accessTokens))
+    }
+  )
+  await measure(
+    `P1 guarded GET, token first seen, ${label}`,
+    { goal: '>= 0.40', unit },
+    {
+      bare: () => costOf(ours, 6_000, getBare),
+      ours: () => costOf(ours, 6_000, getWith('/guarded', mintTokens(6_000)))
+    }
+  )
+  for (const [paths, what, goal] of [
+    [BARE, label, '>= 0.60'],
+    [DRAINED, 'over routes that do not read their body', 'none']
+  ] as const) {
+    await measure(
+      `P2 challenge + login, ${what}`,
+      { goal, unit },
+      {
+        bare: () => logins(bare, 4_000, paths),
+        ours: () => logins(ours, 4_000)
+      }
+    )
+  }
+  for (const [[, path], what, goal] of [
+    [BARE, label, '>= 0.65'],
+    [DRAINED, 'over a route that does not read its body', 'none']
+  ] as const) {
+    await measure(
+      `P3 refresh, ${what}`,
+      { goal, unit },
+      {
+        bare: () =>
+          costOf(bare, 5_000, async (connection) => {
+            assertStatus(await connection.post(path, { refreshToken: 'r'.repeat(43) }))
+          }),
+        ours: () =>
+          costOf(ours, 5_000, async (connection, _index, worker) => {
+            const { refreshToken } = refreshed[worker]!
+            refreshed[worker] = JSON.parse(
+              assertStatus(await connection.post('/refresh-token', { refreshToken })).body
+            ) as Tokens
+          })
+      }
+    )
+  }
+  if (isChosen('P4')) await measureWaiting(label, ours, bare)
+}
+
+/**
+ * P4: what a bare GET waits more beside logins than beside as many pairs of bare POST requests, both at a fixed rate. The
+ * control is the bare server alone over itself beside its pairs: what the load of any server does.
+ */
+async function measureWaiting(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
+  const [rounds, gets, loginsPerSecond, most] = [3, 2_400, 100, 1.2]
+  const getsOf = async (server: BenchServer): Promise<number[]> => {
+    const pool = new ConnectionPool(server.port)
+    const milliseconds = await openLoad(200, gets / rounds, () => pool.use((one) => one.get('/bare')))
+    pool.close()
+    return milliseconds
+  }
+  const { milliseconds, load } = await measureTimes(rounds, {
+    quiet: { measure: () => getsOf(bare) },
+    bare: { begin: () => startLoad(bare.port, 'bareLogins', loginsPerSecond), measure: () => getsOf(bare) },
+    ours: { begin: () => startLoad(ours.port, 'logins', loginsPerSecond), measure: () => getsOf(ours) }
+  })
+  const p50 = (name: keyof typeof milliseconds): number => quantile(milliseconds[name], 0.5)
+  const [ratio, control] = [p50('ours') / p50('bare'), p50('bare') / p50('quiet')]
+  const times = (['quiet', 'bare', 'ours'] as const).map(
+    (name) => `${name} ${p50(name).toFixed(2)} (p99 ${quantile(milliseconds[name], 0.99).toFixed(1)})`
+  )
+  const what = `p50 of ${gets} bare GET beside ${loginsPerSecond} logins/s over the same beside bare routes, ${label}`
+  const text = `${ratio.toFixed(2)} × (goal <= ${most}; control ${control.toFixed(2)} ×; ${times.join(', ')} ms)`
+  reportTimes('P4', `${what}: ${text}`, { isMet: ratio <= most, isControlMet: control <= most, load })
+}
+
+async function measureSiwe(siwe: BenchServer, bare: BenchServer): Promise<void> {
+  const connection = new Connection(siwe.port)
+  const cookies: string[] = []
+  for (const wallet of freshWallets(CLIENTS)) cookies.push(await logInWithSiwe(connection, wallet))
+  connection.close()
+  const comparison = { goal: 'none, for comparison', unit }
+  await measure('P1 guarded GET, siwe + express-session', comparison, {
+    bare: () => costOf(bare, 10_000, getBare),
+    ours: () =>
+      costOf(siwe, 10_000, async (open, _index, worker) => {
+        assertStatus(await open.get('/guarded', `Cookie: ${cookies[worker]!}\r\n`))
+      })
+  })
+  await measure('P2 challenge + login, siwe + express-session', comparison, {
+    bare: () => logins(bare, 1_000, BARE),
+    ours: () => {
+      const wallets = freshWallets(1_000)
+      return costOf(siwe, 1_000, (open, index) => logInWithSiwe(open, wallets[index]!))
+    }
+  })
+}
+
+async function logInWithSiwe(connection: Connection, wallet: BenchWallet): Promise<string> {
+  const first = await connection.post('/request-auth', {})
+  const cookie = /set-cookie: ([^;]+)/i.exec(first.headers)![1]!
+  const { challenge } = JSON.parse(first.body) as { challenge: string }
+  const message = [
+    'bench.example wants you to sign in with your Ethereum account:',
+    `${getAddress(wallet.address)}\n\n`,
+    `URI: https://bench.example\nVersion: 1\nChain ID: 30\nNonce: ${challenge}\nIssued At: ${new Date().toISOString()}`
+  ].join('\n')
+  const signature = wallet.personalSign(message)
+  assertStatus(await connection.post('/auth', { message, signature }, `Cookie: ${cookie}\r\n`))
+  return cookie
+}
+
+/** Hides the native curve. */
+const WASM_ONLY = `data:text/javascript,${encodeURIComponent(
+  `import { register } from 'node:module'
+   register('data:text/javascript,' + encodeURIComponent(
+     "export async function resolve(s, c, n) { if (s.startsWith('secp256k1/')) throw new Error('hidden'); return n(s, c) }"))`
+)}`
+
+const folder = mkdtempSync(join(tmpdir(), 'did-auth-bench-'))
+const variants: Record<string, { label: string; start: () => Promise<BenchServer> }> = {
+  native: { label: 'memory, native', start: () => startServer('did-auth') },
+  wasm: { label: 'memory, WASM', start: () => startServer('did-auth', [], ['--import', WASM_ONLY]) },
+  sqlite: { label: 'SQLite, native', start: () => startServer('did-auth-sqlite', [join(folder, 'bench.db')]) },
+  siwe: { label: '', start: () => startServer('siwe') }
+}
+const chosen = process.argv.slice(2).filter((word) => word in variants)
+const bare = await startServer('bare')
+for (const name of chosen.length === 0 ? Object.keys(variants) : chosen) {
+  const { label, start } = variants[name]!
+  const server = await start()
+  await (name === 'siwe' ? measureSiwe(server, bare) : measureLibrary(label, server, bare))
+  await server.stop()
+}
+await bare.stop()
+rmSync(folder, { recursive: true, force: true })

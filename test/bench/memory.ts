@@ -1,0 +1,67 @@
+/** P9 and F12: heap that 200,000 sessions, strangers' quotas, and DIDs that ask for challenges over HTTP take. */
+import { randomBytes } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { MAX_REPLACED_TOKENS } from '../../src/protocol/session.js'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import { chargeOf, hashOf, rotationOf, sessionOf } from '../../src/testing/store-case.js'
+import { testApp } from '../support/test-app.js'
+import { inParallel, reportFigure } from './harness.js'
+import { assertStatus, ConnectionPool } from './http-client.js'
+
+const COUNT = 200_000
+
+function heapUsed(): number {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  collect()
+  collect()
+  return process.memoryUsage().heapUsed
+}
+
+async function heapFor(add: (index: number) => Promise<unknown>, callers = 1): Promise<number> {
+  const before = heapUsed()
+  await inParallel(callers, COUNT, add)
+  return (heapUsed() - before) / COUNT
+}
+
+const store = memoryStore({ maxQuotas: COUNT })
+// As the JSON of a request gives it: one flat text.
+const newDid = (): string => Buffer.from(`did:ethr:rsk:0x${randomBytes(20).toString('hex')}`).toString()
+// Drawn from the number, so that nothing but the store remembers them.
+const sessionId = (index: number): string => hashOf('session', index).slice(0, 8) + hashOf('id', index).slice(0, 16)
+const perSession = await heapFor((index) => {
+  const session = sessionOf('', { did: newDid(), sessionId: sessionId(index) })
+  return store.createSession({ ...session, refreshTokenHash: hashOf(String(index), 0) })
+})
+reportFigure('P9', `memory store: ${perSession.toFixed(0)} B a session (goal 400)`, perSession <= 400)
+const perRotation = await heapFor(async (index) => {
+  for (let token = 0; token < MAX_REPLACED_TOKENS; token += 1) {
+    const rotation = rotationOf(String(index), token, token + 1, { sessionId: sessionId(index) })
+    const verdict = await store.rotateRefreshToken(rotation)
+    if (verdict !== 'rotate') throw new Error(verdict)
+  }
+})
+reportFigure('P9', `memory store: ${perRotation.toFixed(0)} B more when it was refreshed 16 times`)
+
+const mebibytes = (bytesEach: number): number => (bytesEach * COUNT) / 2 ** 20
+const report = (what: string, bytesEach: number): void => {
+  const all = mebibytes(bytesEach)
+  reportFigure('F12', `${what}: ${all.toFixed(1)} MiB more (goal 50)`, all <= 50)
+}
+const perQuota = await heapFor((index) =>
+  store.chargeQuota(chargeOf({ kind: 'anonymous', key: `${newDid()} 203.0.${index % 256}.${index % 251}` }))
+)
+report(`memory store: ${COUNT} anonymous quotas`, perQuota)
+await store.ping()
+
+const { app } = await testApp({})
+const server = app.listen(0, '127.0.0.1')
+const pool = new ConnectionPool((server.address() as AddressInfo).port)
+const ask = (did: string): Promise<unknown> =>
+  pool.use(async (connection) => assertStatus(await connection.get(`/request-auth/${did}`)))
+await inParallel(16, 2_000, () => ask(newDid()))
+report(`${COUNT} DIDs asking for challenges`, await heapFor(() => ask(newDid()), 16))
+pool.close()
+server.close()

@@ -1,0 +1,75 @@
+/**
+ * What verbs cost in Redis, beside a raw INCR by the same client in the same run: calls a second, CPU of this process and
+ * of Redis, and the memory that a session takes there. It needs `redis-server` or `valkey-server` on the PATH.
+ *
+ * Alone: `npm run figures -- redis`
+ */
+import { createClient } from 'redis'
+import { redisQuotas } from '../../src/stores/redis/index.js'
+import { chargeOf, did, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
+import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
+import { costOfCalls, measure, printFigure } from './harness.js'
+
+const CALLS = 3_000
+
+async function redisMicroseconds(redis: TestRedis): Promise<number> {
+  const info = String(await redis.command('INFO', 'cpu'))
+  const seconds = ['used_cpu_sys', 'used_cpu_user'].map((name) => new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1])
+  return seconds.reduce((sum, one) => sum + Number(one), 0) * 1e6
+}
+
+/** A line for people: calls a second, and CPU here and in Redis for each. */
+async function costsOf(redis: TestRedis, callers: number, call: (index: number) => Promise<unknown>): Promise<string> {
+  const before = await redisMicroseconds(redis)
+  const { microseconds, aSecond } = await costOfCalls(callers, CALLS, call)
+  const inRedis = ((await redisMicroseconds(redis)) - before) / CALLS
+  return `${aSecond.toFixed(0)}/s, CPU ${microseconds.toFixed(1)} µs Node + ${inRedis.toFixed(1)} µs Redis`
+}
+
+/** Charges beside raw INCR. */
+async function chargeFigures(redis: TestRedis): Promise<void> {
+  const client = await createClient({ url: redis.url, RESP: 2 }).connect()
+  const quotas = redisQuotas(redis.url)
+  const charge = (index: number): Promise<unknown> => quotas.chargeQuota(chargeOf({ key: String(index % 1000) }))
+  const increment = (index: number): Promise<unknown> => client.sendCommand(['INCR', `raw:${index % 1000}`])
+  for (const callers of [1, 16, 64]) {
+    const rate = (call: (index: number) => Promise<unknown>) => async (): Promise<number> =>
+      (await costOfCalls(callers, CALLS, call)).aSecond
+    const works = { chargeQuota: rate(charge), INCR: rate(increment) }
+    await measure(`chargeQuota over raw INCR, ${callers} at a time`, { goal: 'none', unit: '/s', rounds: 3 }, works)
+    printFigure(`chargeQuota, ${callers} at a time: ${await costsOf(redis, callers, charge)}`)
+  }
+  client.destroy()
+  await quotas.close()
+}
+
+async function verbFigures(redis: TestRedis): Promise<void> {
+  const store = suiteStore(redis.url, { keyPrefix: 'verb ' })
+  const user = (index: number): string => `did:ethr:rsk:0x${String(index).padStart(40, '0')}`
+  for (const name of ['rotated', 'again']) await store.createSession(sessionOf(name))
+  const verbs: [name: string, call: (index: number) => Promise<unknown>][] = [
+    ['rotateRefreshToken', (index) => store.rotateRefreshToken(rotationOf('rotated', index, index + 1))],
+    ['findSession', () => store.findSession('https://service.example', 'session-again')],
+    ['consumeChallenge', (index) => store.consumeChallenge(useOf({ did: user(index) }))]
+  ]
+  for (const [name, call] of verbs) printFigure(`${name}, 1 at a time: ${await costsOf(redis, 1, call)}`)
+  await store.close()
+}
+
+/** Bytes of a key with one session, new and refreshed 16 times. */
+async function memoryFigures(redis: TestRedis): Promise<void> {
+  const store = suiteStore(redis.url, { keyPrefix: 'one ' })
+  await store.createSession(sessionOf('a', { did }))
+  const [key] = (await redis.command('KEYS', 'one *')) as string[]
+  const bytes = async (): Promise<string> => String(await redis.command('MEMORY', 'USAGE', key!))
+  const fresh = await bytes()
+  for (let token = 0; token < 16; token += 1) await store.rotateRefreshToken(rotationOf('a', token, token + 1))
+  printFigure(`a user with one session: ${fresh} B new, ${await bytes()} B after 16 refreshes`)
+  await store.close()
+}
+
+const redis = await startRedis()
+await chargeFigures(redis)
+await verbFigures(redis)
+await memoryFigures(redis)
+await redis.stop()

@@ -1,0 +1,61 @@
+/**
+ * `npm run bench` measures speed, `npm run figures` runs the figures of reliability and of the stores at their full size.
+ *
+ * `npm run figures -- F4 postgres` runs those alone, `npm run figures -- F4 0.01` a hundredth of the rounds; other numbers
+ * and words are handed to the scripts. A figure is a test, run with more rounds, or a script of this folder.
+ */
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** A line of the table in README.md. `npm test` and `npm run test:slow` have the others at full size. */
+interface Figure {
+  id: string
+  command: string
+  /** Tests, from the folder of tests and without `.test.ts`. */
+  tests?: string[]
+  /** A script of this folder. */
+  script?: string
+}
+
+const pathOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+const listed = JSON.parse(readFileSync(pathOf('figures.json'), 'utf8')) as Figure[]
+const [, , command = 'figures', ...args] = process.argv
+const figures = listed.filter((figure) => figure.command === `npm run ${command}`)
+const variants = ['native', 'wasm', 'sqlite', 'siwe']
+const isNamed = ({ id, script = '' }: Figure): boolean =>
+  args.includes(id) || args.includes(script) || (script === 'library' && args.some((arg) => variants.includes(arg)))
+const isAll = !figures.some(isNamed) && !args.some((arg) => /^[A-Z]\d+$/.test(arg))
+const chosen = isAll ? figures : figures.filter(isNamed)
+const share = args.find((arg) => /^0\.\d+$/.test(arg)) ?? '1'
+
+function run(title: string, options: readonly string[], env: Record<string, string>): void {
+  console.log(`\n${title}`)
+  const all = { ...process.env, ...env }
+  const { status } = spawnSync(process.execPath, options, { stdio: 'inherit', cwd: pathOf('../..'), env: all })
+  if (status !== 0) process.exitCode = 1
+}
+
+const tests = [...new Set(chosen.flatMap((figure) => figure.tests ?? []))]
+for (const config of ['jest', 'jest.slow']) {
+  const files = tests.filter((file) => file.endsWith('.slow') === (config === 'jest.slow'))
+  if (files.length === 0) continue
+  const flags = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules']
+  const jest = ['node_modules/jest/bin/jest.js', '--config', `.config/${config}.config.js`, '--runInBand']
+  run('tests', [...flags, ...jest, ...files.map((file) => `test/${file}.test.ts`)], { FIGURES: share })
+}
+const scripts = new Set(chosen.flatMap(({ script }) => script ?? []))
+const words = args.filter((arg) => !scripts.has(arg) && arg !== share)
+// The package by its name is what was built, and the sources of our own where a figure looks into them.
+const env = { TSX_TSCONFIG_PATH: pathOf('../../.config/tsconfig.servers.json') }
+const imports = ['tsx', new URL('../support/server-imports.ts', import.meta.url).href]
+const hook = async (name: string): Promise<void> => {
+  const { default: work } = (await import(`../../.config/${name}.js`)) as { default: () => Promise<void> }
+  await work()
+}
+if (scripts.size > 0) await hook('compile-for-tests')
+for (const script of scripts) {
+  const options = imports.flatMap((name) => ['--import', name])
+  run(script, [...options, pathOf(`${script}.ts`), ...words], env)
+}
+if (scripts.size > 0) await hook('remove-compiled')

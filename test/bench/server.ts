@@ -1,0 +1,143 @@
+/** Child process: serves one of the applications that are measured. `server.ts <name> [arguments]` */
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import express, { type Express, type RequestHandler } from 'express'
+import { didOfPrivateKey, es256kSigner, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { p256Key } from '../support/credentials.js'
+import { SERVICE_KEY, SERVICE_URL } from './wallets.js'
+
+const MEBIBYTE = 1_048_576
+const { publicKeyJwk } = p256Key()
+const [, , name = '', ...args] = process.argv
+const app = express()
+
+async function guard(options: Partial<DidAuthConfig>): Promise<void> {
+  const requireDid = setupDidAuth(app, {
+    challengeSecret: 'secret of the benchmark, 32 bytes or more',
+    serviceUrl: SERVICE_URL,
+    serviceDid: await didOfPrivateKey(SERVICE_KEY),
+    serviceSigner: es256kSigner(SERVICE_KEY),
+    ...options
+  })
+  await requireDid.ready
+  app.get('/guarded', requireDid, (_req, res) => {
+    res.json({ hello: 'world' })
+  })
+}
+
+const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
+
+const applications: Record<string, () => Promise<unknown>> = {
+  bare: async () => undefined,
+  'did-auth': () => guard({ maxRequestsPerTimeSlot: Infinity }),
+  'did-auth-sqlite': async () => {
+    const { sqliteStore } = await import('express-did-auth/stores/sqlite')
+    await guard({ maxRequestsPerTimeSlot: Infinity, store: sqliteStore(args[0]!) })
+  },
+  // An instance on PostgreSQL: its URL, and the size of the pool.
+  instance: async () => {
+    const { postgresStore } = await import('express-did-auth/stores/postgres')
+    // The load names a client for each request: all of one address would share a quota, whose row would be hot.
+    app.set('trust proxy', true)
+    await guard({
+      store: postgresStore(args[0]!, { poolSize: Number(args[1]) }),
+      // Never reached, and counted all the same.
+      maxRequestsPerTimeSlot: 1_000_000,
+      // No window and no token ends during a run.
+      challengeExpirationTimeInSeconds: 86_400,
+      accessTokenExpirationTimeInSeconds: 7_200,
+      logger: silent
+    })
+  },
+  // What strangers attack: it looks at credentials at sign up, and resolves each issuer to what an attacker could publish.
+  attacked: async () => {
+    app.set('trust proxy', true)
+    const never = new Promise<object>(() => undefined)
+    const resolve = (did: string): Promise<object> =>
+      did.includes('silent') ? never : Promise.resolve(documentOf(did, did.includes('huge') ? 3_000 : 100))
+    await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silent })
+  },
+  siwe: () => serveSiwe(app),
+  // Bare routes of a relay, which only drain their body, or send a buffer that is ready: the least that anybody could do.
+  relay: async () => {
+    const posted = { url: `relay://bafkrei${'a'.repeat(52)}`, cid: `bafkrei${'a'.repeat(52)}` }
+    const answer = Buffer.from(`{"file":"${'a'.repeat(MEBIBYTE)}"}`)
+    app.post('/file', drain, (_req, res) => {
+      res.json(posted)
+    })
+    app.get('/file/ready', (_req, res) => {
+      res.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': answer.length })
+      res.end(answer)
+    })
+  }
+}
+
+/** A DID document with many keys: 3,000 are refused for their number, 100 are the most that is allowed. */
+function documentOf(did: string, keys: number): object {
+  const verificationMethod = Array.from({ length: keys }, (_, number) => ({
+    id: `${did}#${String(number)}`,
+    type: 'JsonWebKey2020',
+    controller: did,
+    publicKeyJwk
+  }))
+  const didDocument = { id: did, verificationMethod, assertionMethod: verificationMethod.map(({ id }) => id) }
+  return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
+}
+
+/** What we use of siwe, which is installed with the packages of the slow tests. */
+interface Siwe {
+  generateNonce(): string
+  SiweMessage: new (message: string) => {
+    verify(proof: object): Promise<{ success: boolean; data: { address: string } }>
+  }
+}
+
+/** The same work by siwe and express-session. */
+async function serveSiwe(host: Express): Promise<void> {
+  const { default: session } = await import('express-session')
+  const fromSlow = createRequire(new URL('../slow/package.json', import.meta.url))
+  const { generateNonce, SiweMessage } = fromSlow('siwe') as Siwe
+  host.use(session({ secret: 's'.repeat(32), resave: false, saveUninitialized: false }))
+  host.post('/request-auth', (req, res) => {
+    const challenge = generateNonce()
+    Object.assign(req.session, { nonce: challenge })
+    res.json({ challenge })
+  })
+  host.post('/auth', express.json(), (req, res) => {
+    const { message, signature } = req.body as { message: string; signature: string }
+    const { nonce } = req.session as unknown as { nonce: string }
+    void new SiweMessage(message).verify({ signature, nonce }).then(({ success, data }) => {
+      Object.assign(req.session, { address: data.address })
+      res.status(success ? 200 : 401).json({ ok: success })
+    })
+  })
+  host.get('/guarded', (req, res) => {
+    if ('address' in req.session) res.json({ hello: 'world' })
+    else res.status(401).end()
+  })
+}
+
+const drain: RequestHandler = (req, _res, next) => {
+  req.on('end', next).resume()
+}
+await applications[name]!()
+app.get('/bare', (_req, res) => {
+  res.json({ hello: 'world' })
+})
+// A route as an Express developer writes it, which reads its JSON, and one that only drains the body.
+for (const [kind, read] of [
+  ['bare', express.json()],
+  ['drained', drain]
+] as const) {
+  app.post(`/${kind}-challenge`, read, (_req, res) => {
+    res.json({ challenge: 'c'.repeat(64) })
+  })
+  app.post(`/${kind}-tokens`, read, (_req, res) => {
+    res.json({ accessToken: 'a'.repeat(520), refreshToken: 'r'.repeat(43) })
+  })
+}
+const server = app.listen(0, '127.0.0.1', () => {
+  process.send?.({ port: (server.address() as AddressInfo).port })
+})
+// The pauses between rounds are longer than what a server usually waits.
+server.keepAliveTimeout = 600_000

@@ -1,0 +1,126 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { inParallel } from './harness.js'
+import { Connection } from './http-client.js'
+
+const pathOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+
+/** Loaded into each process, and into its threads, which have no channel: says what the process used when asked. */
+const REPORT = `data:text/javascript,${encodeURIComponent(`
+  process.on('message', () => {
+    globalThis.gc?.()
+    const { user, system } = process.cpuUsage()
+    const { rss, heapUsed, external } = process.memoryUsage()
+    process.send({ cpuMicroseconds: user + system, rss, used: heapUsed + external })
+  })
+  process.on('disconnect', () => process.exit())
+  process.channel?.unref()`)}`
+
+/** What a process used so far; bytes after a collection of garbage where it was started with `--expose-gc`. */
+export interface Usage {
+  cpuMicroseconds: number
+  rss: number
+  /** On and off the heap. */
+  used: number
+}
+
+/** A server in a process of its own. */
+export interface BenchServer {
+  port: number
+  usage(): Promise<Usage>
+  stop(): Promise<void>
+}
+
+/** Starts an application of `server.ts`. */
+export async function startServer(
+  name: string,
+  args: readonly string[] = [],
+  execArgv: readonly string[] = []
+): Promise<BenchServer> {
+  const child = fork(pathOf('server.ts'), [name, ...args], {
+    execArgv: ['--import', 'tsx', ...execArgv, '--import', REPORT]
+  })
+  const { port } = await nextMessage<{ port: number }>(child)
+  return { port, ...controlOf(child) }
+}
+
+/** What a ready line of the bin tells. */
+export interface BuiltServer {
+  server: string
+  url: string
+  serviceUrl: string
+}
+
+/** Starts a command of the bin as it is built, and resolves when all its servers are ready. */
+export async function startBin(
+  command: 'relay' | 'all',
+  env: Record<string, string>,
+  execArgv: readonly string[] = []
+): Promise<BenchServer & { servers: readonly BuiltServer[] }> {
+  const child = fork(pathOf('../../servers/dist/bin.js'), [command], {
+    execArgv: [...execArgv, '--import', REPORT],
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '100000000', ...env }
+  })
+  const servers: BuiltServer[] = []
+  let output = ''
+  while (servers.length < (command === 'all' ? 3 : 1)) {
+    const [piece] = (await once(child.stdout!, 'data')) as [Buffer]
+    const lines = (output + piece.toString()).split('\n')
+    output = lines.pop() ?? ''
+    for (const line of lines) if (line.includes('"event":"ready"')) servers.push(JSON.parse(line) as BuiltServer)
+  }
+  child.stdout?.resume()
+  return { port: Number(new URL(servers[0]!.url).port), servers, ...controlOf(child) }
+}
+
+/** Begins a load of `load.ts` on a server. @returns how it is ended */
+export async function startLoad(port: number, kind: string, perSecond: number): Promise<() => void> {
+  const child = fork(pathOf('load.ts'), [port, kind, perSecond].map(String), { execArgv: ['--import', 'tsx'] })
+  // Its start is not what is measured.
+  await pause(1_500)
+  return () => child.kill()
+}
+
+/** What one client asks of a server, once. */
+export type Step = (connection: Connection, index: number, worker: number) => Promise<unknown>
+
+/** Runs so many steps over so many connections, and answers the server's CPU time of a step in microseconds. */
+export async function costOf(server: BenchServer, total: number, step: Step, clients = 16): Promise<number> {
+  const connections = Array.from({ length: clients }, () => new Connection(server.port))
+  const before = await server.usage()
+  await inParallel(clients, total, (index, worker) => step(connections[worker]!, index, worker))
+  const after = await server.usage()
+  for (const connection of connections) connection.close()
+  return (after.cpuMicroseconds - before.cpuMicroseconds) / total
+}
+
+function controlOf(child: ChildProcess): Pick<BenchServer, 'usage' | 'stop'> {
+  return {
+    usage() {
+      const answer = nextMessage<Usage>(child)
+      child.send('usage')
+      return answer
+    },
+    async stop() {
+      const ended = once(child, 'exit')
+      child.kill()
+      await ended
+    }
+  }
+}
+
+function nextMessage<T>(child: ChildProcess): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      reject(new Error('a server ended'))
+    }
+    child.once('exit', end)
+    child.once('message', (message) => {
+      child.off('exit', end)
+      resolve(message as T)
+    })
+  })
+}

@@ -1,0 +1,101 @@
+/**
+ * P7: reads and writes of a vault with 1,000,000 entries over those of one with 1,000, side by side in one run:
+ * `npm run bench vault [entries]`
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { ContentRepair } from '../../servers/ipfs/content-repair.js'
+import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
+import { listText, readEntries } from '../../servers/vault/entries-answer.js'
+import { newContent } from '../support/content-stores.js'
+import { costOfCalls, inParallel, measure } from './harness.js'
+
+const SMALL = 1_000
+const LARGE = Number(process.argv.slice(2).find((word) => /^\d+$/.test(word)) ?? 1_000_000)
+const ENTRIES_PER_DID = 100
+const ROUNDS = 30
+const quota = { maxBytes: Infinity, maxEntries: Infinity }
+
+interface Subject {
+  entryCount: number
+  read: (number: number) => Promise<void>
+  write: (number: number) => Promise<unknown>
+  close: () => Promise<void>
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'bench-vault-'))
+process.on('exit', () => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const didOf = (number: number): string =>
+  `did:ethr:rsk:0x${Math.floor(number / ENTRIES_PER_DID)
+    .toString(16)
+    .padStart(40, '0')}`
+const keyOf = (number: number): string => `key ${number % ENTRIES_PER_DID}`
+/** As long as a small encrypted credential. */
+const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.padEnd(200, 'x'))
+
+/** Entries are spread over the whole of what is there, as those who ask are. */
+const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
+
+async function subject(entryCount: number): Promise<Subject> {
+  const options = { folder: join(folder, String(entryCount)), database: 'vault.db' }
+  const filled = await openContentStore({ ...options, isDurable: false })
+  await inParallel(1_000, entryCount, (number) =>
+    filled.store.writeEntry({
+      did: didOf(number),
+      key: keyOf(number),
+      content: newContent(contentAt(number)),
+      replaces: 'nothing',
+      quota
+    })
+  )
+  await filled.store.close()
+
+  const { store } = await openContentStore(options)
+  const repair = new ContentRepair({ store, node: undefined, log: pino({ level: 'silent' }) })
+  return {
+    entryCount,
+    read: async (number) => {
+      const place = { did: didOf(number), key: keyOf(number) }
+      const { entries } = await store.listEntries(place)
+      let byteCount = 0
+      const text = listText(place.key, entries)
+      for await (const piece of readEntries({ store, repair }, place.did, text)) byteCount += piece.length
+      if (byteCount < 200) throw new Error('nothing was read')
+    },
+    write: (number) => {
+      const place = { did: didOf(spread(number, entryCount)), key: `new ${number}` }
+      const content = newContent(contentAt(entryCount + number))
+      return store.writeEntry({ ...place, content, replaces: 'nothing', quota })
+    },
+    close: () => store.close()
+  }
+}
+
+const startedAt = performance.now()
+const [small, large] = [await subject(SMALL), await subject(LARGE)]
+console.log(`filled ${SMALL} and ${LARGE} entries in ${Math.round((performance.now() - startedAt) / 1e3)} s`)
+/** So that no call meets an entry of another. */
+let number = 0
+for (const [verb, calls, goal] of [
+  ['read', 400, '<= 2.0'],
+  ['write', 40, '<= 1.3']
+] as const) {
+  for (const clock of ['CPU', 'the clock']) {
+    const run = (one: Subject) => async (): Promise<number> => {
+      const first = (number += calls)
+      const call = (index: number): Promise<unknown> =>
+        verb === 'read' ? one.read(spread(first + index, one.entryCount)) : one.write(first + index)
+      const { microseconds, aSecond } = await costOfCalls(1, calls, call)
+      return clock === 'CPU' ? microseconds : 1e6 / aSecond
+    }
+    const comparison = { goal, unit: `µs by ${clock}`, rounds: ROUNDS }
+    await measure(`P7 ${verb}, by ${clock}`, comparison, { large: run(large), small: run(small) })
+  }
+}
+await large.close()
+await small.close()

@@ -1,0 +1,50 @@
+import { createHash, randomBytes } from 'node:crypto'
+import sha3 from 'js-sha3'
+import secp256k1 from 'secp256k1'
+
+export const SERVICE_KEY = '77'.repeat(32)
+export const SERVICE_URL = 'https://bench.example'
+
+/** A wallet that signs natively: ethers takes a millisecond a signature, and would be all that is measured. */
+export interface BenchWallet {
+  did: string
+  address: string
+  personalSign(message: string): string
+}
+
+export function benchWallet(number: number): BenchWallet {
+  return walletOfKey(Buffer.from(number.toString(16).padStart(64, '0'), 'hex'))
+}
+
+/** Numbers of wallets that no server has seen: no other process begins here. */
+let walletNumber = 1_000_000 + Math.floor(Math.random() * 1e12)
+export const freshWallet = (): BenchWallet => benchWallet(walletNumber++)
+export const freshWallets = (count: number): BenchWallet[] => Array.from({ length: count }, freshWallet)
+
+function walletOfKey(privateKey: Uint8Array): BenchWallet {
+  const publicKey = secp256k1.publicKeyCreate(privateKey, false)
+  const address = `0x${sha3.keccak256(publicKey.subarray(1)).slice(-40)}`
+  return {
+    did: `did:ethr:rsk:${address}`,
+    address,
+    personalSign(message) {
+      const hash = sha3.keccak256.array(`\x19Ethereum Signed Message:\n${Buffer.byteLength(message)}${message}`)
+      const { signature, recid } = secp256k1.ecdsaSign(Uint8Array.from(hash), privateKey)
+      return `0x${Buffer.from(signature).toString('hex')}${(27 + recid).toString(16)}`
+    }
+  }
+}
+
+/** Good access tokens that the server has not seen, as another instance with the same key would issue them. */
+export function mintTokens(count: number): string[] {
+  const privateKey = Buffer.from(SERVICE_KEY, 'hex')
+  const header = Buffer.from('{"alg":"ES256K","typ":"JWT"}').toString('base64url')
+  const [iss, sub, iat] = [walletOfKey(privateKey).did, benchWallet(1).did, Math.floor(Date.now() / 1000)]
+  return Array.from({ length: count }, () => {
+    const id = randomBytes(16).toString('base64url')
+    const payload = { iss, aud: SERVICE_URL, sub, exp: iat + 600, nbf: iat, iat, jti: id, sid: id, use: 'access' }
+    const input = `${header}.${Buffer.from(JSON.stringify(payload)).toString('base64url')}`
+    const { signature } = secp256k1.ecdsaSign(createHash('sha256').update(input).digest(), privateKey)
+    return `${input}.${Buffer.from(signature).toString('base64url')}`
+  })
+}

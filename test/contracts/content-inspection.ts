@@ -1,0 +1,175 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
+import {
+  cidOf,
+  did,
+  entryOf,
+  fileOf,
+  largeBytes,
+  newContent,
+  NOW,
+  objectNames,
+  textOf,
+  textsOf,
+  type ContentFolder
+} from '../support/content-stores.js'
+
+const dryRun = { isDryRun: true }
+const forReal = { isDryRun: false }
+const inOrder = { owners: 0, damagedLists: [], unusedContents: 0 }
+const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
+
+/** What every ContentStore does with damaged storage, and what every ContentInspection finds and repairs. */
+export function contentInspectionContract(makeFolder: () => ContentFolder | Promise<ContentFolder>): void {
+  let files: ContentFolder
+  let store: OpenContentStore['store']
+  let inspection: OpenContentStore['inspection']
+  beforeEach(async () => {
+    files = await makeFolder()
+    ;({ store, inspection } = await files.openAll({ tracksPins: true }))
+  })
+  afterEach(() => files.remove())
+
+  const place = { did, key: 'k' }
+  const large = largeBytes('large')
+
+  describe('a list', () => {
+    it.each([
+      'DELETE FROM ~entries WHERE byte_count = 2',
+      'UPDATE ~entries SET byte_count = 7 WHERE byte_count = 2',
+      "UPDATE ~entries SET key = 'l' WHERE byte_count = 2",
+      'DELETE FROM ~lists',
+      'UPDATE ~lists SET entry_count = 1',
+      "UPDATE ~lists SET key = 'l'"
+    ])('is an error after %s, and goes on with what is left where that is accepted', async (damage) => {
+      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeEntry(entryOf('k', 'bb'))
+      await files.query(damage)
+      const failure = { code: 'ERR_STORAGE', status: 503, message: 'Storage unavailable, try again: a list is damaged' }
+      await expect(store.listEntries(place)).rejects.toMatchObject(failure)
+      await expect(store.listOwnEntries(did)).rejects.toMatchObject(failure)
+      expect((await inspection.recount(forReal)).damagedLists).toContainEqual(place)
+      await inspection.recount({ isDryRun: false, acceptsDamage: true })
+      expect(await inspection.recount(dryRun)).toEqual(inOrder)
+      expect((await store.usageOf(did)).entryCount).toBe((await store.listOwnEntries(did)).length)
+    })
+  })
+
+  describe('content', () => {
+    it.each([
+      ['a', 'bytes = leaf_hashes'],
+      [large, 'leaf_hashes = substr(leaf_hashes, 33)']
+    ])('of which the row is damaged is never answered, and is repaired by a write (%#)', async (content, damage) => {
+      await store.writeEntry(entryOf('k', content))
+      await files.query(`UPDATE ~contents SET ${damage}`)
+      const [found] = await store.readContents([cidOf(content)])
+      await expect(found!.bytes()).rejects.toMatchObject(missing)
+      await store.writeEntry(entryOf('k', content))
+      expect(await textsOf(store, 'k')).toEqual([String(content)])
+    })
+
+    it.each(['written again', 'posted as a file', 'put back'] as const)(
+      'of which the object is lost is missing, and whole once it is %s',
+      async (how) => {
+        await store.writeEntry(entryOf('k', large))
+        for (const name of await objectNames(files.objects)) await files.objects.delete(name)
+        const [lost] = await store.readContents([cidOf(large)])
+        await expect(lost!.pieces()).rejects.toMatchObject(missing)
+        if (how === 'written again') await store.writeEntry(entryOf('k', large))
+        else if (how === 'posted as a file') await store.writeFile(fileOf(large))
+        else await store.repairContent(newContent(large))
+        expect(await textOf((await store.readContents([cidOf(large)]))[0])).toBe(String(large))
+        expect(await files.leaks(store)).toEqual([])
+      }
+    )
+
+    it('that nothing uses is deleted, and what is used is listed', async () => {
+      await store.writeEntry(entryOf('k', 'a'))
+      await store.writeFile(fileOf('b'))
+      await store.writeEntry(entryOf('unused', 'c', { did: `${did}b` }))
+      for (const table of ['entries', 'lists']) await files.query(`DELETE FROM ~${table} WHERE key = 'unused'`)
+      const used = [cidOf('a'), cidOf('b')].sort()
+      expect((await inspection.listUsedContents('', 10)).map(({ cid }) => cid)).toEqual(used)
+      expect((await inspection.listUsedContents(used[0]!, 10)).map(({ cid }) => cid)).toEqual(used.slice(1))
+      for (const mode of [dryRun, forReal]) expect(await inspection.recount(mode)).toMatchObject({ unusedContents: 1 })
+      expect(await inspection.recount(dryRun)).toEqual(inOrder)
+      expect(await inspection.countUses(cidOf('a'))).toEqual({ entries: 1, owners: 1 })
+    })
+  })
+
+  it('counts the usage of a user again', async () => {
+    await store.writeEntry(entryOf('k', 'a'))
+    await files.query('UPDATE ~owners SET byte_count = 5')
+    for (const mode of [dryRun, forReal]) expect(await inspection.recount(mode)).toEqual({ ...inOrder, owners: 1 })
+    expect(await store.usageOf(did)).toEqual({ byteCount: 1, entryCount: 1 })
+  })
+
+  it('leaves objects that no content names to the collector', async () => {
+    await store.writeEntry(entryOf('k', large))
+    const file = join(files.folder, 'file')
+    writeFileSync(file, large)
+    await files.objects.put('unknown.1', file)
+    for (const mode of [dryRun, forReal]) expect(await inspection.checkObjects(mode)).toEqual({ unused: 1 })
+    await store.collectGarbage(NOW, { isFull: true })
+    expect(await objectNames(files.objects)).toEqual([expect.stringContaining(cidOf(large))])
+  })
+
+  it('makes the desired state of pins follow from what is stored', async () => {
+    for (const text of ['a', 'b', 'gone']) await store.writeEntry(entryOf(text, text))
+    await files.query(`DELETE FROM ~pins WHERE cid = '${cidOf('a')}'`)
+    await files.query(`UPDATE ~pins SET state = 'unpin' WHERE cid = '${cidOf('b')}'`)
+    await store.removeEntries({ did, key: 'gone' })
+    await files.query(`UPDATE ~pins SET state = 'pinned' WHERE cid = '${cidOf('gone')}'`)
+    for (const mode of [dryRun, forReal]) expect(await inspection.trackPins(mode)).toEqual({ toPin: 2, toUnpin: 1 })
+    expect(await inspection.trackPins(dryRun)).toEqual({ toPin: 0, toUnpin: 0 })
+    const tasks = await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
+    expect(tasks.map(({ cid, desired }) => [cid, desired]).sort()).toEqual(
+      [
+        [cidOf('a'), 'pinned'],
+        [cidOf('b'), 'pinned'],
+        [cidOf('gone'), 'unpinned']
+      ].sort()
+    )
+  })
+
+  it('finds the database sound', async () => {
+    await store.writeEntry(entryOf('k', 'a'))
+    expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
+  })
+
+  describe('a takedown', () => {
+    it.each(['small', String(large)])('beside writers of the same content leaves nothing of it (%#)', async (text) => {
+      const another = await files.open({ tracksPins: true })
+      for (let round = 0; round < 10; round += 1) {
+        const writes = Array.from({ length: 6 }, (_, number) =>
+          (number % 2 ? store : another)
+            .writeEntry(entryOf(`key ${number}`, text, { did: `${did}${number}` }))
+            .catch((error: unknown) => error)
+        )
+        const [, ...outcomes] = await Promise.all([another.takeDown(cidOf(text), 'order', NOW), ...writes])
+        for (const outcome of outcomes) if (outcome instanceof Error) expect(outcome).toMatchObject({ status: 451 })
+        expect(await store.readContents([cidOf(text)])).toEqual([undefined])
+        expect(await files.query('SELECT * FROM ~entries')).toEqual([])
+        expect(await files.query('SELECT * FROM ~owners WHERE entry_count <> 0 OR byte_count <> 0')).toEqual([])
+        await store.allow(cidOf(text))
+      }
+      expect(await files.leaks(store)).toEqual([])
+    })
+
+    it('removes more entries than one transaction takes, and refuses the content from the first on', async () => {
+      const owners = [1, 2, 3].map((number) => `${did}${number}`)
+      const keys = Array.from({ length: 350 }, (_, number) => `key ${number}`)
+      await Promise.all(
+        owners.flatMap((owner) => keys.map((key) => store.writeEntry(entryOf(key, 'a', { did: owner }))))
+      )
+      await store.writeEntry(entryOf('key 0', 'stays', { did: owners[0]! }))
+      expect(await store.takeDown(cidOf('a'), 'order', NOW)).toMatchObject({ removed: 1_050 })
+      expect(await store.storedBytes()).toBe(5)
+      expect(await inspection.recount(dryRun)).toEqual(inOrder)
+      await expect(store.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ status: 451 })
+      expect(await files.leaks(store)).toEqual([])
+    })
+  })
+}

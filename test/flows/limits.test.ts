@@ -1,0 +1,133 @@
+import { describe, expect, it } from '@jest/globals'
+import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/errors.js'
+import { assertProofBudget, chargeAnonymous, chargeRefusal, chargeUser } from '../../src/flows/limits.js'
+import { logIn, signUp } from '../../src/flows/log-in.js'
+import type { Caller } from '../../src/flows/parts.js'
+import { refusal } from '../support/refusal.js'
+import { walletOf } from '../support/wallet.js'
+import { client, flowParts, loginSig } from './flow-parts.js'
+
+const wallet = walletOf(1)
+const { did } = wallet
+const spelled = `did:ethr:rsk:${wallet.address}`
+const ipv6: Caller = {
+  ...client,
+  network: '2001:db8:1:2::/64',
+  networks: [
+    { network: '2001:db8:1:2::/64', factor: 1 },
+    { network: '2001:db8:1::/48', factor: 16 }
+  ]
+}
+const tooMany = (): Promise<never> => Promise.reject(new DidAuthError('ERR_TOO_MANY_REQUESTS'))
+
+/** Codes by what a proof that is refused with them counts as. */
+const unproved: DidAuthErrorCode[] = [
+  'ERR_SIGNATURE',
+  'ERR_CHALLENGE',
+  'ERR_CREDENTIAL',
+  'ERR_CREDENTIAL_EXPIRED',
+  'ERR_CREDENTIAL_ISSUER',
+  'ERR_RESOLVER'
+]
+const outdated: DidAuthErrorCode[] = ['ERR_CHALLENGE_EXPIRED', 'ERR_CHALLENGE_USED', 'ERR_DISCLOSURE_MISSING']
+const others = (Object.keys(errorTexts) as DidAuthErrorCode[]).filter(
+  (code) => !unproved.includes(code) && !outdated.includes(code)
+)
+
+describe('the quota of a user', () => {
+  it('is 20 requests, and another 20 for what a foreign page makes a browser read', async () => {
+    const parts = await flowParts()
+    await chargeUser(parts, did, false)
+    await chargeUser(parts, did, true)
+    expect(parts.charges).toEqual([
+      [did, 20],
+      [`${did} foreign`, 20]
+    ])
+  })
+})
+
+describe('the budget of those who name a DID', () => {
+  it('is ten times the quota for each DID, in whatever spelling, and network; 16 times that for a site', async () => {
+    const parts = await flowParts()
+    await chargeAnonymous(parts, client, spelled)
+    await chargeAnonymous(parts, ipv6, did)
+    expect(parts.charges).toEqual([
+      [`namings ${did} 192.0.2.1`, 200],
+      [`namings ${did} 2001:db8:1:2::/64`, 200],
+      [`namings ${did} 2001:db8:1::/48`, 3_200]
+    ])
+  })
+
+  it('of a site is not charged for what one of its networks is refused', async () => {
+    const parts = await flowParts()
+    const names: string[] = []
+    parts.quotas.charge = ({ name }) => {
+      names.push(name)
+      return tooMany()
+    }
+    await expect(chargeAnonymous(parts, ipv6, did)).rejects.toEqual(refusal('ERR_TOO_MANY_REQUESTS'))
+    expect(names).toEqual([`namings ${did} 2001:db8:1:2::/64`])
+  })
+})
+
+describe('the budgets of proofs and logins of a client network', () => {
+  it.each([
+    [false, ['proofs 192.0.2.1', 'logins 192.0.2.1']],
+    [true, ['proofs 192.0.2.1']]
+  ])('are looked at before a proof is; where an unknown proxy hides the users (%j), %j', async (isShared, names) => {
+    const parts = await flowParts()
+    const asked: string[] = []
+    parts.quotas.assertLeft = ({ name }) => void asked.push(name)
+    assertProofBudget(parts, { ...client, isShared })
+    expect(asked).toEqual(names)
+    expect(parts.charges).toEqual([])
+  })
+
+  it.each([
+    ...unproved.map((code) => [code, ['proofs 192.0.2.1', `namings ${did} 192.0.2.1`]] as const),
+    ...outdated.map((code) => [code, ['proofs 192.0.2.1']] as const)
+  ])('count a proof that is refused with %s, and report it: %j', async (code, names) => {
+    const parts = await flowParts()
+    await chargeRefusal(parts, { did: spelled, client }, new DidAuthError(code))
+    expect(parts.charges.map(([name]) => name)).toEqual(names)
+    expect(parts.charges[0]![1]).toBe(2_000)
+    expect(parts.events).toEqual([{ type: 'proof-refused', did: spelled, code, clientNetwork: '192.0.2.1' }])
+  })
+
+  it.each([...others.map((code) => new DidAuthError(code)), new Error('a fault')])(
+    'count nothing for %s',
+    async (error) => {
+      const parts = await flowParts()
+      await chargeRefusal(parts, { did, client }, error)
+      expect([parts.charges, parts.events]).toEqual([[], []])
+    }
+  )
+
+  it('count a good login and sign up as logins alone: 50 times the quota', async () => {
+    const parts = await flowParts()
+    await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
+    const sig = loginSig(parts, wallet, { useCount: 1 })
+    await signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
+    await logIn(parts, { client: { ...client, isShared: true }, did, sig: loginSig(parts, wallet, { useCount: 2 }) })
+    expect(parts.charges).toEqual([
+      ['logins 192.0.2.1', 1_000],
+      ['logins 192.0.2.1', 1_000]
+    ])
+  })
+
+  it('that are used up refuse a good login, whose challenge is not consumed', async () => {
+    const parts = await flowParts()
+    parts.quotas.charge = tooMany
+    await expect(logIn(parts, { client, did, sig: loginSig(parts, wallet) })).rejects.toEqual(
+      refusal('ERR_TOO_MANY_REQUESTS')
+    )
+    expect(parts.steps).not.toContain('consumeChallenge')
+  })
+
+  it('refuse a bad proof with the failure of the store that cannot count it', async () => {
+    const parts = await flowParts()
+    parts.quotas.charge = () => Promise.reject(new DidAuthError('ERR_STORE'))
+    const sig = walletOf(2).personalSign('anything')
+    await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_STORE'))
+  })
+})

@@ -1,0 +1,53 @@
+import { describe, expect, it } from '@jest/globals'
+import { assertSameSite } from '../../src/protocol/cross-origin.js'
+import { refusal } from '../support/refusal.js'
+
+const OWN = 'https://service.example'
+const APP = 'https://app.example'
+const trusted = new Set([OWN, APP])
+
+/** Origin and Sec-Fetch-Site of a request, and whether it passes. */
+const truthTable: [string | undefined, string | undefined, boolean][] = [
+  [undefined, undefined, true],
+  [undefined, 'same-origin', true],
+  [undefined, 'none', true],
+  [undefined, 'same-site', false],
+  [undefined, 'cross-site', false],
+  [undefined, 'Same-Origin', false],
+  [undefined, 'same-origin, none', false],
+  [undefined, '', false],
+  [OWN, undefined, true],
+  [OWN, 'same-origin', true],
+  [OWN, 'cross-site', true],
+  [APP, undefined, true],
+  [APP, 'cross-site', true],
+  ['null', undefined, false],
+  ['null', 'same-origin', false],
+  ['null', 'none', false],
+  ['https://evil.example', undefined, false],
+  ['https://evil.example', 'cross-site', false],
+  ['https://evil.example', 'same-site', false],
+  ['https://evil.example', 'same-origin', true],
+  ['https://evil.example', 'none', true],
+  ['http://service.example', undefined, false],
+  ['https://service.example:8443', undefined, false],
+  ['https://service.example.evil.example', undefined, false],
+  ['https://sub.service.example', undefined, false],
+  ['https://service.example/', undefined, false],
+  ['HTTPS://SERVICE.EXAMPLE', undefined, false],
+  ['', undefined, false]
+]
+
+describe('assertSameSite', () => {
+  it.each(truthTable)('of POST with Origin %j and Sec-Fetch-Site %j passes: %j', (origin, site, passes) => {
+    const guard = (): void => {
+      assertSameSite({ method: 'POST', origin, site }, trusted)
+    }
+    if (passes) guard()
+    else expect(guard).toThrow(refusal('ERR_CROSS_ORIGIN'))
+  })
+
+  it.each(['GET', 'HEAD', 'OPTIONS'])('lets %s pass, which changes nothing', (method) => {
+    assertSameSite({ method, origin: 'https://evil.example', site: 'cross-site' }, trusted)
+  })
+})

@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import fc from 'fast-check'
+import type { PinTask } from '../../../servers/storage/pin-ledger.js'
+import { operations, runOnModel } from '../../support/content-model.js'
+import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
+import {
+  cidOf,
+  did,
+  entryOf,
+  NOW,
+  objectNames,
+  type ContentFolder,
+  type TestStore
+} from '../../support/content-stores.js'
+import { contentEngines } from '../../support/postgres-contents.js'
+
+/** Sequences of 30 operations. */
+const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)
+
+describe.each(contentEngines())('on %s', (engine, make) => {
+  let files: ContentFolder
+  beforeEach(async () => {
+    files = await make()
+  })
+  afterEach(() => files.remove())
+
+  it('two content stores hold what the model does after any sequence of verbs, and as many objects', async () => {
+    const stores = [await files.open(), await files.open()]
+    const property = fc.asyncProperty(operations, async (sequence) => {
+      const { faults, large } = await runOnModel(stores, sequence)
+      expect(faults).toEqual([])
+      await stores[0]!.collectGarbage(NOW, { isFull: true })
+      const cids = (await objectNames(files.objects)).map((name) => name.slice(0, name.indexOf('.')))
+      expect(cids).toEqual(large.map(cidOf).sort())
+    })
+    await fc.assert(property, { numRuns: RUNS })
+  })
+
+  describe('writers of the same few users and contents on several stores, collectors beside them,', () => {
+    it('lose nothing, leave nothing behind and never wait for each other in a circle', async () => {
+      const { faults, refusals } = await raceOfWriters(files, { operations: 400, stores: 4 })
+      expect({ faults, refusals }).toEqual({ faults: [], refusals: [] })
+      expect(files.retries()).not.toHaveProperty('40P01')
+    })
+
+    it('lose nothing acknowledged when objects fail before and after they are written or deleted', async () => {
+      const { faults, refusals } = await raceOfWriters(files, { operations: 200, stores: 2, objects: failingObjects() })
+      expect(faults).toEqual([])
+      expect(refusals).toContain('Storage unavailable, try again: EIO')
+    })
+
+    if (engine === 'PostgreSQL')
+      it('lose nothing acknowledged when connections end at any moment', async () => {
+        const { faults, refusals } = await raceOfWriters(files, {
+          operations: 300,
+          stores: 3,
+          beside: randomEnds(files)
+        })
+        expect(faults).toEqual([])
+        expect(refusals.every((reason) => reason.startsWith('Storage unavailable'))).toBe(true)
+      })
+  })
+
+  it('three workers never call the node twice at once for a cid, and bring it in step whatever failed', async () => {
+    const stores = await Promise.all([1, 2, 3].map(() => files.open({ tracksPins: true })))
+    const node = new Node()
+    for (let round = 0; round < 12; round += 1) {
+      const writers = stores.map(async (store, writer) => {
+        const [owner, key] = [`${did}${writer}`, `key ${writer}`]
+        for (const [index, text] of ['a', 'b', 'c', 'd', 'e', 'f'].entries()) {
+          if ((round + index + writer) % 3 === 0) await store.removeEntries({ did: owner, key, cid: cidOf(text) })
+          else await store.writeEntry(entryOf(key, text, { did: owner }))
+        }
+        if (round % 4 === 3) await store.removeEntries({ did: owner, key })
+      })
+      await Promise.all([...writers, ...stores.map((store) => node.work(store, files.clocks.seconds))])
+      files.clocks.advance(LEASE_SECONDS + 1)
+    }
+    await stores[0]!.writeEntry(entryOf('last', 'a'))
+    while ((await stores[0]!.countOpen()) > 0) {
+      await Promise.all(stores.map((store) => node.work(store, files.clocks.seconds)))
+      // As long as what is in doubt waits.
+      files.clocks.advance(60)
+    }
+    const stored = await files.query('SELECT cid FROM ~contents')
+    expect([...node.pins].sort()).toEqual(stored.map(({ cid }) => cid).sort())
+    expect(node.pins).toContain(cidOf('a'))
+    expect(node.faults).toEqual([])
+  })
+})
+
+const LEASE_SECONDS = 30
+
+/** A node that carries out what it is asked, and notices when it is asked twice at once for one cid. */
+class Node {
+  readonly pins = new Set<string>()
+  readonly faults: string[] = []
+  readonly #underWay = new Set<string>()
+  #calls = 0
+
+  /** Works until nothing is due. Every fifth call fails, after every seventh the worker is killed. */
+  async work(store: TestStore, nowSeconds: number): Promise<void> {
+    for (;;) {
+      const tasks = await store.claim({ limit: 3, nowSeconds, leaseSeconds: LEASE_SECONDS })
+      if (tasks.length === 0) return
+      for (const task of tasks) {
+        const number = (this.#calls += 1)
+        if (number % 5 === 0) {
+          await store.postpone(task, nowSeconds + 10)
+          continue
+        }
+        await this.#call(task)
+        if (number % 7 === 0) return
+        await store.finish(task, nowSeconds)
+      }
+    }
+  }
+
+  async #call({ cid, desired }: PinTask): Promise<void> {
+    if (this.#underWay.has(cid)) this.faults.push(`two calls for ${cid}`)
+    this.#underWay.add(cid)
+    await new Promise(setImmediate)
+    if (desired === 'pinned') this.pins.add(cid)
+    else this.pins.delete(cid)
+    this.#underWay.delete(cid)
+  }
+}

@@ -1,0 +1,145 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { DidAuthError } from 'express-did-auth'
+import type { Dependency } from '../../../servers/observability/health-checks.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { StartError } from '../../../servers/config/startup-error.js'
+import { Connections, untilAvailable } from '../../../servers/storage/connections.js'
+import { dependenciesOf, openContentEngine, openExistingContents } from '../../../servers/storage/engine.js'
+import { cidOf, did, entryOf, largeBytes, textsOf } from '../../support/content-stores.js'
+import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
+import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+
+let database: TestDatabase
+let s3: FakeS3
+beforeAll(async () => {
+  database = await testDatabase()
+  s3 = await startFakeS3()
+})
+afterAll(async () => {
+  await database.drop()
+  await s3.close()
+})
+
+const closing: (() => Promise<void> | void)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+/** The connections of a vault's environment, and what opens its engine. */
+async function openVault(variables: Record<string, string>) {
+  const { path, remove } = temporaryFolder()
+  closing.push(remove)
+  const env = readEnv({ DATA_DIR: path, ...variables }, 'vault', false, 'operate')
+  const connections = await Connections.open(env)
+  closing.push(() => connections.close())
+  const open = async () => {
+    const engine = await openContentEngine(env, connections)
+    closing.push(() => engine.close())
+    return { ...engine, contents: engine.contents.store }
+  }
+  return { env, connections, open }
+}
+
+const statesOf = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
+  Object.fromEntries(
+    await Promise.all(
+      dependencies.map(async ({ name, isNeeded, check }) => {
+        const state = await check(new AbortController().signal).then(
+          () => 'ok',
+          (error: unknown) => String(error)
+        )
+        return [name, [isNeeded, state]] as const
+      })
+    )
+  )
+
+describe('untilAvailable', () => {
+  it('asks again, and reports the reason once, in words', async () => {
+    const failures = [
+      ['ECONNREFUSED', 'connect'],
+      ['57P03', 'starting up (57P03)']
+    ].map(([code, message]) => new DidAuthError('ERR_STORE', { cause: Object.assign(new Error(message), { code }) }))
+    const reported: string[] = []
+    for (const failure of failures) {
+      const answers = [failure, failure]
+      const ask = () => (answers.length > 0 ? Promise.reject(answers.pop()!) : Promise.resolve())
+      await untilAvailable(ask, (reason) => reported.push(reason))
+    }
+    expect(reported).toEqual(['the connection was refused', 'starting up (57P03)'])
+  })
+
+  it('ends with one sentence where only another setup helps', async () => {
+    const ask = () => Promise.reject(new DidAuthError('ERR_CONFIG', { cause: undefined }))
+    await expect(untilAvailable(ask, () => undefined)).rejects.toThrow(StartError)
+  })
+})
+
+describe('an engine', () => {
+  it('is SQLite and files where the environment names none', async () => {
+    const { env, connections, open } = await openVault({})
+    await expect(openExistingContents(env, connections)).rejects.toThrow('There is no vault in')
+    const { dependencies, usedPercent } = await open()
+    expect(connections.areRemote).toBe(false)
+    expect(await statesOf(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
+    expect(await usedPercent()).toBeGreaterThan(0)
+  })
+
+  it('is the database and the bucket that it names, which another instance shares', async () => {
+    const { endpoint, bucket, region, accessKeyId, secretAccessKey } = s3.options()
+    const variables = {
+      DATABASE_URL: database.url,
+      S3_ENDPOINT: endpoint,
+      S3_BUCKET: bucket,
+      S3_REGION: region,
+      S3_ACCESS_KEY_ID: accessKeyId,
+      S3_SECRET_ACCESS_KEY: secretAccessKey
+    }
+    const one = await (await openVault(variables)).open()
+    const other = await (await openVault(variables)).open()
+    const large = largeBytes('x')
+    await one.contents.writeEntry(entryOf('k', large))
+    await one.contents.writeEntry(entryOf('k', 'small'))
+    expect(await textsOf(other.contents, 'k')).toEqual([String(large), 'small'])
+    expect(s3.requests.some((request) => request.startsWith(`PUT vault/${cidOf(large)}.`))).toBe(true)
+    expect(await statesOf(one.dependencies)).toEqual({
+      database: [true, 'ok'],
+      objects: [true, 'ok'],
+      clock: [true, 'ok']
+    })
+    expect(await other.contents.usageOf(did)).toMatchObject({ entryCount: 2 })
+    expect(await one.usedPercent()).toBe(0)
+  })
+
+  it('ends the start in one line where the database cannot be used as it is set up', async () => {
+    const url = new URL(database.url)
+    url.pathname = '/no_such_database'
+    url.password = 'hunter2'
+    const failure: unknown = await openVault({ DATABASE_URL: url.href }).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(StartError)
+    expect(String(failure)).toMatch(/^StartError: Cannot use the database \(DATABASE_URL\): .*no_such_database.*$/)
+    expect(String(failure)).not.toContain('hunter2')
+  })
+
+  it('is opened where the database is unavailable', async () => {
+    const { connections, open } = await openVault({ DATABASE_URL: 'postgres://root@127.0.0.1:1/app' })
+    const { contents } = await open()
+    await expect(contents.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+    expect(connections.areRemote).toBe(true)
+  })
+
+  it('is no less ready while many wait for the database, and is asked again after a failure', async () => {
+    const { env } = await openVault({})
+    const busy = new DidAuthError('ERR_STORE', { cause: new DidAuthError('ERR_BUSY') })
+    const outcomes = [busy, new Error('away'), undefined]
+    const ping = (): Promise<void> => {
+      const error = outcomes.shift()
+      return error === undefined ? Promise.resolve() : Promise.reject(error)
+    }
+    const [store] = dependenciesOf(env, {}, { durable: { ping } })
+    const ask = (): Promise<unknown> => store!.check(new AbortController().signal)
+    await ask()
+    await expect(ask()).rejects.toThrow('away')
+    await ask()
+  })
+})

@@ -1,0 +1,215 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { postgresContents, type ContentDialect } from '../../../servers/storage/sql/content-dialect.js'
+import { contentVerbs } from '../../../servers/storage/sql/content-verbs.js'
+import { contentMigrations } from '../../../servers/storage/sql/tables.js'
+import { cidOf, did, entryOf, fileOf, largeBytes, NOW, textsOf, type TestStore } from '../../support/content-stores.js'
+import {
+  usePostgresContents,
+  watchedPool,
+  type PostgresContents,
+  type WatchedPool
+} from '../../support/postgres-contents.js'
+import { unqualifiedFunctions } from '../../support/postgres-server.js'
+
+const place = { did, key: 'k' }
+const large = largeBytes('large')
+const dryRun = { isDryRun: true }
+const forReal = { isDryRun: false }
+const unavailable = { code: 'ERR_STORAGE', status: 503 }
+
+const make = usePostgresContents()
+let files: PostgresContents
+beforeEach(async () => {
+  files = await make()
+})
+afterEach(() => files.remove())
+
+describe('round trips to the database', () => {
+  let pool: WatchedPool
+  let store: TestStore
+  beforeEach(async () => {
+    pool = watchedPool(files.url)
+    store = await files.open({ source: pool, tracksPins: true })
+  })
+  afterEach(() => pool.end())
+
+  /** Statements and round trips of a verb, for a user who is known already. */
+  async function costOf(verb: () => Promise<unknown>): Promise<[statements: number, trips: number]> {
+    await store.writeEntry(entryOf('other', 'of the user'))
+    pool.reset()
+    await verb()
+    return [pool.sent.length, pool.trips]
+  }
+
+  it.each([
+    ['a write', () => store.writeEntry(entryOf('k', 'a')), 9, 3],
+    ['a write that replaces nothing of a list', () => store.writeEntry(entryOf('k', 'a', { replaces: 'all' })), 9, 3],
+    ['a list', () => store.listEntries(place), 1, 1],
+    ['a description', () => store.describeList(place), 1, 1],
+    ['contents of a hundred entries', () => store.readContents(Array.from({ length: 100 }, () => cidOf('a'))), 1, 1],
+    ['a claim of pins', () => store.claim({ limit: 20, nowSeconds: 0, leaseSeconds: 30 }), 1, 1],
+    ['a file that is found', () => store.findFile(cidOf('a'), 0), 1, 1]
+  ])('of %s', async (_what, verb, statements, trips) => {
+    expect(await costOf(verb)).toEqual([statements, trips])
+  })
+
+  it('of a replacement and of a removal are those of one transaction, which deletes what is unreferenced', async () => {
+    await store.writeEntry(entryOf('k', 'a'))
+    expect(await costOf(() => store.writeEntry(entryOf('k', 'b', { replaces: 'all' })))).toEqual([12, 3])
+    expect(await costOf(() => store.removeEntries(place))).toEqual([9, 3])
+  })
+
+  it('of a post, beside the sum of all files that is read every 10 s', async () => {
+    await store.writeFile(fileOf('a'))
+    expect(await costOf(() => store.writeFile(fileOf('b')))).toEqual([8, 3])
+  })
+
+  describe('of a write whose answer is lost', () => {
+    it.each([['a'], [large]])('make it once more, and it is there once (%#)', async (content) => {
+      pool.loseAnswerTo = 'COMMIT'
+      const { etag } = await store.writeEntry(entryOf('k', content))
+      expect(pool.loseAnswerTo).toBeUndefined()
+      expect((await store.listEntries(place)).etag).toBe(etag)
+      expect(await store.usageOf(did)).toEqual({ byteCount: content.length, entryCount: 1 })
+      expect(await files.leaks(store)).toEqual([])
+      expect(await textsOf(store, 'k')).toEqual([content.toString()])
+    })
+
+    it('after its object was written make it once more, and the object stays in use', async () => {
+      const { objects } = files
+      const put = async (name: string, file: string): Promise<void> => {
+        await objects.put(name, file)
+        pool.loseAnswerTo = 'COMMIT'
+      }
+      const read = objects.read.bind(objects)
+      const other = { put, read, delete: objects.delete.bind(objects), list: objects.list.bind(objects) }
+      const losing = await files.open({ source: pool, objects: other })
+      await losing.writeEntry(entryOf('k', large))
+      expect(pool.loseAnswerTo).toBeUndefined()
+      expect(await files.leaks(losing)).toEqual([])
+      expect(await textsOf(losing, 'k')).toEqual([String(large)])
+    })
+
+    it('with a condition are an error, since its condition may hold no more', async () => {
+      pool.loseAnswerTo = 'COMMIT'
+      await expect(store.writeEntry(entryOf('k', 'a', { ifNoneMatch: '*' }))).rejects.toMatchObject(unavailable)
+      expect(await textsOf(store, 'k')).toEqual(['a'])
+    })
+
+    it('that posts a file charge its user once', async () => {
+      const bounds = { maxStoreBytes: 1_000_000, maxBytesPerDid: 10, slotSeconds: 100 }
+      pool.loseAnswerTo = 'COMMIT'
+      await store.writeFile(fileOf('12345', { bounds }))
+      expect(pool.loseAnswerTo).toBeUndefined()
+      await store.writeFile(fileOf('67890', { bounds }))
+    })
+  })
+})
+
+describe('the database', () => {
+  it('has an index that is rebuilt', async () => {
+    const { inspection } = await files.openAll()
+    await files.query(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '~entries_by_cid'::regclass`)
+    const found = { damage: [], indexes: ['vault_entries_by_cid'] }
+    for (const mode of [dryRun, forReal]) expect(await inspection.checkDatabase(mode)).toEqual(found)
+    expect(await inspection.checkDatabase(dryRun)).toEqual({ damage: [], indexes: [] })
+  })
+
+  it('that was restored without its foreign keys is damaged', async () => {
+    const { inspection } = await files.openAll()
+    await files.query('ALTER TABLE ~files DROP CONSTRAINT ~files_cid_fkey')
+    const { damage } = await inspection.checkDatabase(dryRun)
+    await files.query('ALTER TABLE ~files ADD CONSTRAINT ~files_cid_fkey FOREIGN KEY (cid) REFERENCES ~contents')
+    expect(damage).toEqual(['table vault_files has no valid foreign key'])
+  })
+
+  it.each(['UPDATE ~object_pieces SET bytes = substr(bytes, 2)', 'DELETE FROM ~object_pieces WHERE number = 1'])(
+    'answers no content after %s, and has it again once that is written',
+    async (damage) => {
+      const store = await files.open()
+      await store.writeEntry(entryOf('k', large))
+      await files.query(damage)
+      const [found] = await store.readContents([cidOf(large)])
+      await expect(found!.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING' })
+      await store.writeEntry(entryOf('k', large))
+      expect(await textsOf(store, 'k')).toEqual([String(large)])
+    }
+  )
+
+  it('that is unavailable is 503, and not ready', async () => {
+    const store = await files.open({ source: 'postgres://nobody@127.0.0.1:1/none' })
+    await expect(store.writeEntry(entryOf('k', 'a'))).rejects.toMatchObject(unavailable)
+    await expect(store.readContents([cidOf('a')])).rejects.toMatchObject(unavailable)
+    await expect(store.probe()).rejects.toMatchObject(unavailable)
+  })
+
+  it('leaves content that another transaction has locked to the collector', async () => {
+    const { store, database } = await files.openAll()
+    await store.writeEntry(entryOf('k', 'a'))
+    await database.transaction(async (query) => {
+      await query({ text: 'SELECT 1 FROM vault_contents FOR UPDATE' })
+      await store.removeEntries(place)
+    })
+    expect(await files.leaks(store)).toEqual([])
+  })
+
+  // It once locked pin and content in the other order than the collector, which runs after a removal.
+  it('is locked in the same order by a takedown and a removal of the last entry', async () => {
+    const [one, other] = [await files.open({ tracksPins: true }), await files.open({ tracksPins: true })]
+    for (let round = 0; round < 60; round += 1) {
+      await one.writeEntry(entryOf('k', 'a'))
+      await Promise.all([one.removeEntries(place), other.takeDown(cidOf('a'), 'order', NOW)])
+      await one.allow(cidOf('a'))
+    }
+    expect(files.retries()).not.toHaveProperty('40P01')
+    expect(await files.leaks(one)).toEqual([])
+  })
+})
+
+describe('a database on which another role may make functions', () => {
+  /** Functions as another role would make them: PostgreSQL prefers them to its own, because their arguments fit better. */
+  const HOSTILE = [
+    ['hashtextextended(text, integer)', 'bigint', '0'],
+    ['nextval(text)', 'bigint', '1'],
+    ['jsonb_array_elements_text(jsonb)', 'SETOF text', "''"]
+  ] as const
+
+  it('is asked with the schema of each function', () => {
+    const texts = contentMigrations('vault').flatMap(({ statements }) => [...statements])
+    const dialect = postgresContents('vault')
+    const statements: ContentDialect['statements'] = (group, given) => {
+      const made = dialect.statements(group, given)
+      texts.push(...Object.values<{ text: string }>(made).map(({ text }) => text))
+      return made
+    }
+    const never = (): Promise<never> => Promise.reject(new Error('is not called'))
+    contentVerbs({ ...dialect, statements }, { findFaults: never, rebuildIndexes: never })
+    expect(texts.length).toBeGreaterThan(80)
+    expect(texts.flatMap(unqualifiedFunctions)).toEqual([])
+  })
+
+  it('runs none of them', async () => {
+    await files.query('CREATE TABLE IF NOT EXISTS called (name text)')
+    for (const [signature, result, value] of HOSTILE)
+      await files.query(`CREATE FUNCTION public.${signature} RETURNS ${result} LANGUAGE sql
+        AS $$ INSERT INTO called VALUES ('${signature}'); SELECT ${value}::${result.replace('SETOF ', '')} $$`)
+    try {
+      const { store, inspection, imports } = await files.openAll({ tracksPins: true })
+      for (const content of ['a', 'b', large]) await store.writeEntry(entryOf('k', content, { replaces: 'all' }))
+      await store.writeFile(fileOf('file'))
+      await store.removeEntries({ did, key: 'k' })
+      await store.takeDown(cidOf('file'), 'order', NOW)
+      await imports.reserveNumbers(100)
+      await imports.importPins([{ cid: cidOf('c'), state: 'unpin', isInDoubt: false }])
+      await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
+      await inspection.checkDatabase(dryRun)
+      await inspection.recount(forReal)
+      await inspection.checkObjects(forReal)
+      await inspection.trackPins(forReal)
+      await store.collectGarbage(NOW, { isFull: true })
+      expect(await files.query('SELECT DISTINCT name FROM called')).toEqual([])
+    } finally {
+      for (const [signature] of HOSTILE) await files.query(`DROP FUNCTION public.${signature}`)
+    }
+  })
+})

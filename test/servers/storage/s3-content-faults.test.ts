@@ -1,0 +1,113 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import fc from 'fast-check'
+import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import {
+  cidOf,
+  did,
+  entryOf,
+  largeBytes,
+  sqliteFolder,
+  textsOf,
+  type SqliteFolder,
+  type TestStore
+} from '../../support/content-stores.js'
+import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
+
+/** Sequences of 40 operations. */
+const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 5)
+const KEYS = ['a', 'b']
+const TEXTS = ['one', 'two', 'three'].map((name) => String(largeBytes(name, 300_000)))
+
+/** Never ERR_CONTENT_MISSING: what cannot be read now is not lost. */
+const REFUSALS = ['ERR_STORAGE', 'ERR_STORAGE_FULL']
+
+let s3: FakeS3
+let files: SqliteFolder
+let store: TestStore
+/** Its object store gives up early. */
+let impatient: TestStore
+let folders = 0
+
+beforeAll(async () => {
+  s3 = await startFakeS3()
+})
+afterAll(() => s3.close())
+beforeEach(async () => {
+  const options = s3.options(`folder-${(folders += 1)}/`)
+  files = sqliteFolder(new S3ObjectStore(options))
+  store = await files.open()
+  const deadlines = { answer: 300, stall: 300, retries: 0 }
+  impatient = await files.open({ objects: new S3ObjectStore({ ...options, deadlines }) })
+})
+afterEach(async () => {
+  s3.fault = () => undefined
+  await files.remove()
+})
+
+const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => 'done',
+    (error: unknown) => (error as { code?: unknown }).code
+  )
+
+describe('wrong bytes from the storage', () => {
+  it('are never handed out', async () => {
+    const [large = ''] = TEXTS
+    await store.writeEntry(entryOf('a', large))
+    s3.fault = ({ method }) => (method === 'GET' ? 'wrong bytes' : undefined)
+    const [content] = await store.readContents([cidOf(large)])
+    await expect(content?.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING', status: 502 })
+  })
+})
+
+describe('content stores on one bucket that fails at any moment', () => {
+  /** Half of the requests fail. */
+  const faults = fc.option(
+    fc.constantFrom<S3Fault>('reset', 'slow', 'cut', 'done and 500', 'slow down', 'silent', 'no bucket', 'full'),
+    {
+      nil: undefined,
+      freq: 1
+    }
+  )
+  const operations = fc.array(
+    fc.record({
+      verb: fc.constantFrom('write', 'write', 'write', 'remove', 'collect', 'read'),
+      key: fc.constantFrom(...KEYS),
+      text: fc.constantFrom(...TEXTS),
+      faults: fc.array(faults, { minLength: 4, maxLength: 4 })
+    }),
+    { minLength: 40, maxLength: 40 }
+  )
+
+  it('lose nothing that was acknowledged, hand out nothing else, and leave nothing behind', async () => {
+    const property = fc.asyncProperty(operations, async (sequence) => {
+      // What each key may have: one list, or two while it is unknown whether a write happened.
+      const possible = new Map(KEYS.map((key) => [key, ['']]))
+      for (const key of KEYS) await store.removeEntries({ did, key })
+      for (const { verb, key, text, faults: coming } of sequence) {
+        const queue = [...coming]
+        s3.fault = () => queue.shift()
+        const before = possible.get(key) ?? []
+        if (verb === 'collect') await codeOf(impatient.collectGarbage(files.clocks.seconds, { isFull: true }))
+        if (verb === 'read') {
+          const read = await textsOf(impatient, key).catch((error: unknown) => error)
+          if (Array.isArray(read)) expect(before).toContain(read.join())
+          else expect(REFUSALS).toContain((read as { code?: unknown }).code)
+        }
+        if (verb === 'remove') {
+          await impatient.removeEntries({ did, key })
+          possible.set(key, [''])
+        }
+        if (verb === 'write') {
+          const outcome = await codeOf(impatient.writeEntry(entryOf(key, text, { replaces: 'all' })))
+          expect(['done', ...REFUSALS]).toContain(outcome)
+          possible.set(key, outcome === 'done' ? [text] : [...before, text])
+        }
+      }
+      s3.fault = () => undefined
+      for (const key of KEYS) expect(possible.get(key)).toContain((await textsOf(store, key)).join())
+      expect(await files.leaks(store)).toEqual([])
+    })
+    await fc.assert(property, { numRuns: RUNS })
+  })
+})

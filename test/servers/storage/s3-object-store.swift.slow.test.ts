@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { contentStoreContract } from '../../contracts/content-store.js'
+import { objectStoreContract } from '../../contracts/object-store.js'
+import { objectNameOf, objectNames, sqliteFolder } from '../../support/content-stores.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { startSwift, type SwiftServer } from '../../support/swift-server.js'
+
+let swift: SwiftServer
+let stores = 0
+const newStore = (): S3ObjectStore => new S3ObjectStore(swift.options(`store-${(stores += 1)}/`))
+
+beforeAll(async () => {
+  swift = await startSwift()
+})
+afterAll(() => swift.stop())
+
+describe('the ObjectStore contract on OpenStack Swift', () => {
+  objectStoreContract(newStore)
+})
+
+describe('the ContentStore contract on SQLite, with objects on OpenStack Swift', () => {
+  contentStoreContract(() => sqliteFolder(newStore()))
+})
+
+describe('S3ObjectStore on OpenStack Swift', () => {
+  it('lists more than a page', async () => {
+    const { path, remove } = temporaryFolder()
+    const file = join(path, 'body')
+    writeFileSync(file, 'x')
+    const store = newStore()
+    const names = Array.from({ length: 1_005 }, (_, number) => objectNameOf(String(number))).sort()
+    for (let start = 0; start < names.length; start += 10)
+      await Promise.all(names.slice(start, start + 10).map((name) => store.put(name, file)))
+    expect(await objectNames(store)).toEqual(names)
+    remove()
+  })
+
+  it.each([
+    ['secret key', { secretAccessKey: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
+    ['key', { accessKeyId: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
+    ['bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
+  ])('is told a wrong %s', async (_what, wrong, code, said) => {
+    const store = new S3ObjectStore({ ...swift.options('one/'), ...wrong })
+    await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${said} to GET` })
+  })
+
+  // The last one: it does not come back.
+  it('whose disks are gone is unavailable, and nothing that it held is missing', async () => {
+    const store = newStore()
+    await swift.stopStorage()
+    for (const verb of [
+      () => store.ping(),
+      () => store.delete('one'),
+      () => store.read('one')[Symbol.asyncIterator]().next()
+    ])
+      await expect(verb()).rejects.toMatchObject({ code: 'EIO', isTemporary: true })
+  })
+})

@@ -1,0 +1,265 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { S3ObjectStore, type S3StoreOptions } from '../../../servers/storage/s3/s3-object-store.js'
+import { storageFailure } from '../../../servers/storage/storage-error.js'
+import { largeBytes, objectNameOf, objectNames } from '../../support/content-stores.js'
+import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { until } from '../../support/until.js'
+
+let s3: FakeS3
+let folder: string
+let file: string
+let remove: () => void
+let objects: S3ObjectStore
+const bytes = largeBytes('x', 1_000_000)
+
+beforeAll(async () => {
+  s3 = await startFakeS3()
+  ;({ path: folder, remove } = temporaryFolder())
+  file = join(folder, 'body')
+  writeFileSync(file, bytes)
+})
+afterAll(async () => {
+  await s3.close()
+  remove()
+})
+beforeEach(() => {
+  objects = new S3ObjectStore(s3.options())
+})
+afterEach(() => {
+  s3.fault = () => undefined
+  s3.objects.clear()
+  s3.requests.length = 0
+})
+
+/** A store that does not wait long for what never comes. */
+const impatient = (rest: Partial<S3StoreOptions> = {}): S3ObjectStore =>
+  new S3ObjectStore({ ...s3.options(), deadlines: { answer: 100, stall: 100, retries: 0 }, ...rest })
+
+/** Plays faults one after the other, and none after the last. */
+function play(...faults: (S3Fault | undefined)[]): void {
+  s3.fault = () => faults.shift()
+}
+
+const one = objectNameOf('one')
+
+const verbs = {
+  put: (store: S3ObjectStore) => store.put(one, file),
+  read: (store: S3ObjectStore) => readAll(store, one),
+  delete: (store: S3ObjectStore) => store.delete(one),
+  list: (store: S3ObjectStore) => objectNames(store),
+  ping: (store: S3ObjectStore) => store.ping()
+} satisfies Record<string, (store: S3ObjectStore) => Promise<unknown>>
+const everyVerb = Object.entries(verbs)
+
+async function readAll(store: S3ObjectStore, name: string): Promise<Buffer> {
+  const pieces: Uint8Array[] = []
+  for await (const piece of store.read(name)) pieces.push(piece)
+  return Buffer.concat(pieces)
+}
+
+const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => 'done',
+    (error: unknown) => error
+  )
+
+describe('a failure that passes', () => {
+  const passing: S3Fault[] = ['reset', 'done and 500', 'slow down']
+
+  it.each(everyVerb.flatMap(([verb]) => passing.map((fault) => [verb, fault] as const)))(
+    'is not noticed: %s, where the storage plays "%s" twice',
+    async (verb, fault) => {
+      await objects.put(one, file)
+      play(fault, fault)
+      await verbs[verb as keyof typeof verbs](objects)
+      s3.fault = () => undefined
+      expect(await objectNames(objects)).toEqual(verb === 'delete' ? [] : [one])
+    }
+  )
+
+  it.each(everyVerb)('is an error the third time: %s', async (_verb, run) => {
+    s3.objects.set(`vault/${one}`, bytes)
+    play('reset', 'reset', 'reset')
+    expect(await failureOf(run(objects))).toMatchObject({ name: 'S3Error', code: 'EIO' })
+    expect(s3.requests).toHaveLength(3)
+  })
+
+  it('of an upload that was cut is none: it is sent again from its beginning', async () => {
+    play('cut', 'cut')
+    await objects.put(one, file)
+    expect(s3.objects.get(`vault/${one}`)?.equals(bytes)).toBe(true)
+  })
+
+  it('is not tried again for longer than the storage wants to be left alone', async () => {
+    s3.retryAfterSeconds = 60
+    play('slow down')
+    const error = await failureOf(objects.put(one, file))
+    s3.retryAfterSeconds = 0
+    expect(error).toMatchObject({ message: 'Object storage answered 503 SlowDown to PUT', retryAfterSeconds: 60 })
+    expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503, retryAfterSeconds: 60 })
+    expect(s3.requests).toEqual([`PUT vault/${one}`, 'PUT SlowDown'])
+  })
+
+  it('is tried again after as long as the storage asks for', async () => {
+    s3.retryAfterSeconds = 1
+    play('slow down')
+    const start = performance.now()
+    await objects.ping()
+    s3.retryAfterSeconds = 0
+    expect(performance.now() - start).toBeGreaterThan(1_000)
+  })
+})
+
+describe('storage that is unavailable', () => {
+  it.each(everyVerb)('is an error when it refuses connections: %s', async (_verb, run) => {
+    await s3.refuse()
+    try {
+      const error = await failureOf(run(objects))
+      expect(error).toMatchObject({ code: 'EIO', cause: { code: 'ECONNREFUSED' } })
+      expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+    } finally {
+      await s3.listen()
+    }
+  })
+
+  it.each(everyVerb)('is an error when it is silent: %s', async (_verb, run) => {
+    play('silent')
+    expect(await failureOf(run(impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
+  })
+
+  it.each(['read', 'list'] as const)('is an error when it stops in the middle: %s', async (verb) => {
+    s3.objects.set(`vault/${one}`, bytes)
+    play('stall', 'silent')
+    expect(await failureOf(verbs[verb](impatient()))).toMatchObject({ code: 'EIO', cause: { name: 'AbortError' } })
+  })
+
+  it('is none when it is slow, and goes on', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    s3.fault = () => 'slow'
+    expect((await readAll(objects, one)).equals(bytes)).toBe(true)
+  })
+})
+
+describe('an object whose connection breaks while it is read', () => {
+  it('is read on from there, as long as each connection brings something', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    play('cut', 'cut', 'cut', 'cut', 'cut')
+    expect((await readAll(objects, one)).equals(bytes)).toBe(true)
+    expect(s3.requests).toHaveLength(6)
+  })
+
+  it('is ENOENT where it was deleted meanwhile', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    s3.fault = () => {
+      if (s3.requests.length > 1) s3.objects.delete(`vault/${one}`)
+      return 'cut'
+    }
+    expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'ENOENT' })
+  })
+
+  it('is an error where the storage sends no part, but all from the beginning', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    play('cut', 'no range')
+    expect(await failureOf(readAll(objects, one))).toMatchObject({
+      code: 'EIO',
+      message: 'Object storage answered 200 to GET'
+    })
+  })
+
+  it('is an error where nothing comes any more', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    play('cut', 'reset', 'reset', 'reset')
+    expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'EIO' })
+  })
+})
+
+describe('what the storage refuses', () => {
+  it.each([
+    ['wrong secret key', { secretAccessKey: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
+    ['unknown key', { accessKeyId: 'another' }, 'EACCES', '403 InvalidAccessKeyId'],
+    ['wrong region', { region: 'another' }, 'EACCES', '403 AuthorizationHeaderMalformed'],
+    ['missing bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
+  ])('is said in one line, and not tried again: %s', async (_what, wrong, code, said) => {
+    const store = new S3ObjectStore({ ...s3.options(), ...wrong })
+    for (const [verb, run] of everyVerb) {
+      const method = verb === 'put' ? 'PUT' : verb === 'delete' ? 'DELETE' : 'GET'
+      const error = await failureOf(run(store))
+      expect(error).toMatchObject({ code, message: `Object storage answered ${said} to ${method}` })
+      expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE', status: 503 })
+    }
+    expect(s3.requests).toHaveLength(2 * everyVerb.length)
+  })
+
+  it('for lack of space is a full storage', async () => {
+    s3.fault = () => 'full'
+    const error = await failureOf(objects.put(one, file))
+    expect(error).toMatchObject({ code: 'ENOSPC' })
+    expect(storageFailure(error)).toMatchObject({ code: 'ERR_STORAGE_FULL', status: 507 })
+  })
+
+  it('is no lost content where a proxy or a missing bucket answers 404', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    for (const fault of ['proxy 404', 'no bucket'] as const) {
+      play(fault)
+      expect(await failureOf(readAll(objects, one))).toMatchObject({ code: 'EIO' })
+    }
+  })
+
+  it('shows no key, and nothing of a signature', async () => {
+    const { accessKeyId, secretAccessKey } = s3.options()
+    for (const fault of ['silent', 'denied', 'no bucket', 'full', 'proxy 404'] as const) {
+      s3.fault = () => fault
+      const shown = inspect(await failureOf(impatient().put(one, file)), { depth: 10, showHidden: true })
+      for (const secret of [accessKeyId, secretAccessKey, 'AWS4', 'Signature']) expect(shown).not.toContain(secret)
+    }
+  })
+})
+
+describe('a list', () => {
+  it('has all pages', async () => {
+    s3.pageLength = 3
+    const names = Array.from({ length: 10 }, (_, number) => objectNameOf(String(number))).sort()
+    for (const name of names) s3.objects.set(`vault/${name}`, bytes)
+    expect(await objectNames(objects)).toEqual(names)
+    s3.pageLength = 1_000
+    expect(s3.requests).toHaveLength(4)
+  })
+
+  it('has objects below its prefix alone, and nothing of a form that ours never have', async () => {
+    const others = ['vault/a&b<c>"d" é\'', 'vault/backup.tar', `vault/another/${one}`, `vault/${one}0`, `vault/x${one}`]
+    for (const key of [`vault/${one}`, ...others, `relay/${one}`, `vault${one}`, one]) s3.objects.set(key, bytes)
+    expect(await objectNames(objects)).toEqual([one])
+  })
+
+  it('that was cut is an error, and no shorter list', async () => {
+    s3.objects.set(`vault/${one}`, bytes)
+    s3.fault = () => 'cut'
+    expect(await failureOf(objectNames(objects))).toMatchObject({ code: 'EIO' })
+  })
+})
+
+describe('a slow reader of large objects', () => {
+  it('holds the storage back: of each object, little more than a piece is in memory', async () => {
+    const [count, byteCount] = [20, 8_388_608]
+    const large = largeBytes('y', byteCount)
+    s3.objects.set('vault/large', large)
+    s3.sentBytes = 0
+    const before = process.memoryUsage().arrayBuffers
+    const readers = Array.from({ length: count }, () => objects.read('large')[Symbol.asyncIterator]())
+    for (const reader of readers) expect((await reader.next()).value).toHaveLength(262_144)
+    // What the connections take without being read.
+    let seen = -1
+    await until(async () => {
+      const [last, now] = [seen, s3.sentBytes]
+      seen = now
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      return last === now && now === s3.sentBytes
+    })
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(count * 1_500_000)
+    for (const reader of readers) await reader.return?.()
+  })
+})

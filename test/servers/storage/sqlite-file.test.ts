@@ -1,0 +1,186 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
+import {
+  cidOf,
+  did,
+  entryOf,
+  fileOf,
+  largeBytes,
+  NOW,
+  sqliteFolder,
+  textsOf,
+  type SqliteFolder,
+  type TestStore
+} from '../../support/content-stores.js'
+
+const place = { did, key: 'k' }
+const damaged = { code: 'ERR_STORAGE', status: 503 }
+
+let files: SqliteFolder
+let store: TestStore
+beforeEach(async () => {
+  files = sqliteFolder()
+  store = await files.open()
+})
+afterEach(() => files.remove())
+
+/** A connection of another process. */
+function connect(): SqlConnection {
+  return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'OFF', busyMilliseconds: 1_000 })
+}
+
+describe('a content store whose database another process writes to', () => {
+  it('reads on, and writes when the other has ended', async () => {
+    await store.writeEntry(entryOf('k', 'a'))
+    const other = connect()
+    other.exec('BEGIN IMMEDIATE')
+    let isWritten = false
+    const written = store.writeEntry(entryOf('k', 'b')).then(() => (isWritten = true))
+    await new Promise(setImmediate)
+    expect(await textsOf(store, 'k')).toEqual(['a'])
+    expect(isWritten).toBe(false)
+    other.exec('COMMIT')
+    other.close()
+    await written
+    expect(await textsOf(store, 'k')).toEqual(['a', 'b'])
+  })
+
+  it('answers 503 after 4 s', async () => {
+    const other = connect()
+    other.exec('BEGIN IMMEDIATE')
+    await expect(store.writeEntry(entryOf('k', 'b'))).rejects.toMatchObject(damaged)
+    other.exec('ROLLBACK')
+    other.close()
+    await store.writeEntry(entryOf('k', 'c'))
+    expect(await textsOf(store, 'k')).toEqual(['c'])
+  })
+})
+
+describe('an index of a database file', () => {
+  it.each([
+    "UPDATE entries SET cid = 'bafkreia' WHERE number = 1",
+    "UPDATE owners SET did = 'did:ethr:rsk:0xc'",
+    'DELETE FROM owners'
+  ])('after %s is an error, and never a shorter list', async (change) => {
+    await store.writeEntry(entryOf('k', 'a'))
+    await store.writeEntry(entryOf('k', 'b'))
+    await files.query(change)
+    await expect(store.listEntries(place)).rejects.toMatchObject(damaged)
+    await expect(store.listOwnEntries(did)).rejects.toMatchObject(damaged)
+  })
+})
+
+describe('a database file', () => {
+  it('with any byte flipped gives the right content or an error', async () => {
+    const texts = Array.from({ length: 30 }, (_, number) => `content ${number} `.repeat(20))
+    for (const text of texts) await store.writeEntry(entryOf('k', text))
+    await store.close()
+    const whole = readFileSync(files.file)
+    for (let round = 0; round < 24; round += 1) {
+      const bytes = Buffer.from(whole)
+      const offset = Math.floor((whole.length / 24) * round + ((round * 997) % (whole.length / 24)))
+      bytes[offset]! ^= 1 << (round % 8)
+      for (const name of readdirSync(files.folder)) if (/-(wal|shm)$/.test(name)) rmSync(join(files.folder, name))
+      writeFileSync(files.file, bytes)
+      const outcome = await readAll().catch((error: unknown) => error)
+      // Content that is not found is an error to those who read a list of it.
+      const isError = outcome instanceof Error || (outcome as string[]).includes('missing')
+      if (!isError) expect(outcome).toEqual(texts)
+    }
+
+    async function readAll(): Promise<string[]> {
+      const opened = await files.open()
+      try {
+        return await textsOf(opened, 'k')
+      } finally {
+        await opened.close()
+      }
+    }
+  })
+
+  it('that is damaged is written to no more, and the store is not ready', async () => {
+    for (let number = 0; number < 100; number += 1)
+      await store.writeEntry(entryOf(`key ${number}`, `${number} `.repeat(50)))
+    await store.close()
+    const [root] = await files.query("SELECT rootpage FROM sqlite_master WHERE name = 'entries'")
+    const bytes = readFileSync(files.file)
+    bytes.fill(0xff, (Number(root!.rootpage) - 1) * 4_096, Number(root!.rootpage) * 4_096)
+    writeFileSync(files.file, bytes)
+    store = await files.open()
+    await store.probe()
+    await expect(store.listEntries({ did, key: 'key 1' })).rejects.toMatchObject(damaged)
+    await expect(store.probe()).rejects.toMatchObject(damaged)
+    await expect(store.writeFile(fileOf('b'))).rejects.toMatchObject(damaged)
+  })
+
+  it('that another version made is refused, with both numbers', async () => {
+    await store.close()
+    await files.query("UPDATE numbers SET number = 2 WHERE name = 'version'")
+    await expect(files.open()).rejects.toThrow('The database has tables of version 2, this server knows 1')
+  })
+
+  it('that was moved or deleted under the store is 503 for every write, and the store is not ready', async () => {
+    await store.writeEntry(entryOf('k', 'a'))
+    renameSync(files.folder, `${files.folder}-moved`)
+    await expect(store.probe()).rejects.toMatchObject(damaged)
+    await expect(store.writeEntry(entryOf('k', 'b'))).rejects.toMatchObject(damaged)
+    await expect(store.removeEntries(place)).rejects.toMatchObject(damaged)
+    expect(await textsOf(store, 'k')).toEqual(['a'])
+    renameSync(`${files.folder}-moved`, files.folder)
+    await store.probe()
+  })
+})
+
+describe('a takedown', () => {
+  const secret = 'a secret that has to go '
+
+  /** Names of files that have these bytes anywhere. */
+  function filesWith(bytes: string): string[] {
+    return readdirSync(files.folder, { recursive: true })
+      .map(String)
+      .filter((name) => {
+        const path = join(files.folder, name)
+        return statSync(path).isFile() && readFileSync(path).includes(bytes)
+      })
+  }
+
+  it.each([100, 30_000, 300_000])('leaves no byte of %d in any file', async (size) => {
+    for (let number = 0; number < 20; number += 1)
+      await store.writeEntry(entryOf('others', `other ${number} `.repeat(300)))
+    const content = secret.repeat(size).slice(0, size)
+    await store.writeEntry(entryOf('k', content))
+    for (let number = 0; number < 10; number += 1) {
+      await store.removeEntries({ did, key: 'others', cid: cidOf(`other ${number} `.repeat(300)) })
+    }
+    expect(filesWith(secret)).not.toEqual([])
+    expect(await store.takeDown(cidOf(content), 'order', NOW)).toEqual({ removed: 1, remains: [] })
+    expect(filesWith(secret)).toEqual([])
+    expect(await textsOf(store, 'others')).toHaveLength(10)
+  })
+
+  it('leaves no byte of content that was removed before', async () => {
+    const large = largeBytes(secret)
+    await store.writeEntry(entryOf('k', secret))
+    await store.writeEntry(entryOf('large', large))
+    await store.removeEntries({ did, key: 'k' })
+    expect(await store.takeDown(cidOf(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
+    expect(await store.takeDown(cidOf(large), 'order', NOW)).toEqual({ removed: 1, remains: [] })
+    expect(filesWith(secret.slice(0, 20))).toEqual([])
+  })
+
+  it('names the file that something reads, which may have bytes yet', async () => {
+    await store.writeEntry(entryOf('k', secret))
+    const reader = connect()
+    reader.exec('BEGIN')
+    reader.prepare('SELECT * FROM contents').all()
+    const { removed, remains } = await store.takeDown(cidOf(secret), 'order', NOW)
+    expect(removed).toBe(1)
+    expect(remains).toContain(`${files.file}-wal was not emptied: something reads it`)
+    reader.exec('COMMIT')
+    reader.close()
+    expect(await store.takeDown(cidOf(secret), 'order', NOW)).toEqual({ removed: 0, remains: [] })
+    expect(filesWith(secret)).toEqual([])
+  })
+})

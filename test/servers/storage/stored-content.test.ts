@@ -1,0 +1,82 @@
+import { describe, expect, it } from '@jest/globals'
+import { foundContent, storedContent } from '../../../servers/storage/sql/stored-content.js'
+import { largeBytes, newContent } from '../../support/content-stores.js'
+
+const large = largeBytes('large', 700_000)
+const { cid, byteCount, leafHashes } = newContent(large)
+const missing = { code: 'ERR_CONTENT_MISSING', status: 502 }
+
+/** Content whose object is these bytes, in pieces as the object store yields them. */
+function contentWith(bytes: Uint8Array, changes: Record<string, unknown> = {}) {
+  const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name', ...changes }
+  return storedContent(foundContent(row), {
+    read: async function* () {
+      for (let start = 0; start < bytes.length; start += 65_536) yield bytes.subarray(start, start + 65_536)
+    }
+  })
+}
+
+function flipped(offset: number): Buffer {
+  const bytes = Buffer.from(large)
+  bytes[offset]! ^= 1
+  return bytes
+}
+
+describe('content in an object', () => {
+  it('is read whole where nothing is damaged', async () => {
+    expect(Buffer.compare(Buffer.from(await contentWith(large).bytes()), large)).toBe(0)
+  })
+
+  it('damaged in its first piece is an answer', async () => {
+    await expect(contentWith(flipped(262_143)).pieces()).rejects.toMatchObject(missing)
+    await expect(contentWith(flipped(262_143)).bytes()).rejects.toMatchObject(missing)
+  })
+
+  it('damaged later breaks off before the damaged piece', async () => {
+    let read = 0
+    const reading = (async () => {
+      for await (const piece of await contentWith(flipped(600_000)).pieces()) read += piece.length
+    })()
+    await expect(reading).rejects.toMatchObject(missing)
+    expect(read).toBe(524_288)
+  })
+
+  it.each([0, 262_144, 699_999])('that ends after %d bytes is missing', async (size) => {
+    await expect(contentWith(large.subarray(0, size)).bytes()).rejects.toMatchObject(missing)
+  })
+
+  it.each([
+    ['hashes of other leaves', { leaf_hashes: Buffer.alloc(96) }],
+    ['too few hashes', { leaf_hashes: Buffer.alloc(32) }],
+    ['another length', { byte_count: byteCount - 1 }],
+    ['no object', { object: null }]
+  ])('whose row has %s is missing', async (_what, change) => {
+    await expect(contentWith(large, change).pieces()).rejects.toMatchObject(missing)
+  })
+})
+
+describe('content in an object that cannot be read now', () => {
+  it.each([
+    ['ENOENT', missing],
+    ['EIO', { code: 'ERR_STORAGE', status: 503 }]
+  ])('is, where the store fails with %s, %j', async (code, failure) => {
+    const row = { cid, byte_count: byteCount, leaf_hashes: leafHashes, object: 'name' }
+    const read = (): never => {
+      throw Object.assign(new Error(code), { code })
+    }
+    await expect(storedContent(foundContent(row), { read }).bytes()).rejects.toMatchObject(failure)
+  })
+})
+
+describe('content in a row', () => {
+  it.each([
+    ['small', 'small'],
+    ['smalL', undefined]
+  ])('with the bytes %s reads %s', async (bytes, read) => {
+    const { cid, leafHashes } = newContent('small')
+    const row = { cid, byte_count: 5, leaf_hashes: leafHashes, object: null, bytes: Buffer.from(bytes) }
+    const content = storedContent(foundContent(row), { read: () => [] as never })
+    if (read === undefined) await expect(content.bytes()).rejects.toMatchObject(missing)
+    else expect(Buffer.from(await content.bytes()).toString()).toBe(read)
+  })
+})

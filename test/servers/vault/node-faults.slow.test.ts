@@ -1,0 +1,86 @@
+import { describe, expect, it } from '@jest/globals'
+import Database from 'better-sqlite3'
+import { join } from 'node:path'
+import type request from 'supertest'
+import { ipfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { allOf } from '../../support/until.js'
+import { drainPins } from '../../support/vault-beside-node.js'
+import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
+import { isFullSize, note } from '../../support/time-factor.js'
+import { ipfsFaults, type IpfsFault } from '../../support/ipfs-faults.js'
+import { databaseOf, findVaultFaults, testVault, VaultUser } from '../../support/vault-app.js'
+import { temporaryFolder } from '../../support/store-folder.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(3)
+const one = cidOf(Buffer.from('one'))
+const missing = cidOf(Buffer.from('missing'))
+
+type Ask = (user: VaultUser) => request.Test
+
+/** Every verb of the vault with what it is to answer, whatever the node does; `missing` is lost here. */
+const verbs: [name: string, ask: Ask, status: number][] = [
+  ['POST new', (user) => user.post('k', 'new'), 201],
+  ['POST again', (user) => user.post('k', 'one'), 201],
+  ['PUT key', (user) => user.put('k', 'new'), 200],
+  ['PUT entry', (user) => user.put(`k/${one}`, 'new'), 200],
+  ['DELETE key', (user) => user.delete('k'), 200],
+  ['DELETE entry', (user) => user.delete(`k/${one}`), 200],
+  ['GET key', (user) => user.read('k'), 200],
+  ['GET missing', (user) => user.read('gone'), 502],
+  ['GET keys', (user) => user.get('keys'), 200],
+  ['GET storage', (user) => user.get('storage'), 200],
+  ['GET backup', (user) => user.get('backup'), 502]
+]
+
+/** Asks a vault once while its node fails, heals the node, and answers what was wrong with the answer or is afterwards. */
+async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof verbs)[number]): Promise<string[]> {
+  const { path, remove } = temporaryFolder()
+  const node = await startFaultyNode({ slowMilliseconds: 3_000 })
+  const client = ipfsHttpNode(node.url)
+  const vault = await testVault({}, { node: client, folder: join(path, 'vault') })
+  const wrong: string[] = []
+  try {
+    const user = await VaultUser.logIn(vault.listener, wallet)
+    await user.post('k', 'one').expect(201)
+    await user.post('other', 'one').expect(201)
+    await user.post('gone', 'missing').expect(201)
+    const isMissing = expected === 502
+    if (isMissing) new Database(databaseOf(vault)).exec(`DELETE FROM contents WHERE cid = '${missing}'`).close()
+
+    await node.fail(fault)
+    const startedAt = performance.now()
+    const { status, text, headers } = await ask(user)
+    note('F7', `${fault}, ${name}: ${status} after ${(performance.now() - startedAt).toFixed(0)} ms`)
+    // A node that is only slow, or whose fault is not one of reading, still has what is missing here.
+    const isFetched = isMissing && status === 200 && text.includes('"missing"')
+    if (status !== expected && !isFetched) wrong.push(`${status} ${text}`)
+    if (headers['pin-status'] !== undefined && headers['pin-status'] !== 'pending') wrong.push('Pin-Status')
+
+    await node.heal()
+    const again = isMissing ? await user.read('gone') : undefined
+    if (again !== undefined && again.status !== 200) wrong.push(`then ${again.status} ${again.text}`)
+    wrong.push(...(await drainPins(databaseOf(vault), () => node.pins)))
+    wrong.push(...(await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: node.url })))
+    if (wrong.length > 0) wrong.push(...vault.log().map((line) => JSON.stringify(line)))
+    return wrong.map((text) => `${fault}, ${name}: ${text}`)
+  } finally {
+    await vault.close()
+    client.close()
+    await node.stop()
+    remove()
+  }
+}
+
+describe('a vault whose node fails', () => {
+  // Each fault meets one verb, and at full size each.
+  const cases = ipfsFaults.flatMap((fault, place) =>
+    verbs.filter((_, index) => isFullSize || index === place % verbs.length).map((verb) => [fault, verb] as const)
+  )
+
+  it('answers as documented, stores nothing by halves, and brings the healed node in step (F7)', async () => {
+    const wrong = await allOf(cases, ([fault, verb]) => askWithFault(fault, verb))
+    expect(wrong.flat()).toEqual([])
+  })
+})

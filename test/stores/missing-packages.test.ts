@@ -1,0 +1,57 @@
+import { expect, it } from '@jest/globals'
+import { spawnSync } from 'node:child_process'
+import { pathToFileURL } from 'node:url'
+import { nodeOptions, scriptFile } from '../support/run-script.js'
+
+/** Hides Node's own SQLite, and makes `require` of a package fail as where it is not installed or was not compiled. */
+const without = (name: string, code: string): string =>
+  `data:text/javascript,${encodeURIComponent(`
+  import Module from 'node:module'
+  const builtin = process.getBuiltinModule
+  process.getBuiltinModule = (name) => (name === 'node:sqlite' ? undefined : builtin(name))
+  const load = Module._load
+  Module._load = (name, ...rest) => {
+    if (name === '${name}') throw Object.assign(new Error('no such thing'), { code: '${code}' })
+    return load(name, ...rest)
+  }`)}`
+
+it.each([
+  [
+    'sqlite',
+    'better-sqlite3',
+    'MODULE_NOT_FOUND',
+    "sqliteStore('no.db')",
+    'needs the package better-sqlite3: npm install better-sqlite3'
+  ],
+  [
+    'sqlite',
+    'better-sqlite3',
+    'ERR_DLOPEN_FAILED',
+    "sqliteStore('no.db')",
+    'cannot load the package better-sqlite3: npm rebuild better-sqlite3'
+  ],
+  [
+    'postgres',
+    'pg',
+    'MODULE_NOT_FOUND',
+    "postgresStore('postgres://user@host/app')",
+    'needs the package pg: npm install pg'
+  ],
+  [
+    'redis',
+    'redis',
+    'MODULE_NOT_FOUND',
+    "redisQuotas('redis://localhost')",
+    'needs the package redis: npm install redis@6'
+  ]
+])(
+  'express-did-auth/stores/%s can be imported without %s (%s), and says what to run when it is called',
+  (store, name, code, call, line) => {
+    const script = `
+    const doors = await import('${pathToFileURL(scriptFile(`src/stores/${store}/index.ts`)).href}')
+    try { doors.${call} } catch (error) { console.log(error.message) }`
+    const args = [...nodeOptions, '--import', without(name, code), '--input-type=module', '--eval', script]
+    const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+    expect(stdout.trim()).toBe(`express-did-auth/stores/${store} ${line}`)
+  }
+)

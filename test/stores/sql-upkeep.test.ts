@@ -1,0 +1,126 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import type { Store } from '../../src/ports.js'
+import type { PostgresStoreOptions } from '../../src/stores/postgres/index.js'
+import type { SweepTimes } from '../../src/stores/sql/sql-store.js'
+import { SweepClock } from '../../src/stores/sweep-clock.js'
+import {
+  anotherService,
+  chargeOf,
+  rotationOf,
+  service,
+  sessionOf,
+  START_SECONDS,
+  useOf
+} from '../../src/testing/store-case.js'
+import { postgresTables, type PostgresTables } from '../support/postgres-stores.js'
+import { engines, sqliteFile } from '../support/sqlite-stores.js'
+import { until } from '../support/until.js'
+
+/** The tables of one engine, empty, and stores on them whose sweeps trust each clock at once. */
+interface SqlTables {
+  store(options?: Pick<PostgresStoreOptions, 'maxSessions' | 'maxChallengeUses'>, times?: SweepTimes): Store
+  rows(text: string): Promise<Record<string, unknown>[]>
+  /** PostgreSQL estimates the sizes of tables when they are analyzed, which it does by itself now and then. */
+  analyze(): Promise<unknown>
+  remove(): Promise<void>
+}
+
+let postgres: PostgresTables | undefined
+afterAll(() => postgres?.drop())
+
+const openPostgres = async (): Promise<SqlTables> => {
+  const tables = (postgres ??= await postgresTables())
+  const analyze = () => tables.rows('ANALYZE did_auth_sessions, did_auth_challenge_uses')
+  return { store: tables.store, rows: tables.rows, analyze, remove: () => tables.clear() }
+}
+const openSqlite = (engine: (typeof engines)[number]) => async (): Promise<SqlTables> => {
+  const files = sqliteFile(engine)
+  const rows = async (text: string) => files.rows(text)
+  return { store: files.store, rows, analyze: async () => undefined, remove: () => files.remove() }
+}
+
+describe.each([
+  ['PostgreSQL', openPostgres] as const,
+  ...engines.map((engine) => [`SQLite by ${engine}`, openSqlite(engine)] as const)
+])('a store in %s', (_name, open) => {
+  let tables: SqlTables
+  beforeEach(async () => {
+    tables = await open()
+  })
+  afterEach(() => tables.remove())
+
+  const ofUser = (name: string, details = {}) => sessionOf(name, { did: `did:example:${name}`, ...details })
+  const ids = async (): Promise<unknown[]> =>
+    (await tables.rows('SELECT session_id FROM did_auth_sessions ORDER BY number')).map((row) => row.session_id)
+  const numberIn = async (text: string): Promise<number> => Number((await tables.rows(text))[0]?.number)
+  const uses = () => numberIn('SELECT count(*) AS number FROM did_auth_challenge_uses')
+  const closedUntil = () => numberIn("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")
+  /** Sweeps run beside verbs: lets verbs come, so many seconds after the start, until something holds. */
+  const sweptUntil = (store: Store, at: number, condition: () => Promise<boolean>): Promise<void> =>
+    until(async () => {
+      await store.chargeQuota(chargeOf({ at }))
+      return condition()
+    })
+
+  it('that is full evicts the oldest of the sessions that were never refreshed, and counts active ones', async () => {
+    const first = tables.store()
+    for (const name of ['refreshed', 'a', 'ended', 'b']) await first.createSession(ofUser(name))
+    await first.rotateRefreshToken(rotationOf('refreshed', 0, 1))
+    await first.endSession(service, 'session-ended', 'loggedOut', START_SECONDS)
+    await tables.analyze()
+    const store = tables.store({ maxSessions: 4 })
+    const evicted: number[] = []
+    for (const name of ['c', 'd', 'e']) evicted.push(await store.createSession(ofUser(name)))
+    expect(evicted).toEqual([1, 0, 1])
+    expect(await ids()).toEqual(['refreshed', 'c', 'd', 'e'].map((name) => `session-${name}`))
+  })
+
+  it('that is full refuses the first use of a challenge, and counts those of users that it knows', async () => {
+    await tables.store().consumeChallenge(useOf())
+    await tables.analyze()
+    const store = tables.store({ maxChallengeUses: 1 })
+    expect(await store.consumeChallenge(useOf({ service: anotherService }))).toBe('full')
+    expect(await store.consumeChallenge(useOf())).toBe('taken')
+    expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('consumed')
+    expect(await store.consumeChallenge(useOf({ useCount: 1 }))).toBe('consumed')
+  })
+
+  it('deletes sessions that expired before the day began, more than it deletes at a time, and no others', async () => {
+    const store = tables.store()
+    for (let hundred = 0; hundred < 11; hundred += 1) {
+      const names = Array.from({ length: 100 }, (_, index) => String(hundred * 100 + index))
+      await Promise.all(names.map((name) => store.createSession(ofUser(name))))
+    }
+    await store.createSession(ofUser('good', { until: 10 * 86_400 }))
+    await sweptUntil(store, 86_400 + 3_600, async () => (await ids()).length === 1)
+    expect(await ids()).toEqual(['session-good'])
+  })
+
+  // Cause: uses were deleted a minute after their window, and a clock that was set back made the signatures good again.
+  it('closes a window for good before it deletes its uses, so that a clock that is behind revives none', async () => {
+    const store = tables.store()
+    await store.consumeChallenge(useOf())
+    await sweptUntil(store, 1_000, async () => (await closedUntil()) === START_SECONDS + 300)
+    expect(await uses()).toBe(1)
+    await sweptUntil(store, 2_000, async () => (await uses()) === 0)
+    await store.close()
+    const again = tables.store()
+    expect(await again.consumeChallenge(useOf({ at: 10 }))).toBe('taken')
+    expect(await again.consumeChallenge(useOf({ at: 10, useCount: 1 }))).toBe('taken')
+    expect(await again.consumeChallenge(useOf({ did: 'never seen' }))).toBe('taken')
+    // Nothing of the next window was ever there to be forgotten.
+    expect(await again.consumeChallenge(useOf({ window: 6_000_001, at: 310, until: 600 }))).toBe('consumed')
+  })
+
+  it('deletes the uses of a window also where windows end more often than the time that they wait', async () => {
+    const store = tables.store({}, { clock: new SweepClock(undefined, 0), graceSeconds: 1 })
+    let window = 0
+    await until(async () => {
+      window += 1
+      const end = window * 1_000
+      await store.consumeChallenge(useOf({ window: 6_000_000 + window, at: end - 10, until: end }))
+      await store.chargeQuota(chargeOf({ at: end + 990 }))
+      return (await numberIn('SELECT min(challenge_window) AS number FROM did_auth_challenge_uses')) > 6_000_001
+    })
+  })
+})

@@ -1,0 +1,36 @@
+import { importer } from 'ipfs-unixfs-importer'
+import { fixedSize } from 'ipfs-unixfs-importer/chunker'
+import { balanced } from 'ipfs-unixfs-importer/layout'
+import type { CID } from 'multiformats'
+
+/** Bytes under the hash that names them. */
+export interface Block {
+  readonly cid: string
+  readonly bytes: Uint8Array
+}
+
+/** The blocks of content by another implementation than ours: leaves first, the root last. */
+export async function blocksOf(content: Uint8Array): Promise<Block[]> {
+  const blocks: Block[] = []
+  const store = {
+    put: (cid: CID, bytes: Uint8Array): CID => {
+      blocks.push({ cid: cid.toString(), bytes })
+      return cid
+    },
+    get: (): never => {
+      throw new Error('nothing is read while content is added')
+    }
+  }
+  const options = {
+    cidVersion: 1,
+    rawLeaves: true,
+    wrapWithDirectory: false,
+    chunker: fixedSize({ chunkSize: 262_144 }),
+    layout: balanced({ maxChildrenPerNode: 174 })
+  } as const
+  for await (const { cid } of importer([{ content }], store, options)) {
+    const root = blocks.find((block) => block.cid === cid.toString())!
+    return [...blocks.filter((block) => block !== root), root]
+  }
+  throw new Error('nothing was imported')
+}
