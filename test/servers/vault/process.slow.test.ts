@@ -10,6 +10,7 @@ import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import { ask, logIn, post, refresh, signedLogin } from '../../support/server-client.js'
 import { temporaryFolder } from '../../support/store-folder.js'
+import { until } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -104,7 +105,8 @@ describe('the vault as a process', () => {
       await node.heal()
       expect(node.pins.size).toBe(0)
       await start({ IPFS_API_URL: node.url })
-      for (let tenth = 0; tenth < 200 && node.pins.size === 0; tenth += 1) await pause(100)
+      // The killed process may have held the pin's lease, which lasts 20 s; the next look is up to 10 s later.
+      await until(() => node.pins.size > 0)
       expect([...node.pins]).toEqual([(JSON.parse(answer.text) as { id: string }).id])
     } finally {
       await node.stop()
