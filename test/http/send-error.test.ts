@@ -20,6 +20,9 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_CHALLENGE: [401, 'Invalid challenge response'],
   ERR_CHALLENGE_EXPIRED: [401, 'Invalid challenge response: expired'],
   ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used'],
+  ERR_NETWORK: [401, 'Network not accepted'],
+  ERR_CONTRACT_ABSENT: [401, 'No contract at this address'],
+  ERR_CONTRACT_SIGNATURE: [401, 'Refused by the contract'],
   ERR_CREDENTIAL: [401, 'Invalid credential'],
   ERR_CREDENTIAL_EXPIRED: [401, 'Expired credential'],
   ERR_CREDENTIAL_ISSUER: [401, 'Unproved credential issuer'],
@@ -36,6 +39,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_BUSY: [503, 'Busy, try again'],
   ERR_STORE: [503, 'Store unavailable, try again'],
   ERR_RESOLVER: [503, 'DID resolver unavailable, try again'],
+  ERR_CHAIN: [503, 'Chain unavailable, try again'],
   ERR_SIGNER: [503, 'Signer unavailable, try again'],
   ERR_BUSINESS_LOGIC_TIMEOUT: [503, 'Timed out, try again'],
   ERR_INTERNAL: [500, 'Internal error']
