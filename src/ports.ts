@@ -52,7 +52,7 @@ export interface ServiceKey {
 
 /** Any did-resolver `Resolvable`. */
 export interface DidResolver {
-  /** `signal` aborts when no client waits for the answer any more. */
+  /** `signal` aborts when the answer is waited for no longer. */
   resolve(did: string, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 
