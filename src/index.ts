@@ -6,7 +6,7 @@ export {
   type RequireDid,
   type Sessions
 } from './setup-did-auth.js'
-export { defaultPaths, type DidAuthConfig } from './config/options.js'
+export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/options.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { errorStatuses } from './error-statuses.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
@@ -24,6 +24,7 @@ export type {
   ContractVerifier,
   DidResolver,
   Logger,
+  LoginIdentity,
   NewSession,
   OnSecurityEvent,
   QuotaCharge,
@@ -35,6 +36,7 @@ export type {
   SessionStore,
   Signer,
   SignupBusinessLogic,
+  SiweDetails,
   Store,
   StoreLifecycle,
   UserIdentity

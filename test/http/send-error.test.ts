@@ -20,6 +20,8 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_CHALLENGE: [401, 'Invalid challenge response'],
   ERR_CHALLENGE_EXPIRED: [401, 'Invalid challenge response: expired'],
   ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used'],
+  ERR_MESSAGE: [401, 'Invalid sign-in message'],
+  ERR_MESSAGE_DOMAIN: [401, 'Sign-in message for another site'],
   ERR_NETWORK: [401, 'Network not accepted'],
   ERR_CONTRACT_ABSENT: [401, 'No contract at this address'],
   ERR_CONTRACT_SIGNATURE: [401, 'Refused by the contract'],
