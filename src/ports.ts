@@ -161,8 +161,8 @@ export interface VerifiedTokens {
 
 /** One quota: at most `limit` in a time slot. */
 export interface Quota {
-  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins, nonces. */
-  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces'
+  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins, proofs that a chain is asked about, nonces. */
+  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts'
   kind: QuotaCharge['kind']
   /** Budget and owner in plain text; a store sees only an HMAC of it. */
   name: string
@@ -261,6 +261,7 @@ export interface SecurityEvent {
     | 'too-many-requests'
     | 'sessions-evicted'
     | 'signer-address-changed'
+    | 'control-lost'
   /** Seconds since the Unix epoch. */
   atSeconds: number
   /** The user's DID, as received. */
@@ -272,7 +273,7 @@ export interface SecurityEvent {
   clientNetwork?: string
   /** Of `sessions-evicted`: how many. */
   count?: number
-  /** Of `signer-address-changed`: the address of the key that signs now. */
+  /** Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the one that no longer counts. */
   address?: string
 }
 

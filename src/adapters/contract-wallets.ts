@@ -36,7 +36,7 @@ export function contractWallets(
       const expired = (): Error => new Error('no chain id in time')
       const reported = await deadline.within(PROOF_SECONDS, () => verifier.getChainId(), expired)
       if (reported !== chainId) {
-        const fields = { event: 'wrong-chain', expected: chainId, reported: Number(reported) }
+        const fields = { event: 'wrong-chain', expected: chainId, reported: String(reported) }
         logger.error(fields, 'a client of contractWallets is of another chain: it is not used')
       }
       return reported
@@ -78,7 +78,8 @@ async function judge({ verifier, reportedId }: Chain, proof: ContractProof): Pro
   if ((code === undefined || code === '0x') && !deploysContract(signature)) {
     throw new DidAuthError('ERR_CONTRACT_ABSENT', { reason: { check: 'code', expected: 'a contract', chainId } })
   }
-  if ((await ask(() => verifier.verifyMessage({ address, message, signature }))) === true) return
+  const verdict: unknown = await ask(() => verifier.verifyMessage({ address, message, signature }))
+  if (verdict === true) return
   await ask(() => verifier.getCode({ address }))
   throw new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check: 'contract', expected: 'its yes', chainId } })
 }

@@ -112,7 +112,7 @@ describe('a node that is unavailable', () => {
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
     await expect(wallets.verify(proof)).rejects.toEqual(unavailable)
     expect(calls).toEqual(['getChainId'])
-    expect(errors).toEqual([{ event: 'wrong-chain', expected: 30, reported: 31 }])
+    expect(errors).toEqual([{ event: 'wrong-chain', expected: 30, reported: '31' }])
   })
 
   it.each(['getChainId', 'getCode', 'verifyMessage'] as const)('is given 5 s in all when %s hangs', async (name) => {

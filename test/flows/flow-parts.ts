@@ -112,6 +112,8 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         return parts.credentials
       }
     },
+    contractWallets: undefined,
+    didControllers: undefined,
     scheduler: {
       async yield(_client, priority) {
         steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')

@@ -14,7 +14,7 @@ async function loggedIn(config: Parameters<typeof flowParts>[0]) {
   const parts = await flowParts(config)
   const tokens = await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
   const refresh = (refreshToken: string, idempotencyKey?: string) =>
-    refreshTokens(parts, { refreshToken, idempotencyKey })
+    refreshTokens(parts, { refreshToken, idempotencyKey, client })
   return { parts, tokens, refresh }
 }
 
@@ -138,7 +138,7 @@ describe('absoluteSessionDurationInHours', () => {
     const { settings } = await flowParts({ absoluteSessionDurationInHours: 1 })
     parts.settings = settings
     parts.clock.seconds = START_SECONDS + 3_600
-    const refused = refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined })
+    const refused = refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
     await expect(refused).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 })

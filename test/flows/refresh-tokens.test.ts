@@ -24,7 +24,7 @@ const refresh = (
   given: Parameters<typeof refreshTokens>[0],
   refreshToken: unknown,
   idempotencyKey?: string
-): ReturnType<typeof refreshTokens> => refreshTokens(given, { refreshToken, idempotencyKey })
+): ReturnType<typeof refreshTokens> => refreshTokens(given, { refreshToken, idempotencyKey, client })
 
 beforeEach(() => begin())
 

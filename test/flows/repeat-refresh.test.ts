@@ -23,7 +23,7 @@ async function begin(config: Parameters<typeof flowParts>[0] = {}): Promise<void
 beforeEach(() => begin())
 
 const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
-  refreshTokens(parts, { refreshToken, idempotencyKey })
+  refreshTokens(parts, { refreshToken, idempotencyKey, client })
 
 // The rows of the table of the design, one by one.
 describe('a refresh with an idempotency key', () => {
@@ -92,7 +92,7 @@ describe('a refresh with an idempotency key', () => {
     const { store } = parts
     for (const config of [{ challengeSecret: 'another secret of the tests, 32 bytes' }]) {
       const other = { ...(await flowParts(config)), store }
-      const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY })
+      const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY, client })
       await expect(again).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     }
   })

@@ -94,7 +94,7 @@ function challengeOf(window: number, useCount: number): string {
 
 function responseOver(signedText: string, messagesOver: ChallengeResponse['messagesOver']): ChallengeResponse {
   return {
-    address: wallet.address.toLowerCase(),
+    controllers: new Set([wallet.address.toLowerCase()]),
     signature: parseSignature(wallet.personalSign(signedText)),
     messagesOver
   }
