@@ -1,5 +1,6 @@
 import { DidAuthError } from '../errors.js'
-import type { Client, Clock, Deadline, DidResolver } from '../ports.js'
+import type { Client, Clock, DidResolver } from '../ports.js'
+import { within } from '../time.js'
 import { parseResolution, type ListedKey } from './did-resolution.js'
 import { ExpiringCache } from './caches.js'
 import { InFlightRequests } from './in-flight-requests.js'
@@ -37,10 +38,7 @@ interface Failure {
  * key is believed up to a minute late; failures for 10 s, so that a resolver that is unavailable is not asked by every
  * sign up. At most 50 resolutions are in flight, two of them for one client network.
  */
-export function cachedIssuerKeys(
-  parts: { clock: Clock; deadline: Deadline },
-  resolver: LoadableDidResolver
-): IssuerKeys {
+export function cachedIssuerKeys(clock: Clock, resolver: LoadableDidResolver): IssuerKeys {
   const answers = new ExpiringCache<readonly ListedKey[]>({
     lifetimeSeconds: ANSWERS_SECONDS,
     maxEntries: MAX_CACHED,
@@ -59,7 +57,7 @@ export function cachedIssuerKeys(
     }
     try {
       await resolver.load?.()
-      return await parts.deadline.within(RESOLUTION_SECONDS, () => resolver.resolve(did, { signal }), expired)
+      return await within(RESOLUTION_SECONDS * 1000, resolver.resolve(did, { signal }), expired)
     } catch (cause) {
       throw new DidAuthError('ERR_RESOLVER', { cause })
     }
@@ -68,12 +66,12 @@ export function cachedIssuerKeys(
   const ask = async (did: string, abandoned: AbortSignal): Promise<readonly ListedKey[]> => {
     try {
       const { keys, bytes } = parseResolution(did, await resolve(did, abandoned))
-      answers.set(did, keys, parts.clock.nowSeconds(), bytes)
+      answers.set(did, keys, clock.nowSeconds(), bytes)
       return keys
     } catch (error) {
       const failure = failureOf(error)
       // An aborted resolution says nothing about the issuer: a client that disconnects must not make it unavailable.
-      if (failure !== undefined && !abandoned.aborted) failures.set(did, failure, parts.clock.nowSeconds())
+      if (failure !== undefined && !abandoned.aborted) failures.set(did, failure, clock.nowSeconds())
       if (failure?.code !== 'ERR_RESOLVER') throw error
       const cause = error instanceof Error ? error.cause : error
       throw new DidAuthError('ERR_RESOLVER', { cause, retryAfterSeconds: FAILURES_SECONDS })
@@ -83,7 +81,7 @@ export function cachedIssuerKeys(
   return {
     async keysOf(issuer, client) {
       const did = resolvableDid(issuer)
-      const nowSeconds = parts.clock.nowSeconds()
+      const nowSeconds = clock.nowSeconds()
       const known = answers.get(did, nowSeconds)
       if (known !== undefined) return known.value
       const failed = failures.get(did, nowSeconds)

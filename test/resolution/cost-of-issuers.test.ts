@@ -2,7 +2,6 @@ import { beforeAll, describe, expect, it } from '@jest/globals'
 import { cachedIssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
 import { credentialVerifier } from '../../src/adapters/credential-verifier.js'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { requestDeadline } from '../../src/request-deadline.js'
 import { credentialPayload, jwtByHand, p256Key } from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -54,7 +53,7 @@ async function cost(
   const verifier = credentialVerifier({
     curve: await loadCurve(),
     scheduler: { yield: () => Promise.resolve() },
-    issuerKeys: cachedIssuerKeys({ clock, deadline: requestDeadline }, resolver),
+    issuerKeys: cachedIssuerKeys(clock, resolver),
     provesByAddress: false
   })
   const jwts = issuers.map((did) => jwtByHand({ alg }, credentialPayload(did, user.did), key.sign))
@@ -109,7 +108,7 @@ describe('the CPU that a sign up with credentials of a stranger costs', () => {
       }
     }
     const clock = { nowSeconds: () => START_SECONDS }
-    const issuers = cachedIssuerKeys({ clock, deadline: requestDeadline }, resolver)
+    const issuers = cachedIssuerKeys(clock, resolver)
     for (let time = 0; time < 20; time += 1) {
       await expect(issuers.keysOf('did:web:again.example', client)).rejects.toMatchObject({
         code: 'ERR_CREDENTIAL_ISSUER'
