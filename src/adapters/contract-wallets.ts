@@ -1,12 +1,13 @@
 import { DidAuthError } from '../errors.js'
 import { lazy } from '../lazy.js'
-import type { Client, ContractProof, ContractVerifier, ContractWallets, Deadline, Logger } from '../ports.js'
+import type { Client, ContractProof, ContractVerifier, ContractWallets, Logger } from '../ports.js'
 import { deploysContract } from '../protocol/contract-signature.js'
 import { isObject } from '../protocol/json.js'
+import { within } from '../time.js'
 import { ConcurrencyLimiter } from './concurrency-limiter.js'
 
 /** For all calls of one proof together, its wait included. */
-const PROOF_SECONDS = 5
+const PROOF_MILLISECONDS = 5_000
 const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256 }
 const RETRY_AFTER_SECONDS = 5
 const MAX_REASON_LENGTH = 200
@@ -26,7 +27,7 @@ interface Chain {
  * @see EIP-1271, ERC-6492
  */
 export function contractWallets(
-  { deadline, logger }: { deadline: Deadline; logger: Logger },
+  logger: Logger,
   verifiers: Readonly<Record<number, ContractVerifier>>
 ): ContractWallets {
   const limiter = new ConcurrencyLimiter(IN_FLIGHT)
@@ -34,7 +35,7 @@ export function contractWallets(
   const chainOf = (chainId: number, verifier: ContractVerifier): Chain => {
     const ask = async (): Promise<number> => {
       const expired = (): Error => new Error('no chain id in time')
-      const reported = await deadline.within(PROOF_SECONDS, () => verifier.getChainId(), expired)
+      const reported = await within(PROOF_MILLISECONDS, verifier.getChainId(), expired)
       if (reported !== chainId) {
         const fields = { event: 'wrong-chain', expected: chainId, reported: String(reported) }
         logger.error(fields, 'a client of contractWallets is of another chain: it is not used')
@@ -54,9 +55,13 @@ export function contractWallets(
       const client: Client = { network: proof.client.network, isGone: () => isLate || proof.client.isGone() }
       const expired = (): Error => {
         isLate = true
-        return unavailable(new Error(`no answer within ${String(PROOF_SECONDS)} s`))
+        return unavailable(new Error('no answer within 5 s'))
       }
-      await deadline.within(PROOF_SECONDS, () => limiter.run(client, () => judge(chain, { ...proof, client })), expired)
+      await within(
+        PROOF_MILLISECONDS,
+        limiter.run(client, () => judge(chain, { ...proof, client })),
+        expired
+      )
     }
   }
 }

@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import type { Clock, Curve, Deadline, DidControllers } from '../ports.js'
+import type { Clock, Curve, DidControllers } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { bytesOfHex } from '../protocol/encoding.js'
 import { cachedIssuerKeys, type LoadableDidResolver } from './cached-issuer-keys.js'
@@ -13,15 +13,15 @@ const COMPRESSED_LENGTH = 66
  * a client network.
  */
 export function documentControllers(
-  parts: { clock: Clock; deadline: Deadline; curve: Curve },
+  { clock, curve }: { clock: Clock; curve: Curve },
   resolver: LoadableDidResolver
 ): DidControllers {
-  const documents = cachedIssuerKeys(parts, resolver, 'authentication')
+  const documents = cachedIssuerKeys(clock, resolver, 'authentication')
   return {
     async of(did, client) {
       try {
         const keys = await documents.keysOf(did, client)
-        return new Set(keys.flatMap((key) => addressOf(parts.curve, key) ?? []))
+        return new Set(keys.flatMap((key) => addressOf(curve, key) ?? []))
       } catch (error) {
         if (!(error instanceof DidAuthError) || error.code !== 'ERR_CREDENTIAL_ISSUER') throw error
         const reason = {

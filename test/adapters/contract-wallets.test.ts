@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { contractWallets } from '../../src/adapters/contract-wallets.js'
 import type { Client, ContractProof, ContractVerifier, ContractWallets } from '../../src/ports.js'
-import { requestDeadline } from '../../src/request-deadline.js'
 import { refusal } from '../support/refusal.js'
 
 const CHAIN = 30
@@ -39,7 +38,7 @@ beforeEach(() => {
     verifyMessage: answer('verifyMessage')
   }
   const logger = { info: jest.fn(), warn: jest.fn(), error: (fields: Record<string, unknown>) => errors.push(fields) }
-  wallets = contractWallets({ deadline: requestDeadline, logger }, { [CHAIN]: verifier })
+  wallets = contractWallets(logger, { [CHAIN]: verifier })
 })
 
 afterEach(() => {
