@@ -12,7 +12,14 @@ const GENESIS_SECONDS_AGO = 3_600
 
 /** A real Ethereum chain with the did:ethr registry, where gas is free and any address may send. */
 export interface TestChain {
+  chainId: number
   rpcUrl: string
+  /** Deploys a contract and answers its address. */
+  deploy(bytecode: string): Promise<string>
+  /** Puts code at an address. */
+  setCode(address: string, code: string): Promise<void>
+  /** Sends data to a contract; a refusal is an error. */
+  send(data: string, to: string): Promise<void>
   /** Address of the registry contract. */
   registry: string
   changeOwner(identity: string, newOwner: string, sender?: string): Promise<void>
@@ -75,8 +82,16 @@ export async function startChain(chainId = 31): Promise<TestChain> {
   }
 
   return {
+    chainId,
     rpcUrl,
     registry,
+    deploy: (bytecode) => send(deployer, bytecode),
+    setCode: async (address, code) => {
+      await askChain(rpcUrl, 'anvil_setCode', [address, code])
+    },
+    send: async (data, to) => {
+      await send(deployer, data, to)
+    },
     changeOwner: (identity, newOwner, sender = identity) => change(sender, 'changeOwner', identity, newOwner),
     addDelegate: (identity, type, delegate, validitySeconds = 86_400) =>
       change(identity, 'addDelegate', identity, encodeBytes32String(type), delegate, validitySeconds),

@@ -54,3 +54,31 @@ export function answeringResults(resultOf: (method: string) => object | undefine
     })
   }
 }
+
+/** A node in front of a real one: it answers as the listener says until it comes back, and then as the real one. */
+export async function startSwitchedNode(
+  realUrl: string,
+  away: RequestListener
+): Promise<FakeRpcNode & { comeBack(): void }> {
+  let isAway = true
+  const node = await startRpcNode((req, res) => {
+    if (isAway) {
+      away(req, res)
+      return
+    }
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      const headers = { 'Content-Type': 'application/json' }
+      fetch(realUrl, { method: 'POST', headers, body: Buffer.concat(chunks) })
+        .then(async (answer) => res.writeHead(answer.status, headers).end(await answer.text()))
+        .catch(() => res.destroy())
+    })
+  })
+  return {
+    ...node,
+    comeBack: () => {
+      isAway = false
+    }
+  }
+}

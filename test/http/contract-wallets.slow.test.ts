@@ -1,0 +1,278 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import type { RequestListener } from 'node:http'
+import request, { type Response } from 'supertest'
+import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
+import { createPublicClient, createWalletClient, http, type PublicClient } from 'viem'
+import { payloadOf } from '../flows/flow-parts.js'
+import { logIn, type TestTokens } from '../support/app-client.js'
+import { startChain, type TestChain } from '../support/chain.js'
+import { accountContracts, type AccountContracts, type ContractAccount } from '../support/contract-accounts.js'
+import { answering, answeringResults, startRpcNode, startSwitchedNode } from '../support/rpc-node.js'
+import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
+import { stretchDeadlines } from '../support/stretch-deadlines.js'
+import { testApp, type TestApp } from '../support/test-app.js'
+import { walletOf } from '../support/wallet.js'
+
+const CHAIN = 31
+const GOOD = [200, '']
+const REFUSED = [401, 'Refused by the contract']
+const ABSENT = [401, 'No contract at this address']
+const AWAY = [503, 'Chain unavailable, try again']
+const NETWORK = [401, 'Network not accepted']
+const CHALLENGE = [401, 'Invalid challenge response']
+
+let chain: TestChain
+let contracts: AccountContracts
+let restoreDeadlines: () => void
+const apps: TestApp[] = []
+
+beforeAll(async () => {
+  restoreDeadlines = stretchDeadlines()
+  chain = await startChain(CHAIN)
+  contracts = await accountContracts(chain)
+})
+
+afterEach(async () => {
+  await Promise.all(apps.splice(0).map(({ requireDid }) => requireDid.close()))
+})
+
+afterAll(() => {
+  chain.stop()
+})
+
+/** The client of the recipe. */
+function clientOf(rpcUrl: string): PublicClient {
+  return createPublicClient({ transport: http(rpcUrl, { timeout: 3_000, retryCount: 0 }), ccipRead: false })
+}
+
+async function chainApp(rpcUrl = chain.rpcUrl, config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
+  const app = await testApp({ siwe: true, contractWallets: { [CHAIN]: clientOf(rpcUrl) }, ...config })
+  apps.push(app)
+  return app
+}
+
+/** A message with a nonce, and what an account answers to it: the body of a `POST /siwe/verify`. */
+async function signedBy(
+  { app }: TestApp,
+  account: ContractAccount,
+  { chainId = CHAIN, by = account }: { chainId?: number; by?: Pick<ContractAccount, 'personalSign'> } = {}
+): Promise<{ message: string; signature: string }> {
+  const message = siweText(account, await siweNonce(app), { chainId })
+  return { message, signature: by.personalSign(message) }
+}
+
+function verify({ app }: TestApp, body: object): Promise<Response> {
+  return request(app).post('/siwe/verify').send(body).then()
+}
+
+async function answerTo(app: TestApp, body: object): Promise<unknown> {
+  const { status, text } = await verify(app, body)
+  return [status, status === 200 ? '' : text]
+}
+
+describe('a Safe 1.4.1 of two owners', () => {
+  it('logs in by both, once: its DID names its chain, the token its account and method', async () => {
+    const safe = contracts.safe([4001, 4002])
+    await safe.deploy()
+    // The chain of a contract is accepted besides `networks`.
+    const app = await chainApp(chain.rpcUrl, { networks: ['rsk'] })
+    const body = await signedBy(app, safe)
+    const { status, body: answer } = await verify(app, body)
+    const address = safe.address.toLowerCase()
+    expect([status, answer]).toEqual([
+      200,
+      expect.objectContaining({ did: `did:ethr:rsk:testnet:${address}`, address, chainId: CHAIN })
+    ])
+    expect(payloadOf((answer as TestTokens).accessToken)).toMatchObject({
+      sub: `did:ethr:rsk:testnet:${address}`,
+      acct: `eip155:31:${address}`,
+      amr: ['contract']
+    })
+    expect(await answerTo(app, body)).toEqual([401, 'Invalid challenge response: used'])
+  })
+
+  it('does not by one of them, by a stranger, or by an owner who was removed', async () => {
+    const safe = contracts.safe([4003, 4004])
+    await safe.deploy()
+    const app = await chainApp()
+    const by = (owners: number[]) => ({ by: { personalSign: (text: string) => safe.signBy(owners, text) } })
+    expect(await answerTo(app, await signedBy(app, safe, by([4003])))).toEqual(REFUSED)
+    expect(await answerTo(app, await signedBy(app, safe, by([4003, 4005])))).toEqual(REFUSED)
+    await safe.swapOwner(4003, 4005)
+    expect(await answerTo(app, await signedBy(app, safe))).toEqual(REFUSED)
+    expect(await answerTo(app, await signedBy(app, safe, by([4004, 4005])))).toEqual(GOOD)
+  })
+
+  it('logs in before it is deployed (ERC-6492)', async () => {
+    const safe = contracts.safe([4006, 4007])
+    const app = await chainApp()
+    expect(await answerTo(app, await signedBy(app, safe))).toEqual(GOOD)
+    const by = { personalSign: (text: string) => safe.signBy([4006, 4007], text) }
+    expect(await answerTo(app, await signedBy(app, safe, { by }))).toEqual(ABSENT)
+  })
+
+  it('does not by the signature for another Safe of the same owners', async () => {
+    const [first, second] = [contracts.safe([4008, 4009]), contracts.safe([4009, 4008])]
+    await first.deploy()
+    await second.deploy()
+    const app = await chainApp()
+    expect(await answerTo(app, await signedBy(app, second, { by: first }))).toEqual(REFUSED)
+    expect(await answerTo(app, await signedBy(app, second))).toEqual(GOOD)
+  })
+
+  it('does not on a chain that is not configured, nor does a key that is not its own', async () => {
+    const safe = contracts.safe([4010, 4011])
+    const app = await chainApp()
+    expect(await answerTo(app, await signedBy(app, safe, { chainId: 1 }))).toEqual(NETWORK)
+    const by = { personalSign: (text: string) => walletOf(4010).personalSign(text) }
+    expect(await answerTo(app, await signedBy(app, safe, { chainId: 1, by }))).toEqual(CHALLENGE)
+    expect(await answerTo(app, await signedBy(app, safe, { by }))).toEqual(ABSENT)
+  })
+})
+
+describe('a wallet that signs by ERC-7739', () => {
+  it('logs in, and not by the signature for another wallet of its owner', async () => {
+    const [first, second] = [await contracts.nested(4020), await contracts.nested(4020)]
+    const app = await chainApp()
+    expect(await answerTo(app, await signedBy(app, first))).toEqual(GOOD)
+    expect(await answerTo(app, await signedBy(app, first, { by: second }))).toEqual(REFUSED)
+  })
+})
+
+describe('a contract that lies', () => {
+  it.each([
+    ['31 bytes', 31, REFUSED],
+    ['the magic value and nothing else', 32, GOOD],
+    // As Solidity reads it: what stands behind the 32 bytes does not count.
+    ['33 bytes', 33, GOOD],
+    ['never', 0, REFUSED]
+  ])('answers %s', async (_name, length, expected) => {
+    const app = await chainApp()
+    expect(await answerTo(app, await signedBy(app, await contracts.answer(length)))).toEqual(expected)
+  })
+
+  it('makes the service fetch no URL (CCIP-Read)', async () => {
+    const listener = await startRpcNode(answering(500, ''))
+    const account = await contracts.fetching(`${listener.rpcUrl}/{sender}/{data}`)
+    const app = await chainApp()
+    expect(await answerTo(app, await signedBy(app, account))).toEqual(REFUSED)
+    expect(listener.count()).toBe(0)
+    // The contract does ask: a client with CCIP-Read obeys.
+    const obeying = createPublicClient({ transport: http(chain.rpcUrl) })
+    await obeying.call({ to: account.address, data: '0x1626ba7e' }).catch(() => undefined)
+    expect(listener.count()).toBeGreaterThan(0)
+    listener.stop()
+  })
+})
+
+describe('a key, with contractWallets', () => {
+  it('asks no node, not even when its account has code (EIP-7702)', async () => {
+    const node = await startSwitchedNode(chain.rpcUrl, answering(500, ''))
+    const app = await chainApp(node.rpcUrl)
+    const account = accountOf(4030)
+    const delegate = await contracts.answer(32)
+    const wallet = createWalletClient({ account, transport: http(chain.rpcUrl) })
+    const chainOfWallet = {
+      id: CHAIN,
+      name: '',
+      nativeCurrency: { name: '', symbol: '', decimals: 18 },
+      rpcUrls: { default: { http: [chain.rpcUrl] } }
+    }
+    const authorization = await wallet.signAuthorization({
+      contractAddress: delegate.address,
+      executor: 'self',
+      chainId: CHAIN,
+      nonce: 1
+    })
+    await wallet.sendTransaction({
+      chain: chainOfWallet,
+      authorizationList: [authorization],
+      to: account.address,
+      gas: 200_000n,
+      maxFeePerGas: 0n,
+      maxPriorityFeePerGas: 0n,
+      nonce: 0
+    })
+    const code = await clientOf(chain.rpcUrl).getCode({ address: account.address })
+    expect(code?.toLowerCase()).toBe(`0xef0100${delegate.address.slice(2).toLowerCase()}`)
+    const { body } = await verify(app, await signedSiwe(app.app, account, { chainId: CHAIN }))
+    expect(payloadOf((body as TestTokens).accessToken)).toMatchObject({ amr: ['eoa'] })
+    expect(await answerTo(app, await signedSiwe(app.app, accountOf(4031), { chainId: CHAIN }))).toEqual(GOOD)
+    await logIn(app.app, walletOf(4031))
+    expect(node.count()).toBe(0)
+    node.stop()
+  })
+})
+
+describe('a node that', () => {
+  const chainIdOnly: RequestListener = answeringResults((method) =>
+    method === 'eth_chainId' ? { result: '0x1f' } : undefined
+  )
+
+  /** It knows its chain, and the code once. */
+  const failingAtVerdict = (): RequestListener => {
+    let codes = 0
+    return answeringResults((method) => {
+      if (method === 'eth_chainId') return { result: '0x1f' }
+      if (method === 'eth_getCode') codes += 1
+      return method === 'eth_getCode' && codes === 1
+        ? { result: '0x60' }
+        : { error: { code: -32_000, message: 'away' } }
+    })
+  }
+
+  it.each<[string, RequestListener]>([
+    ['is not there', (req) => req.socket.destroy()],
+    ['is slow', () => undefined],
+    ['answers its chain id alone', chainIdOnly],
+    ['speaks HTML', answering(200, '<html>welcome</html>')],
+    ['answers 429', answering(429, 'slow down')],
+    ['answers errors', answeringResults(() => ({ error: { code: -32_000, message: 'go away' } }))],
+    ['fails from the verdict on, which viem takes for a no', failingAtVerdict()]
+  ])('%s is 503 and never a refusal; the nonce is good when it is back', async (_name, away) => {
+    const safe = contracts.safe([4040, 4041])
+    const node = await startSwitchedNode(chain.rpcUrl, away)
+    const app = await chainApp(node.rpcUrl)
+    const body = await signedBy(app, safe)
+    restoreDeadlines()
+    expect(await answerTo(app, body)).toEqual(AWAY)
+    restoreDeadlines = stretchDeadlines()
+    node.comeBack()
+    expect(await answerTo(app, body)).toEqual(GOOD)
+    expect(JSON.stringify(app.log)).not.toContain(node.rpcUrl)
+    node.stop()
+  })
+
+  it('is of another chain is never used, and logged once', async () => {
+    const node = await startRpcNode(answeringResults(() => ({ result: '0x1e' })))
+    const app = await chainApp(node.rpcUrl)
+    const safe = contracts.safe([4042, 4043])
+    const body = await signedBy(app, safe)
+    expect(await answerTo(app, body)).toEqual(AWAY)
+    expect(await answerTo(app, body)).toEqual(AWAY)
+    expect(node.count()).toBe(1)
+    expect(app.log.filter(({ fields }) => fields.event === 'wrong-chain')).toHaveLength(1)
+    node.stop()
+  })
+})
+
+describe('the budget of a client network', () => {
+  it('is 30 proofs of contracts a slot; keys have their own', async () => {
+    let asked = 0
+    const verifier: ContractVerifier = {
+      getChainId: async () => CHAIN,
+      getCode: async () => '0x60',
+      verifyMessage: async () => {
+        asked += 1
+        return false
+      }
+    }
+    const app = await chainApp(undefined, { contractWallets: { [CHAIN]: verifier } })
+    const account = { address: `0x${'ab'.repeat(20)}`, personalSign: () => '0x01' } as const
+    const body = await signedBy(app, account)
+    for (let count = 0; count < 30; count += 1) expect(await answerTo(app, body)).toEqual(REFUSED)
+    expect((await verify(app, body)).status).toBe(429)
+    expect(asked).toBe(30)
+    expect(await answerTo(app, await signedSiwe(app.app, accountOf(4050)))).toEqual(GOOD)
+  })
+})

@@ -1,0 +1,251 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import type { RequestListener } from 'node:http'
+import request, { type Response } from 'supertest'
+import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
+import { payloadOf } from '../flows/flow-parts.js'
+import { loginChallenge, type TestTokens } from '../support/app-client.js'
+import { startChain, type TestChain } from '../support/chain.js'
+import { signUp } from '../support/credentials.js'
+import { answering, answeringResults, deadRpcUrl, startSwitchedNode } from '../support/rpc-node.js'
+import { accountOf, signedSiwe } from '../support/siwe.js'
+import { stretchDeadlines } from '../support/stretch-deadlines.js'
+import { testApp, type TestApp } from '../support/test-app.js'
+import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
+
+const nobody = '0x0000000000000000000000000000000000000000'
+const other = walletOf(3100)
+const GOOD = [200, '']
+const REFUSED = [401, 'Invalid challenge response']
+const AWAY = [503, 'DID resolver unavailable, try again']
+const UNSUPPORTED = [401, 'Unsupported DID']
+const ENDED = [401, 'Invalid refresh token']
+
+let chain: TestChain
+const apps: TestApp[] = []
+
+beforeAll(async () => {
+  stretchDeadlines()
+  chain = await startChain()
+})
+
+afterEach(async () => {
+  await Promise.all(apps.splice(0).map(({ requireDid }) => requireDid.close()))
+})
+
+afterAll(() => {
+  chain.stop()
+})
+
+async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
+  const { rpcUrl, registry } = chain
+  const app = await testApp({ rpcUrl, registry, didControl: 'document', siwe: true, ...config })
+  apps.push(app)
+  return app
+}
+
+/** What the key of one wallet is answered at `/auth` with the DID of another. */
+async function logIn({ app }: TestApp, signer: TestWallet, did = signer.did): Promise<Response> {
+  const sig = signer.personalSign(loginText('service.example', await loginChallenge(app, did)))
+  return request(app).post('/auth').send({ did, sig })
+}
+
+function refresh({ app }: TestApp, { refreshToken }: TestTokens): Promise<Response> {
+  return request(app).post('/refresh-token').send({ refreshToken }).then()
+}
+
+const answerOf = ({ status, text }: Response): unknown => [status, status === 200 ? '' : text]
+
+describe("POST /auth with didControl: 'document'", () => {
+  it('accepts the key of the address, while it is the owner, and names it in the claim ctl', async () => {
+    const user = walletOf(3001)
+    const answer = await logIn(await documentApp(), user)
+    expect(answerOf(answer)).toEqual(GOOD)
+    const { accessToken } = answer.body as TestTokens
+    expect(payloadOf(accessToken)).toMatchObject({ sub: user.did, ctl: user.address.toLowerCase() })
+    expect(answerOf(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
+  })
+
+  it('accepts the new owner after changeOwner, and no longer the first key; business logic and req.auth see the signer', async () => {
+    const [user, owner] = [walletOf(3002), walletOf(3003)]
+    await chain.changeOwner(user.address, owner.address)
+    const seen: string[] = []
+    const app = await documentApp({ authenticationBusinessLogic: (_did, { address }) => void seen.push(address) })
+    expect(answerOf(await logIn(app, user))).toEqual(REFUSED)
+    const answer = await logIn(app, owner, user.did)
+    expect(answerOf(answer)).toEqual(GOOD)
+    const { accessToken } = answer.body as TestTokens
+    const { body } = await request(app.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    const [address, ...more] = seen
+    expect([body.user.did, body.auth.address, address, more]).toEqual([
+      user.did,
+      owner.address.toLowerCase(),
+      owner.address.toLowerCase(),
+      []
+    ])
+  })
+
+  it.each([
+    ['sigAuth', 3011, 86_400, GOOD],
+    // Issuers may have it: it stands under assertionMethod alone.
+    ['veriKey', 3012, 86_400, REFUSED],
+    // From an hour ago, for a minute.
+    ['sigAuth', 3013, 60, REFUSED]
+  ] as const)(
+    'answers a delegate of type %s of wallet %i for %i s with %p',
+    async (type, number, seconds, expected) => {
+      const user = walletOf(number)
+      await chain.addDelegate(user.address, type, other.address, seconds)
+      const app = await documentApp()
+      expect(answerOf(await logIn(app, other, user.did))).toEqual(expected)
+      expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    }
+  )
+
+  it('refuses the first key of a DID that was deactivated', async () => {
+    const user = walletOf(3004)
+    await chain.changeOwner(user.address, nobody)
+    const app = await documentApp()
+    expect(answerOf(await logIn(app, user))).toEqual(UNSUPPORTED)
+  })
+
+  it('refuses a DID of a network that is not configured', async () => {
+    const { address, ...user } = walletOf(3005)
+    expect(answerOf(await logIn(await documentApp(), { address, ...user }, `did:ethr:${address}`))).toEqual(UNSUPPORTED)
+  })
+
+  it('holds at sign up as well', async () => {
+    const [user, owner] = [walletOf(3006), walletOf(3007)]
+    await chain.changeOwner(user.address, owner.address)
+    const { app } = await documentApp()
+    expect(answerOf(await signUp(app, user))).toEqual(REFUSED)
+    expect(answerOf(await signUp(app, owner, { did: user.did }))).toEqual(GOOD)
+  })
+
+  it('believes a document for 60 s', async () => {
+    const [user, owner] = [walletOf(3008), walletOf(3009)]
+    const app = await documentApp()
+    expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    await chain.changeOwner(user.address, owner.address)
+    app.clock.seconds += 59
+    expect(answerOf(await logIn(app, user))).toEqual(GOOD)
+    app.clock.seconds += 1
+    expect(answerOf(await logIn(app, user))).toEqual(REFUSED)
+  })
+})
+
+describe('POST /siwe/verify with didControl: document', () => {
+  it('refuses an address that its DID no longer names: who rotated logs in by /auth', async () => {
+    const [user, owner] = [walletOf(3020), walletOf(3021)]
+    const { app } = await documentApp()
+    const verify = async (number: number): Promise<unknown> =>
+      answerOf(
+        await request(app)
+          .post('/siwe/verify')
+          .send(await signedSiwe(app, accountOf(number)))
+      )
+    await chain.changeOwner(user.address, owner.address)
+    expect([await verify(3020), await verify(3021)]).toEqual([REFUSED, GOOD])
+  })
+})
+
+describe('a node that is unavailable', () => {
+  it.each([
+    ['is not there', (req) => req.socket.destroy()],
+    ['speaks HTML', answering(200, '<html>welcome</html>')],
+    ['answers errors', answeringResults(() => ({ error: { code: -32_000, message: 'go away' } }))]
+  ] as [string, RequestListener][])(
+    'and %s is 503 with a document, and the challenge stays good',
+    async (_name, away) => {
+      const node = await startSwitchedNode(chain.rpcUrl, away)
+      const app = await documentApp({ rpcUrl: node.rpcUrl })
+      const user = walletOf(3030)
+      const sig = user.personalSign(loginText('service.example', await loginChallenge(app.app, user.did)))
+      const send = async (): Promise<unknown> =>
+        answerOf(await request(app.app).post('/auth').send({ did: user.did, sig }))
+      expect(await send()).toEqual(AWAY)
+      node.comeBack()
+      app.clock.seconds += 10
+      expect(await send()).toEqual(GOOD)
+      node.stop()
+    }
+  )
+
+  it('matters to no login by address', async () => {
+    const app = await documentApp({ rpcUrl: await deadRpcUrl(), didControl: 'address' })
+    const answer = await logIn(app, walletOf(3031))
+    expect(answerOf(answer)).toEqual(GOOD)
+    expect(payloadOf((answer.body as TestTokens).accessToken)).not.toHaveProperty('ctl')
+    expect(answerOf(await refresh(app, answer.body as TestTokens))).toEqual(GOOD)
+  })
+})
+
+describe("POST /refresh-token with didControl: 'document'", () => {
+  it('ends the session of an owner who was removed, within the life of one access token', async () => {
+    const [user, owner] = [walletOf(3040), walletOf(3041)]
+    const events: SecurityEvent[] = []
+    const app = await documentApp({ onSecurityEvent: (event) => events.push(event) })
+    const tokens = (await logIn(app, user)).body as TestTokens
+    await chain.changeOwner(user.address, owner.address)
+    app.clock.seconds += 600
+    await request(app.app).get('/me').set('Authorization', `DIDAuth ${tokens.accessToken}`).expect(401)
+    expect(answerOf(await refresh(app, tokens))).toEqual(ENDED)
+    const [session] = await app.requireDid.sessions.list(user.did)
+    expect(session).toBeUndefined()
+    expect(events.at(-1)).toEqual({
+      type: 'control-lost',
+      did: user.did,
+      sessionId: payloadOf(tokens.accessToken).sid,
+      address: user.address.toLowerCase(),
+      code: 'ERR_REFRESH_TOKEN',
+      atSeconds: app.clock.seconds
+    })
+  })
+
+  it('goes on for a delegate while it is one, with the claims of its login, and ends with it', async () => {
+    const user = walletOf(3042)
+    await chain.addDelegate(user.address, 'sigAuth', other.address)
+    const app = await documentApp({
+      refreshBusinessLogic: (_did, { address }) => ({ tokenClaims: { asked: address } })
+    })
+    const first = (await logIn(app, other, user.did)).body as TestTokens
+    const ctl = other.address.toLowerCase()
+    const second = (await refresh(app, first)).body as TestTokens
+    expect(payloadOf(second.accessToken)).toMatchObject({ sub: user.did, ctl, asked: ctl })
+    await chain.revokeDelegate(user.address, 'sigAuth', other.address)
+    app.clock.seconds += 60
+    expect(answerOf(await refresh(app, second))).toEqual(ENDED)
+  })
+
+  it('ends the session of a DID that was deactivated', async () => {
+    const user = walletOf(3043)
+    const app = await documentApp()
+    const tokens = (await logIn(app, user)).body as TestTokens
+    await chain.changeOwner(user.address, nobody)
+    app.clock.seconds += 60
+    expect(answerOf(await refresh(app, tokens))).toEqual(ENDED)
+    expect(await app.requireDid.sessions.list(user.did)).toEqual([])
+  })
+
+  it('is 503 while the node is away, and the token stays good', async () => {
+    const user = walletOf(3044)
+    const didDocument = {
+      verificationMethod: [{ id: '#c', blockchainAccountId: `eip155:31:${user.address}` }],
+      authentication: ['#c']
+    }
+    let isAway = false
+    const resolver = {
+      async resolve() {
+        if (isAway) throw new Error('no answer')
+        return { didDocument }
+      }
+    }
+    const app = await documentApp({ rpcUrl: undefined, registry: undefined, resolver })
+    const tokens = (await logIn(app, user)).body as TestTokens
+    isAway = true
+    app.clock.seconds += 60
+    expect(answerOf(await refresh(app, tokens))).toEqual(AWAY)
+    isAway = false
+    app.clock.seconds += 10
+    expect(answerOf(await refresh(app, tokens))).toEqual(GOOD)
+  })
+})
