@@ -40,7 +40,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'pure-adapters',
     files: /^src\/adapters\/(?:caches|cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
-    uses: ['errors', 'protocol', 'ports'],
+    uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
   // When a request ends: setup hands it down.
