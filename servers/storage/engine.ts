@@ -10,9 +10,9 @@ import { modeOf, unlessUnavailable, type Connections } from './connections.js'
 import type { ContentMaintenance } from './content-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import type { ObjectStore } from './object-store.js'
-import type { OpenContentStore } from './opened-content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
+import type { OpenContentStore } from './sql/sql-content-store.js'
 
 /**
  * How far the clock of an instance may be from the database's, at least: a clock that is further off than the grace of

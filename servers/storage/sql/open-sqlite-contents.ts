@@ -4,21 +4,22 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   chooseSqliteEngine,
+  methodsOf,
   openSqliteConnection,
+  prepareSqliteTables,
   SqliteThread,
   startSqliteWorker,
-  type CallVerb
+  type VerbMethods
 } from 'express-did-auth/server-kit'
 import { reasonOf, startStep } from '../../config/startup-error.js'
 import { makeReserve } from '../disk-space.js'
 import { FileObjectStore } from '../files/file-object-store.js'
 import { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
-import type { OpenContentStore } from '../opened-content-store.js'
-import { sqlContentStore, type ContentStoreSettings } from './sql-content-store.js'
-import type { SqliteVerbs } from './sqlite-verbs.js'
+import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
+import { sqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
 import type { ThreadSettings } from './sqlite-worker.js'
-import { prepareTables } from './tables.js'
+import { SQLITE_TABLES } from './tables.js'
 
 export interface ContentStoreOptions extends ContentStoreSettings {
   /** Of the server: the database, `objects/` and `spool/` lie there. */
@@ -48,14 +49,15 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(folder, file))
   const settings: ThreadSettings = { file, engine, synchronous: isDurable ? 'FULL' : 'NORMAL' }
   const start = () => startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
-  const thread = new SqliteThread<SqliteVerbs>({ start, format: 'clone' })
-  const { call } = thread
+  const thread = new SqliteThread({ start, format: 'clone' })
+  const { verbs } = sqliteVerbs()
   const objects = options.objects ?? new FileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const engineParts = {
-    call,
+    verbs,
+    run: thread.run,
     objects,
     spool,
-    erase: (wasInRow: boolean) => rewriteFile(file, call, wasInRow),
+    erase: (wasInRow: boolean) => rewriteFile(file, methodsOf(verbs, thread.run), wasInRow),
     // Removals may have used it.
     onProbe: () => {
       makeReserve(file)
@@ -71,7 +73,7 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
   const engine = chooseSqliteEngine()
   const connection = openSqliteConnection(file, engine, { synchronous: 'FULL', busyMilliseconds: OPENING_MILLISECONDS })
   try {
-    prepareTables(connection)
+    prepareSqliteTables(connection, SQLITE_TABLES, 'numbers')
   } finally {
     connection.close()
   }
@@ -85,17 +87,17 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
  * @param isRewritten - false: only the log may have them
  * @returns what may still have them, in words
  */
-async function rewriteFile(file: string, call: CallVerb<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
+async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
   const vacuum = async (): Promise<string | undefined> => {
     const [{ size }, { bavail, bsize }] = await Promise.all([stat(file), statfs(file)])
     if (size * COPIES > bavail * bsize) return 'there is no space for a copy'
-    await call('vacuum')
+    await verbs.vacuum()
     return undefined
   }
   const remains: string[] = []
   const what = isRewritten ? await tryOften(vacuum) : undefined
   if (what !== undefined) remains.push(`${file} was not rewritten: ${what}`)
-  const log = await tryOften(async () => ((await call('truncateLog')) ? undefined : 'something reads it'))
+  const log = await tryOften(async () => ((await verbs.truncateLog()) ? undefined : 'something reads it'))
   if (log !== undefined) remains.push(`${file}-wal was not emptied: ${log}`)
   return remains
 }

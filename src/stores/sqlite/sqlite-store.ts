@@ -1,7 +1,10 @@
 import type { Store } from '../../ports.js'
 import { memoryQuotas } from '../memory/memory-quotas.js'
+import { sqliteDialect } from '../sql/dialect.js'
+import { methodsOf } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
-import type { StoreVerbs } from '../sql/store-verbs.js'
+import { storeVerbsOf } from '../sql/store-verbs.js'
+import { TABLES } from '../sql/tables.js'
 import { prepareTables } from './prepare-tables.js'
 import { chooseEngine, openConnection, type EngineName } from './sqlite-engine.js'
 import { SqliteThread } from './sqlite-thread.js'
@@ -28,11 +31,10 @@ export function openSqliteStore(
   times?: SweepTimes
 ): Store {
   assertUsable(file, engine)
-  const thread = new SqliteThread<StoreVerbs>({
-    start: () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
-  })
+  const start = () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
+  const thread = new SqliteThread({ start })
   const own = {
-    call: thread.call,
+    verbs: methodsOf(storeVerbsOf(sqliteDialect), thread.run),
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
     quotas: memoryQuotas(maxQuotas),
@@ -45,7 +47,7 @@ export function openSqliteStore(
 function assertUsable(file: string, engine: EngineName): void {
   const connection = openConnection(file, engine, { synchronous: 'FULL' })
   try {
-    prepareTables(connection)
+    prepareTables(connection, TABLES, 'did_auth_numbers')
   } finally {
     connection.close()
   }
