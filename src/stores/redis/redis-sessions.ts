@@ -4,7 +4,7 @@ import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, type ReplacedToken, type RefreshVerdict, type StoredSession } from '../../protocol/session.js'
 import type { SweepClock } from '../sweep-clock.js'
 import type { RedisConnection } from './redis-connection.js'
-import { userOf } from './redis-keys.js'
+import { sessionsKey, userOf } from './redis-keys.js'
 import {
   CREATE,
   END,
@@ -33,9 +33,8 @@ export function redisSessions(
   tagOf: (canonicalDid: string) => string,
   clock: SweepClock
 ): SessionStore {
-  const { keys } = redis
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
-    (await redis.write(END, keys.sessions(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
+    (await redis.write(END, sessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
 
   return {
     endSession,
@@ -52,13 +51,12 @@ export function redisSessions(
       const after = [userOf(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
       const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
       const times = [nowSeconds, sweepSeconds, millisecondsLeft(nowSeconds, expiresAtSeconds)]
-      await redis.write(CREATE, keys.sessions(service, sessionId), [sessionId, before, after, userOf(did), ...times])
+      await redis.write(CREATE, sessionsKey(service, sessionId), [sessionId, before, after, userOf(did), ...times])
       return 0
     },
 
     async findSession(service, sessionId) {
-      const key = keys.sessions(service, sessionId)
-      const record = await redis.send(key, ['HGET', key, sessionId])
+      const record = await redis.send('HGET', sessionsKey(service, sessionId), sessionId)
       return typeof record === 'string' ? parseSession(sessionId, record).session : undefined
     },
 
@@ -67,7 +65,7 @@ export function redisSessions(
       const replaced = presentedHash.slice(0, HASH_CHARACTERS) + nowSeconds.toString(36).padStart(TIME_CHARACTERS, '0')
       const tokens = [presentedHash, nextHash, replaced, toJson(tokenClaims)]
       const times = [nowSeconds, nextExpiresAtSeconds, millisecondsLeft(nowSeconds, nextExpiresAtSeconds)]
-      const answer = await redis.write(ROTATE, keys.sessions(service, sessionId), [sessionId, ...tokens, ...times])
+      const answer = await redis.write(ROTATE, sessionsKey(service, sessionId), [sessionId, ...tokens, ...times])
       if (answer === 1) return 'rotate'
       if (typeof answer !== 'string') return 'unknown'
       const verdict = judgeRefresh(parseSession(sessionId, answer).session, rotation)
@@ -77,11 +75,11 @@ export function redisSessions(
     },
 
     async revokeSessions(service, did, nowSeconds) {
-      return Number(await redis.write(REVOKE_ALL, keys.sessions(service, tagOf(did)), [userOf(did), nowSeconds]))
+      return Number(await redis.write(REVOKE_ALL, sessionsKey(service, tagOf(did)), [userOf(did), nowSeconds]))
     },
 
     async listSessions(service, did, nowSeconds) {
-      const fields = (await redis.run(LIST, keys.sessions(service, tagOf(did)), [])) as string[]
+      const fields = (await redis.run(LIST, sessionsKey(service, tagOf(did)), [])) as string[]
       return fields
         .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
         .filter(({ user, session: { state, expiresAtSeconds } }) => {
