@@ -39,8 +39,8 @@ const LAYERS: readonly Layer[] = [
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:caches|curve-pure|did-resolution|issuer-key)\.ts$/,
-    uses: ['errors', 'protocol'],
+    files: /^src\/adapters\/(?:caches|cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
+    uses: ['errors', 'protocol', 'ports'],
     packages: /^@noble\//
   },
   // Whom a request is for, and when it ends: stores ask it, and setup hands it down.
@@ -101,7 +101,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'verify',
     files: /^src\/verify\//,
-    uses: ['errors', 'protocol', 'express-types', 'pure-adapters', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
   // The one package that a part of the client uses: optional, and only where QR codes are wanted.
