@@ -22,7 +22,7 @@ describe.each(engines)('the Store contract on two SQLite stores on one file, by 
 
   it('and a memory store answers the same, whatever the sequence', async () => {
     const files = sqliteFile(engine)
-    await assertLikeMemory(files.store(), 30).finally(() => files.remove())
+    await assertLikeMemory(files.store({}, {}), 30).finally(() => files.remove())
   })
 })
 

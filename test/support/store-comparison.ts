@@ -68,7 +68,7 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
           sessionId,
           presentedHash: hashAt(one.age),
           // The current token was not replaced yet.
-          nextHash: one.age === 0 ? newHash() : next[one.next as keyof typeof next](),
+          nextHash: one.age === 0 ? newHash() : next[one.next](),
           tokenClaims: issued % 2 === 0 ? { issued } : undefined,
           ...{ nowSeconds, nextExpiresAtSeconds: nowSeconds + 600, graceSeconds: 10 }
         }
