@@ -47,7 +47,7 @@ export {
   type SqlStatement as SqliteStatement,
   type SqlValue
 } from './stores/sqlite/sqlite-engine.js'
-export { prepareTables as prepareSqliteTables } from './stores/sqlite/prepare-tables.js'
+export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
 export { SqliteThread, type SqliteThreadOptions } from './stores/sqlite/sqlite-thread.js'
 export {

@@ -5,8 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import {
   chooseSqliteEngine,
   methodsOf,
-  openSqliteConnection,
-  prepareSqliteTables,
+  prepareSqliteFile,
   SqliteThread,
   startSqliteWorker,
   type VerbMethods
@@ -32,7 +31,6 @@ export interface ContentStoreOptions extends ContentStoreSettings {
   readonly objects?: ObjectStore
 }
 
-const OPENING_MILLISECONDS = 5_000
 const TRIES = 5
 const PAUSE_MILLISECONDS = 300
 /** SQLite writes a copy, and the log of changes gets it as well. */
@@ -71,12 +69,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
 function openFolder(folder: string, file: string): { engine: ThreadSettings['engine']; spool: Spool } {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const engine = chooseSqliteEngine()
-  const connection = openSqliteConnection(file, engine, { synchronous: 'FULL', busyMilliseconds: OPENING_MILLISECONDS })
-  try {
-    prepareSqliteTables(connection, SQLITE_TABLES, 'numbers')
-  } finally {
-    connection.close()
-  }
+  prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers')
   makeReserve(file)
   return { engine, spool: new Spool(join(folder, 'spool')) }
 }

@@ -2,7 +2,7 @@ import type { PostgresMigration } from 'express-did-auth/server-kit'
 import type { TablePrefix } from './content-dialect.js'
 
 /**
- * The tables of contents, as PostgreSQL has them; SQLite's follow from them, see `prepareSqliteTables`. `~` stands before names.
+ * The tables of contents, as PostgreSQL has them; SQLite's follow from them, see `prepareSqliteFile`. `~` stands before names.
  *
  * `contents`: what is stored, once each; small content in its row, larger in an object. In PostgreSQL, foreign keys make it
  * sure that content is there as long as an entry or a file has it. `bytes` comes last, because SQLite reads a row from its

@@ -1,20 +1,13 @@
+import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
-import { judgeRefresh, type ReplacedToken, type RefreshVerdict, type StoredSession } from '../../protocol/session.js'
+import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../../protocol/session.js'
+import { packReplacedToken, parseReplacedTokens } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import type { RedisConnection } from './redis-connection.js'
 import { sessionsKey, userOf } from './redis-keys.js'
-import {
-  CREATE,
-  END,
-  HASH_CHARACTERS,
-  LIST,
-  REPLACED_CHARACTERS,
-  REVOKE_ALL,
-  ROTATE,
-  TIME_CHARACTERS
-} from './session-scripts.js'
+import { CREATE, END, LIST, REVOKE_ALL, ROTATE } from './session-scripts.js'
 
 /** Seconds that Redis keeps sessions after the end of the last, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
@@ -62,7 +55,7 @@ export function redisSessions(
 
     async rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
       const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
-      const replaced = presentedHash.slice(0, HASH_CHARACTERS) + nowSeconds.toString(36).padStart(TIME_CHARACTERS, '0')
+      const replaced = packReplacedToken(presentedHash, nowSeconds).toString('base64url')
       const tokens = [presentedHash, nextHash, replaced, toJson(tokenClaims)]
       const times = [nowSeconds, nextExpiresAtSeconds, millisecondsLeft(nowSeconds, nextExpiresAtSeconds)]
       const answer = await redis.write(ROTATE, sessionsKey(service, sessionId), [sessionId, ...tokens, ...times])
@@ -114,17 +107,9 @@ function parseSession(sessionId: string, record: string): { session: StoredSessi
       rotatedAtSeconds: Number(rotated),
       expiresAtSeconds: Number(expires),
       refreshTokenHash: hash,
-      replacedTokens: parseReplaced(replaced)
+      replacedTokens: parseReplacedTokens(Buffer.from(replaced, 'base64url'))
     },
     number: Number(number),
     user
   }
-}
-
-function parseReplaced(text: string): ReplacedToken[] {
-  return Array.from({ length: Math.floor(text.length / REPLACED_CHARACTERS) }, (_, index) => {
-    const token = text.slice(index * REPLACED_CHARACTERS, (index + 1) * REPLACED_CHARACTERS)
-    const replacedAtSeconds = Number.parseInt(token.slice(HASH_CHARACTERS), 36)
-    return { hash: token.slice(0, HASH_CHARACTERS), replacedAtSeconds }
-  })
 }

@@ -1,4 +1,4 @@
-import { inTransaction, type SqlConnection } from './sqlite-engine.js'
+import { inTransaction, openConnection, type EngineName, type SqlConnection } from './sqlite-engine.js'
 
 /** Version of the tables that this package writes. */
 const VERSION = 1
@@ -19,15 +19,28 @@ const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** A statement that makes a table or an index in PostgreSQL, as it makes the same one in SQLite; also `WITHOUT ROWID`. */
-export function inSqlite(statement: string): string {
+function inSqlite(statement: string): string {
   return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
+}
+
+/**
+ * Prepares the tables of a file, on the caller's thread, so that what is wrong with it is known at once.
+ *
+ * @param numbers - the table that has their version, with the columns `name` and `number`
+ * @throws Error when the file cannot be opened, or another version made the tables
+ */
+export function prepareFile(file: string, engine: EngineName, statements: readonly string[], numbers: string): void {
+  const connection = openConnection(file, engine, { synchronous: 'FULL' })
+  try {
+    prepareTables(connection, statements, numbers)
+  } finally {
+    connection.close()
+  }
 }
 
 /**
  * Creates tables where they are missing, so that of two processes that start together one does it. Their version is a row of
  * one of them and not `user_version`, which belongs to the application.
- *
- * @param numbers - the table with the columns `name` and `number`
  * @throws Error when another version made the tables
  */
 export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {

@@ -5,8 +5,8 @@ import { methodsOf } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
-import { prepareTables } from './prepare-tables.js'
-import { chooseEngine, openConnection, type EngineName } from './sqlite-engine.js'
+import { prepareFile } from './prepare-tables.js'
+import { chooseEngine, type EngineName } from './sqlite-engine.js'
 import { SqliteThread } from './sqlite-thread.js'
 import { startWorker } from './start-worker.js'
 
@@ -30,7 +30,7 @@ export function openSqliteStore(
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
 ): Store {
-  assertUsable(file, engine)
+  prepareFile(file, engine, TABLES, 'did_auth_numbers')
   const start = () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
   const thread = new SqliteThread({ start })
   const own = {
@@ -41,14 +41,4 @@ export function openSqliteStore(
     close: () => thread.close()
   }
   return sqlStore(own, times)
-}
-
-/** Creates the tables, on the caller's thread, so that what is wrong with the file is known at once. */
-function assertUsable(file: string, engine: EngineName): void {
-  const connection = openConnection(file, engine, { synchronous: 'FULL' })
-  try {
-    prepareTables(connection, TABLES, 'did_auth_numbers')
-  } finally {
-    connection.close()
-  }
 }
