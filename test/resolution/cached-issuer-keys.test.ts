@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { cachedIssuerKeys, type IssuerKeys } from '../../src/adapters/cached-issuer-keys.js'
-import { requestDeadline } from '../../src/request-deadline.js'
 import type { Client } from '../../src/ports.js'
 
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
@@ -29,7 +28,7 @@ beforeEach(() => {
     resolve: (name: string, options?: { signal?: AbortSignal }) =>
       new Promise<unknown>((answer, fail) => asked.push({ did: name, signal: options!.signal!, answer, fail }))
   }
-  issuers = cachedIssuerKeys({ clock, deadline: requestDeadline }, resolver)
+  issuers = cachedIssuerKeys(clock, resolver)
 })
 
 afterEach(() => {
@@ -149,10 +148,7 @@ describe('cachedIssuerKeys', () => {
   })
 
   it('asks again when the 50 under way have failed', async () => {
-    const away = cachedIssuerKeys(
-      { clock, deadline: requestDeadline },
-      { resolve: () => Promise.reject(new Error('away')) }
-    )
+    const away = cachedIssuerKeys(clock, { resolve: () => Promise.reject(new Error('away')) })
     for (let start = 0; start < 100; start += 50) {
       const asks = Array.from({ length: 50 }, (_, at) => away.keysOf(did(start + at), clientOf(String(at))))
       const outcomes = await Promise.allSettled(asks)
