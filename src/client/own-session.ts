@@ -178,10 +178,10 @@ async function failureOfRefresh(
   cause: DidAuthClientError,
   isFirst: boolean
 ): Promise<DidAuthClientError> {
-  const { message, status, serverCode, retryAfterSeconds } = cause
+  const { message, serverCode } = cause
   // What business logic says is written for users.
   const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
-  const details = { message, status, serverCode, retryAfterSeconds, userMessage, cause }
+  const details = { ...cause, message, userMessage, cause }
   if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)
   if (isFirst && !setting.usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {
     await sendLogout(setting, { ...stored, accessToken: '' }).catch(() => undefined)
