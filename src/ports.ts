@@ -47,12 +47,12 @@ export interface ServiceKey {
   /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
   /** 64 bytes, low s. @throws DidAuthError ERR_SIGNER */
-  sign(data: string): Promise<Uint8Array>
+  sign(data: string, deadline?: Deadline): Promise<Uint8Array>
 }
 
 /** Any did-resolver `Resolvable`. */
 export interface DidResolver {
-  /** `signal` aborts when no client waits for the answer any more. */
+  /** `signal` aborts when the answer is waited for no longer. */
   resolve(did: string, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 
