@@ -154,7 +154,7 @@ async function sendRefresh(
         headers: { 'Idempotency-Key': attempt.key }
       })
       // What else answers 200 is the login page of a network, or another service.
-      if (usesCookies && body) throw new DidAuthClientError(PROTOCOL, { message: 'No cookies' })
+      if (usesCookies && body) throw new DidAuthClientError(PROTOCOL)
       const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
       return { ...stored, ...tokens, receivedAt: wallSeconds() }
     } catch (error) {
@@ -181,6 +181,8 @@ async function failureOfRefresh(
   const { message, serverCode } = cause
   // What business logic says is written for users.
   const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
+  // Its fields alone.
+  // eslint-disable-next-line @typescript-eslint/no-misused-spread
   const details = { ...cause, message, userMessage, cause }
   if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)
   if (isFirst && !setting.usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {

@@ -1,5 +1,4 @@
-import { formatSiweMessage } from '../protocol/format-siwe-message.js'
-import type { SiweMessage } from '../protocol/siwe-message.js'
+import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
 import { browser } from './browser.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
@@ -63,7 +62,7 @@ export class SiweLogin {
    */
   async nonce(signal?: AbortSignal): Promise<string> {
     if (!this.#prepared || this.#prepared.goodUntil <= this.#setting.nowSeconds()) await this.prepare(signal)
-    const { nonce } = this.#prepared!
+    const nonce = this.#prepared?.nonce ?? ''
     this.#prepared = undefined
     return nonce
   }

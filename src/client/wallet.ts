@@ -70,13 +70,13 @@ export async function connectWallet(
 ): Promise<ConnectedWallet> {
   if (!wallet) throw new DidAuthClientError(NO_WALLET)
   if ('getSigner' in wallet) throw new TypeError('Give await getSigner()')
-  const { address: account, sign } = await ask(() => openWallet(wallet), signal)
+  const { address: account, sign } = await askWallet(() => openWallet(wallet), signal)
   if (!account) throw new DidAuthClientError(NO_WALLET)
   const address = parseHex(account, 40)
   return {
     did: await didOfAccount(wallet, address, network, signal),
     address,
-    signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130)
+    signMessage: async (text) => parseHex(await askWallet(() => sign(text), signal), 130)
   }
 }
 
@@ -118,7 +118,7 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
  */
 export async function chainIdOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
   const isProvider = wallet && 'request' in wallet
-  const chainId = await ask(
+  const chainId = await askWallet(
     () => (isProvider ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
     signal
   )
@@ -156,7 +156,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
 }
 
 /** Calls the wallet, and tells what its failures mean. */
-async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
+export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
     return await unlessAborted((async () => call())(), signal)
   } catch (cause) {

@@ -1,4 +1,21 @@
-import type { SiweMessage } from './siwe-message.js'
+/** The fields of an EIP-4361 message, as it spells them. */
+export interface SiweMessage {
+  scheme?: string | undefined
+  /** Host of the page that asks, with its port. */
+  domain: string
+  /** `0x` and 40 hex digits, in any letter case. */
+  address: string
+  statement?: string | undefined
+  uri: string
+  chainId: number
+  nonce: string
+  /** RFC 3339, as are the two that follow. */
+  issuedAt: string
+  expirationTime?: string | undefined
+  notBefore?: string | undefined
+  requestId?: string | undefined
+  resources?: readonly string[] | undefined
+}
 
 /**
  * The text that a wallet signs to log in at `/siwe/verify`. The fields are taken as they are.
