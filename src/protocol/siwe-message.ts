@@ -19,7 +19,7 @@ const MAX_SHOWN_LENGTH = 253
 const TIME_TOLERANCE_SECONDS = 60
 
 const HEADER =
-  /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?([\w\-.~%!$&'()*+,;=:@[\]]+) wants you to sign in with your [A-Za-z0-9 ._-]{1,40} account:$/
+  /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?((?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?) wants you to sign in with your [A-Za-z0-9 ._-]{1,40} account:$/
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 // Characters that have a shape, in any script.
 const STATEMENT = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,2048}$/u
