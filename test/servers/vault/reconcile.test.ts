@@ -112,23 +112,9 @@ describe('vault reconcile', () => {
       }
     ],
     [
-      'a row is damaged',
-      () => {
-        sql(`UPDATE contents SET bytes = x'00' WHERE cid = '${one}'`)
-      }
-    ],
-    [
       'an object is lost',
       () => {
         rmSync(join(folder.path, 'objects'), { recursive: true })
-      }
-    ],
-    [
-      'an object is damaged',
-      () => {
-        eachObject((file) => {
-          writeFileSync(file, 'X', { flag: 'r+' })
-        })
       }
     ]
   ])('puts content back from the node where %s', async (_what, damage) => {
@@ -263,8 +249,3 @@ describe('vault reconcile', () => {
     expect(lines[0]).toMatch(/^database: the file is damaged: .*restore the last backup/)
   })
 })
-
-function eachObject(change: (file: string) => void): void {
-  const files = readdirSync(join(folder.path, 'objects'), { recursive: true, withFileTypes: true })
-  for (const file of files) if (file.isFile()) change(join(file.parentPath, file.name))
-}
