@@ -28,6 +28,8 @@ function problemsOf(config: unknown): string[] {
 }
 const problemsWith = (config: object): string[] => problemsOf({ ...least, ...config })
 
+const chainClient = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 30 }
+
 describe('the defaults', () => {
   it('complete the four options that are required', () => {
     expect(parseConfig(least)).toEqual({
@@ -70,6 +72,8 @@ describe('the defaults', () => {
       refreshReuseGraceSeconds: 10,
       loginDomains: ['service.example', 'https://service.example'],
       loginDialects: ['login'],
+      contractWallets: undefined,
+      didControl: 'address',
       networks: undefined,
       trustedOrigins: new Set(['https://service.example']),
       cookiePrefix: '',
@@ -288,6 +292,14 @@ describe('parseConfig', () => {
     ['loginDialects', [], '[]; give an array of "login" and "url", at least one'],
     ['loginDialects', ['siwe'], '["siwe"]; give an array of "login" and "url"'],
     ['loginDialects', ['toString'], '["toString"]; give an array of "login" and "url"'],
+    ...[
+      { 30: { ...chainClient, chain: { id: 31 } } },
+      { 30: { ...chainClient, getCode: undefined } },
+      { 0: chainClient },
+      { rsk: chainClient },
+      [chainClient]
+    ].map((value): [string, unknown, string] => ['contractWallets', value, '']),
+    ['didControl', 'chain', '"chain"; give "address" or "document"'],
     ['networks', [], '[]; give an array of networks such as "rsk", "" for Ethereum, at least one'],
     ['networks', 'rsk', '"rsk"; give an array of networks'],
     ['networks', ['rsk:'], '["rsk:"]; give an array of networks'],
