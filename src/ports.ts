@@ -47,7 +47,7 @@ export interface ServiceKey {
   /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
   /** 64 bytes, low s. @throws DidAuthError ERR_SIGNER */
-  sign(data: string): Promise<Uint8Array>
+  sign(data: string, deadline?: Deadline): Promise<Uint8Array>
 }
 
 /** Any did-resolver `Resolvable`. */

@@ -40,10 +40,10 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'pure-adapters',
     files: /^src\/adapters\/(?:caches|cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
-    uses: ['errors', 'protocol', 'ports'],
+    uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
-  // Whom a request is for, and when it ends: stores ask it, and setup hands it down.
+  // When a request ends: setup hands it down.
   {
     name: 'request-deadline',
     files: /^src\/request-deadline\.ts$/,
@@ -54,7 +54,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'adapters',
     files: /^src\/adapters\//,
-    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', 'request-deadline', HELPERS]
   },
   {
     name: 'setup',
@@ -87,7 +87,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'stores',
     files: /^src\/stores\//,
-    uses: ['errors', 'protocol', 'ports', 'request-deadline', 'fair-queue', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'fair-queue', HELPERS],
     packages: /^node:/
   },
   // The other doors. Besides setup, they alone name adapters.

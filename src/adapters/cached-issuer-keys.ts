@@ -1,5 +1,6 @@
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { Client, Clock, Deadline, DidResolver } from '../ports.js'
+import type { Client, Clock, DidResolver } from '../ports.js'
+import { within } from '../time.js'
 import { parseResolution, type KeyPurpose, type ListedKey } from './did-resolution.js'
 import { ExpiringCache } from './caches.js'
 import { InFlightRequests } from './in-flight-requests.js'
@@ -32,7 +33,7 @@ export interface LoadableDidResolver extends DidResolver {
  * sign up. At most 50 resolutions are in flight, two of them for one client network.
  */
 export function cachedIssuerKeys(
-  parts: { clock: Clock; deadline: Deadline },
+  clock: Clock,
   resolver: LoadableDidResolver,
   purpose: KeyPurpose = 'assertionMethod'
 ): IssuerKeys {
@@ -57,11 +58,7 @@ export function cachedIssuerKeys(
     }
     try {
       await resolver.load?.()
-      return await parts.deadline.within(
-        RESOLUTION_SECONDS,
-        () => resolver.resolve(did, { signal: stop.signal }),
-        expired
-      )
+      return await within(RESOLUTION_SECONDS * 1000, resolver.resolve(did, { signal: stop.signal }), expired)
     } catch (cause) {
       throw new DidAuthError('ERR_RESOLVER', { cause })
     }
@@ -70,13 +67,13 @@ export function cachedIssuerKeys(
   const ask = async (did: string): Promise<readonly ListedKey[]> => {
     try {
       const { keys, bytes } = parseResolution(did, await resolve(did), purpose)
-      answers.set(did, keys, parts.clock.nowSeconds(), bytes)
+      answers.set(did, keys, clock.nowSeconds(), bytes)
       return keys
     } catch (error) {
       if (!(error instanceof DidAuthError)) throw error
       const { code, cause } = error
       const reason = cause instanceof Error ? cause.message : 'no reason given'
-      failures.set(did, [code, reason.slice(0, MAX_REASON_LENGTH)], parts.clock.nowSeconds())
+      failures.set(did, [code, reason.slice(0, MAX_REASON_LENGTH)], clock.nowSeconds())
       throw new DidAuthError(code, { cause, retryAfterSeconds: FAILURES_SECONDS })
     }
   }
@@ -84,7 +81,7 @@ export function cachedIssuerKeys(
   return {
     async keysOf(issuer, client) {
       const did = resolvableDid(issuer)
-      const nowSeconds = parts.clock.nowSeconds()
+      const nowSeconds = clock.nowSeconds()
       const known = answers.get(did, nowSeconds)
       if (known !== undefined) return known.value
       const failed = failures.get(did, nowSeconds)

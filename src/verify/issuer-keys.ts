@@ -2,8 +2,7 @@ import { cachedIssuerKeys } from '../adapters/cached-issuer-keys.js'
 import { pureCurve } from '../adapters/curve-pure.js'
 import { isSecp256k1Key, keyForms, type IssuerKey } from '../adapters/issuer-key.js'
 import { DidAuthError } from '../errors.js'
-import type { Client, Clock, Deadline } from '../ports.js'
-import { within } from '../time.js'
+import type { Client, Clock } from '../ports.js'
 
 /** Any did-resolver `Resolvable`. */
 export interface IssuerResolver {
@@ -38,7 +37,6 @@ export function namedKeys(names: readonly string[]): IssuerKeys {
 
 /** One issuer asks, so that no network has to be told from another. */
 const VERIFIER: Client = { network: '', isGone: () => false }
-const deadline: Deadline = { within: async (seconds, work, expired) => within(seconds * 1_000, work(), expired) }
 
 /**
  * The keys that an issuer's DID document lists for assertions, asked again after 60 s. A resolver that does not answer
@@ -53,7 +51,7 @@ export function resolvedKeys(
   clock: Clock,
   onAnswer: () => void
 ): () => Promise<IssuerKeys> {
-  const resolved = cachedIssuerKeys({ clock, deadline }, resolver)
+  const resolved = cachedIssuerKeys(clock, resolver)
   let listed: readonly IssuerKey[] | undefined
   let keys = namedKeys([])
   return async () => {
