@@ -45,8 +45,8 @@ Exit codes: 0 done, 1 failed or something was found, 2 usage.\n`
 /** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
   auth: async () => (await import('./auth/main.js')).startAuth,
-  relay: async () => (await import('./relay/main.js')).startRelay,
-  vault: async () => (await import('./vault/main.js')).startVault
+  relay: async () => (await import('./relay/app.js')).startRelay,
+  vault: async () => (await import('./vault/app.js')).startVault
 }
 type OperatorCommand = (args: readonly string[], env: ServerEnv, out: (line: string) => void) => Promise<number>
 /** What an operator runs beside a server. */
