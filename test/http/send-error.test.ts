@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
-import { errorSender } from '../../src/http/send-error.js'
+import { errorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
 import { testApp } from '../support/test-app.js'
 
 const serviceUrl = 'https://service.example'
@@ -52,8 +52,8 @@ const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 /** Asks an application whose every request is answered with one error. */
-function ask(error: unknown, Accept?: string, { logger = silent, errorFormat = 'text' } = {}) {
-  const send = errorSender({ serviceUrl, errorFormat, logger })
+function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
+  const send = errorSender({ serviceUrl, logger: silent, ...options })
   const app = express().use((req, res) => {
     send(req, res, error)
   })
