@@ -99,6 +99,36 @@ describe('parseSiweMessage', () => {
   })
 
   it.each([
+    [
+      'AppKit',
+      [
+        `app.example wants you to sign in with your Rootstock Mainnet account:`,
+        ADDRESS,
+        '',
+        'URI: https://app.example'
+      ],
+      'eip155:30'
+    ],
+    [
+      'WalletConnect, whose statement names the abilities of a ReCap',
+      [
+        `app.example wants you to sign in with your Ethereum account:`,
+        ADDRESS,
+        '',
+        "Hello I further authorize the stated URI to perform the following actions on my behalf: (1) 'request': 'personal_sign' for 'eip155'.",
+        '',
+        'URI: https://app.example'
+      ],
+      '30'
+    ]
+  ])('takes a message as the formatter of %s writes it', (_whose, head, chain) => {
+    const tail = ['Version: 1', `Chain ID: ${chain}`, `Nonce: ${NONCE}`, 'Issued At: 2027-01-15T08:00:00.000Z']
+    const resources = ['Resources:', '- urn:recap:eyJhdHQiOnsiZWlwMTU1Ijp7InJlcXVlc3QvcGVyc29uYWxfc2lnbiI6W3t9XX19fQ==']
+    const text = [...head, ...tail, ...resources].join('\n')
+    expect(parseSiweMessage(text)).toMatchObject({ domain: 'app.example', chainId: 30, uri: 'https://app.example' })
+  })
+
+  it.each([
     ['no header', LINES.slice(1).join('\n'), 'domain', 1],
     ['text before', `\n${TEXT}`, 'domain', 1],
     ['a byte order mark', `\ufeff${TEXT}`, 'domain', 1],
