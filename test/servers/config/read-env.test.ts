@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import {
   EnvError,
@@ -7,7 +7,7 @@ import {
   readForEach,
   readUnusedVariables
 } from '../../../servers/config/read-env.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 
 /** The message that a wrong environment is refused with. */
 function refusal(env: Record<string, string>, isOneOfAll = false): string {
@@ -346,13 +346,7 @@ describe('readUnusedVariables', () => {
 })
 
 describe('a secret in a file', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-  })
-  afterEach(() => {
-    folder.remove()
-  })
+  const folder = folderOfEachTest()
 
   it('is read from the file that <NAME>_FILE names, without the line feed at its end', () => {
     const file = `${folder.path}/secret`

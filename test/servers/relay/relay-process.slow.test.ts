@@ -1,28 +1,19 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expressMajor, runCli, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { runCli, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { note, rounds } from '../../support/time-factor.js'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
 import { ask, post } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
 
 describe('the relay as a process', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses({ LOG_LEVEL: 'warn' })
   const start = (env: Record<string, string> = {}): Promise<ServerProcess> => servers.start(env, [], 'relay')
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor), LOG_LEVEL: 'warn' })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('stops with exit code 0, and has its files, its used challenges and its tokens again', async () => {
     const first = await start()
@@ -114,12 +105,12 @@ describe('the relay as a process', () => {
     const token = await relayLogIn(server.url, wallet)
     const cid = await relayPost(server.url, token, 'hello world')
     expect((await relayGet(server.url, token, cid)).status).toBe(200)
-    const { code, stdout } = await runCli(['relay', 'takedown', cid], { DATA_DIR: folder.path })
+    const { code, stdout } = await runCli(['relay', 'takedown', cid], { DATA_DIR: servers.folder })
     expect(stdout).toContain(`${cid} is refused from now on.`)
     expect(code).toBe(0)
     while ((await relayGet(server.url, token, cid)).status === 200) await pause(50)
     expect(await relayGet(server.url, token, cid)).toMatchObject({ status: 451, text: 'Taken down' })
-    await runCli(['relay', 'takedown', cid, '--allow'], { DATA_DIR: folder.path })
+    await runCli(['relay', 'takedown', cid, '--allow'], { DATA_DIR: servers.folder })
     expect(await relayPost(server.url, token, 'hello world')).toBe(cid)
   })
 })
