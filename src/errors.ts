@@ -19,6 +19,8 @@ export const errorTexts = {
   ERR_CHALLENGE: 'Invalid challenge response',
   ERR_CHALLENGE_EXPIRED: 'Invalid challenge response: expired',
   ERR_CHALLENGE_USED: 'Invalid challenge response: used',
+  ERR_MESSAGE: 'Invalid sign-in message',
+  ERR_MESSAGE_DOMAIN: 'Sign-in message for another site',
   ERR_CREDENTIAL: 'Invalid credential',
   ERR_CREDENTIAL_EXPIRED: 'Expired credential',
   ERR_CREDENTIAL_ISSUER: 'Unproved credential issuer',

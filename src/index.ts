@@ -6,7 +6,7 @@ export {
   type RequireDid,
   type Sessions
 } from './setup-did-auth.js'
-export { defaultPaths, type DidAuthConfig } from './config/options.js'
+export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/options.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { errorStatuses } from './error-statuses.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
@@ -23,6 +23,7 @@ export type {
   Clock,
   DidResolver,
   Logger,
+  LoginIdentity,
   NewSession,
   OnSecurityEvent,
   QuotaCharge,
@@ -34,6 +35,7 @@ export type {
   SessionStore,
   Signer,
   SignupBusinessLogic,
+  SiweDetails,
   Store,
   StoreLifecycle,
   UserIdentity

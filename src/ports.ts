@@ -47,12 +47,12 @@ export interface ServiceKey {
   /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
   /** 64 bytes, low s. @throws DidAuthError ERR_SIGNER */
-  sign(data: string): Promise<Uint8Array>
+  sign(data: string, deadline?: Deadline): Promise<Uint8Array>
 }
 
 /** Any did-resolver `Resolvable`. */
 export interface DidResolver {
-  /** `signal` aborts when no client waits for the answer any more. */
+  /** `signal` aborts when the answer is waited for no longer. */
   resolve(did: string, options?: { signal?: AbortSignal }): Promise<unknown>
 }
 
@@ -108,8 +108,8 @@ export interface VerifiedTokens {
 
 /** One quota: at most `limit` in a time slot. */
 export interface Quota {
-  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins. */
-  budget: 'requests' | 'namings' | 'proofs' | 'logins'
+  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins, nonces. */
+  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces'
   kind: QuotaCharge['kind']
   /** Budget and owner in plain text; a store sees only an HMAC of it. */
   name: string
@@ -162,6 +162,20 @@ export interface UserIdentity {
   address: string
 }
 
+/** What an EIP-4361 message said besides who signed it. */
+export interface SiweDetails {
+  statement: string | undefined
+  resources: readonly string[] | undefined
+  requestId: string | undefined
+  chainId: number
+}
+
+/** A user who logs in. */
+export interface LoginIdentity extends UserIdentity {
+  /** Absent after a login by `/auth`. */
+  siwe?: SiweDetails
+}
+
 /**
  * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
  * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
@@ -170,7 +184,7 @@ export interface UserIdentity {
  * or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and answered 500. A `code` of your own is a
  * refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
  */
-export type AuthenticationBusinessLogic = (did: string, user: UserIdentity) => unknown
+export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => unknown
 /**
  * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. It decides
  * which issuers of credentials are trusted, as the option `trustedIssuers` does: compare `canonicalDid(credential.issuer)`.

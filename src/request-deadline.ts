@@ -1,6 +1,5 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { DidAuthError } from './errors.js'
-import { storeVerbs, type Client, type Deadline, type Store } from './ports.js'
+import { storeVerbs, type Deadline, type Store } from './ports.js'
 import { within } from './time.js'
 
 /** Milliseconds that a request may last, business logic included. */
@@ -8,63 +7,45 @@ const REQUEST_MILLISECONDS = 10_000
 const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
 
-interface RunningRequest {
-  readonly client: Client
-  /** Milliseconds, by `performance.now`. */
-  readonly endOfTime: number
-}
-
-const requests = new AsyncLocalStorage<RunningRequest>()
-/** Following a request through its promises costs each of them a little, before Node 24. In memory nothing needs it. */
-let isFollowed = false
-
-/** From now on, {@link asClient} is followed. */
-export function followClients(): void {
-  isFollowed = true
-}
-
-/** Runs `work`, so that all that it calls, later as well, is done for a client and ends with its request. */
-export function asClient(client: () => Client, work: () => void): void {
-  if (isFollowed) requests.run({ client: client(), endOfTime: performance.now() + REQUEST_MILLISECONDS }, work)
-  else work()
-}
-
-/** The client that the caller works for; undefined for work that no request caused. */
-export function currentClient(): Client | undefined {
-  return requests.getStore()?.client
-}
-
-/** Ends each wait with the request that it is for: one deadline for its verbs, its business logic and what they ask. */
-export const requestDeadline: Deadline = {
-  async within(seconds, work, expired) {
-    const own = seconds * 1000
-    const left = (requests.getStore()?.endOfTime ?? Infinity) - performance.now()
-    // What goes on after a request, such as a stream, has its own limits.
-    return within(left > 0 ? Math.min(own, left) : own, work(), expired)
+/** One deadline for all that a request waits for from now on: its verbs, its business logic and what they ask. */
+export function requestDeadline(): Deadline {
+  const endOfTime = performance.now() + REQUEST_MILLISECONDS
+  return {
+    async within(seconds, work, expired) {
+      const left = endOfTime - performance.now()
+      if (left <= 0) throw expired()
+      return within(Math.min(seconds * 1000, left), work(), expired)
+    }
   }
 }
 
+/** The time of work that no request waits for: each wait has its own. */
+export const ownTime: Deadline = {
+  within: async (seconds, work, expired) => within(seconds * 1000, work(), expired)
+}
+
 /**
- * Gives each verb of a store at most 5 s, and turns each failure into the one error that is answered 503.
+ * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure into the
+ * one error that is answered 503.
  *
+ * @returns the store for one deadline
  * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store
  */
-export function withStoreDeadline(store: Store): Store {
+export function withStoreDeadline(store: Store): (deadline: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
-  const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const]
-  const bounded = Object.fromEntries(
-    verbs.map((verb) => {
-      const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
-      const call = async (...args: unknown[]): Promise<unknown> => {
-        try {
-          return await requestDeadline.within(STORE_SECONDS, () => run(...args), expired)
-        } catch (cause) {
-          if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
-          throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
-        }
+  const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const].map((verb) => {
+    const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
+    async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
+      try {
+        return await this.deadline.within(STORE_SECONDS, () => run(...args), expired)
+      } catch (cause) {
+        if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
+        throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
       }
-      return [verb, call]
-    })
-  )
-  return { ...(bounded as unknown as Store), close: () => store.close() }
+    }
+    return [verb, call]
+  })
+  // The verbs are made once, and shared by the stores of all requests.
+  const bounded = { ...Object.fromEntries(verbs), close: () => store.close() } as Store
+  return (deadline) => Object.assign(Object.create(bounded) as Store, { deadline })
 }

@@ -26,10 +26,11 @@ import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { tokenTransport } from './http/token-transport.js'
 import { lazy } from './lazy.js'
-import type { AuthenticatedUser } from './ports.js'
+import type { AuthenticatedUser, Deadline, Store } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
-import { asClient, followClients, requestDeadline, withStoreDeadline } from './request-deadline.js'
+import { ownTime, requestDeadline, withStoreDeadline } from './request-deadline.js'
+import { asClient } from './stores/current-client.js'
 import { memoryStore, memoryStores } from './stores/memory/index.js'
 import { systemClock } from './time.js'
 
@@ -104,8 +105,8 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const logger = config.logger ?? consoleLogger
   const given = config.clock ?? systemClock
   const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
-  const store = config.store === undefined ? memoryStore() : withStoreDeadline(config.store)
-  if (config.store !== undefined) followClients()
+  const storeFor = config.store && withStoreDeadline(config.store)
+  const store = storeFor?.(ownTime) ?? memoryStore()
   const environment = {
     hasOwnStore: config.store !== undefined && !memoryStores.has(config.store),
     isProduction: process.env.NODE_ENV === 'production'
@@ -121,9 +122,9 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const resolver = resolverOf(settings)
   const { timeSlotSeconds, challengeSecret: secret } = settings
   const quotas = serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds })
-  const parts = lazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
+  const loaded = lazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
   const http: HttpParts = {
-    parts,
+    parts: async () => partsOfRequest(await loaded(), storeFor),
     callerOf: callerFinder(trustedOrigins, logger),
     transport: tokenTransport(settings),
     sendError: errorSender({ serviceUrl, errorFormat, logger, report }),
@@ -135,7 +136,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
   app.use(ownPaths, answerParserError)
 
-  const ready = parts().then(async ({ serviceKey }) => {
+  const ready = loaded().then(async ({ serviceKey }) => {
     await Promise.all([serviceKey.publicKey(), store.ping()])
   })
   // An application that does not await `ready` finds a failure in the answers and in the log.
@@ -194,15 +195,17 @@ export const withClient: RequestHandler = (req, _res, next) => {
   )
 }
 
+/** What all requests work with. */
+type LoadedParts = Omit<Parts, 'issueJwt' | 'deadline'>
+
 /** Loads the curve, and wires all that the flows work with. */
 async function loadParts(
   settings: Settings,
   given: Pick<Parts, 'clock' | 'store' | 'quotas' | 'logger' | 'report'>,
   resolver: ClosableDidResolver
-): Promise<Parts> {
+): Promise<LoadedParts> {
   const curve = await loadCurve()
   const { clock, logger, report } = given
-  const deadline = requestDeadline
   const scheduler = new EventLoopScheduler()
   const verifiedTokens = new RecentEntries<AuthenticatedUser>()
   const onKeyChange = (address: string): void => {
@@ -212,7 +215,7 @@ async function loadParts(
   const { serviceSigner, isTrustedIssuer, resolution } = settings
   const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
-  const serviceKey = signerServiceKey({ curve, deadline, logger, onKeyChange }, serviceSigner, serviceDid)
+  const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
   // The application's own look-up may be as slow as its other business logic.
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
   return {
@@ -221,19 +224,34 @@ async function loadParts(
     random: systemRandom,
     curve,
     serviceKey,
-    issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data)),
     verifiedTokens,
     disclosureRequests: new MemorySignatureCache(settings.challengeWindowSeconds),
     credentialVerifier: credentialVerifier({
       curve,
       scheduler,
-      issuerKeys: cachedIssuerKeys({ clock, deadline }, resolver),
+      issuerKeys: cachedIssuerKeys(clock, resolver),
       isTrustedIssuer:
-        isTrustedIssuer && ((did) => deadline.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)),
+        isTrustedIssuer && ((did) => ownTime.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)),
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),
-    scheduler,
-    deadline
+    scheduler
+  }
+}
+
+/** The parts for one request, whose waits share one deadline: of its store, its business logic, and who signs for others. */
+function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
+  const deadline = requestDeadline()
+  const { serviceKey, credentialVerifier } = parts
+  const expired = (): Error => new DidAuthError('ERR_RESOLVER')
+  return {
+    ...parts,
+    deadline,
+    store: storeFor?.(deadline) ?? parts.store,
+    issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data, deadline)),
+    credentialVerifier: {
+      verify: (...request) =>
+        deadline.within(BUSINESS_LOGIC_SECONDS, () => credentialVerifier.verify(...request), expired)
+    }
   }
 }
 

@@ -39,11 +39,11 @@ const LAYERS: readonly Layer[] = [
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:caches|curve-pure|did-resolution|issuer-key)\.ts$/,
-    uses: ['errors', 'protocol'],
+    files: /^src\/adapters\/(?:caches|cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
+    uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
-  // Whom a request is for, and when it ends: stores ask it, and setup hands it down.
+  // When a request ends: setup hands it down.
   {
     name: 'request-deadline',
     files: /^src\/request-deadline\.ts$/,
@@ -54,7 +54,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'adapters',
     files: /^src\/adapters\//,
-    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', 'request-deadline', HELPERS]
   },
   {
     name: 'setup',
@@ -87,7 +87,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'stores',
     files: /^src\/stores\//,
-    uses: ['errors', 'protocol', 'ports', 'request-deadline', 'fair-queue', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'fair-queue', HELPERS],
     packages: /^node:/
   },
   // The other doors. Besides setup, they alone name adapters.
@@ -101,7 +101,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'verify',
     files: /^src\/verify\//,
-    uses: ['errors', 'protocol', 'express-types', 'pure-adapters', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
   // The one package that a part of the client uses: optional, and only where QR codes are wanted.

@@ -1,31 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { asClient, currentClient, followClients, requestDeadline, withStoreDeadline } from '../src/request-deadline.js'
+import type { Deadline } from '../src/ports.js'
+import { ownTime, requestDeadline, withStoreDeadline } from '../src/request-deadline.js'
 import { memoryStore } from '../src/stores/memory/index.js'
 
-const client = { network: '192.0.2.1', isGone: () => false }
 const never = (): Promise<never> => new Promise(() => undefined)
 
 /** Milliseconds until a wait of so many seconds has ended. */
-async function waited(seconds: number): Promise<number> {
+async function waited(deadline: Deadline, seconds: number): Promise<number> {
   const since = performance.now()
   const late = new Error('late')
-  await requestDeadline
+  await deadline
     .within(seconds, never, () => late)
     .catch((error: unknown) => {
       expect(error).toBe(late)
     })
   return performance.now() - since
 }
-
-const asRequest = <T>(work: () => Promise<T>): Promise<T> =>
-  new Promise((resolve, reject) => {
-    asClient(
-      () => client,
-      () => {
-        work().then(resolve, reject)
-      }
-    )
-  })
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['queueMicrotask', 'nextTick', 'setImmediate'] })
@@ -44,22 +34,19 @@ async function inFakeTime<T>(work: Promise<T>): Promise<T> {
 }
 
 describe('requestDeadline', () => {
-  it('ends all waits of a request 10 s after it began, also behind other promises', async () => {
-    followClients()
-    const waits = await inFakeTime(asRequest(async () => [await waited(7), await waited(5), currentClient()]))
-    expect(waits).toEqual([7_000, 3_000, client])
-  })
-
-  it('leaves what no request waits for, and what goes on after one, its own time', async () => {
-    followClients()
-    expect(await inFakeTime(waited(60))).toBe(60_000)
-    expect(await inFakeTime(asRequest(async () => [await waited(11), await waited(60)]))).toEqual([10_000, 60_000])
+  it('ends all waits of a request 10 s after it began, and begins no more', async () => {
+    const deadline = requestDeadline()
+    const work = jest.fn(never)
+    const waits = async (): Promise<number[]> => [await waited(deadline, 7), await waited(deadline, 5)]
+    expect(await inFakeTime(waits())).toEqual([7_000, 3_000])
+    await expect(deadline.within(1, work, () => new Error('late'))).rejects.toThrow('late')
+    expect(work).not.toHaveBeenCalled()
   })
 })
 
 describe('withStoreDeadline', () => {
   it('passes arguments and results through', async () => {
-    const store = withStoreDeadline(memoryStore())
+    const store = withStoreDeadline(memoryStore())(ownTime)
     const key = { service: 'https://a.example', did: 'did:a:b', window: 1 }
     const use = { ...key, flow: 'logIn', useCount: 0, consumesBoth: false, nowSeconds: 1, expiresAtSeconds: 2 } as const
     expect(await store.consumeChallenge(use)).toBe('consumed')
@@ -72,11 +59,13 @@ describe('withStoreDeadline', () => {
   ])('makes ERR_STORE of a store that %s, with the cause for the log and 5 s to wait', async (_how, fail) => {
     const broken = Object.assign(memoryStore(), { findSession: fail })
     const refused = { code: 'ERR_STORE', retryAfterSeconds: 5, cause: new Error('broken') }
-    await expect(withStoreDeadline(broken).findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
+    await expect(withStoreDeadline(broken)(ownTime).findSession('https://a.example', 'id')).rejects.toMatchObject(
+      refused
+    )
   })
 
   it('makes ERR_STORE of a silence of 5 s', async () => {
-    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: never }))
+    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: never }))(ownTime)
     const since = performance.now()
     await expect(inFakeTime(store.ping())).rejects.toMatchObject({
       code: 'ERR_STORE',
@@ -85,9 +74,20 @@ describe('withStoreDeadline', () => {
     expect(performance.now() - since).toBe(5_000)
   })
 
+  it('ends a verb with the request that it is for', async () => {
+    const storeFor = withStoreDeadline(Object.assign(memoryStore(), { ping: never }))
+    const [first, second] = [storeFor(requestDeadline()), storeFor(requestDeadline())]
+    const since = performance.now()
+    const pings = async (): Promise<void> => {
+      for (const store of [first, first, first, second]) await store.ping().catch(() => undefined)
+    }
+    await inFakeTime(pings())
+    expect(performance.now() - since).toBe(10_000)
+  })
+
   it('closes the store behind it', async () => {
     const close = jest.fn(async () => undefined)
-    await withStoreDeadline(Object.assign(memoryStore(), { close })).close()
+    await withStoreDeadline(Object.assign(memoryStore(), { close }))(ownTime).close()
     expect(close).toHaveBeenCalledTimes(1)
   })
 })

@@ -2,7 +2,7 @@ import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { combineStores, es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
-import { withStoreDeadline } from '../src/request-deadline.js'
+import { ownTime, withStoreDeadline } from '../src/request-deadline.js'
 import { logIn } from './support/app-client.js'
 import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
 import { walletOf } from './support/wallet.js'
@@ -18,7 +18,7 @@ const config: DidAuthConfig = {
 // A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
 beforeAll(loadCurve)
 
-const [memory, durable] = [memoryStore(), withStoreDeadline(memoryStore())]
+const [memory, durable] = [memoryStore(), withStoreDeadline(memoryStore())(ownTime)]
 
 describe('setupDidAuth', () => {
   afterEach(() => {
@@ -156,7 +156,7 @@ describe('setupDidAuth', () => {
       { store: combineStores({ sessions: durable, challengeUses: durable, quotas: memory }) },
       []
     ],
-    ['another store', { store: withStoreDeadline(memoryStore()) }, []]
+    ['another store', { store: withStoreDeadline(memoryStore())(ownTime) }, []]
   ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
     const environment = process.env.NODE_ENV

@@ -24,7 +24,7 @@ export interface IpfsNode {
   /** The cids of everything that is pinned there, also by others. @throws ServerError as `add` */
   listPins(): Promise<ReadonlySet<string>>
   /** Resolves when the node answers. @throws ServerError as `add` */
-  ping(signal: AbortSignal): Promise<void>
+  ping(): Promise<void>
 }
 
 /** What `/ready` asks of a node. The servers work without it, and without any. */
@@ -32,7 +32,7 @@ export function ipfsDependency(node: Pick<IpfsNode, 'ping'> | undefined): Depend
   const own = { name: 'ipfs', isNeeded: false }
   return node === undefined
     ? { ...own, success: 'none', check: () => Promise.resolve() }
-    : { ...own, check: (signal) => node.ping(signal) }
+    : { ...own, check: () => node.ping() }
 }
 
 /**

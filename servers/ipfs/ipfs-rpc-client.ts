@@ -1,7 +1,7 @@
 import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import { ipfsFailure, type IpfsNode, isNotPinned } from './ipfs-node.js'
-import { endpointOf, loadIpfsClient, type AddOptions, type Cid, type IpfsClient } from './load-ipfs-client.js'
+import { endpointOf, loadIpfsClient, type Cid, type IpfsClient } from './load-ipfs-client.js'
 import { ServerError } from '../http/server-error.js'
 
 const DEADLINE_MILLISECONDS = 10_000
@@ -15,7 +15,7 @@ const MAX_PINS = 4_000_000
 const CHUNKED = 8
 
 /** How every node has to split content, so that its cid is ours. */
-const ADD_OPTIONS: AddOptions = {
+const ADD_OPTIONS = {
   cidVersion: 1,
   rawLeaves: true,
   chunker: 'size-262144',
@@ -52,28 +52,17 @@ export function ipfsHttpNode(
   let client: IpfsClient | undefined
   let isClosed = false
 
-  async function ask<T>(
-    maxAnswerBytes: number,
-    work: (client: IpfsClient, call: IpfsCall) => Promise<T>,
-    outerSignal?: AbortSignal
-  ): Promise<T> {
+  async function ask<T>(maxAnswerBytes: number, work: (client: IpfsClient, call: IpfsCall) => Promise<T>): Promise<T> {
     const ready = (client ??= (await loadIpfsClient())(endpoint))
     if (isClosed) throw new ServerError('ERR_IPFS_UNAVAILABLE')
     const call = new IpfsCall(maxAnswerBytes, deadlineMilliseconds)
-    const onTimeout = (): void => {
-      call.end('ERR_IPFS_TIMEOUT')
-    }
-    outerSignal?.addEventListener('abort', onTimeout)
-    if (outerSignal?.aborted === true) onTimeout()
     calls.add(call)
     try {
-      return await Promise.race([call.ended, call.send(() => work(ready, call))])
+      return await call.run(() => work(ready, call))
     } catch (error) {
-      throw call.failure ?? (error instanceof ServerError ? error : ipfsFailure(error))
+      throw error instanceof ServerError ? error : ipfsFailure(error)
     } finally {
-      outerSignal?.removeEventListener('abort', onTimeout)
       calls.delete(call)
-      call.cleanUp()
     }
   }
 
@@ -112,15 +101,11 @@ export function ipfsHttpNode(
         }
         return pins
       }),
-    ping: (outerSignal) =>
-      ask(
-        SHORT_ANSWER_BYTES,
-        async (client, { signal }) => {
-          const { version } = await client.version({ signal })
-          if (typeof version !== 'string') throw new ServerError('ERR_IPFS_BAD_RESPONSE')
-        },
-        outerSignal
-      ),
+    ping: () =>
+      ask(SHORT_ANSWER_BYTES, async (client, { signal }) => {
+        const { version } = await client.version({ signal })
+        if (typeof version !== 'string') throw new ServerError('ERR_IPFS_BAD_RESPONSE')
+      }),
     close() {
       isClosed = true
       for (const call of calls) call.end('ERR_IPFS_UNAVAILABLE')

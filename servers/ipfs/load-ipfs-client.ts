@@ -1,19 +1,10 @@
 import { lazy } from 'express-did-auth/server-kit'
 import { StartError } from '../config/startup-error.js'
+import { separateUser } from '../observability/health-checks.js'
 
 /** A cid as the client answers it. */
 export interface Cid {
   toString(): string
-}
-
-/** How a node has to split and pin content. */
-export interface AddOptions {
-  cidVersion: 1
-  rawLeaves: boolean
-  chunker: string
-  hashAlg: string
-  pin: boolean
-  wrapWithDirectory: boolean
 }
 
 interface CallOptions {
@@ -22,7 +13,7 @@ interface CallOptions {
 
 /** What we use of ipfs-http-client, whose own types cannot be read under NodeNext. What it answers is not yet checked. */
 export interface IpfsClient {
-  add(bytes: Uint8Array, options: AddOptions & CallOptions): Promise<{ cid: Cid } | undefined>
+  add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
   cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>
   pin: {
     rm(cid: string, options: CallOptions): Promise<Cid | undefined>
@@ -31,25 +22,12 @@ export interface IpfsClient {
   version(options: CallOptions): Promise<{ version?: unknown }>
 }
 
+type MakeClient = (endpoint: ReturnType<typeof endpointOf>) => IpfsClient
+
 /** Where the RPC API is, and the headers of every request there. */
-export interface IpfsEndpoint {
-  url: string
-  headers: Readonly<Record<string, string>>
-}
-
-type MakeClient = (endpoint: IpfsEndpoint) => IpfsClient
-
-/** Separates the user from the URL: `fetch` refuses URLs that hold one, and quotes them whole. */
-export function endpointOf(text: string): IpfsEndpoint {
-  const url = new URL(text)
-  const { username, password } = url
-  url.username = ''
-  url.password = ''
-  const headers = { 'Accept-Encoding': 'identity' }
-  const withoutSlash = url.href.replace(/\/+$/, '')
-  if (username + password === '') return { url: withoutSlash, headers }
-  const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')
-  return { url: withoutSlash, headers: { ...headers, Authorization: `Basic ${basic}` } }
+export function endpointOf(text: string): { url: string; headers: Record<string, string> } {
+  const { url, headers } = separateUser(text)
+  return { url: url.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
 }
 
 /** Loads ipfs-http-client, once for all nodes. */
@@ -60,17 +38,12 @@ const CLIENT = 'ipfs-http-client@60'
 /**
  * Looks for the one package that the servers leave to those who have an IPFS node, before anything imports it.
  *
- * @param resolve - throws where a package is not installed
  * @throws StartError with the command that installs it
  */
-export function assertIpfsClientInstalled(resolve: (name: string) => unknown = resolveHere): void {
+export function assertIpfsClientInstalled(): void {
   try {
-    resolve('ipfs-http-client')
+    import.meta.resolve('ipfs-http-client')
   } catch (cause) {
     throw new StartError(`IPFS_API_URL needs the package ${CLIENT}: npm install ${CLIENT}`, { cause })
   }
-}
-
-function resolveHere(name: string): string {
-  return import.meta.resolve(name)
 }

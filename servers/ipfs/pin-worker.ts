@@ -4,14 +4,14 @@ import { codeOf } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentReads } from '../storage/content-store.js'
 import type { PinLedger, PinTask } from '../storage/pin-ledger.js'
-import { IpfsCircuitBreaker } from './ipfs-circuit-breaker.js'
+import { describeError } from '../observability/error-fields.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 /** What the pin worker is built of. */
 export interface PinWorkerParts {
   ledger: PinLedger
   store: Pick<ContentReads, 'readContents'>
-  node: IpfsNode
+  node: Pick<IpfsNode, 'add' | 'unpin'>
   log: Logger
   nowSeconds?: () => number
 }
@@ -24,15 +24,20 @@ const POLL_MILLISECONDS = 10_000
 /** More than a call may take. */
 const LEASE_SECONDS = 20
 const MAX_RETRY_SECONDS = 3_600
+const MAX_OUTAGE_WAIT_SECONDS = 60
+/** During an outage a caller has the node tried, but not sooner than this after it failed. */
+const CALLER_WAIT_MILLISECONDS = 5_000
 
 /**
  * Brings the IPFS node's pins in step with the ledger: at once when the node answers, later when it does not, also after
  * kill -9. The lease of a task keeps other workers from it, in this process and in others.
+ *
+ * A circuit breaker: after a failure that concerns all calls there are none, and callers are told at once that it is done
+ * later. One call is tried after 1, 2, 4 … 60 s, so that a node that comes back meets little load; when it succeeds, all go on.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
   readonly #nowSeconds: () => number
-  readonly #breaker: IpfsCircuitBreaker
   /** By cid: those that callers wait for, and those whose call is under way. */
   readonly #jobs = new Map<string, { outcome: Promise<boolean>; resolve: (isDone: boolean) => void }>()
   /** Cids of jobs that have no call yet. */
@@ -43,12 +48,16 @@ export class PinWorker {
   #isClaiming = false
   #isStopping = false
   #timer: NodeJS.Timeout | undefined
+  /** Calls at once: none during an outage, and one when it is due to be tried. */
+  #maxCalls = MAX_CALLS
+  #isOutage = false
+  #failedAt = 0
+  #waitSeconds = 1
+  #tryTimer: NodeJS.Timeout | undefined
 
   constructor(parts: PinWorkerParts) {
-    const { node, log } = parts
     this.#parts = parts
     this.#nowSeconds = parts.nowSeconds ?? systemClock.nowSeconds
-    this.#breaker = new IpfsCircuitBreaker({ ping: (signal) => node.ping(signal), log, onClose: this.#work })
   }
 
   /** Carries out what the ledger has open, and from then on what fails or another process leaves. */
@@ -76,7 +85,7 @@ export class PinWorker {
   async stop(): Promise<void> {
     this.#isStopping = true
     clearInterval(this.#timer)
-    this.#breaker.stop()
+    clearTimeout(this.#tryTimer)
     this.#releaseCallers()
     await waitAtMost(WAIT_MILLISECONDS, Promise.all(this.#underWay.values()))
   }
@@ -84,13 +93,18 @@ export class PinWorker {
   async #settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length === 0) return true
     const endsAt = performance.now() + WAIT_MILLISECONDS
-    while (performance.now() < endsAt && (await this.#breaker.allows())) {
+    while (performance.now() < endsAt && this.#mayCall()) {
       const outcomes = await Promise.all(cids.map((cid) => this.#enqueue(cid)))
       // The desired state may have changed again meanwhile.
       if (await this.#parts.ledger.areSettled(cids)) return true
       if (!outcomes.every(Boolean)) return false
     }
     return false
+  }
+
+  #mayCall(): boolean {
+    if (this.#maxCalls === 0 && performance.now() - this.#failedAt >= CALLER_WAIT_MILLISECONDS) this.#maxCalls = 1
+    return this.#maxCalls > 0 && !this.#isStopping
   }
 
   #enqueue(cid: string): Promise<boolean> {
@@ -123,8 +137,8 @@ export class PinWorker {
     if (this.#isClaiming) return
     this.#isClaiming = true
     try {
-      while (this.#underWay.size < MAX_CALLS && (this.#urgent.length > 0 || this.#hasBacklog)) {
-        if (this.#breaker.isOpen || this.#isStopping) break
+      while (this.#underWay.size < this.#maxCalls && (this.#urgent.length > 0 || this.#hasBacklog)) {
+        if (this.#isStopping) break
         await this.#claim()
       }
     } catch (error) {
@@ -135,7 +149,7 @@ export class PinWorker {
   }
 
   async #claim(): Promise<void> {
-    const limit = MAX_CALLS - this.#underWay.size
+    const limit = this.#maxCalls - this.#underWay.size
     const cids = this.#urgent.splice(0, limit)
     if (cids.length === 0) this.#hasBacklog = false
     const request = { limit, nowSeconds: this.#nowSeconds(), leaseSeconds: LEASE_SECONDS }
@@ -176,22 +190,49 @@ export class PinWorker {
       const code = codeOf(error)
       const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING'
       if (!isOfPin) this.#fail(error)
-      const retryAtSeconds = this.#nowSeconds() + Math.min(2 ** task.attempts, MAX_RETRY_SECONDS)
+      // In an outage not longer than it takes until the next call is tried.
+      const wait = Math.min(2 ** task.attempts, isOfPin ? MAX_RETRY_SECONDS : MAX_OUTAGE_WAIT_SECONDS)
+      const retryAtSeconds = this.#nowSeconds() + (isOfPin ? wait : wait - 1)
       const isPostponed = await ledger.postpone(task, retryAtSeconds, wasCalled)
       // Content that was removed meanwhile is no failure.
       if (!isPostponed) this.#hasBacklog = true
       else if (isOfPin) log.error({ event: 'pin-failed', reason: code }, 'a pin waits')
       return !isPostponed
     }
-    this.#breaker.recordSuccess()
+    this.#endOutage()
     if (!(await ledger.finish(task, this.#nowSeconds()))) this.#hasBacklog = true
     return true
   }
 
   readonly #fail = (error: unknown): false => {
-    if (!this.#isStopping) this.#breaker.open(error)
+    if (!this.#isStopping && this.#maxCalls > 0) this.#beginOutage(error)
     this.#releaseCallers()
     return false
+  }
+
+  #beginOutage(error: unknown): void {
+    this.#maxCalls = 0
+    this.#failedAt = performance.now()
+    clearTimeout(this.#tryTimer)
+    this.#tryTimer = setTimeout(() => {
+      this.#maxCalls = Math.max(1, this.#maxCalls)
+      this.#work()
+    }, this.#waitSeconds * 1_000).unref()
+    this.#waitSeconds = Math.min(this.#waitSeconds * 2, MAX_OUTAGE_WAIT_SECONDS)
+    if (this.#isOutage) return
+    this.#isOutage = true
+    const fields =
+      error instanceof ServerError
+        ? { event: 'ipfs-unavailable', reason: error.code, code: codeOf(error.cause) }
+        : { event: 'pins-failed', ...describeError(error) }
+    this.#parts.log.warn(fields, 'pins wait')
+  }
+
+  #endOutage(): void {
+    this.#maxCalls = MAX_CALLS
+    this.#waitSeconds = 1
+    if (this.#isOutage) this.#parts.log.info({ event: 'ipfs-available' }, 'pins go on')
+    this.#isOutage = false
   }
 
   /** Callers do not wait for a node that is unavailable. What is under way goes on. */

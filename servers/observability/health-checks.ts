@@ -121,22 +121,25 @@ async function reasonAgainst({ check }: Dependency): Promise<string | undefined>
 
 /** Asks an RPC node for its chain id: hexadecimal with `0x`, as it answers it. */
 export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<string> {
-  const url = new URL(rpcUrl)
-  const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
-  // `fetch` refuses a URL with a user.
-  url.username = url.password = ''
+  const { url, headers } = separateUser(rpcUrl)
   const response = await fetch(url, {
     method: 'POST',
-    headers: {
-      'Content-Type': 'application/json',
-      ...(user !== ':' && { Authorization: `Basic ${Buffer.from(user).toString('base64')}` })
-    },
+    headers: { 'Content-Type': 'application/json', ...headers },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }),
     signal
   })
   const answer: unknown = await response.json()
   if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC answer')
   return String(answer.result)
+}
+
+/** A URL without its user and password, and the header that has them: `fetch` refuses URLs that do, and quotes them whole. */
+export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
+  const url = new URL(text)
+  const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
+  url.username = url.password = ''
+  const headers = user === ':' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` }
+  return { url: url.href, headers }
 }
 
 /** For the answer of another clock: less than for a whole check. */

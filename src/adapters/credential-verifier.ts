@@ -1,13 +1,10 @@
-import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import type { CredentialClient, CredentialVerifier, Curve, Scheduler } from '../ports.js'
 import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../protocol/credential.js'
-import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
-import type { ParsedJwt } from '../protocol/jwt.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
 import { absoluteKeyId, type ListedKey } from './did-resolution.js'
-import type { IssuerKey } from './issuer-key.js'
+import { isSecp256k1Key, keyForms, type IssuerKey } from './issuer-key.js'
 import { isSignedByIssuerKey } from './issuer-signature.js'
 
 /** Keys of an issuer that are tried, one after the other. */
@@ -42,33 +39,34 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
 
   const keysOf = async (issuer: string, client: CredentialClient): Promise<readonly ListedKey[]> => {
     if (!provesByAddress || !isEthrDid(issuer)) return issuerKeys.keysOf(issuer, client)
-    const key = keyByAddress(curve, issuer)
-    return [{ id: undefined, parse: () => key }]
+    try {
+      return [{ id: undefined, kind: 'address', hex: addressOfDid(issuer, curve).slice(2) }]
+    } catch (cause) {
+      // A public key that is no point of the curve: no one can have signed with it.
+      throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
+    }
   }
 
   const isSigned = async ({ credential, parsed }: UnprovedCredential, client: CredentialClient): Promise<boolean> => {
     const { alg, kid } = parsed.header
     const named = typeof kid === 'string' ? absoluteKeyId(credential.issuer, kid) : undefined
     const keys = await keysOf(credential.issuer, client)
-    const ordered = [...keys.filter(({ id }) => id === named), ...keys.filter(({ id }) => id !== named)]
-    let signers: string[] | undefined
-    let tried = 0
-    for (const listed of ordered) {
-      const key = listed.parse()
-      if (key === undefined || KINDS[String(alg)]?.has(key.kind) !== true) continue
-      // A signature of secp256k1 tells the keys that can have made it: however many the issuer has, it is one trial.
-      if (signers === undefined) {
-        tried += 1
-        await client.chargeKey()
-        await scheduler.yield(client)
-      }
-      if (isSecp256k1(parsed)) {
-        signers ??= signerPublicKeys(curve, parsed).flatMap((publicKey) => formsOf(curve, publicKey))
-        if (signers.includes(key.hex)) return true
-      } else {
-        if (isSignedByIssuerKey(key, parsed)) return true
-        if (tried === MAX_KEYS) return false
-      }
+    const fitting = keys
+      .filter((key) => makes(String(alg), key))
+      .sort((one, other) => Number(other.id === named) - Number(one.id === named))
+    const beforeTrial = async (): Promise<void> => {
+      await client.chargeKey()
+      await scheduler.yield(client)
+    }
+    // A signature of secp256k1 tells the keys that can have made it: however many the issuer has, it is one trial.
+    if (fitting.length > 0 && (alg === 'ES256K' || alg === 'ES256K-R')) {
+      await beforeTrial()
+      const signers = signerPublicKeys(curve, parsed).flatMap((publicKey) => keyForms(curve, publicKey))
+      return fitting.some(({ hex }) => signers.includes(hex))
+    }
+    for (const key of fitting.slice(0, MAX_KEYS)) {
+      await beforeTrial()
+      if (isSignedByIssuerKey(key, parsed)) return true
     }
     return false
   }
@@ -85,32 +83,8 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
   }
 }
 
-const SECP256K1: ReadonlySet<IssuerKey['kind']> = new Set(['address', 'secp256k1', 'ecdsa'] as const)
-
-/** The kinds of keys that make signatures of an algorithm. */
-const KINDS: Readonly<Record<string, ReadonlySet<IssuerKey['kind']>>> = {
-  ES256K: SECP256K1,
-  'ES256K-R': SECP256K1,
-  ES256: new Set(['P-256', 'ecdsa'] as const),
-  EdDSA: new Set(['Ed25519'] as const)
-}
-
-function isSecp256k1({ header }: ParsedJwt): boolean {
-  return header.alg === 'ES256K' || header.alg === 'ES256K-R'
-}
-
-/** The three ways in which a document may name a public key: whole, compressed, by its address. */
-function formsOf(curve: Curve, publicKey: Uint8Array): string[] {
-  const whole = Buffer.from(publicKey)
-  const sign = (whole[64] ?? 0) % 2 === 0 ? '02' : '03'
-  return [whole.toString('hex'), sign + whole.toString('hex', 1, 33), addressOfPublicKey(curve, whole).slice(2)]
-}
-
-function keyByAddress(curve: Curve, issuer: string): IssuerKey {
-  try {
-    return { kind: 'address', hex: addressOfDid(issuer, curve).slice(2) }
-  } catch (cause) {
-    // A public key that is no point of the curve: no one can have signed with it.
-    throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
-  }
+/** Whether keys of a kind make signatures of an algorithm. */
+function makes(alg: string, key: IssuerKey): boolean {
+  if (alg === 'EdDSA') return key.kind === 'Ed25519'
+  return alg === 'ES256' ? key.kind === 'P-256' || key.kind === 'ecdsa' : isSecp256k1Key(key)
 }

@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
-import { decodeBase64url } from '../protocol/encoding.js'
-import { bytesOfHex, hexOfBytes } from '../protocol/encoding.js'
+import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
+import { bytesOfHex, decodeBase64url, hexOfBytes } from '../protocol/encoding.js'
 import { fieldOf } from '../protocol/json.js'
 
 /** Longest text of a key, in characters. */
@@ -18,19 +18,17 @@ export interface IssuerKey {
   hex: string
 }
 
-type KeyCurve = 'secp256k1' | 'P-256' | 'Ed25519'
-
 /** The bytes of a verification method, with the curve where their encoding names it. */
 interface KeyBytes {
   bytes: Uint8Array
-  curve?: KeyCurve
+  curve?: 'secp256k1' | 'P-256' | 'Ed25519'
 }
 
-const EIP_155_ACCOUNT = /^(?:eip155:\d+:0x([0-9a-f]{40})|0x([0-9a-f]{40})@eip155(?::\d+)?)$/i
-const ETHEREUM_ADDRESS = /^0x([0-9a-f]{40})$/i
+/** An address alone, or an account of CAIP-10, of today or in the older order. */
+const ADDRESS = /^(?:eip155:\d+:)?0x([0-9a-f]{40})(?:@eip155(?::\d+)?)?$/i
 
 /** Type names of verification methods in use, by what stands in them. */
-const CURVE_BY_TYPE: readonly (readonly [RegExp, KeyCurve | undefined])[] = [
+const CURVE_BY_TYPE: readonly (readonly [RegExp, KeyBytes['curve'] | undefined])[] = [
   [/secp256k1/i, 'secp256k1'],
   [/secp256r1/i, 'P-256'],
   [/x25519/i, undefined],
@@ -38,7 +36,7 @@ const CURVE_BY_TYPE: readonly (readonly [RegExp, KeyCurve | undefined])[] = [
 ]
 
 /** Multicodec: the code of each key as varint, in hexadecimal. */
-const CURVE_BY_CODEC: ReadonlyMap<string, KeyCurve> = new Map([
+const CURVE_BY_CODEC: ReadonlyMap<string, NonNullable<KeyBytes['curve']>> = new Map([
   ['ed01', 'Ed25519'],
   ['e701', 'secp256k1'],
   ['8024', 'P-256']
@@ -54,31 +52,33 @@ const BARE_LENGTHS: ReadonlySet<number> = new Set([32, 33, 65])
  * @see W3C DID Core 1.0, section 5.2.1; did:ethr method specification; multicodec table
  */
 export function parseIssuerKey(method: Record<string, unknown>): IssuerKey | undefined {
-  const address = parseAddress(method)
+  const [, address] = ADDRESS.exec(textOf(method.ethereumAddress) ?? textOf(method.blockchainAccountId) ?? '') ?? []
   if (address !== undefined) return { kind: 'address', hex: address.toLowerCase() }
-  const key = parseJwk(method.publicKeyJwk) ?? parseEncodedKey(method)
+  const key = parseJwk(method.publicKeyJwk) ?? parseMultibase(multibaseOf(method))
   if (key === undefined) return undefined
   const kind = key.curve ?? kindByType(method.type)
   return kind !== undefined && hasShapeOf(kind, key.bytes) ? { kind, hex: hexOfBytes(key.bytes) } : undefined
 }
 
-function parseAddress(method: Record<string, unknown>): string | undefined {
-  const address = textOf(method.ethereumAddress)
-  if (address !== undefined) return ETHEREUM_ADDRESS.exec(address)?.[1]
-  const match = EIP_155_ACCOUNT.exec(textOf(method.blockchainAccountId) ?? '')
-  return match?.[1] ?? match?.[2]
+/** Whether a key makes signatures of secp256k1, from which it can be recovered. */
+export function isSecp256k1Key({ kind }: IssuerKey): boolean {
+  return kind === 'address' || kind === 'secp256k1' || kind === 'ecdsa'
+}
+
+/** The three ways in which a document may name a public key of 65 bytes: whole, compressed, by its address. */
+export function keyForms(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string[] {
+  const sign = (publicKey[64] ?? 0) % 2 === 0 ? '02' : '03'
+  const compressed = sign + hexOfBytes(publicKey.subarray(1, 33))
+  return [hexOfBytes(publicKey), compressed, addressOfPublicKey(curve, publicKey).slice(2)]
 }
 
 function parseJwk(jwk: unknown): KeyBytes | undefined {
   const curve = fieldOf(jwk, 'crv')
-  const [x, y] = [textOf(fieldOf(jwk, 'x')), textOf(fieldOf(jwk, 'y'))]
+  const [x, y] = ['x', 'y'].map((name) => decodeBase64(textOf(fieldOf(jwk, name)) ?? ''))
   if (x === undefined) return undefined
-  const bytesOfX = decodeBase64(x)
-  if (bytesOfX === undefined) return undefined
-  if (curve === 'Ed25519') return { bytes: bytesOfX, curve }
-  const bytesOfY = decodeBase64(y ?? '')
-  if (bytesOfY === undefined || (curve !== 'secp256k1' && curve !== 'P-256')) return undefined
-  return { bytes: Uint8Array.of(4, ...coordinate(bytesOfX), ...coordinate(bytesOfY)), curve }
+  if (curve === 'Ed25519') return { bytes: x, curve }
+  if (y === undefined || (curve !== 'secp256k1' && curve !== 'P-256')) return undefined
+  return { bytes: Uint8Array.of(4, ...coordinate(x), ...coordinate(y)), curve }
 }
 
 /** Some libraries leave out leading zeros. */
@@ -86,27 +86,21 @@ function coordinate(bytes: Uint8Array): Uint8Array {
   return Uint8Array.of(...new Uint8Array(Math.max(0, 32 - bytes.length)), ...bytes)
 }
 
-/** Base64 of either alphabet, with or without padding. */
-function decodeBase64(text: string): Uint8Array | undefined {
-  const unpadded = text.replace(/={1,2}$/, '')
-  return decodeBase64url(unpadded.replaceAll('+', '-').replaceAll('/', '_'))
-}
-
-function parseEncodedKey(method: Record<string, unknown>): KeyBytes | undefined {
-  const { publicKeyMultibase, publicKeyBase58, publicKeyBase64, publicKeyHex } = method
-  const multibase = textOf(publicKeyMultibase)
-  if (multibase !== undefined) return parseMultibase(multibase)
-  const [base58, base64, hex] = [textOf(publicKeyBase58), textOf(publicKeyBase64), textOf(publicKeyHex)]
-  const bytes =
-    base58 !== undefined ? decodeBase58(base58) : base64 !== undefined ? decodeBase64(base64) : decodeHex(hex ?? '')
-  return bytes === undefined ? undefined : { bytes }
+/** The text of a key in any field, in multibase: a letter for the encoding, and the encoded bytes. */
+function multibaseOf(method: Record<string, unknown>): string {
+  const fields = { '': 'publicKeyMultibase', z: 'publicKeyBase58', u: 'publicKeyBase64', f: 'publicKeyHex' }
+  for (const [letter, field] of Object.entries(fields)) {
+    const text = textOf(method[field])
+    if (text !== undefined) return letter + text
+  }
+  return ''
 }
 
 function parseMultibase(text: string): KeyBytes | undefined {
   const bytes = decodeMultibase(text)
   if (bytes === undefined || BARE_LENGTHS.has(bytes.length)) return bytes && { bytes }
   const curve = CURVE_BY_CODEC.get(hexOfBytes(bytes.subarray(0, 2)))
-  return curve === undefined ? undefined : { bytes: bytes.subarray(2), curve }
+  return curve && { bytes: bytes.subarray(2), curve }
 }
 
 /** The three multibase encodings that keys are written in. */
@@ -114,13 +108,14 @@ function decodeMultibase(text: string): Uint8Array | undefined {
   const rest = text.slice(1)
   if (text.startsWith('z')) return decodeBase58(rest)
   if (text.startsWith('u')) return decodeBase64(rest)
-  return text.startsWith('f') || text.startsWith('F') ? decodeHex(rest) : undefined
+  const [, digits] = /^f(?:0x)?((?:[0-9a-f]{2})+)$/i.exec(text) ?? []
+  return digits === undefined ? undefined : bytesOfHex(digits)
 }
 
-function decodeHex(text: string): Uint8Array | undefined {
-  const digits = text.replace(/^0x/i, '')
-  if (!/^[0-9a-f]+$/i.test(digits)) return undefined
-  return bytesOfHex(digits.length % 2 === 0 ? digits : `0${digits}`)
+/** Base64 of either alphabet, with or without padding. */
+function decodeBase64(text: string): Uint8Array | undefined {
+  const unpadded = text.replace(/={1,2}$/, '')
+  return decodeBase64url(unpadded.replaceAll('+', '-').replaceAll('/', '_'))
 }
 
 function decodeBase58(text: string): Uint8Array | undefined {

@@ -5,6 +5,7 @@ import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
+import { ownTime } from '../request-deadline.js'
 import { ownSignerOf } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
@@ -15,7 +16,6 @@ const SECOND_PROBE = 'express-did-auth asks again: which key is this?'
 
 interface SignerParts {
   curve: Curve
-  deadline: Deadline
   logger: Logger
   /**
    * Called with the address of the key that signs now, when it is another than the one learnt before: what was verified
@@ -37,11 +37,11 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   const failed = (cause: unknown): DidAuthError =>
     new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 
-  const askSigner = async (data: string): Promise<Uint8Array> => {
+  const askSigner = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     const expired = (): Error => new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
     let output: unknown
     try {
-      output = await parts.deadline.within(SIGNER_SECONDS, () => signer(data), expired)
+      output = await deadline.within(SIGNER_SECONDS, () => signer(data), expired)
     } catch (cause) {
       throw failed(cause)
     }
@@ -51,7 +51,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   }
 
   const candidates = async (probe: string): Promise<Uint8Array[]> => {
-    const signature = await askSigner(probe)
+    const signature = await askSigner(probe, ownTime)
     const hash = parts.curve.sha256(probe)
     return [0, 1].flatMap((recovery) => parts.curve.recover(hash, signature, recovery) ?? [])
   }
@@ -91,11 +91,11 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
 
   return {
     publicKey,
-    async sign(data) {
+    async sign(data, deadline = ownTime) {
       if (local !== undefined) return local(parts.curve, data)
       const known = publicKey()
       const key = await known
-      const signature = await askSigner(data)
+      const signature = await askSigner(data, deadline)
       if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
       // The signer has another key now, or returned an invalid signature: the next request learns which.
       publicKey.forget(known)

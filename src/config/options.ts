@@ -10,7 +10,20 @@ import type {
   SignupBusinessLogic,
   Store
 } from '../ports.js'
+import { networkOfDid } from '../protocol/did.js'
 import type { Claim } from '../protocol/selective-disclosure.js'
+
+/** How users log in by an EIP-4361 message. */
+export interface SiweOptions {
+  /** Path below which `nonce`, `verify` and `logout` are. Default `/siwe`. */
+  path?: string | undefined
+  /** Network of these users' DIDs, `''` for Ethereum, whatever chain a message names. Default: that of `serviceDid`. */
+  network?: string | undefined
+  /** Validity of a nonce, in seconds, 30 to 3,600. Default 300. */
+  nonceSeconds?: number | undefined
+  /** Further hosts of pages whose messages are accepted, with their port. */
+  domains?: readonly string[] | ((domain: string) => boolean) | undefined
+}
 
 /**
  * The configuration of {@link setupDidAuth}: the specification's table, then what this package adds. An option that is
@@ -85,6 +98,8 @@ export interface DidAuthConfig {
   loginDialects?: readonly ('login' | 'url')[] | undefined
   /** Networks of users' DIDs that are accepted, `''` for Ethereum: `['rsk', '']`. Default: any. */
   networks?: readonly string[] | undefined
+  /** Login by EIP-4361 messages, as wallet modals sign them: `true` for its defaults. Default: no such routes. */
+  siwe?: true | SiweOptions | undefined
   /**
    * Further origins whose pages are your own: they may make unsafe requests with cookies, and what they request is not
    * counted as caused by a foreign page.
@@ -163,8 +178,22 @@ export const defaultPaths = {
   logout: defaults.logoutPath
 } as const
 
-/** The routes of a configuration; the last two are off unless they are set. */
-export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'sessionsPath'>): Paths {
+/** The options of EIP-4361 with their defaults; undefined where it is off. */
+export function siweOf({ siwe, serviceDid }: Pick<GivenConfig, 'siwe' | 'serviceDid'>): CompleteSiwe | undefined {
+  if (siwe === undefined) return undefined
+  const { path = '/siwe', network, nonceSeconds = 300, domains = [] } = siwe === true ? {} : siwe
+  const ofService = serviceDid === undefined ? 'rsk' : networkOfDid(serviceDid)
+  return { path: path.replace(/\/$/, ''), network: network ?? ofService, nonceSeconds, domains }
+}
+
+/** Without network where the service's DID is of another method than did:ethr, and none is given. */
+export type CompleteSiwe = Required<Pick<SiweOptions, 'network'>> & {
+  [Option in 'path' | 'nonceSeconds' | 'domains']: NonNullable<SiweOptions[Option]>
+}
+
+/** The routes of a configuration; the last ones are off unless they are set. */
+export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'sessionsPath' | 'siwe'>): Paths {
+  const siwe = siweOf(config)
   return {
     requestSignup: config.requestSignupPath,
     signup: config.signupPath,
@@ -173,8 +202,12 @@ export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'se
     logout: config.logoutPath,
     refreshToken: config.refreshTokenPath,
     session: config.sessionPath,
-    sessions: config.sessionsPath
+    sessions: config.sessionsPath,
+    siweNonce: siwe && `${siwe.path}/nonce`,
+    siweVerify: siwe && `${siwe.path}/verify`,
+    siweLogout: siwe && `${siwe.path}/logout`
   }
 }
 
-export type Paths = Record<keyof typeof defaultPaths, string> & Record<'session' | 'sessions', string | undefined>
+export type Paths = Record<keyof typeof defaultPaths, string> &
+  Record<'session' | 'sessions' | 'siweNonce' | 'siweVerify' | 'siweLogout', string | undefined>

@@ -3,8 +3,10 @@ import {
   defaults,
   pathsOf,
   type CompleteConfig,
+  siweOf,
   type DidAuthConfig,
-  type GivenConfig
+  type GivenConfig,
+  type SiweOptions
 } from './options.js'
 import { storeVerbs } from '../ports.js'
 import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
@@ -72,10 +74,24 @@ const listOf = (holds: (value: unknown) => boolean, remedy: string, least = 0): 
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
+const isHost = (value: unknown): boolean => isPrintable(value) && !String(value).includes('/')
 const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
 const originOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
 const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
+
+const siweRules: Record<keyof SiweOptions, Rule> = {
+  path,
+  network: { holds: isEthrNetwork, remedy: 'give a network such as "rsk", "" for Ethereum' },
+  nonceSeconds: {
+    holds: (value) => typeof value === 'number' && value >= 30 && value <= 3_600,
+    remedy: 'give a number of seconds, 30 to 3600'
+  },
+  domains: {
+    holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isHost)),
+    remedy: 'give an array of hosts such as "app.example", or a function of a host'
+  }
+}
 
 const rules: Record<keyof DidAuthConfig, Rule> = {
   challengeSecret: { ...text, required: true },
@@ -132,6 +148,10 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
   loginDialects: listOf(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
   networks: listOf(isEthrNetwork, 'give an array of networks such as "rsk", "" for Ethereum, at least one', 1),
+  siwe: {
+    holds: (value) => value === true || isObject(value),
+    remedy: `give true, or an object of ${Object.keys(siweRules).join(', ')}`
+  },
   trustedOrigins: {
     holds: (values) => Array.isArray(values) && values.every(isOrigin),
     remedy: (values) => {
@@ -156,19 +176,25 @@ export type FindOwnSigner = (signer: unknown) => { problem: string | undefined }
 /** All problems of a configuration, each with the value received (never a secret) and the remedy. */
 export function findProblems(config: Record<string, unknown>, findOwnSigner: FindOwnSigner): string[] {
   const ownSigner = findOwnSigner(config.serviceSigner)
-  const bad = Object.entries(rules).filter(([field, rule]) => {
-    const value = config[field]
+  const { siwe } = config
+  const valueOf = (field: string): unknown => {
+    const [option = '', inner] = field.split('.')
+    return inner === undefined ? config[option] : isObject(siwe) ? siwe[inner] : undefined
+  }
+  const ofSiwe = Object.entries(siweRules).map(([option, rule]) => [`siwe.${option}`, rule] as const)
+  const bad = [...Object.entries(rules), ...ofSiwe].filter(([field, rule]) => {
+    const value = valueOf(field)
     if (value !== undefined) return !rule.holds(value)
     return rule.required === true && (field !== 'serviceDid' || ownSigner === undefined)
   })
   const problems = bad.map(([field, { remedy }]) => {
-    const value = config[field]
+    const value = valueOf(field)
     return `${field}: received ${describe(field, value)}; ${typeof remedy === 'string' ? remedy : remedy(value)}`
   })
   if (ownSigner?.problem !== undefined) {
     problems.push(`serviceSigner: received es256kSigner without a private key; ${ownSigner.problem}`)
   }
-  const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field))) }
+  const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field.replace(/\..*/, '')))) }
   return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
 }
 
@@ -195,6 +221,26 @@ function relationProblems(
   if (!hasRpcUrl && config.resolver === undefined && !isKnownNetwork) {
     const received = describe('networkName', networkName)
     problems.push(`networkName: received ${received} without rpcUrl; give rpcUrl, or "rsk" or "rsk:testnet"`)
+  }
+  return [...problems, ...siweProblems(config)]
+}
+
+/** What contradicts the options of EIP-4361. */
+function siweProblems(config: Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string }): string[] {
+  const siwe = siweOf(config)
+  if (siwe === undefined) return []
+  const { serviceUrl, loginDomains, networks } = config
+  const { network, domains } = siwe
+  const problems: string[] = []
+  if (network === undefined) {
+    problems.push('siwe.network: received nothing; give one, since serviceDid is not of did:ethr')
+  } else if (networks?.every((name) => name.toLowerCase() !== network.toLowerCase()) === true) {
+    problems.push(`siwe.network: received ${describe('network', network)}; give one of networks`)
+  }
+  const hasDomain = loginDomains.some(isHost) || typeof domains === 'function' || domains.length > 0
+  if (serviceUrl !== undefined && parseHttpUrl(serviceUrl) === undefined && !hasDomain) {
+    const remedy = 'give a host here or in loginDomains, since serviceUrl is no http(s) URL'
+    problems.push(`siwe.domains: received nothing; ${remedy}`)
   }
   return problems
 }

@@ -1,13 +1,17 @@
-import { defaultNetworks, defaults, pathsOf, type CompleteConfig, type DidAuthConfig } from './options.js'
+import { defaultNetworks, defaults, pathsOf, siweOf, type CompleteConfig, type DidAuthConfig } from './options.js'
 import { describe, findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, parseHttpUrl } from '../protocol/login-message.js'
+import { isLoopbackHost } from '../protocol/parse-url.js'
 import type { RequiredDisclosure } from '../protocol/selective-disclosure.js'
 
 /** The complete configuration: every default applied, in the units of the code, frozen. */
 export type Settings = Readonly<ReturnType<typeof completed>>
+
+/** How users log in by an EIP-4361 message. */
+export type SiweSettings = NonNullable<Settings['siwe']>
 
 /**
  * Checks a configuration once and completes it.
@@ -59,6 +63,8 @@ function completed(given: DidAuthConfig) {
     loginDialects: [...new Set(config.loginDialects)],
     /** Undefined: any. */
     networks: config.networks,
+    /** Undefined: off. */
+    siwe: siweSettingsOf(config, url),
     trustedOrigins: new Set([
       ...(url === undefined ? [] : [url.origin]),
       ...config.trustedOrigins
@@ -68,6 +74,29 @@ function completed(given: DidAuthConfig) {
     /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
     unknownOptions: Object.keys(given).filter((option) => !optionNames.includes(option))
   }
+}
+
+/** No part of a request decides which pages are ours. */
+function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
+  const siwe = siweOf(config)
+  if (siwe === undefined) return undefined
+  const { path, network = '', nonceSeconds, domains } = siwe
+  const listed = [
+    ...config.loginDomains.filter((domain) => !domain.includes('/')),
+    ...(url === undefined ? [] : [url.host]),
+    ...config.trustedOrigins.map((origin) => new URL(origin).host),
+    ...(typeof domains === 'function' ? [] : domains)
+  ]
+  const known = new Set(listed.map((domain) => domain.toLowerCase()))
+  return Object.freeze({
+    path,
+    network,
+    nonceSeconds: Math.floor(nonceSeconds),
+    /** @param domain - lower case, with its port */
+    // What an async function answers is no yes.
+    isOwnDomain: (domain: string): boolean =>
+      known.has(domain) || (typeof domains === 'function' && (domains(domain) as unknown) === true)
+  })
 }
 
 /** Rounded: 1.1 hours are 3960.0000000000005 seconds. */
@@ -102,7 +131,7 @@ export function configWarnings(
   environment: { hasOwnStore: boolean; isProduction: boolean }
 ): string[] {
   const url = parseHttpUrl(settings.serviceUrl)
-  const isLoopback = url !== undefined && /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname)
+  const isLoopback = url !== undefined && isLoopbackHost(url.hostname)
   const unknownOptions = settings.unknownOptions.map((option) => `${option} is no option, see src/config/README.md`)
   const asksCredentials = settings.required.credentials.length > 0
   const warnings: [boolean, string][] = [

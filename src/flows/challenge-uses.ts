@@ -23,17 +23,28 @@ export type VerifiedUse = Pick<ChallengeUse, 'flow' | 'window' | 'useCount' | 'c
  * ERR_STORE
  */
 export async function consumeChallenge(
-  { settings, store, clock }: Pick<Parts, 'settings' | 'store' | 'clock'>,
+  parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
   did: string,
   use: VerifiedUse
 ): Promise<void> {
-  if (!settings.singleUse) return
+  if (!parts.settings.singleUse) return
+  const expiresAtSeconds = Math.ceil((use.window + 1) * parts.settings.challengeWindowSeconds)
+  await consumeUse(parts, { did, ...use, expiresAtSeconds })
+}
+
+/**
+ * Consumes a use, also with `replayProtection: 'window'`.
+ * @throws DidAuthError as {@link consumeChallenge}
+ */
+export async function consumeUse(
+  { settings, store, clock }: Pick<Parts, 'settings' | 'store' | 'clock'>,
+  use: Omit<ChallengeUse, 'service' | 'nowSeconds'>
+): Promise<void> {
+  const { expiresAtSeconds } = use
   const nowSeconds = clock.nowSeconds()
-  const expiresAtSeconds = Math.ceil((use.window + 1) * settings.challengeWindowSeconds)
   // The window may have ended since the signature was verified: the challenge is unused.
   if (nowSeconds >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
-  const service = settings.serviceUrl
-  const outcome = await store.consumeChallenge({ service, did, ...use, nowSeconds, expiresAtSeconds })
+  const outcome = await store.consumeChallenge({ service: settings.serviceUrl, ...use, nowSeconds })
   if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
   if (outcome === 'full') {
     const retryAfterSeconds = expiresAtSeconds + USES_OUTLIVE_WINDOW_SECONDS - nowSeconds

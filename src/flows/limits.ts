@@ -9,12 +9,14 @@ import type { Caller, Parts } from './parts.js'
 type LimitParts = Pick<Parts, 'settings' | 'quotas'>
 
 /** How much larger than a user's own quota these budgets are. */
-const FACTORS = { namings: 10, proofs: 100, logins: 50 } as const
+const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50 } as const
 
 /** Refusals that cost us work and the sender nothing: the challenge is not consumed, and the same body can be sent again. */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
+  'ERR_MESSAGE',
+  'ERR_MESSAGE_DOMAIN',
   'ERR_CREDENTIAL',
   'ERR_CREDENTIAL_EXPIRED',
   'ERR_CREDENTIAL_ISSUER',
@@ -58,18 +60,24 @@ export async function chargeLogin(parts: LimitParts, caller: Caller): Promise<vo
   if (!caller.isShared) await charge(parts, caller, 'logins')
 }
 
+/** Counts a nonce that a client asks for: page after page does, whether or not its visitor logs in. */
+export async function chargeNonce(parts: LimitParts, caller: Caller): Promise<void> {
+  if (!caller.isShared) await charge(parts, caller, 'nonces')
+}
+
 /** Reports and counts a refused proof; one that proves nothing counts as a request that names a DID as well. */
 export async function chargeRefusal(
   parts: LimitParts & Pick<Parts, 'report'>,
-  { did, client }: { did: string; client: Caller },
+  { did, client }: { did?: string | undefined; client: Caller },
   error: unknown
 ): Promise<void> {
   if (!(error instanceof DidAuthError)) return
   const { code } = error
   if (!UNPROVED.has(code) && !OUTDATED.has(code)) return
-  parts.report({ type: 'proof-refused', did, code, clientNetwork: client.network })
+  const event = { type: 'proof-refused', code, clientNetwork: client.network } as const
+  parts.report(did === undefined ? event : { ...event, did })
   await chargeProof(parts, client)
-  if (UNPROVED.has(code)) await chargeAnonymous(parts, client, did)
+  if (did !== undefined && UNPROVED.has(code)) await chargeAnonymous(parts, client, did)
 }
 
 /** The smaller network first: what it is refused does not count for the larger one. */

@@ -25,7 +25,8 @@ export interface SignUpRequest extends LoginRequest {
   claims: Claim[]
 }
 
-type LoginParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests'>
+/** What a login works with. */
+export type LoginParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests'>
 
 /**
  * Logs a user in: verifies control of the DID, consumes the challenge, asks the business logic, opens a session.

@@ -1,6 +1,7 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
+import { parseAccountId } from '../protocol/account-id.js'
 import { canonicalDid } from '../protocol/did.js'
 import { endOfSession, type Session } from '../protocol/session.js'
 import { authenticate } from './authenticate.js'
@@ -51,15 +52,17 @@ export async function readOwnSession(
   const byAccessToken = async (): Promise<object> => {
     const { claims } = await authenticate(parts, tokens.accessToken())
     const expiresInSeconds = claims.exp - parts.clock.nowSeconds()
-    return { did: claims.sub, sessionId: claims.sid, expiresAt: claims.exp, expiresInSeconds }
+    const account = parseAccountId(claims.acct)
+    return { did: claims.sub, ...account, sessionId: claims.sid, expiresAt: claims.exp, expiresInSeconds }
   }
   const byRefreshToken = async (): Promise<object | undefined> => {
     const { presented, session } = await findPresentedSession(parts, await tokens.refreshToken())
     const nowSeconds = parts.clock.nowSeconds()
-    const { did, sessionId, state, refreshTokenHash } = session
+    const { did, sessionId, state, refreshTokenHash, tokenClaims } = session
     const isInTime = nowSeconds < endOfSession(session, parts.settings.absoluteSessionSeconds)
     const isGood = state === 'active' && refreshTokenHash === presented.hash && isInTime
-    return isGood ? { did, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
+    const account = parseAccountId(tokenClaims?.acct)
+    return isGood ? { did, ...account, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
   }
   return (await unlessRefused(byAccessToken)) ?? unlessRefused(byRefreshToken)
 }

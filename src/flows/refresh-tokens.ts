@@ -1,5 +1,6 @@
 import { errorStatuses } from '../error-statuses.js'
 import { DidAuthError } from '../errors.js'
+import { replaceClaims } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
 import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../protocol/session.js'
 import { issueAccessToken, provedUser, sessionEndSeconds, type ProvedUser, type Tokens } from './issue-tokens.js'
@@ -79,7 +80,7 @@ async function claimsFor(
   const { refreshTokenHash: _hash, replacedTokens: _replaced, ...shown } = session
   try {
     const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }))
-    return tokenClaims ?? session.tokenClaims
+    return tokenClaims === undefined ? session.tokenClaims : replaceClaims(session.tokenClaims, tokenClaims)
   } catch (error) {
     if (error instanceof DidAuthError && !isFailure(error)) {
       const { sessionId } = session

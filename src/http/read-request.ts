@@ -4,12 +4,14 @@ import { parseCredentialJwts } from '../protocol/credential.js'
 import { parseDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { parseClaims } from '../protocol/selective-disclosure.js'
+import type { SiweRequest } from '../flows/log-in-with-siwe.js'
 import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
 import { within } from '../time.js'
 
 /** Bytes that a body may have: a sign up carries up to 20 credentials of 16 KiB. */
 export const MAX_BODY_BYTES = 16 * 1024
 export const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
+export const MAX_SIWE_BODY_BYTES = 32 * 1024
 
 /** That a body may take to arrive. */
 const BODY_MILLISECONDS = 30_000
@@ -117,6 +119,15 @@ export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
     credentialJwts: parseCredentialJwts(fieldOf(fields, 'credentials')),
     claims: parseClaims(fieldOf(fields, 'claims'))
   }
+}
+
+/** The body of a login by an EIP-4361 message. Published clients send more. @throws DidAuthError ERR_MESSAGE */
+export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
+  const message = fieldOf(body, 'message')
+  if (typeof message !== 'string') {
+    throw new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', expected: 'a string', got: typeof message } })
+  }
+  return { message, signature: fieldOf(body, 'signature') }
 }
 
 /**

@@ -1,7 +1,8 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
-import type { Settings } from '../config/settings.js'
+import type { Settings, SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import { assertProofBudget, chargeAnonymous } from '../flows/limits.js'
+import { assertProofBudget, chargeAnonymous, chargeNonce } from '../flows/limits.js'
+import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
 import {
   listOwnSessions,
@@ -12,6 +13,7 @@ import {
 } from '../flows/manage-sessions.js'
 import type { Caller, Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
+import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
 import { parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
@@ -20,15 +22,20 @@ import { guardCsrf } from './guard-csrf.js'
 import {
   MAX_BODY_BYTES,
   MAX_SIGN_UP_BODY_BYTES,
+  MAX_SIWE_BODY_BYTES,
   parserRefusal,
   readBody,
   readIdempotencyKey,
   readLogin,
   readSignUp,
+  readSiweLogin,
   type Body
 } from './read-request.js'
 import { assertNotForged, authenticateRequest, passWithDid, type HttpParts } from './require-did.js'
-import { sendEmpty, sendJson } from './send-answer.js'
+import { sendEmpty, sendJson, sendText } from './send-answer.js'
+
+/** Whether a client names JSON in `Accept`; browsers and axios name other types as well. */
+const NAMES_JSON = /(?:^|,)\s*application\/json\s*(?:[;,]|$)/i
 
 /** What may be the id of a session. Anything else never reaches a store. */
 const SESSION_ID = /^[\w-]{1,64}$/
@@ -155,6 +162,31 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     sendEmpty(res)
   }
 
+  const siweRoutes = (siwe: SiweSettings): Route[] => {
+    const nonce: Answer = async (req, res) => {
+      const parts = await http.parts()
+      await chargeNonce(parts, http.callerOf(req))
+      const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
+      const headers = { 'Challenge-Expires-In': String(expiresInSeconds) }
+      if (req.method === 'POST' || NAMES_JSON.test(req.headers.accept ?? '')) sendJson(res, { nonce }, headers)
+      else sendText(res, nonce, headers)
+    }
+    const verify: Answer = async (req, res) => {
+      const [parts, client] = [await http.parts(), http.callerOf(req)]
+      assertProofBudget(parts, client)
+      const body = readSiweLogin(await readBody(req, MAX_SIWE_BODY_BYTES))
+      const { tokens, user } = await logInWithSiwe(parts, siwe, { ...body, client })
+      transport.sendTokens(res, tokens, {}, user)
+    }
+    const { path } = siwe
+    return [
+      { method: 'GET', path: `${path}/nonce`, answer: nonce },
+      { method: 'POST', path: `${path}/nonce`, answer: unsafe(nonce) },
+      { method: 'POST', path: `${path}/verify`, answer: unsafe(verify) },
+      { method: 'POST', path: `${path}/logout`, answer: logout }
+    ]
+  }
+
   const routes: Route[] = [
     { method: 'POST', path: paths.requestSignup, answer: unsafe(didFromBody(signUpChallenge)) },
     { method: 'GET', path: paths.requestSignup, hasParameter: true, answer: signUpChallenge },
@@ -165,6 +197,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     { method: 'POST', path: paths.refreshToken, answer: unsafe(refresh) },
     { method: 'POST', path: paths.logout, answer: logout }
   ]
+  if (settings.siwe !== undefined) routes.push(...siweRoutes(settings.siwe))
   // The routes by which users see and end their own sessions are there where a path is configured.
   if (paths.session !== undefined) routes.push({ method: 'GET', path: paths.session, answer: ownSession })
   if (paths.sessions !== undefined) {

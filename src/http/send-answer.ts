@@ -16,6 +16,17 @@ export function sendJson(res: Response, body: object, headers: Record<string, st
   res.end(json)
 }
 
+/** Answers 200 with text. */
+export function sendText(res: Response, text: string, headers: Record<string, string> = {}): void {
+  res.writeHead(200, {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Length': Buffer.byteLength(text),
+    'Cache-Control': 'no-store',
+    ...headers
+  })
+  res.end(text)
+}
+
 /** Answers 200 without content. */
 export function sendEmpty(res: Response, headers: Record<string, string> = {}): void {
   res.writeHead(200, { 'Content-Length': 0, 'Cache-Control': 'no-store', ...headers })

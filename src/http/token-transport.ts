@@ -39,15 +39,22 @@ export function tokenTransport({ useCookies, cookiePrefix }: Pick<Settings, 'use
     /** Reads the body only where no cookie has the token. @throws DidAuthError ERR_DUPLICATE_COOKIE */
     readRefreshToken: async (req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown> =>
       read(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
-    sendTokens(res: Response, { accessToken, refreshToken, refreshTokenSeconds }: Tokens, headers?: Headers): void {
+    /** @param user - what the answer also says; in cookie mode that alone */
+    sendTokens(
+      res: Response,
+      { accessToken, refreshToken, refreshTokenSeconds }: Tokens,
+      headers?: Headers,
+      user?: object
+    ): void {
       if (!useCookies) {
-        sendJson(res, { accessToken, refreshToken }, headers)
+        sendJson(res, { accessToken, refreshToken, ...user }, headers)
         return
       }
       const attributes = { ...COOKIE_ATTRIBUTES, maxAge: refreshTokenSeconds * 1000 }
       res.cookie(accessCookie, accessToken, attributes)
       res.cookie(refreshCookie, refreshToken, attributes)
-      sendEmpty(res, headers)
+      if (user === undefined) sendEmpty(res, headers)
+      else sendJson(res, user, headers)
     },
     /** Makes the browser forget our cookies with whatever is answered. */
     clearTokens(res: Response): void {

@@ -10,9 +10,13 @@ export const MAX_ACCESS_TOKEN_BYTES = 4096
 /** Seconds by which the clock of another instance may run ahead of ours. */
 export const NOT_BEFORE_TOLERANCE_SECONDS = 5
 
-const RESERVED_CLAIMS: ReadonlySet<string> = new Set(
-  'iss aud sub exp nbf iat jti sid use vc vp type __proto__'.split(' ')
-)
+/** Claims that a login sets, which a session keeps: account, how it signed, and which key controls the DID. */
+const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
+
+const RESERVED_CLAIMS: ReadonlySet<string> = new Set([
+  ...'iss aud sub exp nbf iat jti sid use vc vp type __proto__'.split(' '),
+  ...SESSION_CLAIMS
+])
 
 /** The payload of a verified access token: the claims of the specification and those that business logic added. */
 export interface AccessTokenClaims {
@@ -48,6 +52,12 @@ export function accessTokenPayload(
 /** Whether a claim belongs to the protocol, so that business logic cannot set it. */
 export function isReservedClaim(name: string): boolean {
   return RESERVED_CLAIMS.has(name)
+}
+
+/** The claims of a session whose business logic answers new ones at a refresh: those of its login stay. */
+export function replaceClaims(current: JsonObject | undefined, added: JsonObject): JsonObject {
+  const kept = Object.entries(current ?? {}).filter(([name]) => SESSION_CLAIMS.includes(name))
+  return { ...added, ...Object.fromEntries(kept) }
 }
 
 /** What an access token is verified against. */

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { NOT_BEFORE_TOLERANCE_SECONDS } from './access-token.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
+import { parseDateTime } from './date-time.js'
 import { canonicalDid, isDid } from './did.js'
 import { isInRange, P_256_ORDER, toLowS } from './ecdsa-signature.js'
 import { dropProtoKeys, isObject } from './json.js'
@@ -12,7 +13,6 @@ export const MAX_CREDENTIALS = 20
 export const MAX_CREDENTIAL_BYTES = 16 * 1024
 
 const COMPACT_JWT = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
-const RFC_3339 = /^(\d{4}-\d{2}-\d{2})T([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i
 const ALGORITHMS: ReadonlySet<unknown> = new Set(['ES256K', 'ES256K-R', 'ES256', 'EdDSA'])
 
 /** A verifiable credential in JWT form, decoded. */
@@ -164,21 +164,10 @@ function numericDate(value: unknown): number | undefined {
   return value
 }
 
-/**
- * Seconds since the Unix epoch of a date and time with its offset; a leap second is none.
- *
- * @see RFC 3339, sections 5.6 and 5.7
- */
 function isoDate(value: unknown): number | undefined {
-  if (value === undefined) return undefined
-  const [text = '', day = ''] = typeof value === 'string' ? (RFC_3339.exec(value) ?? []) : []
-  /* eslint-disable no-restricted-globals -- a full date-time with an offset reads no clock and no time zone */
-  const milliseconds = Date.parse(text)
-  // Date.parse takes 30 February for 2 March.
-  const isDay = new Date(`${day}T00:00:00Z`).getUTCDate() === Number(day.slice(-2))
-  /* eslint-enable no-restricted-globals */
-  if (Number.isNaN(milliseconds) || !isDay) throw refused('dates of vc', 'RFC 3339 with an offset')
-  return milliseconds / 1000
+  const date = parseDateTime(value)
+  if (value !== undefined && date === undefined) throw refused('dates of vc', 'RFC 3339 with an offset')
+  return date
 }
 
 function refused(check: string, expected: string): DidAuthError {

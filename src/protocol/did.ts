@@ -66,6 +66,17 @@ export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'ke
   return addressOfPublicKey(curve, publicKey)
 }
 
+/** The did:ethr of an address. @param network - empty for Ethereum */
+export function ethrDid(network: string, address: string): string {
+  return `did:ethr:${network === '' ? '' : `${network}:`}${address}`
+}
+
+/** The network that a did:ethr names, empty for Ethereum; undefined for a DID of another method. */
+export function networkOfDid(did: string): string | undefined {
+  const ethr = ETHR_DID.exec(did)
+  return ethr === null ? undefined : (ethr[1] ?? '')
+}
+
 /** Whether a DID has the form that {@link addressOfDid} knows: an address, or a public key on the curve or not. */
 export function isEthrDid(did: string): boolean {
   return ETHR_DID.test(did)
@@ -79,7 +90,7 @@ export function isKeyDid(value: unknown): value is string {
 /** Whether a value is the network of a did:ethr: one or two name segments, a chain id in hexadecimal, or empty for Ethereum. */
 export function isEthrNetwork(value: unknown): value is string {
   if (typeof value !== 'string') return false
-  const did = `did:ethr:${value === '' ? '' : `${value}:`}0x${'0'.repeat(40)}`
+  const did = ethrDid(value, `0x${'0'.repeat(40)}`)
   return isDid(did) && isEthrDid(did)
 }
 
@@ -91,8 +102,7 @@ export function isEthrNetwork(value: unknown): value is string {
  */
 export function assertNetwork(did: string, networks: readonly string[] | undefined): void {
   if (networks === undefined) return
-  const ethr = ETHR_DID.exec(did)
-  const network = ethr === null ? undefined : (ethr[1] ?? '').toLowerCase()
+  const network = networkOfDid(did)?.toLowerCase()
   if (networks.some((name) => name.toLowerCase() === network)) return
   const got = network ?? 'another method'
   throw new DidAuthError('ERR_DID_UNSUPPORTED', {
@@ -102,6 +112,6 @@ export function assertNetwork(did: string, networks: readonly string[] | undefin
 
 /** The chain id that a did:ethr names, where it is known without a network. */
 export function chainIdOfDid(did: string): number | undefined {
-  const network = (ETHR_DID.exec(did)?.[1] ?? '').toLowerCase()
+  const network = networkOfDid(did)?.toLowerCase() ?? ''
   return network.startsWith('0x') ? Number(network) : CHAIN_IDS.get(network)
 }

@@ -43,13 +43,19 @@ export interface AccessTokenVerifier {
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
   const verified = new RecentEntries<VerifiedToken>()
-  const { issuer, audience, keysAt, nowSeconds, cookieRule } = parseVerifierOptions(options, () => {
+  const {
+    issuer,
+    audience,
+    keys: keysNow,
+    clock,
+    cookieRule
+  } = parseVerifierOptions(options, () => {
     verified.clear()
   })
 
   const verify = async (token: unknown): Promise<VerifiedToken> => {
-    const keys = await keysAt(nowSeconds())
-    const now = nowSeconds()
+    const keys = await keysNow()
+    const now = clock.nowSeconds()
     const seenBefore = typeof token === 'string' ? verified.get(token) : undefined
     if (seenBefore !== undefined) {
       assertInForce(seenBefore.claims, now)

@@ -1,14 +1,8 @@
-import { parseResolution } from '../adapters/did-resolution.js'
+import { cachedIssuerKeys } from '../adapters/cached-issuer-keys.js'
 import { pureCurve } from '../adapters/curve-pure.js'
+import { isSecp256k1Key, keyForms, type IssuerKey } from '../adapters/issuer-key.js'
 import { DidAuthError } from '../errors.js'
-import { addressOfPublicKey } from '../protocol/curve.js'
-import { addressOfDid } from '../protocol/did.js'
-import { hexOfBytes } from '../protocol/encoding.js'
-import { within } from '../time.js'
-
-const ANSWER_SECONDS = 60
-const FAILURE_SECONDS = 10
-const RESOLUTION_MILLISECONDS = 3_000
+import type { Client, Clock } from '../ports.js'
 
 /** Any did-resolver `Resolvable`. */
 export interface IssuerResolver {
@@ -21,39 +15,28 @@ export interface IssuerKeys {
   readonly verify: (hash: Uint8Array, signature: Uint8Array) => boolean
 }
 
-/** Keys that are known. */
-export function knownKeys(keys: readonly Uint8Array[]): IssuerKeys {
-  return { verify: (hash, signature) => keys.some((key) => pureCurve.verify(hash, signature, key)) }
-}
-
 /**
- * The key of a did:ethr, which is known from the first signature on: the DID is the address of its key, and a signature
- * fits two keys.
- */
-export function ethrKeys(issuer: string): IssuerKeys {
-  const address = addressOfDid(issuer, pureCurve)
-  return keysFromSignatures((key) => addressOfPublicKey(pureCurve, key) === address, 1)
-}
-
-/**
- * Keys by what they have to match. Each is recovered from its first signature; later ones cost one verification.
+ * Keys that are named: a signature fits two keys, and one of them may be the one. Each is recovered from its first
+ * signature; later ones cost one verification. Where all are known, a bad signature costs no recovery.
  *
- * @param max - how many keys match at most: where all are known, a bad signature costs no recovery
+ * @param names - each key whole, compressed or by its address, as {@link keyForms} tells them
  */
-function keysFromSignatures(isKeyOfIssuer: (publicKey: Uint8Array) => boolean, max: number): IssuerKeys {
+export function namedKeys(names: readonly string[]): IssuerKeys {
   const known: Uint8Array[] = []
   return {
     verify(hash, signature) {
       if (known.some((key) => pureCurve.verify(hash, signature, key))) return true
-      if (known.length >= max) return false
-      const key = [0, 1]
-        .map((recovery) => pureCurve.recover(hash, signature, recovery))
-        .find((candidate) => candidate !== undefined && isKeyOfIssuer(candidate))
+      if (known.length >= names.length) return false
+      const candidates = [0, 1].flatMap((recovery) => pureCurve.recover(hash, signature, recovery) ?? [])
+      const key = candidates.find((one) => keyForms(pureCurve, one).some((form) => names.includes(form)))
       if (key !== undefined) known.push(key)
       return key !== undefined
     }
   }
 }
+
+/** One issuer asks, so that no network has to be told from another. */
+const VERIFIER: Client = { network: '', isGone: () => false }
 
 /**
  * The keys that an issuer's DID document lists for assertions, asked again after 60 s. A resolver that does not answer
@@ -65,44 +48,21 @@ function keysFromSignatures(isKeyOfIssuer: (publicKey: Uint8Array) => boolean, m
 export function resolvedKeys(
   issuer: string,
   resolver: IssuerResolver,
+  clock: Clock,
   onAnswer: () => void
-): (nowSeconds: number) => Promise<IssuerKeys> {
-  let answer: Promise<IssuerKeys> | undefined
-  let sinceSeconds = 0
-  let lifetimeSeconds = ANSWER_SECONDS
-
-  const ask = async (): Promise<IssuerKeys> => {
-    const listed = parseResolution(issuer, await within(RESOLUTION_MILLISECONDS, resolver.resolve(issuer)))
-    const keys = listed.keys.flatMap((key) => key.parse() ?? [])
-    onAnswer()
-    const isListed = (publicKey: Uint8Array): boolean => {
-      const whole = hexOfBytes(publicKey)
-      const compressed = `${Number.parseInt(whole.slice(-1), 16) % 2 === 0 ? '02' : '03'}${whole.slice(2, 66)}`
-      const address = addressOfPublicKey(pureCurve, publicKey).slice(2)
-      return keys.some(({ kind, hex }) =>
-        kind === 'address' ? hex === address : kind !== 'P-256' && (hex === whole || hex === compressed)
-      )
-    }
-    return keysFromSignatures(isListed, keys.length)
-  }
-
-  return (nowSeconds) => {
-    // An answer from the future was received before the clock was set back.
-    const isInForce = sinceSeconds <= nowSeconds && nowSeconds < sinceSeconds + lifetimeSeconds
-    if (answer !== undefined && isInForce) return answer
-    sinceSeconds = nowSeconds
-    lifetimeSeconds = ANSWER_SECONDS
-    answer = ask().catch((cause: unknown) => {
-      lifetimeSeconds = FAILURE_SECONDS
-      throw refusalOf(cause)
+): () => Promise<IssuerKeys> {
+  const resolved = cachedIssuerKeys(clock, resolver)
+  let listed: readonly IssuerKey[] | undefined
+  let keys = namedKeys([])
+  return async () => {
+    const answer = await resolved.keysOf(issuer, VERIFIER).catch((cause: unknown) => {
+      if (!(cause instanceof DidAuthError) || cause.code !== 'ERR_CREDENTIAL_ISSUER') throw cause
+      throw new DidAuthError('ERR_ACCESS_TOKEN', { cause, reason: { check: 'iss', expected: 'a DID with keys' } })
     })
-    return answer
+    if (answer === listed) return keys
+    listed = answer
+    onAnswer()
+    keys = namedKeys(answer.filter(isSecp256k1Key).map(({ hex }) => hex))
+    return keys
   }
-}
-
-function refusalOf(cause: unknown): DidAuthError {
-  if (cause instanceof DidAuthError && cause.code === 'ERR_CREDENTIAL_ISSUER') {
-    return new DidAuthError('ERR_ACCESS_TOKEN', { cause, reason: { check: 'iss', expected: 'a DID with keys' } })
-  }
-  return new DidAuthError('ERR_RESOLVER', { cause, retryAfterSeconds: FAILURE_SECONDS })
 }

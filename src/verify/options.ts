@@ -1,10 +1,12 @@
 import { pureCurve } from '../adapters/curve-pure.js'
 import { DidAuthError } from '../errors.js'
-import { isDid, isEthrDid } from '../protocol/did.js'
-import { bytesOfHex } from '../protocol/encoding.js'
+import { addressOfDid, isDid, isEthrDid } from '../protocol/did.js'
+import { bytesOfHex, hexOfBytes } from '../protocol/encoding.js'
+import { isObject } from '../protocol/json.js'
 import { parseHttpUrl } from '../protocol/login-message.js'
+import type { Clock } from '../ports.js'
 import { systemClock } from '../time.js'
-import { ethrKeys, knownKeys, resolvedKeys, type IssuerKeys, type IssuerResolver } from './issuer-keys.js'
+import { namedKeys, resolvedKeys, type IssuerKeys, type IssuerResolver } from './issuer-keys.js'
 import type { CookieRule } from './read-token.js'
 
 const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
@@ -35,25 +37,26 @@ export interface VerifierOptions {
 export interface VerifierSettings {
   issuer: string
   audience: string
-  keysAt: (nowSeconds: number) => IssuerKeys | Promise<IssuerKeys>
-  nowSeconds: () => number
+  keys: () => IssuerKeys | Promise<IssuerKeys>
+  clock: Clock
   cookieRule: CookieRule
 }
 
 /** Checks the options of a verifier, which is told when the issuer may have other keys. @throws DidAuthError ERR_CONFIG */
 export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => void): VerifierSettings {
-  const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock } = options
+  const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock: given = systemClock } = options
   if (!isDid(issuer)) throw wrong('issuer: give the DID of the service that issues the tokens')
   if (typeof audience !== 'string' || audience === '') throw wrong('audience: give the serviceUrl of that service')
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
     throw wrong('audience: it stands in a header, so give no quote, \\ or space')
   if (!PREFIXES.includes(cookiePrefix)) throw wrong("cookiePrefix: give '', '__Host-' or '__Secure-'")
   const url = parseHttpUrl(audience)
+  const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
   return {
     issuer,
     audience,
-    keysAt: keysOf(options, onNewKeys),
-    nowSeconds: () => Math.floor((clock ?? systemClock).nowSeconds()),
+    keys: keysOf(options, clock, onNewKeys),
+    clock,
     cookieRule: {
       cookie: `${cookiePrefix}authorization`,
       trustedOrigins: new Set([...(url === undefined ? [] : [url.origin]), ...parseOrigins(trustedOrigins)])
@@ -61,42 +64,43 @@ export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => 
   }
 }
 
-function keysOf({ issuer, publicKeys, resolver }: VerifierOptions, onNewKeys: () => void): VerifierSettings['keysAt'] {
+function keysOf(options: VerifierOptions, clock: Clock, onNewKeys: () => void): VerifierSettings['keys'] {
+  const { issuer, publicKeys, resolver } = options
   if (publicKeys !== undefined && resolver !== undefined) throw wrong('give publicKeys or resolver, not both')
-  if (resolver !== undefined) return resolvedKeys(issuer, parseResolver(resolver), onNewKeys)
-  const keys = publicKeys === undefined ? undefined : knownKeys(parsePublicKeys(publicKeys))
-  if (keys === undefined && !isEthrDid(issuer))
-    throw wrong('issuer: one that is no did:ethr needs publicKeys or resolver')
-  const inForce = keys ?? parseEthrKeys(issuer)
-  return () => inForce
+  if (resolver !== undefined) {
+    if (!hasResolve(resolver)) throw wrong('resolver: give an object with a method resolve')
+    return resolvedKeys(issuer, resolver, clock, onNewKeys)
+  }
+  const keys = namedKeys(publicKeys === undefined ? [parseAddress(issuer)] : parsePublicKeys(publicKeys))
+  return () => keys
 }
 
-function parseResolver(resolver: IssuerResolver): IssuerResolver {
-  const { resolve }: { resolve?: unknown } = Object(resolver) as object
-  if (typeof resolve !== 'function') throw wrong('resolver: give an object with a method resolve')
-  return resolver
+function hasResolve(resolver: unknown): boolean {
+  return isObject(resolver) && typeof resolver.resolve === 'function'
 }
 
-function parseEthrKeys(issuer: string): IssuerKeys {
+/** The address of a did:ethr, as a key is named by it. */
+function parseAddress(issuer: string): string {
+  if (!isEthrDid(issuer)) throw wrong('issuer: one that is no did:ethr needs publicKeys or resolver')
   try {
-    return ethrKeys(issuer)
+    return addressOfDid(issuer, pureCurve).slice(2)
   } catch {
     throw wrong('issuer: its public key is no point of the curve')
   }
 }
 
-function parsePublicKeys(keys: unknown): Uint8Array[] {
+function parsePublicKeys(keys: unknown): string[] {
   const parsed = Array.isArray(keys) ? keys.map(parsePublicKey) : []
   if (parsed.length === 0) throw wrong('publicKeys: give an array of at least one key')
   return parsed
 }
 
-function parsePublicKey(key: unknown): Uint8Array {
+function parsePublicKey(key: unknown): string {
   const hex = typeof key === 'string' ? KEY_HEX.exec(key)?.[1] : undefined
   const bytes = hex === undefined ? key : bytesOfHex(hex)
   const point = bytes instanceof Uint8Array ? pureCurve.decompress(compressed(bytes)) : undefined
   if (point === undefined) throw wrong('publicKeys: give keys of secp256k1, 33 or 65 bytes')
-  return point
+  return hexOfBytes(point)
 }
 
 function compressed(key: Uint8Array): Uint8Array {

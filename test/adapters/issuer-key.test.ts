@@ -145,7 +145,7 @@ describe('parseIssuerKey', () => {
     'refuses the issuer for 1025 characters of %s, and not for 1024',
     (name) => {
       expect(parseIssuerKey({ [name]: 'z'.repeat(1024) })).toBeUndefined()
-      const publicKeyHex = name === 'type' ? { publicKeyHex: 'ab' } : {}
+      const publicKeyHex = name === 'type' ? { publicKeyHex: whole.toString('hex') } : {}
       expect(() => parseIssuerKey({ ...publicKeyHex, [name]: 'z'.repeat(1025) })).toThrow(
         refusal('ERR_CREDENTIAL_ISSUER')
       )

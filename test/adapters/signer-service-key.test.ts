@@ -4,7 +4,6 @@ import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
 import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { signerServiceKey } from '../../src/adapters/signer-service-key.js'
-import { requestDeadline } from '../../src/request-deadline.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -30,7 +29,7 @@ function keyOf(signer: unknown, serviceDid = wallet.did): ServiceKey {
   const onKeyChange = (address: string): void => void changes.push(address)
   const silent = (): undefined => undefined
   const logger = { info: silent, error: silent, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  return signerServiceKey({ curve, deadline: requestDeadline, logger, onKeyChange }, signer as Signer, serviceDid)
+  return signerServiceKey({ curve, logger, onKeyChange }, signer as Signer, serviceDid)
 }
 
 function publicKeyHexOf(privateKey: string): string {

@@ -119,6 +119,7 @@ describe('a signer', () => {
 describe('business logic', () => {
   afterEach(() => {
     jest.useRealTimers()
+    jest.restoreAllMocks()
   })
 
   it.each<[string, () => unknown, string]>([
@@ -177,4 +178,19 @@ describe('business logic', () => {
     jest.advanceTimersByTime(1)
     expect(await answer).toMatchObject({ status: 503, text: 'Timed out, try again' })
   })
+
+  it.each(['authenticationBusinessLogic', 'refreshBusinessLogic'])(
+    'which used up the 10 s of a request leaves its store no time: %s',
+    async (option) => {
+      let spent = 0
+      const now = performance.now.bind(performance)
+      jest.spyOn(performance, 'now').mockImplementation(() => now() + spent)
+      const logic = (): void => void (spent += 11_000)
+      const { app } = await testApp({ store: breakableStore('ping').store, [option]: logic })
+      const login = await signedLogin(app, wallet)
+      const tokens = await request(app).post('/auth').send(login)
+      const answer = option.startsWith('a') ? tokens : await request(app).post('/refresh-token').send(tokens.body)
+      expect(answer).toMatchObject(unavailable)
+    }
+  )
 })

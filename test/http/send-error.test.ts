@@ -20,6 +20,8 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_CHALLENGE: [401, 'Invalid challenge response'],
   ERR_CHALLENGE_EXPIRED: [401, 'Invalid challenge response: expired'],
   ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used'],
+  ERR_MESSAGE: [401, 'Invalid sign-in message'],
+  ERR_MESSAGE_DOMAIN: [401, 'Sign-in message for another site'],
   ERR_CREDENTIAL: [401, 'Invalid credential'],
   ERR_CREDENTIAL_EXPIRED: [401, 'Expired credential'],
   ERR_CREDENTIAL_ISSUER: [401, 'Unproved credential issuer'],

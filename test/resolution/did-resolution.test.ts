@@ -4,10 +4,10 @@ import { refusal } from '../support/refusal.js'
 
 const DID = 'did:web:issuer.example'
 const ADDRESS = '0x7e5f4552091a69125d5dfcb7b8c2659029395bdf'
-const KEY = { kind: 'address', hex: ADDRESS.slice(2) }
+const KEY = { id: `${DID}#k`, kind: 'address', hex: ADDRESS.slice(2) }
 const method = (id: string): Record<string, unknown> => ({ id, ethereumAddress: ADDRESS })
-const keysOf = (didDocument: unknown): unknown =>
-  parseResolution(DID, { didDocument }).keys.flatMap((key) => key.parse() ?? [])
+const parse = (result: unknown, did = DID): unknown => parseResolution(did, result, 'assertionMethod').keys
+const keysOf = (didDocument: unknown): unknown => parse({ didDocument })
 const unproved = refusal('ERR_CREDENTIAL_ISSUER')
 const outOfReach = refusal('ERR_RESOLVER')
 
@@ -21,6 +21,11 @@ function reasonOf(didDocument: unknown): unknown {
 }
 
 describe('parseResolution', () => {
+  it('reads the keys for authentication where these are asked for', () => {
+    const didDocument = { assertionMethod: [method('#a')], authentication: [method('#k')] }
+    expect(parseResolution(DID, { didDocument }, 'authentication').keys).toEqual([KEY])
+  })
+
   it('finds a key by its absolute and by its relative id, whichever way it is listed', () => {
     for (const id of ['#k', `${DID}#k`]) {
       for (const reference of ['#k', `${DID}#k`]) {
@@ -44,7 +49,7 @@ describe('parseResolution', () => {
     })
     expect(keysOf(documentOf(40))).toHaveLength(100)
     expect(() => keysOf(documentOf(41))).toThrow(unproved)
-    expect(reasonOf(documentOf(41))).toBe('an issuer is not accepted: it has more than 100 methods')
+    expect(reasonOf(documentOf(41))).toBe('the DID is not accepted: it has more than 100 methods')
   })
 
   it('reads a document of 64 KiB of JSON, and none of a byte more', () => {
@@ -60,9 +65,13 @@ describe('parseResolution', () => {
       const largest = documentOf(65_536, filler)
       expect(Math.abs(Buffer.byteLength(JSON.stringify(largest)) - 65_536)).toBeLessThanOrEqual(1)
       expect(keysOf(largest)).toEqual([KEY])
-      expect(reasonOf(documentOf(65_538, filler))).toBe('an issuer is not accepted: its document has more than 64 KiB')
+      expect(reasonOf(documentOf(65_538, filler))).toBe(
+        'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
+      )
     }
-    expect(reasonOf(documentOf(65_537, text))).toBe('an issuer is not accepted: its document has more than 64 KiB')
+    expect(reasonOf(documentOf(65_537, text))).toBe(
+      'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
+    )
   })
 
   it('reads no further than 64 KiB of a document that has more', () => {
@@ -75,7 +84,7 @@ describe('parseResolution', () => {
   it('takes a document with a cycle for one that is too large', () => {
     const document: Record<string, unknown> = { assertionMethod: [method('#k')] }
     document.self = document
-    expect(reasonOf(document)).toBe('an issuer is not accepted: its document has more than 64 KiB')
+    expect(reasonOf(document)).toBe('the DID is not accepted: its document has more than 64 KiB, or cannot be read')
     const list: unknown[] = []
     list.push(list)
     expect(reasonOf({ assertionMethod: [method('#k')], list })).toContain('more than 64 KiB')
@@ -89,7 +98,9 @@ describe('parseResolution', () => {
         throw new Error('no')
       }
     })
-    expect(reasonOf({ assertionMethod: [broken] })).toBe('an issuer is not accepted: its document cannot be read')
+    expect(reasonOf({ assertionMethod: [broken] })).toBe(
+      'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
+    )
   })
 
   it.each([
@@ -103,13 +114,13 @@ describe('parseResolution', () => {
     ['methods that are no objects', { verificationMethod: [null, 'x', []], assertionMethod: [null, [], 7, 'x'] }],
     ['a method without a name', { verificationMethod: [{ ethereumAddress: ADDRESS }], assertionMethod: ['undefined'] }]
   ])('leaves an issuer unproved who has %s', (_name, didDocument) => {
-    expect(reasonOf(didDocument)).toBe('an issuer is not accepted: it has no key for assertions')
+    expect(reasonOf(didDocument)).toBe('the DID is not accepted: it has no key for this purpose')
   })
 
   it.each(['invalidDid', 'unsupportedDidMethod', 'methodNotSupported', 'unknownNetwork', 'notFound'])(
     'takes the error %s for an issuer who is unproved',
     (error) => {
-      expect(() => parseResolution(DID, { didResolutionMetadata: { error }, didDocument: null })).toThrow(unproved)
+      expect(() => parse({ didResolutionMetadata: { error }, didDocument: null })).toThrow(unproved)
     }
   )
 
@@ -125,11 +136,11 @@ describe('parseResolution', () => {
     ['an empty object', {}],
     ['a document that is an array', { didDocument: [] }]
   ])('takes %s for a resolver out of reach', (_name, answer) => {
-    expect(() => parseResolution(DID, answer)).toThrow(outOfReach)
+    expect(() => parse(answer)).toThrow(outOfReach)
   })
 
   it('takes notFound of a did:ethr for a chain out of reach, because every did:ethr exists', () => {
     const answer = { didResolutionMetadata: { error: 'notFound' }, didDocument: null }
-    expect(() => parseResolution(`did:ethr:rsk:${ADDRESS}`, answer)).toThrow(outOfReach)
+    expect(() => parse(answer, `did:ethr:rsk:${ADDRESS}`)).toThrow(outOfReach)
   })
 })

@@ -62,7 +62,7 @@ export function askNode(node: IpfsHttpNode, verb: IpfsVerb): Promise<unknown> {
   if (verb === 'cat') return node.read(tenCid, 1_048_576)
   if (verb === 'pin/ls') return node.listPins()
   if (verb === 'pin/rm') return node.unpin(tenCid)
-  return node.ping(new AbortController().signal)
+  return node.ping()
 }
 
 /** The code of the error that a call ends with, or `ok`. */

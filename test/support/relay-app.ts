@@ -127,6 +127,11 @@ export async function requestChallenge({ listener }: ServerApp, did: string): Pr
   return (body as { challenge: string }).challenge
 }
 
+/** The user that a token is for. */
+export function userOfToken(token: string): unknown {
+  return (JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { sub: unknown }).sub
+}
+
 /** Logs a wallet in and answers its token. */
 export async function logIn(relay: ServerApp, wallet: TestWallet): Promise<string> {
   const jwt = loginCredential(wallet, await requestChallenge(relay, wallet.did))

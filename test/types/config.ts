@@ -36,7 +36,11 @@ export const all: Required<DidAuthConfig> = {
   rpcUrl: 'https://rpc.example',
   networkName: 'rsk:testnet',
   registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
-  authenticationBusinessLogic: (did) => did.startsWith('did:ethr:rsk:'),
+  authenticationBusinessLogic: (did, { siwe }) => {
+    const chainId: number | undefined = siwe?.chainId
+    const resources: readonly string[] | undefined = siwe?.resources
+    return did.startsWith('did:ethr:rsk:') && { tokenClaims: { chainId: chainId ?? 0, count: resources?.length ?? 0 } }
+  },
   requiredCredentials: ['Email'],
   requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }],
   signupBusinessLogic: async (response) => {
@@ -51,6 +55,7 @@ export const all: Required<DidAuthConfig> = {
   loginDomains: ['app.example'],
   loginDialects: ['login', 'url'],
   networks: ['rsk', ''],
+  siwe: { path: '/siwe', network: '', nonceSeconds: 60, domains: (domain) => domain.endsWith('.preview.example') },
   trustedOrigins: ['https://app.example'],
   resolver: { resolve: async () => ({}) },
   absoluteSessionDurationInHours: 24,

@@ -99,10 +99,9 @@ describe('the keys of the issuer', () => {
     const resolve = jest.fn(async () => answers.shift()!())
     const verify = accessTokenVerifier({ issuer: web, audience: serviceUrl, resolver: { resolve }, clock })
     const token = await tokenOf(web)
-    const unavailable = { code: 'ERR_RESOLVER', retryAfterSeconds: 10 }
-    await expect(verify(token)).rejects.toMatchObject(unavailable)
+    await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 10 })
     clock.advance(9)
-    await expect(verify(token)).rejects.toMatchObject(unavailable)
+    await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_RESOLVER', retryAfterSeconds: 1 })
     clock.advance(1)
     await expect(verify(token)).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
     expect(resolve).toHaveBeenCalledTimes(2)

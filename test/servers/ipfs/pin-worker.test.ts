@@ -209,6 +209,43 @@ describe('a node that is unavailable', () => {
     expect(log[1]).toMatchObject({ level: 30, event: 'ipfs-available' })
   })
 
+  /** Lets time pass until the next call is tried, and waits until it has failed as well. */
+  async function passToNextCall(): Promise<number> {
+    const [before, calls] = [jest.now(), node.calls.length]
+    files.clocks.advance(60)
+    jest.advanceTimersToNextTimer()
+    const waited = jest.now() - before
+    await until(() => node.calls.length === calls + 1 && jest.getTimerCount() === 1)
+    return waited / 1_000
+  }
+
+  it('is tried with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
+    const worker = started()
+    node.fault = () => 'ERR_IPFS_UNAVAILABLE'
+    await Promise.all([add('a'), add('b')])
+    expect(await worker.settle([a])).toBe(false)
+    const waits: number[] = []
+    while (waits.length < 8) waits.push(await passToNextCall())
+    expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60])
+  })
+
+  it('is tried for a write as well, but not within 5 s of its last failure', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
+    const worker = started()
+    node.fault = () => 'ERR_IPFS_UNAVAILABLE'
+    await add('a')
+    expect(await worker.settle([a])).toBe(false)
+    expect([await passToNextCall(), await passToNextCall(), await passToNextCall()]).toEqual([1, 2, 4])
+    node.fault = () => undefined
+    await add('b')
+    jest.advanceTimersByTime(4_999)
+    expect(await worker.settle([b])).toBe(false)
+    expect(node.calls).toHaveLength(4)
+    jest.advanceTimersByTime(1)
+    expect(await worker.settle([b])).toBe(true)
+  })
+
   it('answers those who wait already', async () => {
     const worker = started()
     node.isHolding = true

@@ -1,0 +1,67 @@
+import type { SiweSettings } from '../config/settings.js'
+import { DidAuthError } from '../errors.js'
+import { accountIdOf, type Account } from '../protocol/account-id.js'
+import { ethrDid } from '../protocol/did.js'
+import { parseSignature, recoverPersonalSigner } from '../protocol/personal-sign.js'
+import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
+import { openSession, provedUser, type Tokens } from './issue-tokens.js'
+import { chargeLogin, chargeRefusal } from './limits.js'
+import type { LoginParts } from './log-in.js'
+import type { Caller } from './parts.js'
+import { runBusinessLogic } from './run-business-logic.js'
+import { consumeNonce, verifyNonce } from './siwe-nonce.js'
+
+/** The body of a login by an EIP-4361 message, and who sent it. */
+export interface SiweRequest {
+  message: string
+  signature: unknown
+  client: Caller
+}
+
+/**
+ * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.
+ *
+ * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
+ * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
+ * @see EIP-4361, "Relying Party Implementer Steps"
+ */
+export async function logInWithSiwe(
+  parts: LoginParts,
+  siwe: SiweSettings,
+  { message: text, signature, client }: SiweRequest
+): Promise<{ user: Account & { did: string }; tokens: Tokens }> {
+  const { settings, curve, clock } = parts
+  let did: string | undefined
+  try {
+    const message = parseSiweMessage(text)
+    const account = { address: message.address.toLowerCase(), chainId: message.chainId }
+    did = ethrDid(siwe.network, account.address)
+    assertOwnSite(message, siwe.isOwnDomain)
+    const nonce = verifyNonce(parts, siwe, message.nonce)
+    assertInTime(message, clock.nowSeconds())
+    const parsed = parseSignature(signature, account.chainId)
+    await parts.scheduler.yield(client)
+    const signer = recoverPersonalSigner(curve, text, parsed)
+    if (signer !== account.address) {
+      const reason = { check: 'signer', expected: 'the address of the message', got: signer ?? 'none' }
+      throw new DidAuthError('ERR_CHALLENGE', { reason })
+    }
+    await chargeLogin(parts, client)
+    await consumeNonce(parts, nonce)
+    const user = provedUser(curve, did)
+    const { statement, resources, requestId, chainId } = message
+    const identity = {
+      canonicalDid: user.canonicalDid,
+      address: user.address,
+      siwe: { statement, resources, requestId, chainId }
+    }
+    const logic = settings.authenticationBusinessLogic
+    const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
+    const tokenClaims = { ...added, acct: accountIdOf(account), amr: ['eoa'] }
+    const tokens = await openSession(parts, user, { event: 'login', tokenClaims, nowSeconds: clock.nowSeconds() })
+    return { user: { did, ...account }, tokens }
+  } catch (error) {
+    await chargeRefusal(parts, { did, client }, error)
+    throw error
+  }
+}

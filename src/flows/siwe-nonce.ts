@@ -1,0 +1,79 @@
+import { Buffer } from 'node:buffer'
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { SiweSettings } from '../config/settings.js'
+import { DidAuthError } from '../errors.js'
+import { consumeUse } from './challenge-uses.js'
+import type { Parts } from './parts.js'
+
+const SLOT_SECONDS = 10
+const RANDOM_BYTES = 16
+/** Slot (8), 16 random bytes (32), and 12 bytes of their HMAC. */
+const NONCE = /^[0-9a-f]{64}$/
+const SIGNED_LENGTH = 40
+
+/** A nonce of ours: the slot of 10 s in which it was issued, and when it ends, in seconds since the Unix epoch. */
+export interface KnownNonce {
+  nonce: string
+  slot: number
+  expiresAtSeconds: number
+}
+
+/**
+ * Issues a nonce that proves by itself to be ours and when it was issued, so that asking costs no memory.
+ *
+ * @returns 64 hexadecimal digits, and the seconds for which they are good
+ */
+export function issueNonce(
+  { settings, random, clock }: Pick<Parts, 'settings' | 'random' | 'clock'>,
+  siwe: Pick<SiweSettings, 'nonceSeconds'>
+): { nonce: string; expiresInSeconds: number } {
+  const nowSeconds = clock.nowSeconds()
+  const slot = Math.floor(nowSeconds / SLOT_SECONDS)
+  const drawn = Buffer.from(random.id(RANDOM_BYTES), 'base64url').toString('hex')
+  const signed = slot.toString(16).padStart(8, '0') + drawn
+  return { nonce: signed + seal(settings, signed), expiresInSeconds: endOf(slot, siwe) - nowSeconds }
+}
+
+/**
+ * Verifies that a nonce was issued by this service and has not ended.
+ *
+ * @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED
+ */
+export function verifyNonce(
+  { settings, clock }: Pick<Parts, 'settings' | 'clock'>,
+  siwe: Pick<SiweSettings, 'nonceSeconds'>,
+  nonce: string
+): KnownNonce {
+  const signed = nonce.slice(0, SIGNED_LENGTH)
+  const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(settings, signed)))
+  if (!isOurs) {
+    throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'nonce', expected: 'a nonce of this service' } })
+  }
+  const slot = Number.parseInt(nonce.slice(0, 8), 16)
+  const expiresAtSeconds = endOf(slot, siwe)
+  if (clock.nowSeconds() >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
+  return { nonce, slot, expiresAtSeconds }
+}
+
+/**
+ * Consumes a nonce, also with `replayProtection: 'window'`. To the store it is one use in a window of its own.
+ *
+ * @throws DidAuthError ERR_CHALLENGE_USED, ERR_CHALLENGE_EXPIRED, ERR_BUSY, ERR_STORE
+ */
+export async function consumeNonce(
+  parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
+  { nonce, slot, expiresAtSeconds }: KnownNonce
+): Promise<void> {
+  const use = { did: `siwe:${nonce}`, window: slot, flow: 'logIn', useCount: 0, consumesBoth: false } as const
+  await consumeUse(parts, { ...use, expiresAtSeconds })
+}
+
+function endOf(slot: number, { nonceSeconds }: Pick<SiweSettings, 'nonceSeconds'>): number {
+  return (slot + 1) * SLOT_SECONDS + nonceSeconds
+}
+
+/** 24 hexadecimal digits that only this service can compute. */
+function seal({ challengeSecret, serviceUrl }: Parts['settings'], signed: string): string {
+  const key = createHmac('sha256', challengeSecret).update(`siwe-nonce\n${serviceUrl}`).digest()
+  return createHmac('sha256', key).update(signed).digest('hex').slice(0, 24)
+}

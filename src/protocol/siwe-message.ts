@@ -1,0 +1,204 @@
+import { Buffer } from 'node:buffer'
+import { DidAuthError } from '../errors.js'
+import { parseDateTime } from './date-time.js'
+import { isLoopbackHost, parseUrl } from './parse-url.js'
+
+/** Longest message that is parsed, in bytes of UTF-8; it bounds all its fields. */
+export const MAX_SIWE_MESSAGE_BYTES = 8_192
+
+/** How many entries `Resources:` may have. */
+export const MAX_SIWE_RESOURCES = 20
+
+/** The longest host, so that no other text of a request gets into the log. */
+const MAX_SHOWN_LENGTH = 253
+
+/** How far the clock that wrote a message may be off, in seconds. */
+const TIME_TOLERANCE_SECONDS = 60
+
+/** The fields of an EIP-4361 message, as it spells them. */
+export interface SiweMessage {
+  scheme?: string | undefined
+  /** Host of the page that asks, with its port. */
+  domain: string
+  /** `0x` and 40 hex digits, in any letter case. */
+  address: string
+  statement?: string | undefined
+  uri: string
+  chainId: number
+  nonce: string
+  /** RFC 3339, as are the two that follow. */
+  issuedAt: string
+  expirationTime?: string | undefined
+  notBefore?: string | undefined
+  requestId?: string | undefined
+  resources?: readonly string[] | undefined
+}
+
+const HEADER =
+  /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?([\w\-.~%!$&'()*+,;=:@[\]]+) wants you to sign in with your [A-Za-z0-9 ._-]{1,40} account:$/
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/
+// Characters that have a shape, in any script.
+const STATEMENT = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,2048}$/u
+const URI = /^[A-Za-z][A-Za-z0-9+.-]*:(?:[\w\-.~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/
+const CHAIN_ID = /^(?:eip155:)?([1-9]\d{0,14})$/
+const NONCE = /^[A-Za-z0-9]{8,}$/
+const REQUEST_ID = /^(?:[\w\-.~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2}){0,256}$/
+
+/** The grammar of a field's value. */
+type Form = Pick<RegExp, 'test'>
+const DATE_TIME: Form = { test: (text) => parseDateTime(text) !== undefined }
+const DATE_TIME_FORM = 'a date and time of RFC 3339'
+
+/**
+ * Parses an EIP-4361 message: every line by one grammar, each field once and in order, nothing before or after. Line ends
+ * are all LF or all CRLF.
+ *
+ * Wider than the EIP where published wallets and libraries write otherwise: any name of an account, `Chain ID: eip155:1`,
+ * one to three blank lines in place of a statement, an address without checksum, a statement in any script.
+ *
+ * @throws DidAuthError ERR_MESSAGE, whose reason names the line
+ * @see EIP-4361, "Message Format"
+ */
+export function parseSiweMessage(text: string): SiweMessage {
+  if (text.length > MAX_SIWE_MESSAGE_BYTES || Buffer.byteLength(text) > MAX_SIWE_MESSAGE_BYTES) {
+    throw refused('length', `at most ${String(MAX_SIWE_MESSAGE_BYTES)} bytes`)
+  }
+  const lines = new Lines(text)
+  const [, scheme, domain = ''] = lines.match('domain', HEADER, '[scheme://]<domain> wants you to sign in with …')
+  const [address = ''] = lines.match('address', ADDRESS, '0x and 40 hexadecimal digits')
+  const statement = lines.statement()
+  const uri = lines.field('URI', URI, 'a URI of RFC 3986')
+  lines.field('Version', /^1$/, '1')
+  const chain = lines.field('Chain ID', CHAIN_ID, '[eip155:]<number>')
+  const nonce = lines.field('Nonce', NONCE, '8 or more letters and digits')
+  const issuedAt = lines.field('Issued At', DATE_TIME, DATE_TIME_FORM)
+  const optional = {
+    scheme,
+    statement,
+    expirationTime: lines.optional('Expiration Time', DATE_TIME, DATE_TIME_FORM),
+    notBefore: lines.optional('Not Before', DATE_TIME, DATE_TIME_FORM),
+    requestId: lines.optional('Request ID', REQUEST_ID, 'at most 256 characters of a path segment'),
+    resources: lines.resources()
+  }
+  lines.end()
+  const chainId = Number(CHAIN_ID.exec(chain)?.[1])
+  return { domain, address, uri, chainId, nonce, issuedAt, ...optional }
+}
+
+/**
+ * Asserts that a message was written for this site: its domain is one of ours, as is the host of its URI. Its scheme is
+ * absent, `https`, or `http` for this machine.
+ *
+ * @param isOwnDomain - knows hosts in lower case, with their port
+ * @throws DidAuthError ERR_MESSAGE_DOMAIN
+ */
+export function assertOwnSite(
+  { scheme, domain, uri }: Pick<SiweMessage, 'scheme' | 'domain' | 'uri'>,
+  isOwnDomain: (domain: string) => boolean
+): void {
+  const host = domain.toLowerCase()
+  if (!isOwnDomain(host)) throw foreign('domain', 'one of loginDomains, serviceUrl, trustedOrigins, siwe.domains', host)
+  const given = scheme?.toLowerCase() ?? 'https'
+  const isLocal = given === 'http' && isLoopbackHost(host.replace(/:\d+$/, ''))
+  if (given !== 'https' && !isLocal) throw foreign('scheme', 'https, or http on this machine', given)
+  const uriHost = parseUrl(uri)?.host.toLowerCase() ?? ''
+  if (uriHost === '' || !isOwnDomain(uriHost)) throw foreign('URI', 'a host that is accepted as domain', uriHost)
+}
+
+/**
+ * Asserts that a message is in force: `Expiration Time` and `Not Before` count, with 60 s for clocks that differ.
+ *
+ * @throws DidAuthError ERR_MESSAGE
+ */
+export function assertInTime(
+  { expirationTime, notBefore }: Pick<SiweMessage, 'expirationTime' | 'notBefore'>,
+  nowSeconds: number
+): void {
+  const endSeconds = parseDateTime(expirationTime) ?? Infinity
+  const startSeconds = parseDateTime(notBefore) ?? -Infinity
+  if (nowSeconds >= endSeconds + TIME_TOLERANCE_SECONDS) throw refused('Expiration Time', 'not over')
+  if (nowSeconds < startSeconds - TIME_TOLERANCE_SECONDS) throw refused('Not Before', 'not ahead')
+}
+
+/** The lines of a message, read one after the other. A refusal names the line. */
+class Lines {
+  readonly #lines: readonly string[]
+  #at = 0
+
+  constructor(text: string) {
+    this.#lines = text.split(text.includes('\r\n') ? '\r\n' : '\n')
+  }
+
+  /** Reads a line without a label. @returns the line and its groups */
+  match(name: string, form: RegExp, expected: string): (string | undefined)[] {
+    const found = form.exec(this.#next())
+    if (found === null) throw this.#refused(name, expected)
+    this.#at += 1
+    return [...found]
+  }
+
+  /** Reads `<label>: <value>`. @returns the value */
+  field(label: string, form: Form, expected: string): string {
+    const line = this.#next()
+    const value = line.slice(label.length + 2)
+    if (!line.startsWith(`${label}: `) || !form.test(value)) throw this.#refused(label, `${label}: ${expected}`)
+    this.#at += 1
+    return value
+  }
+
+  /** Reads a field that may be absent. */
+  optional(label: string, form: Form, expected: string): string | undefined {
+    return this.#next().startsWith(`${label}:`) ? this.field(label, form, expected) : undefined
+  }
+
+  /** Reads one to three blank lines, or a statement with a blank line before it and after it. */
+  statement(): string | undefined {
+    const blank = (): unknown => this.match('statement', /^$/, 'a blank line')
+    blank()
+    const isStatement = this.#next() !== '' && this.#lines[this.#at + 1] === ''
+    if (!isStatement) {
+      for (let more = 0; more < 2 && this.#next() === ''; more += 1) blank()
+      return undefined
+    }
+    const [statement] = this.match('statement', STATEMENT, 'at most 2048 printable characters')
+    blank()
+    return statement
+  }
+
+  resources(): string[] | undefined {
+    if (this.#next() !== 'Resources:') return undefined
+    this.#at += 1
+    const resources: string[] = []
+    while (this.#at < this.#lines.length) {
+      const expected = `at most ${String(MAX_SIWE_RESOURCES)} lines of "- " and a URI, then the end`
+      const line = this.#next()
+      const isGood = line.startsWith('- ') && URI.test(line.slice(2)) && resources.length < MAX_SIWE_RESOURCES
+      if (!isGood) throw this.#refused('Resources', expected)
+      resources.push(line.slice(2))
+      this.#at += 1
+    }
+    return resources
+  }
+
+  end(): void {
+    if (this.#at < this.#lines.length) throw this.#refused('end', 'no other line: each field once, in order')
+  }
+
+  #next(): string {
+    return this.#lines[this.#at] ?? ''
+  }
+
+  #refused(field: string, expected: string): DidAuthError {
+    return refused(field, expected, this.#at + 1)
+  }
+}
+
+function refused(field: string, expected: string, line?: number): DidAuthError {
+  return new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', field, expected, ...(line && { line }) } })
+}
+
+/** @param got - of the grammar of hosts and schemes, so that a log may show it */
+function foreign(field: string, expected: string, got: string): DidAuthError {
+  const reason = { check: 'message', field, expected, got: got.slice(0, MAX_SHOWN_LENGTH), option: 'siwe' }
+  return new DidAuthError('ERR_MESSAGE_DOMAIN', { reason })
+}
