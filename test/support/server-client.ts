@@ -1,7 +1,7 @@
 import { createServer, request, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { scaled } from './time-factor.js'
-import { loginText, walletOf, type TestWallet } from './wallet.js'
+import { loginText, type TestWallet } from './wallet.js'
 
 /** What a server answered. */
 export interface Answer {
