@@ -47,8 +47,8 @@ type Command = (commandLine: CommandLine) => Promise<number | undefined>
 /** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
   auth: async () => (await import('./auth/main.js')).startAuth,
-  relay: async () => (await import('./relay/main.js')).startRelay,
-  vault: async () => (await import('./vault/main.js')).startVault
+  relay: async () => (await import('./relay/app.js')).startRelay,
+  vault: async () => (await import('./vault/app.js')).startVault
 }
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
   auth: serving(['auth']),

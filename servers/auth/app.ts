@@ -1,7 +1,6 @@
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { serveDocument } from '../openapi/document.js'
-import { serverErrorSender } from '../http/server-error.js'
 import {
   authRoutes,
   didAuthConfig,
@@ -32,6 +31,5 @@ export function authApp(parts: AuthServerParts): ServerApp {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
   if (page !== undefined) addPage(app, page, parts)
-  const sendError = serverErrorSender(parts)
-  return { listener: withLastAnswers(app, sendError), ready: requireDid.ready, close: () => requireDid.close() }
+  return { listener: withLastAnswers(app, parts), ready: requireDid.ready, close: () => requireDid.close() }
 }

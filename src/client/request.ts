@@ -91,7 +91,7 @@ export const jsonIn = ({ body }: Answer): unknown => parseJson(textOf(body))
 
 /** A text in a field of an answer of JSON. */
 export function textIn(answer: Answer, name: string): string | undefined {
-  const value = parseFields(parseJson(textOf(answer.body)))[name]
+  const value = parseFields(jsonIn(answer))[name]
   return isText(value) ? value : undefined
 }
 

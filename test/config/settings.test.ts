@@ -458,3 +458,59 @@ describe('parseConfig', () => {
     for (const secret of planted) expect(messages.join('\n').toLowerCase()).not.toContain(secret.toLowerCase())
   })
 })
+
+describe('the option siwe', () => {
+  it('has /siwe, the network of the service and 300 s by default', () => {
+    const { siwe, paths } = settingsOf({ siwe: true })
+    expect(siwe).toMatchObject({ path: '/siwe', network: 'rsk', nonceSeconds: 300 })
+    expect(paths).toMatchObject({
+      siweNonce: '/siwe/nonce',
+      siweVerify: '/siwe/verify',
+      siweLogout: '/siwe/logout'
+    })
+    expect(settingsOf().siwe).toBeUndefined()
+  })
+
+  it.each([
+    ['did:ethr:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, ''],
+    ['did:ethr:rsk:testnet:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, 'rsk:testnet'],
+    ['did:web:service.example', { network: '0x89' }, '0x89']
+  ])('of a service %s with %j has the network %p', (serviceDid, siwe, network) => {
+    expect(settingsOf({ serviceDid, siwe }).siwe?.network).toBe(network)
+  })
+
+  it.each([
+    [{ siwe: false }, 'siwe: received false; give true, or an object of path, network, nonceSeconds, domains'],
+    [{ siwe: { path: 'siwe' } }, 'siwe.path: received "siwe"; give a path that starts with "/" and is no pattern'],
+    [{ siwe: { network: '0x' } }, 'siwe.network: received "0x"; give a network such as "rsk", "" for Ethereum'],
+    [{ siwe: { nonceSeconds: 29 } }, 'siwe.nonceSeconds: received 29; give a number of seconds, 30 to 3600'],
+    [{ siwe: { nonceSeconds: 3_601 } }, 'siwe.nonceSeconds: received 3601; give a number of seconds, 30 to 3600'],
+    [
+      { siwe: { domains: ['https://app.example'] } },
+      'siwe.domains: received ["https://app.example"]; give an array of hosts such as "app.example", or a function of a host'
+    ],
+    [
+      { siwe: true, serviceDid: 'did:web:service.example' },
+      'siwe.network: received nothing; give one, since serviceDid is not of did:ethr'
+    ],
+    [{ siwe: true, networks: [''] }, 'siwe.network: received "rsk"; give one of networks'],
+    [{ siwe: { network: 'sepolia' }, networks: ['rsk'] }, 'siwe.network: received "sepolia"; give one of networks'],
+    [
+      { siwe: true, serviceUrl: 'urn:service' },
+      'siwe.domains: received nothing; give a host here or in loginDomains, since serviceUrl is no http(s) URL'
+    ],
+    [{ siwe: true, logoutPath: '/SIWE/logout/' }, 'paths: received /siwe/logout twice; give each route its own path']
+  ])('is refused in %j', (config, problem) => {
+    expect(problemsWith(config)).toEqual([problem])
+  })
+
+  it.each([
+    { serviceUrl: 'urn:service', loginDomains: ['app.example'] },
+    { serviceUrl: 'urn:service', siwe: { domains: ['app.example'] } },
+    { serviceUrl: 'urn:service', siwe: { domains: () => true } },
+    { networks: ['RSK'] },
+    { siwe: { path: undefined, nonceSeconds: undefined } }
+  ])('is accepted in %j', (config) => {
+    expect(problemsWith({ siwe: true, ...config })).toEqual([])
+  })
+})

@@ -24,6 +24,24 @@ describe('memoryStore', () => {
     expect(found.map((one) => memoryStores.has(one))).toEqual([true, true, true, false, false])
   })
 
+  // Cause: a window of 10 s has the number of a slot of nonces, and its end was taken for theirs.
+  it('keeps the use of a nonce to its end, where a challenge window has the same number', async () => {
+    let seconds = 0
+    const store = memoryStore({ monotonicSeconds: () => seconds })
+    const consume = (at: number, until: number, did: string) => {
+      seconds = at
+      return store.consumeChallenge(useOf({ at, until, did, window: 180_000_000 + Math.floor(at / 10) }))
+    }
+    // Sweeps trust the clock after 600 s.
+    await consume(0, 10, 'did:example:first')
+    expect(await consume(700, 710, 'did:example:user')).toBe('consumed')
+    expect(await consume(700, 1_010, 'siwe:nonce')).toBe('consumed')
+    expect(await consume(800, 810, 'did:example:later')).toBe('consumed')
+    seconds = 801
+    const again = { at: 801, until: 1_010, did: 'siwe:nonce', window: 180_000_070 }
+    expect(await store.consumeChallenge(useOf(again))).toBe('taken')
+  })
+
   it('holds no more sessions of a service than its bound, and never evicts a refreshed one for the first of a user', async () => {
     const store = memoryStore({ maxSessions: 3 })
     const evicted = []

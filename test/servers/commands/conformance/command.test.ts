@@ -20,6 +20,14 @@ describe('conformance', () => {
     expect([report.passed, report.total]).toEqual([report.checks.length - 3, report.checks.length - 3])
   })
 
+  it('gives the library full marks for EIP-4361, whose section is there where the routes are', async () => {
+    const report = await checkService((await testAuthServer()).listener)
+    const section = report.checks.filter(({ id }) => id.startsWith('siwe-'))
+    expect(section.map(({ outcome }) => outcome)).toEqual(Array(11).fill('passed'))
+    const { checks } = await checkService((await testApp()).app)
+    expect(checks.filter(({ id }) => id.startsWith('siwe-'))).toEqual([])
+  })
+
   it('gives the library full marks, with tokens in cookies', async () => {
     const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const report = await checkService(app, { clock })

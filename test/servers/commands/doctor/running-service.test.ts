@@ -119,6 +119,17 @@ describe('doctor <url>', () => {
     ])
   })
 
+  it('finds a page whose EIP-4361 messages are refused, and a cache that gives one nonce to all', async () => {
+    const cache = (app: Express) => app.get('/siwe/nonce', (_req, res) => void res.send('a'.repeat(64)))
+    const [url, cached] = [await service({ siwe: true }), await service({ siwe: true }, {}, cache)]
+    const foreign = { id: 'siwe-domain', level: 'note', what: `EIP-4361 messages of ${PAGE} are refused` }
+    expect((await doctor([url, '--origin', PAGE])).findings).toContainEqual(expect.objectContaining(foreign))
+    expect(
+      (await doctor([await service({ siwe: { domains: ['localhost:8080'] } }), '--origin', PAGE])).ids
+    ).not.toContain('note siwe-domain')
+    expect((await doctor([cached])).ids).toEqual(['change siwe-nonce'])
+  })
+
   it('finds a header that the cors() of an application forgot', async () => {
     const allow = (app: Express) =>
       app.use(cors({ origin: PAGE, allowedHeaders: ['Authorization', 'Content-Type'], exposedHeaders: '*' }))
