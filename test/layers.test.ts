@@ -33,7 +33,7 @@ const LAYERS: readonly Layer[] = [
     name: 'http',
     files: /^src\/http\//,
     uses: ['errors', 'protocol', 'ports', 'config', 'flows', HELPERS],
-    packages: /^node:\w+$/,
+    packages: /^(?:node:\w+|cookie-parser)$/,
     typePackages: /^express$/
   },
   // The adapters that run anywhere: no module of Node, nothing to load.

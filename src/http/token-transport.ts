@@ -1,7 +1,8 @@
-import type { IncomingMessage } from 'node:http'
-import type { Response } from 'express'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import cookieParser from 'cookie-parser'
+import type { Request, Response } from 'express'
 import type { Settings } from '../config/settings.js'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Tokens } from '../flows/issue-tokens.js'
 import { fieldOf } from '../protocol/json.js'
 import type { Body } from './read-request.js'
@@ -25,18 +26,19 @@ export type TokenTransport = ReturnType<typeof tokenTransport>
 export function tokenTransport({ useCookies, cookiePrefix }: Pick<Settings, 'useCookies' | 'cookiePrefix'>) {
   const accessCookie = `${cookiePrefix}authorization`
   const refreshCookie = `${cookiePrefix}refresh-token`
-  const read = (req: IncomingMessage, name: string): string | undefined =>
-    useCookies ? cookieToken(req, name) : undefined
+  const read = (req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined =>
+    useCookies ? cookieToken(req, name, refusal) : undefined
   return {
     useCookies,
     /** Whether a request carries one of our cookies, so that a browser may have sent it by itself. */
     hasTokenCookie: (req: IncomingMessage): boolean =>
-      useCookies && [accessCookie, refreshCookie].some((name) => cookiesOf(req, name).length > 0),
+      useCookies && cookieCount(req, accessCookie) + cookieCount(req, refreshCookie) > 0,
     /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
-    readAccessToken: (req: IncomingMessage): string | undefined => read(req, accessCookie) ?? headerToken(req),
+    readAccessToken: (req: IncomingMessage): string | undefined =>
+      read(req, accessCookie, 'ERR_ACCESS_TOKEN') ?? headerToken(req),
     /** Reads the body only where no cookie has the token. @throws DidAuthError ERR_DUPLICATE_COOKIE */
     readRefreshToken: async (req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown> =>
-      read(req, refreshCookie) ?? fieldOf(await readBody(), 'refreshToken'),
+      read(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
     /** @param user - what the answer also says; in cookie mode that alone */
     sendTokens(
       res: Response,
@@ -73,17 +75,29 @@ function headerToken(req: IncomingMessage): string | undefined {
   return token
 }
 
-function cookieToken(req: IncomingMessage, name: string): string | undefined {
-  const [token, ...more] = cookiesOf(req, name)
-  if (more.length === 0) return token
-  const reason = { check: 'Cookie', cookie: name, count: more.length + 1 }
-  throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason })
+function cookieToken(req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined {
+  const count = cookieCount(req, name)
+  if (count === 0) return undefined
+  if (count > 1) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie: name, count } })
+  const value = fieldOf(parseCookieHeader(req), name)
+  // cookie-parser parses a value that starts with `j:` as JSON.
+  if (typeof value !== 'string') throw new DidAuthError(refusal)
+  return value
 }
 
-/** The values of a cookie, as they were sent: no character of a token is ever encoded. */
-function cookiesOf({ headers }: IncomingMessage, name: string): string[] {
-  return (headers.cookie ?? '').split(';').flatMap((pair) => {
-    const at = pair.indexOf('=')
-    return pair.slice(0, Math.max(at, 0)).trim() === name ? [pair.slice(at + 1).trim()] : []
-  })
+const parseCookies = cookieParser()
+
+/** Runs cookie-parser on a shim: on the request itself it would replace the cookies of the application's own parser. */
+function parseCookieHeader({ headers }: IncomingMessage): unknown {
+  const shim: { headers: IncomingHttpHeaders; cookies?: unknown } = { headers }
+  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- it reads headers.cookie only
+  parseCookies(shim as Request, undefined as unknown as Response, () => undefined)
+  return shim.cookies
+}
+
+function cookieCount(req: IncomingMessage, name: string): number {
+  const header = req.headers.cookie
+  if (header === undefined) return 0
+  return header.split(';').filter((pair) => pair.includes('=') && pair.slice(0, pair.indexOf('=')).trim() === name)
+    .length
 }
