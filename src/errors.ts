@@ -21,6 +21,9 @@ export const errorTexts = {
   ERR_CHALLENGE_USED: 'Invalid challenge response: used',
   ERR_MESSAGE: 'Invalid sign-in message',
   ERR_MESSAGE_DOMAIN: 'Sign-in message for another site',
+  ERR_NETWORK: 'Network not accepted',
+  ERR_CONTRACT_ABSENT: 'No contract at this address',
+  ERR_CONTRACT_SIGNATURE: 'Refused by the contract',
   ERR_CREDENTIAL: 'Invalid credential',
   ERR_CREDENTIAL_EXPIRED: 'Expired credential',
   ERR_CREDENTIAL_ISSUER: 'Unproved credential issuer',
@@ -37,6 +40,7 @@ export const errorTexts = {
   ERR_BUSY: 'Busy, try again',
   ERR_STORE: 'Store unavailable, try again',
   ERR_RESOLVER: 'DID resolver unavailable, try again',
+  ERR_CHAIN: 'Chain unavailable, try again',
   ERR_SIGNER: 'Signer unavailable, try again',
   ERR_BUSINESS_LOGIC_TIMEOUT: 'Timed out, try again',
   ERR_INTERNAL: 'Internal error'

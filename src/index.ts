@@ -21,6 +21,7 @@ export type {
   ChallengeUseKey,
   ChallengeUseStore,
   Clock,
+  ContractVerifier,
   DidResolver,
   Logger,
   LoginIdentity,

@@ -16,6 +16,7 @@
  */
 import type { DidAuthErrorCode } from './errors.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
+import type { Hex } from './protocol/contract-signature.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
@@ -92,6 +93,58 @@ export interface CredentialVerifier {
   ): Promise<VerifiedCredential[]>
 }
 
+/**
+ * A client of a node of one chain, for users whose account is a contract. A `PublicClient` of viem is one.
+ *
+ * Each call may take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
+ *
+ * @example
+ * ```ts
+ * const client = createPublicClient({ chain, transport: http(url, { timeout: 3_000, retryCount: 0 }), ccipRead: false })
+ * setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
+ * ```
+ */
+export interface ContractVerifier {
+  /** Whether the account accepts the signature of a text by EIP-1271, also before it is deployed (ERC-6492). */
+  verifyMessage(request: { address: Hex; message: string; signature: Hex }): Promise<boolean>
+  /** The code at an address; undefined or `0x` where there is none. */
+  getCode(request: { address: Hex }): Promise<string | undefined>
+  getChainId(): Promise<number>
+  /** Compared at setup with the chain that it is configured for. */
+  readonly chain?: { readonly id: number } | undefined
+  /** False: the client fetches no URL that a contract names (EIP-3668). */
+  readonly ccipRead?: unknown
+}
+
+/** A signature that no key of the account made, for its contract to judge. */
+export interface ContractProof {
+  chainId: number
+  address: Hex
+  message: string
+  signature: Hex
+  client: Client
+}
+
+/** The contracts of the configured chains. */
+export interface ContractWallets {
+  /** Whether a chain is configured. */
+  accepts(chainId: number): boolean
+  /**
+   * Asks the contract of an account whether it accepts a signature; resolves when it does.
+   * @throws DidAuthError ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE, ERR_CHAIN, ERR_BUSY
+   */
+  verify(proof: ContractProof): Promise<void>
+}
+
+/** Who controls a DID by its document. */
+export interface DidControllers {
+  /**
+   * The addresses, lower case, of the methods that the document of a DID lists under `authentication`.
+   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured; ERR_RESOLVER, ERR_BUSY
+   */
+  of(did: string, client: Client): Promise<ReadonlySet<string>>
+}
+
 /** The user of a verified access token; no address controls a DID of another method, in a token made elsewhere. */
 export interface AuthenticatedUser {
   claims: AccessTokenClaims
@@ -108,8 +161,8 @@ export interface VerifiedTokens {
 
 /** One quota: at most `limit` in a time slot. */
 export interface Quota {
-  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins, nonces. */
-  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces'
+  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins, proofs that a chain is asked about, nonces. */
+  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts'
   kind: QuotaCharge['kind']
   /** Budget and owner in plain text; a store sees only an HMAC of it. */
   name: string
@@ -208,6 +261,7 @@ export interface SecurityEvent {
     | 'too-many-requests'
     | 'sessions-evicted'
     | 'signer-address-changed'
+    | 'control-lost'
   /** Seconds since the Unix epoch. */
   atSeconds: number
   /** The user's DID, as received. */
@@ -219,7 +273,7 @@ export interface SecurityEvent {
   clientNetwork?: string
   /** Of `sessions-evicted`: how many. */
   count?: number
-  /** Of `signer-address-changed`: the address of the key that signs now. */
+  /** Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the one that no longer counts. */
   address?: string
 }
 

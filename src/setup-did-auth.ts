@@ -2,8 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
 import { RecentEntries } from './adapters/caches.js'
+import { contractWallets } from './adapters/contract-wallets.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
+import { documentControllers } from './adapters/did-controllers.js'
 import { issueJwt, ownSignerOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
@@ -212,7 +214,7 @@ async function loadParts(
     verifiedTokens.clear()
     report({ type: 'signer-address-changed', address })
   }
-  const { serviceSigner, isTrustedIssuer, resolution } = settings
+  const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl } = settings
   const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
   const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
@@ -234,6 +236,8 @@ async function loadParts(
         isTrustedIssuer && ((did) => ownTime.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)),
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),
+    contractWallets: contracts && contractWallets(logger, contracts),
+    didControllers: didControl === 'document' ? documentControllers({ clock, curve }, resolver) : undefined,
     scheduler
   }
 }

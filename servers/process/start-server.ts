@@ -11,7 +11,7 @@ import type { Metrics } from '../observability/metrics.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type ContentEngine, type Engine } from '../storage/engine.js'
-import type { OpenContentStore } from '../storage/opened-content-store.js'
+import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
 import type { Opened } from './shutdown.js'
 
 /** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */

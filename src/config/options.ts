@@ -1,6 +1,7 @@
 import type {
   AuthenticationBusinessLogic,
   Clock,
+  ContractVerifier,
   DidResolver,
   EthrNetwork,
   Logger,
@@ -96,6 +97,16 @@ export interface DidAuthConfig {
    * signs it. Default `login` alone.
    */
   loginDialects?: readonly ('login' | 'url')[] | undefined
+  /**
+   * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361. Default: none, and
+   * no chain is called at login. {@link ContractVerifier} has the recipe.
+   */
+  contractWallets?: Readonly<Record<number, ContractVerifier>> | undefined
+  /**
+   * Who controls a DID: `address` (default), the key of the address in it, offline; `document`, each key that its document
+   * lists under `authentication`, asked at login and at each refresh from the resolver of `rpcUrl` or `resolver`.
+   */
+  didControl?: 'address' | 'document' | undefined
   /** Networks of users' DIDs that are accepted, `''` for Ethereum: `['rsk', '']`. Default: any. */
   networks?: readonly string[] | undefined
   /** Login by EIP-4361 messages, as wallet modals sign them: `true` for its defaults. Default: no such routes. */
@@ -145,6 +156,7 @@ export const defaults = {
   refreshReuseGraceSeconds: 10,
   loginDomains: [],
   loginDialects: ['login'],
+  didControl: 'address',
   trustedOrigins: [],
   cookiePrefix: '',
   errorFormat: 'text',

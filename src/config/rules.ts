@@ -10,7 +10,7 @@ import {
 } from './options.js'
 import { storeVerbs } from '../ports.js'
 import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
-import { isObject } from '../protocol/json.js'
+import { fieldOf, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
 import { parseUrl } from '../protocol/parse-url.js'
 import { isClaim } from '../protocol/selective-disclosure.js'
@@ -93,6 +93,12 @@ const siweRules: Record<keyof SiweOptions, Rule> = {
   }
 }
 
+/** A client for each chain, which it is of as far as it tells. */
+const isContractVerifier = ([chainId, client]: [string, unknown]): boolean =>
+  /^[1-9]\d{0,14}$/.test(chainId) &&
+  object('verifyMessage', 'getCode', 'getChainId').holds(client) &&
+  [undefined, Number(chainId)].includes(fieldOf(fieldOf(client, 'chain'), 'id') as number | undefined)
+
 const rules: Record<keyof DidAuthConfig, Rule> = {
   challengeSecret: { ...text, required: true },
   serviceUrl: {
@@ -147,6 +153,11 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   refreshReuseGraceSeconds: secondsFrom(0),
   loginDomains: listOf(isPrintable, 'give an array of domains, printable ASCII without space'),
   loginDialects: listOf(isLoginDialect, 'give an array of "login" and "url", at least one', 1),
+  contractWallets: {
+    holds: (value) => isObject(value) && Object.entries(value).every(isContractVerifier),
+    remedy: 'give clients with verifyMessage, getCode and getChainId, each under the chain id that its chain.id names'
+  },
+  didControl: oneOf('address', 'document'),
   networks: listOf(isEthrNetwork, 'give an array of networks such as "rsk", "" for Ethereum, at least one', 1),
   siwe: {
     holds: (value) => value === true || isObject(value),

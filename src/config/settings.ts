@@ -1,6 +1,8 @@
+import { createHmac } from 'node:crypto'
 import { defaultNetworks, defaults, pathsOf, siweOf, type CompleteConfig, type DidAuthConfig } from './options.js'
 import { describe, findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
+import type { ContractVerifier } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, parseHttpUrl } from '../protocol/login-message.js'
@@ -61,6 +63,9 @@ function completed(given: DidAuthConfig) {
     refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
     loginDomains: acceptedLoginDomains(serviceUrl, config.loginDomains),
     loginDialects: [...new Set(config.loginDialects)],
+    /** Undefined: contracts cannot log in. */
+    contractWallets: config.contractWallets,
+    didControl: config.didControl,
     /** Undefined: any. */
     networks: config.networks,
     /** Undefined: off. */
@@ -92,6 +97,8 @@ function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
     path,
     network,
     nonceSeconds: Math.floor(nonceSeconds),
+    /** Of the HMAC in each nonce. */
+    nonceKey: createHmac('sha256', config.challengeSecret).update(`siwe-nonce\n${config.serviceUrl}`).digest(),
     /** @param domain - lower case, with its port */
     // What an async function answers is no yes.
     isOwnDomain: (domain: string): boolean =>
@@ -134,8 +141,13 @@ export function configWarnings(
   const isLoopback = url !== undefined && isLoopbackHost(url.hostname)
   const unknownOptions = settings.unknownOptions.map((option) => `${option} is no option, see src/config/README.md`)
   const asksCredentials = settings.required.credentials.length > 0
+  const fetching = Object.entries(settings.contractWallets ?? {}).filter(([, client]) => mayFetch(client))
   const warnings: [boolean, string][] = [
     [new TextEncoder().encode(settings.challengeSecret).length < 32, 'challengeSecret is shorter than 32 bytes'],
+    [
+      fetching.length > 0,
+      `contractWallets of chain ${fetching.map(([id]) => id).join(', ')} without ccipRead: false: a contract can make this server fetch a URL`
+    ],
     [settings.accessTokenSeconds > 900, 'access tokens live longer than 900 s: logout leaves them good until then'],
     [url?.protocol === 'http:' && !isLoopback, 'serviceUrl is http: tokens travel unencrypted'],
     [environment.isProduction && !environment.hasOwnStore, 'sessions are in memory: a restart ends all of them'],
@@ -152,11 +164,16 @@ export function configWarnings(
       'without rpcUrl or resolver a did:ethr issuer is proved by its address alone: a key that was rotated out still counts'
     ],
     [
-      asksCredentials && isChosenWithoutEffect(settings.resolution),
+      asksCredentials && settings.didControl === 'address' && isChosenWithoutEffect(settings.resolution),
       'registry and networkName have no effect without rpcUrl: a did:ethr issuer is proved by its address'
     ]
   ]
   return [...warnings.flatMap(([applies, message]) => (applies ? [message] : [])), ...unknownOptions]
+}
+
+/** Whether a client has CCIP-Read (EIP-3668), and it is not turned off. */
+function mayFetch(client: ContractVerifier): boolean {
+  return 'ccipRead' in client && client.ccipRead !== false
 }
 
 /** Whether a registry or a default network was chosen that is never asked. */

@@ -3,6 +3,7 @@ import type { AuthenticatedUser } from '../ports.js'
 import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
 import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
 import { endOfSession } from '../protocol/session.js'
+import { controllerIn } from './did-control.js'
 import type { Parts } from './parts.js'
 
 /**
@@ -26,7 +27,7 @@ export async function authenticate(
   const expected = { serviceDid, serviceUrl, publicKey, nowSeconds, maxLifetimeSeconds: accessTokenSeconds }
   const claims = verifyAccessToken(parts.curve, accessToken, expected)
   const did = claims.sub
-  const address = isEthrDid(did) ? addressOfDid(did, parts.curve) : undefined
+  const address = isEthrDid(did) ? controllerIn(parts.settings, claims, addressOfDid(did, parts.curve)) : undefined
   const user = { claims, canonicalDid: canonicalDid(did), address }
   parts.verifiedTokens.set(accessToken, user)
   return user

@@ -11,12 +11,21 @@ type LimitParts = Pick<Parts, 'settings' | 'quotas'>
 /** How much larger than a user's own quota these budgets are. */
 const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50 } as const
 
+/** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
+const CONTRACT_PROOFS = 30
+
+type Budget = keyof typeof FACTORS | 'contracts'
+
 /** Refusals that cost us work and the sender nothing: the challenge is not consumed, and the same body can be sent again. */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
   'ERR_MESSAGE',
   'ERR_MESSAGE_DOMAIN',
+  'ERR_NETWORK',
+  'ERR_CONTRACT_ABSENT',
+  'ERR_CONTRACT_SIGNATURE',
+  'ERR_CHAIN',
   'ERR_CREDENTIAL',
   'ERR_CREDENTIAL_EXPIRED',
   'ERR_CREDENTIAL_ISSUER',
@@ -55,6 +64,11 @@ export function chargeProof(parts: LimitParts, caller: Caller): Promise<void> {
   return charge(parts, caller, 'proofs')
 }
 
+/** Counts a proof that a chain is asked about. */
+export function chargeContractProof(parts: LimitParts, caller: Caller): Promise<void> {
+  return charge(parts, caller, 'contracts')
+}
+
 /** Counts a login whose proof is good. */
 export async function chargeLogin(parts: LimitParts, caller: Caller): Promise<void> {
   if (!caller.isShared) await charge(parts, caller, 'logins')
@@ -81,20 +95,15 @@ export async function chargeRefusal(
 }
 
 /** The smaller network first: what it is refused does not count for the larger one. */
-async function charge(parts: LimitParts, caller: Caller, budget: keyof typeof FACTORS, owner?: string): Promise<void> {
+async function charge(parts: LimitParts, caller: Caller, budget: Budget, owner?: string): Promise<void> {
   for (const quota of quotasOf(parts, caller, budget, owner)) await parts.quotas.charge(quota)
 }
 
-function quotasOf(
-  { settings }: LimitParts,
-  { networks }: Caller,
-  budget: keyof typeof FACTORS,
-  owner = ''
-): readonly Quota[] {
+function quotasOf({ settings }: LimitParts, { networks }: Caller, budget: Budget, owner = ''): readonly Quota[] {
   return networks.map(({ network, factor }) => ({
     budget,
     kind: 'anonymous',
     name: `${budget} ${owner}${network}`,
-    limit: settings.maxRequestsPerTimeSlot * FACTORS[budget] * factor
+    limit: (budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]) * factor
   }))
 }

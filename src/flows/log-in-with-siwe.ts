@@ -1,15 +1,16 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { accountIdOf, type Account } from '../protocol/account-id.js'
-import { ethrDid } from '../protocol/did.js'
-import { parseSignature, recoverPersonalSigner } from '../protocol/personal-sign.js'
+import { ethrDid, networkOfChain } from '../protocol/did.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
+import { controllersOf, withController } from './did-control.js'
 import { openSession, provedUser, type Tokens } from './issue-tokens.js'
 import { chargeLogin, chargeRefusal } from './limits.js'
 import type { LoginParts } from './log-in.js'
 import type { Caller } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 import { consumeNonce, verifyNonce } from './siwe-nonce.js'
+import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and who sent it. */
 export interface SiweRequest {
@@ -22,7 +23,7 @@ export interface SiweRequest {
  * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.
  *
  * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
- * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
+ * ERR_CHALLENGE_USED, any code of `verifyAccount` and `controllersOf`, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
  * @see EIP-4361, "Relying Party Implementer Steps"
  */
 export async function logInWithSiwe(
@@ -39,16 +40,20 @@ export async function logInWithSiwe(
     assertOwnSite(message, siwe.isOwnDomain)
     const nonce = verifyNonce(parts, siwe, message.nonce)
     assertInTime(message, clock.nowSeconds())
-    const parsed = parseSignature(signature, account.chainId)
-    await parts.scheduler.yield(client)
-    const signer = recoverPersonalSigner(curve, text, parsed)
-    if (signer !== account.address) {
-      const reason = { check: 'signer', expected: 'the address of the message', got: signer ?? 'none' }
+    const method = await verifyAccount(parts, { account, message: text, signature, client })
+    // A contract belongs to its chain: the same address on another one may be another party.
+    if (method === 'contract') did = ethrDid(networkOfChain(account.chainId), account.address)
+    const user = provedUser(curve, did)
+    if (!(await controllersOf(parts, user, client)).has(account.address)) {
+      const reason = {
+        check: 'control',
+        expected: 'a DID whose document still names its first address',
+        option: 'didControl'
+      }
       throw new DidAuthError('ERR_CHALLENGE', { reason })
     }
     await chargeLogin(parts, client)
     await consumeNonce(parts, nonce)
-    const user = provedUser(curve, did)
     const { statement, resources, requestId, chainId } = message
     const identity = {
       canonicalDid: user.canonicalDid,
@@ -57,7 +62,8 @@ export async function logInWithSiwe(
     }
     const logic = settings.authenticationBusinessLogic
     const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
-    const tokenClaims = { ...added, acct: accountIdOf(account), amr: ['eoa'] }
+    const claims = { ...added, acct: accountIdOf(account), amr: [method] }
+    const tokenClaims = withController(parts, claims, account.address)
     const tokens = await openSession(parts, user, { event: 'login', tokenClaims, nowSeconds: clock.nowSeconds() })
     return { user: { did, ...account }, tokens }
   } catch (error) {

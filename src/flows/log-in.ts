@@ -7,6 +7,7 @@ import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/log
 import { parseSignature } from '../protocol/personal-sign.js'
 import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
+import { controllersOf, withController } from './did-control.js'
 import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
 import { chargeLogin, chargeProof, chargeRefusal } from './limits.js'
 import type { Caller, Parts } from './parts.js'
@@ -98,14 +99,15 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
     const { canonicalDid, address } = user
     const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))
     const event = proof.flow === 'logIn' ? 'login' : 'signup'
-    return await openSession(parts, user, { event, tokenClaims, nowSeconds: parts.clock.nowSeconds() })
+    const claims = withController(parts, tokenClaims, address)
+    return await openSession(parts, user, { event, tokenClaims: claims, nowSeconds: parts.clock.nowSeconds() })
   } catch (error) {
     await chargeRefusal(parts, request, error)
     throw error
   }
 }
 
-/** Verifies that the sender of `sig` controls a DID now. Changes nothing. */
+/** Verifies that the sender of `sig` controls a DID now. Changes nothing. The address of the user is that of the signer. */
 async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
@@ -118,15 +120,16 @@ async function verifyControl(
   const signature = parseSignature(sig, chainIdOfDid(did))
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
   const useCount = await countUses(parts, user.canonicalDid, window, flow)
+  const controllers = await controllersOf(parts, user, client)
   await scheduler.yield(client)
   const messagesOver = (challenge: string): string[] =>
     byForm(loginDialects.flatMap((dialect) => loginDomains.map((domain) => messagesFor(domain, challenge, dialect))))
-  const response = { address: user.address, signature, messagesOver }
+  const response = { controllers, signature, messagesOver }
   const expected = { did, secret: settings.challengeSecret, window, useCount }
-  const { message, recovered } = findSignedMessage(curve, response, expected)
+  const { message, signer, recovered } = findSignedMessage(curve, response, expected)
   // Two lines are a login message, and a sign up message without credentials as well.
   const consumesBoth = message?.split('\n').length === 2
-  if (message !== undefined) return { user, use: { flow, window, useCount, consumesBoth } }
+  if (signer !== undefined) return { user: { ...user, address: signer }, use: { flow, window, useCount, consumesBoth } }
 
   // Recoveries that only explain a refusal run in the background, after the logins that wait.
   const mayExplain = await scheduler.yield(client, 'background').then(
@@ -137,7 +140,8 @@ async function verifyControl(
   if (code !== 'ERR_CHALLENGE') throw new DidAuthError(code)
   const reason = {
     check: 'signer',
-    expected: 'the address of the DID, recovered over a message with an accepted domain and the current challenge',
+    expected:
+      'an address that controls the DID, recovered over a message with an accepted domain and the current challenge',
     acceptedDomains: loginDomains,
     // The usual form of the message comes first for each domain, so that these addresses belong to the domains in order.
     recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)

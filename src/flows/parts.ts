@@ -2,9 +2,11 @@ import type { Settings } from '../config/settings.js'
 import type {
   Client,
   Clock,
+  ContractWallets,
   CredentialVerifier,
   Curve,
   Deadline,
+  DidControllers,
   Logger,
   Quotas,
   Random,
@@ -31,6 +33,10 @@ export interface Parts {
   verifiedTokens: VerifiedTokens
   disclosureRequests: SignatureCache
   credentialVerifier: CredentialVerifier
+  /** Undefined: contracts cannot log in. */
+  contractWallets: ContractWallets | undefined
+  /** Undefined: the address in a DID controls it. */
+  didControllers: DidControllers | undefined
   scheduler: Scheduler
   deadline: Deadline
   logger: Logger

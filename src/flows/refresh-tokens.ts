@@ -1,8 +1,10 @@
 import { errorStatuses } from '../error-statuses.js'
 import { DidAuthError } from '../errors.js'
 import { replaceClaims } from '../protocol/access-token.js'
+import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../protocol/session.js'
+import { assertStillInControl, controllerIn } from './did-control.js'
 import { issueAccessToken, provedUser, sessionEndSeconds, type ProvedUser, type Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 import { findPresentedSession, newRefreshToken, successorToken } from './refresh-token.js'
@@ -17,12 +19,16 @@ type RefreshParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosur
  * The new access token is signed before the store changes, so that a failure leaves the old refresh token good.
  *
  * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
- * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_SIGNER, ERR_STORE
+ * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER and ERR_BUSY
  * @see RFC 9700, section 4.14.2
  */
 export async function refreshTokens(
   parts: RefreshParts,
-  { refreshToken, idempotencyKey }: { refreshToken: unknown; idempotencyKey: string | undefined }
+  {
+    refreshToken,
+    idempotencyKey,
+    client
+  }: { refreshToken: unknown; idempotencyKey: string | undefined; client: Client }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { presented, session } = await findPresentedSession(parts, refreshToken)
@@ -42,7 +48,9 @@ export async function refreshTokens(
   if (!isExpected && expected !== 'reused') throw refused(expected)
   if (nextExpiresAtSeconds <= nowSeconds) throw refused('ended')
 
-  const user = provedUser(parts.curve, session.did)
+  const { address, ...did } = provedUser(parts.curve, session.did)
+  const user = { ...did, address: controllerIn(settings, session.tokenClaims, address) }
+  if (isExpected) await assertStillInControl(parts, user, session, client)
   const tokenClaims = isExpected ? await claimsFor(parts, user, session) : session.tokenClaims
   const accessToken = isExpected ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const service = settings.serviceUrl

@@ -100,7 +100,11 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
     const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
-    const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), { refreshToken, idempotencyKey })
+    const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), {
+      refreshToken,
+      idempotencyKey,
+      client: http.callerOf(req)
+    })
     transport.sendTokens(res, tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
   }
 

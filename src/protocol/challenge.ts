@@ -58,8 +58,8 @@ export function challengeSecondsLeft(nowSeconds: number, windowSeconds: number):
 export const MAX_RECOVERIES = 24
 
 export interface ChallengeResponse {
-  /** Address of the user's DID, lower case. */
-  address: string
+  /** The addresses that control the user's DID, lower case. */
+  controllers: ReadonlySet<string>
   signature: RecoverableSignature
   /** The messages that would be good over a challenge, the likeliest first. */
   messagesOver: (challenge: string) => string[]
@@ -69,6 +69,8 @@ export interface ChallengeResponse {
 export interface SignedMessage {
   /** The message that the controller of the DID signed; undefined when it is none of the accepted ones. */
   message: string | undefined
+  /** The controller that signed it. */
+  signer: string | undefined
   /** The addresses recovered over the messages that were tried, in their order: tells a log who signed. */
   recovered: string[]
 }
@@ -114,16 +116,16 @@ export function explainRefusal(
 
 function search(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
-  { address, signature }: ChallengeResponse,
+  { controllers, signature }: ChallengeResponse,
   messages: readonly string[]
 ): SignedMessage {
   const recovered: string[] = []
   for (const message of messages) {
     const signer = recoverPersonalSigner(curve, message, signature)
-    if (signer === address) return { message, recovered }
+    if (signer !== undefined && controllers.has(signer)) return { message, signer, recovered }
     recovered.push(signer ?? 'none')
   }
-  return { message: undefined, recovered }
+  return { message: undefined, signer: undefined, recovered }
 }
 
 /** Challenges that a refused signature may belong to, the likeliest first. */

@@ -110,6 +110,12 @@ export function assertNetwork(did: string, networks: readonly string[] | undefin
   })
 }
 
+/** The network that names a chain in a did:ethr: empty for Ethereum, a name where it has one, else its id in hexadecimal. */
+export function networkOfChain(chainId: number): string {
+  const [known] = [...CHAIN_IDS].find(([, id]) => id === chainId) ?? []
+  return known ?? `0x${chainId.toString(16)}`
+}
+
 /** The chain id that a did:ethr names, where it is known without a network. */
 export function chainIdOfDid(did: string): number | undefined {
   const network = networkOfDid(did)?.toLowerCase() ?? ''

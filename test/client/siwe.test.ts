@@ -2,11 +2,11 @@ import { describe, expect, it, jest } from '@jest/globals'
 import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
 import type { DidAuthClient } from 'express-did-auth/client'
 import { parseSiweMessage } from 'viem/siwe'
+import { failureOf } from '../support/client-error.js'
 import {
   alice,
   answerOf,
   type ClientService,
-  failureOf,
   plainWallet,
   setGlobals,
   startClientService

@@ -111,6 +111,18 @@ describe('configWarnings', () => {
     expect(warningsOf({ registry, networkName: 'rsk' })).toEqual([])
     expect(warningsOf({ ...gated, registry, rpcUrl: 'https://rpc.example' })).toEqual([])
     expect(warningsOf({ ...gated, registry, resolver })).toEqual([])
+    expect(warningsOf({ ...gated, registry, didControl: 'document' })).not.toContain(warning)
+  })
+
+  it('are given once for clients of contractWallets that can fetch what a contract names', () => {
+    const client = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 1 }
+    const warning =
+      'contractWallets of chain 1, 30 without ccipRead: false: a contract can make this server fetch a URL'
+    const fetching = { ...client, ccipRead: undefined }
+    expect(warningsOf({ contractWallets: { 30: fetching, 1: { ...client, ccipRead: {} }, 10: client } })).toEqual([
+      warning
+    ])
+    expect(warningsOf({ contractWallets: { 30: { ...client, ccipRead: false }, 10: client } })).toEqual([])
   })
 
   it('are given for options that do not exist, by name and never by value', () => {

@@ -111,6 +111,8 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         return parts.credentials
       }
     },
+    contractWallets: undefined,
+    didControllers: undefined,
     scheduler: {
       async yield(_client, priority) {
         steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')
@@ -136,7 +138,7 @@ export async function loggedIn(config: Partial<DidAuthConfig> = {}) {
   const tokens = await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })
   parts.steps.length = 0
   const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
-    refreshTokens(parts, { refreshToken, idempotencyKey })
+    refreshTokens(parts, { refreshToken, idempotencyKey, client })
   return { parts, tokens, refresh }
 }
 

@@ -22,8 +22,6 @@ const tooMany = (): Promise<never> => Promise.reject(new DidAuthError('ERR_TOO_M
 
 /** Codes by what a proof that is refused with them counts as. */
 const unproved: DidAuthErrorCode[] = [
-  'ERR_MESSAGE',
-  'ERR_MESSAGE_DOMAIN',
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
   'ERR_MESSAGE',
@@ -31,6 +29,10 @@ const unproved: DidAuthErrorCode[] = [
   'ERR_CREDENTIAL',
   'ERR_CREDENTIAL_EXPIRED',
   'ERR_CREDENTIAL_ISSUER',
+  'ERR_NETWORK',
+  'ERR_CONTRACT_ABSENT',
+  'ERR_CONTRACT_SIGNATURE',
+  'ERR_CHAIN',
   'ERR_RESOLVER'
 ]
 const outdated: DidAuthErrorCode[] = ['ERR_CHALLENGE_EXPIRED', 'ERR_CHALLENGE_USED', 'ERR_DISCLOSURE_MISSING']

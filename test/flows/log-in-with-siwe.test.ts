@@ -136,7 +136,7 @@ describe('logInWithSiwe', () => {
     for (const refreshBusinessLogic of [undefined, () => ({ tokenClaims: { role: 'admin', amr: ['mfa'] } })]) {
       const { parts, login } = await siweParts({ refreshBusinessLogic })
       const { tokens } = await login()
-      const next = await refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined })
+      const next = await refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
       expect(payloadOf(next.accessToken)).toMatchObject({
         acct: `eip155:30:${address}`,
         amr: ['eoa'],

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { flowParts, loggedIn, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
+import { client, flowParts, loggedIn, payloadOf, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const { did } = walletOf(1)
 const KEY = 'k'.repeat(22)
@@ -87,7 +87,7 @@ describe('a refresh with an idempotency key', () => {
     await refresh(first.refreshToken, KEY)
     const { store } = parts
     const other = { ...(await flowParts({ challengeSecret: 'another secret of the tests, 32 bytes' })), store }
-    const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY })
+    const again = refreshTokens(other, { refreshToken: first.refreshToken, idempotencyKey: KEY, client })
     await expect(again).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 })

@@ -1,14 +1,19 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHmac } from 'node:crypto'
+import type { DidAuthConfig } from '../../src/config/options.js'
 import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonce.js'
 import { refusal } from '../support/refusal.js'
 import { flowParts, SECRET, SERVICE_URL, START_SECONDS } from './flow-parts.js'
 
-const siwe = { nonceSeconds: 300 }
+/** Parts of a service that has it on, and its settings of EIP-4361. */
+async function siweParts(config: Partial<DidAuthConfig> = {}) {
+  const parts = await flowParts({ siwe: true, ...config })
+  return { parts, siwe: parts.settings.siwe! }
+}
 
 describe('a nonce', () => {
   it('is the slot of 10 s, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
-    const parts = await flowParts()
+    const { parts, siwe } = await siweParts()
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
     expect([nonce.length, expiresInSeconds]).toEqual([64, 310])
     expect(nonce.slice(0, 8)).toBe((START_SECONDS / 10).toString(16).padStart(8, '0'))
@@ -20,7 +25,7 @@ describe('a nonce', () => {
   })
 
   it('ends 300 s after its slot, by our clock', async () => {
-    const parts = await flowParts()
+    const { parts, siwe } = await siweParts()
     parts.clock.seconds = START_SECONDS + 9
     const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
     expect(expiresInSeconds).toBe(301)
@@ -34,11 +39,11 @@ describe('a nonce', () => {
   })
 
   it('of another service, another secret, or with any digit changed is none of ours', async () => {
-    const parts = await flowParts()
+    const { parts, siwe } = await siweParts()
     const { nonce } = issueNonce(parts, siwe)
     for (const other of [{ serviceUrl: 'https://other.example' }, { challengeSecret: 's'.repeat(32) }]) {
-      const elsewhere = await flowParts(other)
-      expect(() => verifyNonce(elsewhere, siwe, nonce)).toThrow(refusal('ERR_CHALLENGE'))
+      const elsewhere = await siweParts(other)
+      expect(() => verifyNonce(elsewhere.parts, elsewhere.siwe, nonce)).toThrow(refusal('ERR_CHALLENGE'))
     }
     const changed = Array.from(
       nonce,
@@ -50,7 +55,7 @@ describe('a nonce', () => {
   })
 
   it.each(['single-use', 'window'] as const)('is good once with replayProtection %s', async (replayProtection) => {
-    const parts = await flowParts({ replayProtection })
+    const { parts, siwe } = await siweParts({ replayProtection })
     const known = verifyNonce(parts, siwe, issueNonce(parts, siwe).nonce)
     const results = await Promise.allSettled(Array.from({ length: 50 }, () => consumeNonce(parts, known)))
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)

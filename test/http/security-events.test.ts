@@ -80,12 +80,6 @@ describe('onSecurityEvent', () => {
     ])
   })
 
-  it('is told of a session that business logic ends at a refresh', async () => {
-    const { refresh, events, sessionId } = await watchedApp({ refreshBusinessLogic: () => false })
-    await refresh().expect(401, 'Refused')
-    expect(events).toEqual([{ type: 'session-revoked', did, sessionId, code: 'ERR_BUSINESS_LOGIC', ...AT_START }])
-  })
-
   it('is told of a cross-origin request that was refused, on routes of ours and on guarded ones', async () => {
     const events: SecurityEvent[] = []
     const onSecurityEvent = (event: SecurityEvent) => void events.push(event)

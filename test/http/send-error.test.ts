@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
-import { errorSender } from '../../src/http/send-error.js'
+import { errorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
 import { testApp } from '../support/test-app.js'
 
 const serviceUrl = 'https://service.example'
@@ -23,6 +23,9 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used'],
   ERR_MESSAGE: [401, 'Invalid sign-in message'],
   ERR_MESSAGE_DOMAIN: [401, 'Sign-in message for another site'],
+  ERR_NETWORK: [401, 'Network not accepted'],
+  ERR_CONTRACT_ABSENT: [401, 'No contract at this address'],
+  ERR_CONTRACT_SIGNATURE: [401, 'Refused by the contract'],
   ERR_CREDENTIAL: [401, 'Invalid credential'],
   ERR_CREDENTIAL_EXPIRED: [401, 'Expired credential'],
   ERR_CREDENTIAL_ISSUER: [401, 'Unproved credential issuer'],
@@ -39,6 +42,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_BUSY: [503, 'Busy, try again'],
   ERR_STORE: [503, 'Store unavailable, try again'],
   ERR_RESOLVER: [503, 'DID resolver unavailable, try again'],
+  ERR_CHAIN: [503, 'Chain unavailable, try again'],
   ERR_SIGNER: [503, 'Signer unavailable, try again'],
   ERR_BUSINESS_LOGIC_TIMEOUT: [503, 'Timed out, try again'],
   ERR_INTERNAL: [500, 'Internal error']
@@ -48,8 +52,8 @@ const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
 /** Asks an application whose every request is answered with one error. */
-function ask(error: unknown, Accept?: string, { logger = silent, errorFormat = 'text' } = {}) {
-  const send = errorSender({ serviceUrl, errorFormat, logger })
+function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
+  const send = errorSender({ serviceUrl, logger: silent, ...options })
   const app = express().use((req, res) => {
     send(req, res, error)
   })

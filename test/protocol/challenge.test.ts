@@ -94,7 +94,7 @@ function challengeOf(window: number, useCount: number): string {
 
 function responseOver(signedText: string, messagesOver: ChallengeResponse['messagesOver']): ChallengeResponse {
   return {
-    address: wallet.address.toLowerCase(),
+    controllers: new Set([wallet.address.toLowerCase()]),
     signature: parseSignature(wallet.personalSign(signedText)),
     messagesOver
   }
@@ -137,7 +137,7 @@ describe('findSignedMessage and explainRefusal', () => {
   })
 
   it('refuses the signature of another wallet', () => {
-    const response = { ...responseOver(`a ${CURRENT}`, twoForms), address: walletOf(2).address.toLowerCase() }
+    const response = { ...responseOver(`a ${CURRENT}`, twoForms), controllers: new Set([walletOf(2).address.toLowerCase()]) }
     expect(() => verifyResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
   })
 

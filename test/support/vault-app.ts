@@ -9,7 +9,7 @@ import { ServerError, type ServerErrorCode } from '../../servers/http/server-err
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
 import { dependenciesOf } from '../../servers/storage/engine.js'
-import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
+import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { runReconcile } from '../../servers/commands/reconcile/command.js'
 import { takedownAt } from '../../servers/commands/takedown.js'

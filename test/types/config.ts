@@ -9,6 +9,7 @@ import {
   type Signer,
   type Store
 } from 'express-did-auth'
+import { createPublicClient, http } from 'viem'
 
 const least: DidAuthConfig = {
   challengeSecret: 'a secret',
@@ -54,6 +55,15 @@ export const all: Required<DidAuthConfig> = {
   refreshReuseGraceSeconds: 0,
   loginDomains: ['app.example'],
   loginDialects: ['login', 'url'],
+  contractWallets: {
+    30: createPublicClient({ transport: http('https://rpc.example'), ccipRead: false }),
+    1: {
+      getChainId: async () => 1,
+      getCode: async ({ address }) => `0x${address.slice(2)}`,
+      verifyMessage: async ({ message, signature }) => message.length < signature.length
+    }
+  },
+  didControl: 'document',
   networks: ['rsk', ''],
   siwe: { path: '/siwe', network: '', nonceSeconds: 60, domains: (domain) => domain.endsWith('.preview.example') },
   trustedOrigins: ['https://app.example'],

@@ -126,6 +126,25 @@ describe('the page in a browser', () => {
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]+\.[\w-]+\.[\w-]+"/)
   })
 
+  it('logs in with the text of EIP-4361 when that is chosen, and shows it', async () => {
+    const alice = wallet('alice')
+    const { open, complaints } = await newProfile(browser, [alice])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.check('#siwe-text')
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    expect(await page.textContent('#session-did')).toBe(alice.did)
+    const signing = page.locator('.exchange', { hasText: 'personal_sign' })
+    await signing.locator('summary').click()
+    expect(await signing.locator('pre').first().textContent()).toMatch(
+      /^localhost:\d+ wants you to sign in with your Ethereum account:\n0x[\s\S]*\nNonce: [0-9a-f]{14}…[0-9a-f]{6}\n/
+    )
+    await page.click('#ask-me')
+    await page.waitForSelector('.exchange:has-text("/me") .state:has-text("200")')
+    expect(complaints).toEqual([])
+  })
+
   it('logs in with cookies, and another origin of the same site can do nothing with them', async () => {
     const { open, complaints, context } = await newProfile(browser)
     const page = await open(withCookies.serviceUrl)

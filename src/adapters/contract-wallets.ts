@@ -1,0 +1,101 @@
+import { DidAuthError } from '../errors.js'
+import { lazy } from '../lazy.js'
+import type { Client, ContractProof, ContractVerifier, ContractWallets, Logger } from '../ports.js'
+import { deploysContract } from '../protocol/contract-signature.js'
+import { isObject } from '../protocol/json.js'
+import { within } from '../time.js'
+import { ConcurrencyLimiter } from './concurrency-limiter.js'
+
+/** For all calls of one proof together, its wait included. */
+const PROOF_MILLISECONDS = 5_000
+const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256 }
+const RETRY_AFTER_SECONDS = 5
+const MAX_REASON_LENGTH = 200
+
+/** A chain of the configuration, and the id that its node reports, asked once. */
+interface Chain {
+  verifier: ContractVerifier
+  reportedId: () => Promise<number>
+}
+
+/**
+ * Asks the nodes of the configured chains whether contracts accept signatures.
+ *
+ * "No" counts only when the node answers after it as well: viem's client answers false when its node is unavailable.
+ *
+ * @param verifiers - by chain id
+ * @see EIP-1271, ERC-6492
+ */
+export function contractWallets(
+  logger: Logger,
+  verifiers: Readonly<Record<number, ContractVerifier>>
+): ContractWallets {
+  const limiter = new ConcurrencyLimiter(IN_FLIGHT)
+
+  const chainOf = (chainId: number, verifier: ContractVerifier): Chain => {
+    const ask = async (): Promise<number> => {
+      const expired = (): Error => new Error('no chain id in time')
+      const reported = await within(PROOF_MILLISECONDS, verifier.getChainId(), expired)
+      if (reported !== chainId) {
+        const fields = { event: 'wrong-chain', expected: chainId, reported: String(reported) }
+        logger.error(fields, 'a client of contractWallets is of another chain: it is not used')
+      }
+      return reported
+    }
+    return { verifier, reportedId: lazy(ask) }
+  }
+  const chains = new Map(Object.entries(verifiers).map(([id, verifier]) => [Number(id), chainOf(Number(id), verifier)]))
+
+  return {
+    accepts: (chainId) => chains.has(chainId),
+    async verify(proof) {
+      const chain = chains.get(proof.chainId)
+      if (chain === undefined) throw new DidAuthError('ERR_NETWORK')
+      let isLate = false
+      const client: Client = { network: proof.client.network, isGone: () => isLate || proof.client.isGone() }
+      const expired = (): Error => {
+        isLate = true
+        return unavailable(new Error('no answer within 5 s'))
+      }
+      await within(
+        PROOF_MILLISECONDS,
+        limiter.run(client, () => judge(chain, { ...proof, client })),
+        expired
+      )
+    }
+  }
+}
+
+async function judge({ verifier, reportedId }: Chain, proof: ContractProof): Promise<void> {
+  const { chainId, address, message, signature, client } = proof
+  const ask = async <T>(call: () => Promise<T>): Promise<T> => {
+    // What comes too late for its client must not keep a node busy.
+    if (client.isGone()) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
+    try {
+      return await call()
+    } catch (cause) {
+      throw unavailable(withoutUrl(cause))
+    }
+  }
+  const reported = await ask(reportedId)
+  if (reported !== chainId) throw unavailable(new Error(`the node is of chain ${String(reported)}`))
+  const code = await ask(() => verifier.getCode({ address }))
+  if ((code === undefined || code === '0x') && !deploysContract(signature)) {
+    throw new DidAuthError('ERR_CONTRACT_ABSENT', { reason: { check: 'code', expected: 'a contract', chainId } })
+  }
+  const verdict: unknown = await ask(() => verifier.verifyMessage({ address, message, signature }))
+  if (verdict === true) return
+  await ask(() => verifier.getCode({ address }))
+  throw new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check: 'contract', expected: 'its yes', chainId } })
+}
+
+function unavailable(cause: Error): DidAuthError {
+  return new DidAuthError('ERR_CHAIN', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+}
+
+/** The first line of what a node's client threw, without the URL of the node: it may contain a key. */
+function withoutUrl(thrown: unknown): Error {
+  const message = isObject(thrown) && typeof thrown.message === 'string' ? thrown.message : typeof thrown
+  const [first = ''] = message.replace(/\w+:\/\/\S+/g, '(URL)').split('\n')
+  return new Error(`the chain's node gave no answer: ${first.slice(0, MAX_REASON_LENGTH)}`)
+}

@@ -1,0 +1,69 @@
+import { DidAuthError } from '../errors.js'
+import type { Client } from '../ports.js'
+import type { JsonObject } from '../protocol/json.js'
+import type { Session } from '../protocol/session.js'
+import type { ProvedUser } from './issue-tokens.js'
+import type { Parts } from './parts.js'
+
+const ADDRESS = /^0x[0-9a-f]{40}$/
+
+/**
+ * The addresses that control a DID now: the one in it, or with `didControl: 'document'` those that its document lists.
+ * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_RESOLVER, ERR_BUSY
+ */
+export async function controllersOf(
+  { didControllers }: Pick<Parts, 'didControllers'>,
+  { did, address }: ProvedUser,
+  client: Client
+): Promise<ReadonlySet<string>> {
+  return didControllers === undefined ? new Set([address]) : didControllers.of(did, client)
+}
+
+/** The claims of a new session, with the address that signed where the document of its DID decides. */
+export function withController(
+  { didControllers }: Pick<Parts, 'didControllers'>,
+  tokenClaims: JsonObject | undefined,
+  address: string
+): JsonObject | undefined {
+  return didControllers === undefined ? tokenClaims : { ...tokenClaims, ctl: address }
+}
+
+/** The address that signed for a session: its claim `ctl`, where the document decides, else the one of its DID. */
+export function controllerIn(
+  { didControl }: Pick<Parts['settings'], 'didControl'>,
+  claims: Readonly<Record<string, unknown>> | undefined,
+  address: string
+): string {
+  const ctl = didControl === 'document' ? claims?.ctl : undefined
+  return typeof ctl === 'string' && ADDRESS.test(ctl) ? ctl : address
+}
+
+/**
+ * Asserts that the key which opened a session still controls its DID; where it does not, the session is revoked.
+ * @throws DidAuthError ERR_REFRESH_TOKEN (the session is revoked now), ERR_RESOLVER, ERR_BUSY, ERR_STORE
+ */
+export async function assertStillInControl(
+  parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'report' | 'didControllers'>,
+  user: ProvedUser,
+  { sessionId }: Pick<Session, 'sessionId'>,
+  client: Client
+): Promise<void> {
+  const { settings, clock, store, report } = parts
+  if (await isInControl(parts, user, client)) return
+  await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
+  const { did, address } = user
+  report({ type: 'control-lost', did, sessionId, address, code: 'ERR_REFRESH_TOKEN' })
+  const reason = { check: 'control', expected: 'a method of the DID under authentication', got: address }
+  throw new DidAuthError('ERR_REFRESH_TOKEN', { reason })
+}
+
+async function isInControl(parts: Pick<Parts, 'didControllers'>, user: ProvedUser, client: Client): Promise<boolean> {
+  if (parts.didControllers === undefined) return true
+  try {
+    return (await controllersOf(parts, user, client)).has(user.address)
+  } catch (error) {
+    // A DID that was deactivated has no one in control.
+    if (error instanceof DidAuthError && error.code === 'ERR_DID_UNSUPPORTED') return false
+    throw error
+  }
+}

@@ -1,0 +1,68 @@
+import { DidAuthError } from '../errors.js'
+import type { Account } from '../protocol/account-id.js'
+import {
+  assertContractAskable,
+  isKeySignature,
+  parseAccountSignature,
+  type Hex
+} from '../protocol/contract-signature.js'
+import { parseSignature, recoverPersonalSigner, type RecoverableSignature } from '../protocol/personal-sign.js'
+import { chargeContractProof } from './limits.js'
+import type { Caller, Parts } from './parts.js'
+
+type AccountParts = Pick<Parts, 'settings' | 'quotas' | 'curve' | 'scheduler' | 'contractWallets'>
+
+/** A text, and what an account is said to have signed it with. */
+export interface SignedByAccount {
+  account: Account
+  message: string
+  signature: unknown
+  client: Caller
+}
+
+/**
+ * Verifies who signed a text: the key of an account, or else the contract at its address, where its chain is configured.
+ * The key comes first, and needs no chain.
+ *
+ * @returns what stands in the claim `amr`
+ * @throws DidAuthError ERR_SIGNATURE, ERR_CHALLENGE, ERR_NETWORK, ERR_CONTRACT_ABSENT, ERR_CONTRACT_SIGNATURE, ERR_CHAIN,
+ * ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE
+ */
+export async function verifyAccount(parts: AccountParts, signed: SignedByAccount): Promise<'eoa' | 'contract'> {
+  const { account, client } = signed
+  const { contractWallets } = parts
+  const isKnownChain = contractWallets?.accepts(account.chainId) === true
+  const signature = contractWallets === undefined ? undefined : parseAccountSignature(signed.signature)
+  if (signature === undefined || isKeySignature(signature)) {
+    const parsed = parseKeySignature(signed, isKnownChain)
+    await parts.scheduler.yield(client)
+    const signer = parsed && recoverPersonalSigner(parts.curve, signed.message, parsed)
+    if (signer === account.address) return 'eoa'
+    if (!isKnownChain) {
+      const reason = { check: 'signer', expected: 'the address of the message', got: signer ?? 'none' }
+      throw new DidAuthError('ERR_CHALLENGE', { reason })
+    }
+  }
+  if (contractWallets === undefined || signature === undefined || !isKnownChain) {
+    const reason = { check: 'chain', expected: 'a chain of contractWallets', got: account.chainId }
+    throw new DidAuthError('ERR_NETWORK', { reason: { ...reason, option: 'contractWallets' } })
+  }
+  assertContractAskable(account.address, signature)
+  await chargeContractProof(parts, client)
+  const address = account.address as Hex
+  await contractWallets.verify({ chainId: account.chainId, address, message: signed.message, signature, client })
+  return 'contract'
+}
+
+/** The signature of a key; undefined for another of that length, which a contract may accept. */
+function parseKeySignature(
+  { signature, account }: SignedByAccount,
+  mayBeContract: boolean
+): RecoverableSignature | undefined {
+  try {
+    return parseSignature(signature, account.chainId)
+  } catch (error) {
+    if (mayBeContract) return undefined
+    throw error
+  }
+}
