@@ -142,7 +142,7 @@ export class DidAuthClient {
    */
   async sessions(): Promise<ListedSession[]> {
     const list = await this.#ownSessions('GET', '')
-    if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL, { message: 'No session' })
+    if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
     return list as ListedSession[]
   }
 

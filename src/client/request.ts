@@ -165,6 +165,6 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
  * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any other
  */
 export function parseServiceUrl(url: string): string {
-  if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url}: not http(s)`)
+  if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)
   return withoutSlash(url)
 }

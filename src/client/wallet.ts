@@ -69,7 +69,7 @@ export async function connectWallet(
   signal?: AbortSignal
 ): Promise<ConnectedWallet> {
   if (!wallet) throw new DidAuthClientError(NO_WALLET)
-  if ('getSigner' in wallet) throw new TypeError('Give await getSigner()')
+  if ('getSigner' in wallet) throw TypeError('Give await getSigner()')
   const { address: account, sign } = await askWallet(() => openWallet(wallet), signal)
   if (!account) throw new DidAuthClientError(NO_WALLET)
   const address = parseHex(account, 40)

@@ -1,27 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expressMajor, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { note, rounds } from '../../support/time-factor.js'
 import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
 import { post } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
 
 describe('the relay as a process', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses({ LOG_LEVEL: 'warn' })
   const start = (env: Record<string, string> = {}): Promise<ServerProcess> => servers.start(env, [], 'relay')
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor), LOG_LEVEL: 'warn' })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('stops with exit code 0, and has its files, its used challenges and its tokens again', async () => {
     const first = await start()

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { runTakedown } from '../../../servers/process/takedown-command.js'
+import { takedownAt } from '../../../servers/commands/takedown.js'
+import { runCommand } from '../../support/command-line.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
@@ -17,8 +18,7 @@ beforeEach(async () => {
 afterEach(() => relay.end())
 
 async function run(...args: string[]): Promise<[number, string[]]> {
-  const lines: string[] = []
-  const code = await runTakedown(args, relay.env, (line) => lines.push(line))
+  const { code, lines } = await runCommand(takedownAt('relay'), args, { DATA_DIR: relay.folder })
   return [code, lines]
 }
 
@@ -60,7 +60,7 @@ describe('relay takedown', () => {
 
   it('says that there is no relay', async () => {
     const folder = temporaryFolder()
-    const command = runTakedown([await posted('a')], { ...relay.env, DATA_DIR: folder.path }, () => undefined)
+    const command = runCommand(takedownAt('relay'), [await posted('a')], { DATA_DIR: folder.path })
     await expect(command).rejects.toThrow(`There is no relay in ${folder.path}/relay/relay.db (DATA_DIR)`)
     folder.remove()
   })
