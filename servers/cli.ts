@@ -1,9 +1,8 @@
 import { accessSync, constants, statSync } from 'node:fs'
-import type { ServerEnv, ServerName } from './config/read-env.js'
-import { assertIpfsClientInstalled } from './ipfs/load-ipfs-client.js'
+import { readArguments, UsageError, type CommandLine } from './commands/command-line.js'
+import type { ServerName } from './config/read-env.js'
+import { ownCommand, sentenceOf, startStep } from './config/startup-error.js'
 import type { Starter } from './process/run-servers.js'
-import { UsageError, type CommandLine } from './commands/command-line.js'
-import { ownCommand, reasonOf, sentenceOf, StartError, startStep } from './config/startup-error.js'
 
 /** What each command takes. A line that is further indented belongs to the one before it. */
 const USAGE = `  auth    the authentication server (port 3000)
@@ -42,27 +41,40 @@ All settings are environment variables, also those in .env, see the README.
 Exit codes: 0 done, 1 failed or something was found, 2 usage.\n`
 }
 
+/** @returns the exit code; undefined: the process runs until a signal ends it */
+type Command = (commandLine: CommandLine) => Promise<number | undefined>
+
 /** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
   auth: async () => (await import('./auth/main.js')).startAuth,
-  relay: async () => (await import('./relay/main.js')).startRelay,
-  vault: async () => (await import('./vault/main.js')).startVault
+  relay: async () => (await import('./relay/app.js')).startRelay,
+  vault: async () => (await import('./vault/app.js')).startVault
 }
-type OperatorCommand = (args: readonly string[], env: ServerEnv, out: (line: string) => void) => Promise<number>
-/** What an operator runs beside a server. */
-const operatorCommands: Readonly<Record<string, () => Promise<OperatorCommand>>> = {
-  'relay takedown': async () => (await import('./process/takedown-command.js')).runTakedown,
-  'vault takedown': async () => (await import('./process/takedown-command.js')).runTakedown,
-  'vault reconcile': async () => (await import('./vault/admin/command.js')).runReconcile
-}
-const names: readonly ServerName[] = ['auth', 'relay', 'vault']
-/** What needs no server. */
-const commands: Readonly<Record<string, () => Promise<(commandLine: CommandLine) => Promise<number>>>> = {
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  auth: serving(['auth']),
+  relay: serving(['relay']),
+  vault: serving(['vault']),
+  all: serving(['auth', 'relay', 'vault'], true),
+  'relay takedown': async () => (await import('./commands/takedown.js')).takedownAt('relay'),
+  'vault takedown': async () => (await import('./commands/takedown.js')).takedownAt('vault'),
+  'vault reconcile': async () => (await import('./commands/reconcile/command.js')).runReconcile,
   migrate: async () => (await import('./commands/migrate.js')).runMigrate,
   copy: async () => (await import('./commands/copy.js')).runCopy,
   keys: async () => (await import('./commands/keys.js')).runKeys,
   doctor: async () => (await import('./commands/doctor/command.js')).runDoctor,
   conformance: async () => (await import('./commands/conformance/command.js')).runConformance
+}
+
+/** Runs servers until a signal stops them. */
+function serving(names: readonly ServerName[], isAll = false): () => Promise<Command> {
+  return async () =>
+    async ({ args, envFile }) => {
+      readArguments(args, {}, [0, 0])
+      const { runServers } = await import('./process/run-servers.js')
+      const loaded = await Promise.all(names.map(async (name) => ({ name, start: await starters[name]() })))
+      await runServers(loaded, { isAll, envFile })
+      return undefined
+    }
 }
 
 const ENV_FILE = '.env'
@@ -84,75 +96,32 @@ function loadEnvFile(): string | undefined {
   return ENV_FILE
 }
 
-/** Runs the servers that a command names, until a signal stops them. */
-async function runStarters(chosen: readonly ServerName[], isAll: boolean, envFile: string | undefined): Promise<void> {
-  if (hasIpfsNode() && chosen.some((name) => name !== 'auth')) assertIpfsClientInstalled()
-  const { runServers } = await import('./process/run-servers.js')
-  const loaded = await Promise.all(chosen.map(async (name) => ({ name, start: await starters[name]() })))
-  await runServers(loaded, { isAll, envFile })
-}
-
-/** Runs an operator's command on relay or vault, and answers its exit code. */
-async function runForOperator(
-  load: () => Promise<OperatorCommand>,
-  [name, command = '', ...args]: ['relay' | 'vault', ...string[]]
-): Promise<number> {
-  if (hasIpfsNode()) assertIpfsClientInstalled()
-  const { readEnv } = await import('./config/read-env.js')
-  const runCommand = await load()
-  const env = readEnv(process.env, name, false, 'operate')
-  try {
-    return await runCommand(args, env, (line) => {
-      process.stdout.write(`${line}\n`)
-    })
-  } catch (error) {
-    if (error instanceof StartError) throw error
-    const reason = reasonOf(error)
-    throw new StartError(`${name} ${command} failed on the ${name} in ${env.DATA_DIR} (DATA_DIR): ${reason}`)
-  }
-}
-
-/** Does what the command line says, and answers the exit code once that is known. */
-async function run(args: readonly string[]): Promise<number | undefined> {
-  const [command = '', ...rest] = args
-  if (args.includes('--help') || args.includes('-h')) {
-    process.stdout.write(usageOf(command))
+/** Does what the command line says. @returns the exit code once that is known */
+async function run(words: readonly string[]): Promise<number | undefined> {
+  const [first = '', second = ''] = words
+  if (words.includes('--help') || words.includes('-h')) {
+    process.stdout.write(usageOf(first))
     return 0
   }
-  const envFile = loadEnvFile()
-  const chosen = command === 'all' ? names : names.filter((name) => name === command)
-  const operatorCommand = operatorCommands[`${command} ${rest[0] ?? ''}`]
-  if (operatorCommand !== undefined) return runForOperator(operatorCommand, [command as 'relay' | 'vault', ...rest])
-  if (chosen.length > 0 && rest.length === 0) {
-    await runStarters(chosen, command === 'all', envFile)
-    return undefined
+  const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(commands, one))
+  const out = (line: string): void => {
+    process.stdout.write(`${line}\n`)
   }
-  if (Object.hasOwn(commands, command)) return runCommand(command, rest)
-  process.stderr.write(usageOf(command))
-  return 2
-}
-
-/** Runs a command that needs no server, and answers its exit code. */
-async function runCommand(name: string, args: readonly string[]): Promise<number> {
-  const load = commands[name]
+  const { env, stdout } = process
   try {
-    if (load === undefined) throw new UsageError(`There is no command ${name}`)
-    const out = (line: string): void => {
-      process.stdout.write(`${line}\n`)
-    }
-    return await (
-      await load()
-    )({ args, env: process.env, out, isTerminal: process.stdout.isTTY })
+    const envFile = loadEnvFile()
+    const load = name === undefined ? undefined : commands[name]
+    if (name === undefined || load === undefined) throw new UsageError(`There is no command ${first}`)
+    const command = await load()
+    const args = words.slice(name.split(' ').length)
+    return await command({ args, env, out, isTerminal: stdout.isTTY, envFile })
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\n\n${usageOf(name)}`)
-    return 2
+    const isUsage = error instanceof UsageError
+    process.stderr.write(isUsage ? `${error.message}\n\n${usageOf(first)}` : `${sentenceOf(error, name)}\n`)
+    if (isUsage) return 2
+    // Something of a failed start may keep the process alive.
+    process.exit(1)
   }
-}
-
-function hasIpfsNode(): boolean {
-  const { IPFS_API_URL: url = '', IPFS_API_URL_FILE: file = '' } = process.env
-  return url !== '' || file !== ''
 }
 
 /**
@@ -168,12 +137,6 @@ function silenceSqliteWarning(): void {
 }
 
 silenceSqliteWarning()
-run(process.argv.slice(2)).then(
-  (code) => {
-    if (code !== undefined) process.exitCode = code
-  },
-  (error: unknown) => {
-    process.stderr.write(`${sentenceOf(error)}\n`)
-    process.exit(1)
-  }
-)
+void run(process.argv.slice(2)).then((code) => {
+  if (code !== undefined) process.exitCode = code
+})

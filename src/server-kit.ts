@@ -19,15 +19,18 @@ export type { Clock, Logger, Quota, QuotaCharge, Quotas, QuotaStore } from './po
 
 // Tables in SQLite or PostgreSQL beside those of the library's stores.
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
-export type {
-  CallVerb,
-  SqlQuery,
-  SqlResult,
-  SqlRow,
-  SqlStatement,
-  SqlVerb,
-  SqlVerbs,
-  VerbArguments
+export {
+  methodsOf,
+  runVerb,
+  statementsOf,
+  type RunVerb,
+  type SqlQuery,
+  type SqlResult,
+  type SqlRow,
+  type SqlStatement,
+  type SqlVerb,
+  type SqlVerbs,
+  type VerbMethods
 } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
@@ -36,7 +39,6 @@ export {
   chooseEngine as chooseSqliteEngine,
   isDamaged,
   openConnection as openSqliteConnection,
-  rollBack,
   sqliteCode,
   type ConnectionOptions,
   type EngineName,
@@ -45,6 +47,7 @@ export {
   type SqlStatement as SqliteStatement,
   type SqlValue
 } from './stores/sqlite/sqlite-engine.js'
+export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
 export { SqliteThread, type SqliteThreadOptions } from './stores/sqlite/sqlite-thread.js'
 export {

@@ -35,12 +35,8 @@ describe('setupDidAuth', () => {
 
   it('answers requests that come before it is ready', async () => {
     const app = express()
-    const requireDid = setupDidAuth(app, config)
-    app.get('/me', requireDid, (req, res) => {
-      res.json(req.user)
-    })
-    const { accessToken } = await logIn(app, wallet)
-    await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200, { did: wallet.did })
+    setupDidAuth(app, config)
+    await logIn(app, wallet)
   })
 
   it('changes nothing on the application but two middlewares', () => {
@@ -53,12 +49,10 @@ describe('setupDidAuth', () => {
   })
 
   it('takes the DID of its own signer, on rsk, where none is given', async () => {
-    const test = await testApp({ serviceDid: undefined })
-    const { accessToken } = await logIn(test.app, wallet)
-    const me = await request(test.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
-    const { auth } = me.body as { auth: { claims: { iss: string } } }
-    expect(auth.claims.iss).toBe(serviceWallet.did)
-    expect(test.log).toEqual([])
+    const { logIn: logInThere, me, log } = await testApp({ serviceDid: undefined })
+    const { body } = await me((await logInThere()).accessToken).expect(200)
+    expect(body.auth.claims.iss).toBe(serviceWallet.did)
+    expect(log).toEqual([])
   })
 
   it('lists a key that is none with the other problems, and needs the DID of any other signer', () => {
@@ -95,9 +89,17 @@ describe('setupDidAuth', () => {
     }
   })
 
-  it('warns of a second service on one application whose paths the first answers', async () => {
+  /** A logger, and the warnings that it was given. */
+  const warningLogger = () => {
     const warnings: string[] = []
-    const logger = { info() {}, warn: (_: unknown, message: string) => warnings.push(message), error() {} }
+    return {
+      warnings,
+      logger: { info() {}, warn: (_: unknown, message: string) => warnings.push(message), error() {} }
+    }
+  }
+
+  it('warns of a second service on one application whose paths the first answers', async () => {
+    const { warnings, logger } = warningLogger()
     const app = express()
     setupDidAuth(app, { ...config, logger })
     setupDidAuth(express(), { ...config, logger })
@@ -109,8 +111,7 @@ describe('setupDidAuth', () => {
   })
 
   it('warns of a setting that is rarely meant, and of a store and a secret that two services share', () => {
-    const warnings: string[] = []
-    const logger = { info() {}, warn: (_: unknown, message: string) => warnings.push(message), error() {} }
+    const { warnings, logger } = warningLogger()
     const store = memoryStore()
     setupDidAuth(express(), { ...config, logger, store, accessTokenExpirationTimeInSeconds: 901 })
     setupDidAuth(express(), { ...config, logger, store, serviceUrl: 'https://other.example' })
@@ -170,10 +171,9 @@ describe('setupDidAuth', () => {
   })
 
   it('warns when serviceSigner is not the key of serviceDid, and works', async () => {
-    const { app, log } = await testApp({ serviceDid: walletOf(99).did })
-    expect(log.map(({ message }) => message)).toEqual(['serviceSigner is not the key of serviceDid'])
-    const { accessToken } = await logIn(app, wallet)
-    await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    const test = await testApp({ serviceDid: walletOf(99).did })
+    expect(test.log.map(({ message }) => message)).toEqual(['serviceSigner is not the key of serviceDid'])
+    await test.me((await test.logIn()).accessToken).expect(200)
   })
 
   it('reads the configuration once: a later change of the object does nothing', async () => {
@@ -263,27 +263,21 @@ describe('a log', () => {
       })
     }
     for (const logged of [{}, { logger: undefined }]) {
-      const { app, log } = await testApp({ store: quoting, ...(logged as Partial<DidAuthConfig>) })
-      for (const number of [1, 2, 3, 4]) {
+      const test = await testApp({ store: quoting, ...(logged as Partial<DidAuthConfig>) })
+      for (const user of [1, 2, 3, 4].map(walletOf)) {
         isBroken = false
-        const tokens = await logIn(app, walletOf(number))
+        const tokens = await test.logIn(user)
         plant(tokens)
-        const { body } = await request(app).get(`/request-auth/${walletOf(number).did}`)
-        plant(body)
-        const { challenge } = body as { challenge: string }
-        const sig = walletOf(number).personalSign(`Login to service.example\nVerification code: ${challenge}`)
-        plant(sig)
+        plant((await test.get(`/request-auth/${user.did}`)).body)
+        const login = await test.signedLogin(user)
+        plant(login)
         isBroken = true
-        const { accessToken, refreshToken } = tokens
-        await request(app)
-          .post('/auth')
-          .send({ did: walletOf(number).did, sig })
-          .expect(503)
-        await request(app).post('/refresh-token').send({ refreshToken }).expect(503)
-        await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(503)
-        await request(app).post('/auth').type('json').send(`{"sig":"${sig}`).expect(400)
+        await test.post('/auth', login).expect(503)
+        await test.refresh(tokens.refreshToken).expect(503)
+        await test.me(tokens.accessToken).expect(503)
+        await test.post('/auth', `{"sig":"${login.sig}`, { 'Content-Type': 'application/json' }).expect(400)
       }
-      printed.push(...log)
+      printed.push(...test.log)
     }
     expect(secrets.size).toBeGreaterThanOrEqual(40)
     expect(printed.length).toBeGreaterThan(20)

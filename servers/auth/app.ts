@@ -1,8 +1,15 @@
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { serveDocument } from '../openapi/document.js'
-import { serverErrorSender } from '../http/server-error.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, sessionsPath } from '../http/did-auth.js'
+import {
+  authRoutes,
+  didAuthConfig,
+  didAuthDependencies,
+  sessionPath,
+  sessionsPath,
+  siweOf,
+  siwePath
+} from '../http/did-auth.js'
 import { addPage, type Page } from './page.js'
 
 /** What the auth server is built of. */
@@ -15,13 +22,14 @@ export interface AuthServerParts extends ServerAppParts {
 export function authApp(parts: AuthServerParts): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const app = secureApp(parts, [...authRoutes, sessionPath, sessionsPath], didAuthDependencies(env, signer))
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, sessionsPath })
+  const routes = [...authRoutes, sessionPath, sessionsPath, siwePath]
+  const app = secureApp(parts, routes, didAuthDependencies(env, signer))
+  const paths = { sessionPath, sessionsPath }
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...paths, siwe: siweOf(parts) })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })
   })
   if (page !== undefined) addPage(app, page, parts)
-  const sendError = serverErrorSender(parts)
-  return { listener: withLastAnswers(app, sendError), ready: requireDid.ready, close: () => requireDid.close() }
+  return { listener: withLastAnswers(app, parts), ready: requireDid.ready, close: () => requireDid.close() }
 }

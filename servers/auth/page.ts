@@ -5,6 +5,7 @@ import type { Express, RequestHandler, Response } from 'express'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { reasonOf } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
+import { siweOf } from '../http/did-auth.js'
 
 /** Files beside `index.html`, and how they are served. */
 const ASSETS: Readonly<Record<string, string>> = {
@@ -40,10 +41,13 @@ export function loadPage(folder: string, log: ServerAppParts['log']): Page | und
 type Neighbours = Partial<Record<ServerName, string | undefined>>
 
 /** Serves the page at `/`, and at `/open` for links to files of the relay. */
-export function addPage(app: Express, page: Page, { env, serviceUrl, serviceUrls }: ServerAppParts): void {
+export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
+  const { env, serviceUrl, serviceUrls } = parts
   const sendPage: RequestHandler = (req, res) => {
     const neighbours = { relay: serviceUrls?.get('relay'), vault: serviceUrls?.get('vault') }
-    const html = Buffer.from(fillIn(page.html, env, { auth: serviceUrl, ...neighbours }))
+    const html = Buffer.from(
+      fillIn(page.html, env, { auth: serviceUrl, siwe: String(siweOf(parts) !== undefined), ...neighbours })
+    )
     // Instead of the policies that all answers have. Wallets in a popup talk to the page that opened them.
     res.set('Content-Security-Policy', policyFor(Object.values(neighbours)))
     res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
@@ -82,8 +86,12 @@ function policyFor(urls: readonly (string | undefined)[]): string {
   ].join('; ')
 }
 
-/** The page learns from attributes of its root element where the servers are: `data-relay="…"`. */
-function fillIn(html: string, { USE_COOKIES }: Pick<ServerEnv, 'USE_COOKIES'>, urls: Neighbours): string {
+/** The page learns from attributes of its root element where the servers are, and what they have: `data-relay="…"`. */
+function fillIn(
+  html: string,
+  { USE_COOKIES }: Pick<ServerEnv, 'USE_COOKIES'>,
+  urls: Neighbours & { siwe: string }
+): string {
   const mode = USE_COOKIES === true ? 'cookie' : 'header'
   const attributes = Object.entries({ ...urls, mode })
     .map(([name, value = '']) => `data-${name}="${escapeAttribute(value)}"`)

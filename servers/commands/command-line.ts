@@ -8,6 +8,8 @@ export interface CommandLine {
   out: (line: string) => void
   /** Whether standard output is a terminal: colours are for people. */
   isTerminal: boolean
+  /** The file that was loaded into the environment. */
+  envFile?: string | undefined
 }
 
 /** Wrong arguments, in one sentence: the caller shows it with the usage, and exits with 2. */

@@ -45,6 +45,15 @@ export interface User {
   sign: (message: string) => string
 }
 
+/** How an EIP-4361 message differs from a good one. */
+export interface SiweChanges {
+  nonce?: string
+  domain?: string
+  uri?: string
+  /** Further lines, each behind a line feed. */
+  end?: string
+}
+
 /** What a login gave. */
 export interface Session {
   user: User
@@ -146,6 +155,27 @@ export class ServiceUnderTest {
     const session = sessionOf(user, exchange)
     if (session === undefined) throw new Error(`no session: ${describe(exchange)}`)
     return session
+  }
+
+  /** A nonce for an EIP-4361 message; undefined where there are none. A vault answers a list there. */
+  async siweNonce(): Promise<string | undefined> {
+    const { status, text } = await this.send('GET', '/siwe/nonce')
+    return status === 200 && /^[A-Za-z0-9]{8,}$/.test(text) ? text : undefined
+  }
+
+  /** The body of a login by an EIP-4361 message that is good once, without changes. */
+  async siweProof(user = this.newUser(), changes: SiweChanges = {}): Promise<{ message: string; signature: string }> {
+    const { nonce = await this.siweNonce(), domain = this.domain, end = '' } = changes
+    const message = [
+      `${domain} wants you to sign in with your Ethereum account:`,
+      `${user.did.slice(-42)}\n\n`,
+      `URI: ${changes.uri ?? `https://${domain}/`}`,
+      'Version: 1',
+      'Chain ID: 1',
+      `Nonce: ${nonce ?? ''}`,
+      `Issued At: ${new Date().toISOString()}${end}`
+    ].join('\n')
+    return { message, signature: user.sign(message) }
   }
 
   /** `GET` of the guarded route with an access token. */

@@ -112,6 +112,7 @@ export const variables = z.object({
       'give networks separated by commas, such as rsk,ethereum (ethereum: DIDs without a network)'
     )
     .optional(),
+  SIWE: truth.optional(),
   COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
   ABSOLUTE_SESSION_DURATION_IN_HOURS: hours.optional(),
   ERROR_FORMAT: z.enum(['text', 'problem'], { error: 'give text or problem' }).optional(),

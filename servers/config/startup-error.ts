@@ -69,10 +69,9 @@ export function startStep<T>(what: string, step: () => T): T {
   }
 }
 
-/** The sentence that the operator reads after a failed start: never a stack. */
-export function sentenceOf(error: unknown): string {
-  if (error instanceof StartError) return error.message
-  return `The server cannot start: ${error instanceof Error ? error.message : String(error)}`
+/** What the operator reads after a command that failed: never a stack. */
+export function sentenceOf(error: unknown, command = ''): string {
+  return error instanceof StartError ? error.message : `${command} failed: ${reasonInWords(error)}`
 }
 
 /**

@@ -1,8 +1,13 @@
 import type { RequestListener } from 'node:http'
 import cors from 'cors'
-import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express'
+import express, {
+  type ErrorRequestHandler,
+  type Express,
+  type Request,
+  type RequestHandler,
+  type Response
+} from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
-import type { SendError } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
@@ -101,8 +106,16 @@ export function waitingApp(parts: ServerAppParts): RequestListener {
   return requestListener(app)
 }
 
+/** An async handler. What it throws goes to the last answers, on Express 4 as well. */
+export function answering(answer: (req: Request, res: Response) => Promise<void>): RequestHandler {
+  return (req, res, next) => {
+    answer(req, res).catch(next)
+  }
+}
+
 /** Adds what comes after the routes: an answer for every other request, and for every error. */
-export function withLastAnswers(app: Express, sendError: SendError): RequestListener {
+export function withLastAnswers(app: Express, parts: Parameters<typeof serverErrorSender>[0]): RequestListener {
+  const sendError = serverErrorSender(parts)
   app.use((req, res) => {
     sendError(req, res, new ServerError('ERR_NOT_FOUND'))
   })

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { defaultPaths, type DidAuthConfig } from 'express-did-auth'
+import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
+import { networkOfDid } from 'express-did-auth/protocol'
 import type { ServerAppParts } from './create-app.js'
 import { askChainId, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
@@ -7,6 +8,9 @@ import type { ServerEnv } from '../config/read-env.js'
 /** Paths of the routes of sessions, which the library has off by default. */
 export const sessionPath = '/session'
 export const sessionsPath = '/sessions'
+
+/** Path below which the routes of EIP-4361 are, at the auth server. */
+export const siwePath = '/siwe'
 
 /** Routes of the library that accept POST, by the names that log and metrics give them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
@@ -45,6 +49,21 @@ export function didAuthConfig(
     logger: log
   }
 }
+
+/**
+ * The options of EIP-4361, which is on where the host of a page is known. Its users are of the service's own network, or of the
+ * first that is accepted.
+ */
+export function siweOf({ env, identity, serviceUrl }: SiweParts): SiweOptions | undefined {
+  const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
+  if (!(env.SIWE ?? hasHost)) return undefined
+  const { NETWORKS: accepted, NETWORK_NAME: named = 'rsk' } = env
+  const own = networkOfDid(identity.serviceDid) ?? named
+  const isAccepted = accepted?.some((name) => name.toLowerCase() === own.toLowerCase()) ?? true
+  return { path: siwePath, network: isAccepted ? own : accepted?.[0] }
+}
+
+type SiweParts = Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrl'>
 
 /** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */
 export function challengeSecretOf({ name }: Pick<ServerEnv, 'name'>, challengeSecret: string): string {

@@ -92,11 +92,11 @@ export class JsonTextDecoder {
   /** Not by a `TextDecoder` that streams: it takes three times as long as all the rest. */
   #wholeCharacters(chunk: Buffer): Buffer {
     const bytes = this.#cutBytes.length === 0 ? chunk : Buffer.concat([this.#cutBytes, chunk])
-    const end = endOfCharacters(bytes)
+    const ends = [0, 1, 2, 3].map((cut) => Math.max(0, bytes.length - cut))
+    const end = ends.find((end) => isUtf8(bytes.subarray(0, end)))
+    if (end === undefined) throw new DidAuthError('ERR_JSON')
     this.#cutBytes = end === bytes.length ? NO_BYTES : Buffer.from(bytes.subarray(end))
-    const whole = bytes.subarray(0, end)
-    if (!isUtf8(whole)) throw new DidAuthError('ERR_JSON')
-    return whole
+    return bytes.subarray(0, end)
   }
 
   #textOf(bytes: Buffer): string {
@@ -166,16 +166,6 @@ export class JsonTextDecoder {
 /** Whether a JSON string has these bytes as they are: most of a long text, which is then copied only once. */
 function isPlain(bytes: Buffer): boolean {
   return !bytes.includes(0x22) && !bytes.includes(0x5c) && !/[\0-\x1f]/.test(bytes.toString('latin1'))
-}
-
-/** Where the last whole character of UTF-8 ends: the first byte of one says how many it has. */
-function endOfCharacters(bytes: Uint8Array): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
-    const byte = bytes[bytes.length - back] ?? 0
-    if (byte < 0x80) break
-    if (byte >= 0xc0) return (byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4) > back ? bytes.length - back : bytes.length
-  }
-  return bytes.length
 }
 
 /** Where the quote is that ends a string: the first after an even number of backslashes; -1 where there is none. */

@@ -3,6 +3,7 @@ import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
 import { hintAtLocalNode } from '../ipfs/hint-at-local-node.js'
+import { assertIpfsClientInstalled } from '../ipfs/load-ipfs-client.js'
 import { crashLog } from '../observability/error-fields.js'
 import { logPage, serverLog } from '../observability/logger.js'
 import { prometheusMetrics } from '../observability/metrics.js'
@@ -31,6 +32,7 @@ export async function runServers(
     const env = readEnv(process.env, name, isAll)
     return { env, start, log: serverLog(env), opened: new Opened() }
   })
+  if (plans.some(({ env }) => env.name !== 'auth' && env.IPFS_API_URL !== undefined)) assertIpfsClientInstalled()
   const [first] = plans
   if (first === undefined) return
   const { env, log } = first

@@ -10,8 +10,8 @@ import { logReady } from '../observability/logger.js'
 import type { Metrics } from '../observability/metrics.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
-import type { ContentEngine, Engine } from '../storage/engine.js'
-import type { OpenContentStore } from '../storage/opened-content-store.js'
+import { openContentEngine, type ContentEngine, type Engine } from '../storage/engine.js'
+import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
 import type { Opened } from './shutdown.js'
 
 /** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
@@ -53,8 +53,24 @@ export interface OpenedServer {
   serve: (app: ServerApp) => Promise<void>
 }
 
+/**
+ * Starts a server that stores content.
+ *
+ * @throws StartError
+ */
+export async function startContentServer(
+  env: ServerEnv,
+  start: StartParts,
+  build: (parts: ServerAppParts & Contents) => ServerApp
+): Promise<void> {
+  const engine = await openContentEngine(env, start.connections)
+  const own = contentsOf(env, start, engine)
+  const { parts, serve } = await openServer(env, start, engine, own)
+  await serve(build({ ...parts, ...own }))
+}
+
 /** What relay and vault have of their engine, with the IPFS node where there is one. */
-export function contentsOf(env: ServerEnv, { metrics }: StartParts, engine: ContentEngine): Contents {
+function contentsOf(env: ServerEnv, { metrics }: StartParts, engine: ContentEngine): Contents {
   const { store: contents, spool } = engine.contents
   const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
   if (node !== undefined) {

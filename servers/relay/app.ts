@@ -3,19 +3,15 @@ import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protoc
 import { serviceQuotas, systemClock } from 'express-did-auth/server-kit'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
-import { BodyReader } from '../http/read-body.js'
-import { ServerError, serverErrorSender } from '../http/server-error.js'
+import { ServerError } from '../http/server-error.js'
+import type { ServerEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
-import { ContentRepair } from '../ipfs/content-repair.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
-import { PinWorker } from '../ipfs/pin-worker.js'
 import { serveDocument } from '../openapi/document.js'
-import { describeError } from '../observability/error-fields.js'
-import { repeatWork } from '../process/repeat-work.js'
-import type { Contents } from '../process/start-server.js'
+import { startContentWork } from '../process/content-work.js'
+import { startContentServer, type Contents, type StartParts } from '../process/start-server.js'
 import { diskBound, StoreBound } from '../storage/disk-space.js'
 import { storeFailure } from '../storage/storage-error.js'
-import { LeafHasher } from '../storage/unixfs-blocks.js'
 import { FileRelay } from './file-relay.js'
 import { loadServiceKey, RelayAuth } from './relay-auth.js'
 import { addRelayRoutes, relayRouteNames } from './routes.js'
@@ -29,9 +25,14 @@ const DEFAULT_TIME_SLOT_SECONDS = 600
 /** Of the bound of the store; above it, what is removed is not kept for its readers. */
 const NEARLY_FULL = 0.9
 
+/** Starts the relay. @throws StartError */
+export function startRelay(env: ServerEnv, start: StartParts): Promise<void> {
+  return startContentServer(env, start, relayApp)
+}
+
 /** Builds the relay. Its caller closes stores and node. */
 export function relayApp(parts: RelayParts): ServerApp {
-  const { env, identity, serviceUrl, log, metrics, store, contents, node, clock = systemClock } = parts
+  const { env, identity, serviceUrl, store, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   const app = secureApp(parts, relayRouteNames, [
     { name: 'signer', isNeeded: true, check: () => signer('ready?') },
@@ -57,13 +58,15 @@ export function relayApp(parts: RelayParts): ServerApp {
     store,
     clock
   })
-  const pins =
-    node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds: () => clock.nowSeconds() })
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
+  const { pins, repair, bodies, stop } = startContentWork(parts, clock, 'sweep', async (signal) => {
+    while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
+    await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
+  })
   const relay = new FileRelay({
     store: contents,
     pins,
-    repair: new ContentRepair({ store: contents, node, log }),
+    repair,
     disk: new StoreBound(diskBound(parts.usedPercent), collect),
     maxMemoryBytes: env.RELAY_MAX_MEMORY_BYTES,
     ttlSeconds: env.RELAY_FILE_TTL_SECONDS,
@@ -71,29 +74,9 @@ export function relayApp(parts: RelayParts): ServerApp {
     maxBytesPerDid: env.RELAY_MAX_BYTES_PER_DID,
     clock
   })
-  const sweep = repeatWork(
-    async (signal) => {
-      while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
-      await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
-      metrics?.succeeded('relay', 'sweep')
-    },
-    (error) => {
-      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'expired files could not be deleted')
-    }
-  )
-  pins?.start()
-
-  const bodies = new BodyReader({ spool: parts.spool, newHasher: () => new LeafHasher() })
-  const sendError = serverErrorSender(parts)
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
-  addRelayRoutes(app, { auth, relay, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES, sendError })
-  return {
-    listener: withLastAnswers(app, sendError),
-    ready: key.then(() => undefined),
-    close: async () => {
-      await Promise.all([sweep.stop(), pins?.stop()])
-    }
-  }
+  addRelayRoutes(app, { auth, relay, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES })
+  return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: stop }
 }
 
 /** @throws StartError when there are more than the library accepts: each costs a key recovery for every bad signature */

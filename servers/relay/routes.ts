@@ -1,6 +1,7 @@
-import type { Express, Request, RequestHandler, Response } from 'express'
+import type { Express, Request, Response } from 'express'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { fieldOf, readBody, type Body, type SendError } from 'express-did-auth/server-kit'
+import { fieldOf, readBody, type Body } from 'express-did-auth/server-kit'
+import { answering } from '../http/create-app.js'
 import type { BodyReader } from '../http/read-body.js'
 import { sendWhole } from '../http/send-content.js'
 import { ServerError } from '../http/server-error.js'
@@ -18,7 +19,6 @@ export interface RouteParts {
   relay: FileRelay
   bodies: BodyReader
   maxFileBytes: number
-  sendError: SendError
 }
 
 type Answer = (req: Request, res: Response) => Promise<void>
@@ -28,7 +28,7 @@ type Answer = (req: Request, res: Response) => Promise<void>
  *
  * @see specification, "Endpoints", "Component B"
  */
-export function addRelayRoutes(app: Express, { auth, relay, bodies, maxFileBytes, sendError }: RouteParts): void {
+export function addRelayRoutes(app: Express, { auth, relay, bodies, maxFileBytes }: RouteParts): void {
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
     sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
@@ -53,13 +53,6 @@ export function addRelayRoutes(app: Express, { auth, relay, bodies, maxFileBytes
     await relay.send(req, res, req.path.slice(1))
   }
 
-  const answering =
-    (answer: Answer): RequestHandler =>
-    (req, res) => {
-      answer(req, res).catch((error: unknown) => {
-        sendError(req, res, error)
-      })
-    }
   app.post('/request-auth', answering(requestAuth))
   app.post('/auth', answering(logIn))
   app.post('/file', answering(postFile))

@@ -139,6 +139,13 @@ export interface ContentReads {
   repairContent(content: NewContent): Promise<void>
 }
 
+/** Whether a check only tells what it would change. */
+export interface CheckMode {
+  readonly isDryRun: boolean
+  /** Goes on with what is left of damaged lists. Default false. */
+  readonly acceptsDamage?: boolean
+}
+
 /** What an operator does. */
 export interface ContentAdministration {
   /**

@@ -1,6 +1,8 @@
-import type { ContentExport, ContentImport, ContentInspection, FileRow } from './content-inspection.js'
-import type { ContentStore, EntryPlace, NewContent, StoredContent } from './content-store.js'
 import { codeOf } from '../config/startup-error.js'
+import type { EntryPlace, NewContent, StoredContent } from './content-store.js'
+import { pagesOf } from './sql/inspection-steps.js'
+import type { FileRow } from './sql/copy-verbs.js'
+import type { OpenContentStore } from './sql/sql-content-store.js'
 import { isMissing } from './storage-error.js'
 import { newContentOf } from './unixfs-blocks.js'
 
@@ -27,14 +29,8 @@ export interface CopiedContents extends Record<keyof typeof NOTHING, number> {
 /** From where to where. */
 export interface CopyParts {
   /** Nothing writes to it meanwhile. */
-  readonly source: {
-    readonly store: Pick<ContentStore, 'readContents'>
-    readonly inspection: Pick<ContentInspection, 'recount'> & ContentExport
-  }
-  readonly target: {
-    readonly store: Pick<ContentStore, 'describeList' | 'listEntries' | 'findFile' | 'isTakenDown' | 'takeDown'>
-    readonly imports: ContentImport
-  }
+  readonly source: Pick<OpenContentStore, 'store' | 'inspection'>
+  readonly target: Pick<OpenContentStore, 'store' | 'inspection'>
   readonly nowSeconds: number
   /** Gets how many entries and files there were so far, now and then. */
   readonly onProgress?: (count: number) => void
@@ -96,7 +92,7 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
       const part = missing.slice(start, start + CONTENTS_AT_ONCE)
       const contents = await source.store.readContents(part.map(({ cid }) => cid))
       for (const [index, { cid, number }] of part.entries()) {
-        const add = (content: NewContent): Promise<void> => target.imports.importEntry({ ...place, number, content })
+        const add = (content: NewContent): Promise<void> => target.inspection.importEntry({ ...place, number, content })
         if (await copyContent(cid, contents[index], add)) copied.entries += 1
       }
     }
@@ -111,38 +107,34 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
       return
     }
     const [found] = await source.store.readContents([cid])
-    const add = (content: NewContent): Promise<void> => target.imports.importFile({ content, expiresAtSeconds })
+    const add = (content: NewContent): Promise<void> => target.inspection.importFile(content, expiresAtSeconds)
     if (await copyContent(cid, found, add)) copied.files += 1
   }
 
-  await target.imports.reserveNumbers(await inspection.lastNumber())
-  for await (const page of byCid((after) => inspection.exportDenied(after))) {
-    await eachOf(page, async ({ cid, reason, atSeconds }) => {
+  await target.inspection.reserveNumbers(await inspection.lastNumber())
+  for await (const { items } of byCid(inspection.exportDenied)) {
+    await eachOf(items, async ({ cid, reason, atSeconds }) => {
       if (await target.store.isTakenDown(cid)) return
       await target.store.takeDown(cid, reason, atSeconds)
       copied.denied += 1
     })
   }
-  const first: EntryPlace = { did: '', key: '' }
-  for await (const page of pagesOf(
-    (after) => inspection.exportLists(after),
-    first,
-    (last) => last
+  for await (const { items } of pagesOf(
+    { did: '', key: '' },
+    itemsOf(inspection.exportLists, (list): EntryPlace => list)
   )) {
     // Of many users at once, because writes of one wait for each other.
-    await eachOf(
-      page.toSorted((one, other) => (one.key < other.key ? -1 : 1)),
-      copyList
-    )
+    const byKey = items.toSorted((one, other) => (one.key < other.key ? -1 : 1))
+    await eachOf(byKey, copyList)
   }
-  for await (const page of byCid((after) => inspection.exportFiles(after))) {
-    const left = page.filter(({ expiresAtSeconds }) => expiresAtSeconds > nowSeconds)
-    copied.expiredFiles += page.length - left.length
+  for await (const { items } of byCid(inspection.exportFiles)) {
+    const left = items.filter(({ expiresAtSeconds }) => expiresAtSeconds > nowSeconds)
+    copied.expiredFiles += items.length - left.length
     await eachOf(left, copyFile)
   }
   // At last, because content that is not there is not pinned.
-  for await (const pins of byCid((after) => inspection.exportPins(after))) {
-    await target.imports.importPins(pins)
+  for await (const { items: pins } of byCid(inspection.exportPins)) {
+    await target.inspection.importPins(pins)
     copied.pins += pins.length
   }
   return copied
@@ -157,21 +149,20 @@ async function verified(found: StoredContent): Promise<NewContent | undefined> {
   return content?.cid === found.cid ? content : undefined
 }
 
-/** Pages, each from the place of the last item of the page before. */
-async function* pagesOf<T, Place>(
-  read: (after: Place) => Promise<readonly T[]>,
-  first: Place,
-  placeOf: (last: T) => Place
-): AsyncGenerator<readonly T[], void> {
-  let page = await read(first)
-  for (let last = page.at(-1); last !== undefined; last = page.at(-1)) {
-    yield page
-    page = await read(placeOf(last))
+/** Reads a page of items, of which the last says where the next begins. */
+const itemsOf =
+  <T, Place>(read: (after: Place) => Promise<readonly T[]>, placeOf: (last: T) => Place) =>
+  async (after: Place): Promise<{ items: readonly T[]; next: Place | undefined }> => {
+    const items = await read(after)
+    const last = items.at(-1)
+    return { items, next: last && placeOf(last) }
   }
-}
 
 const byCid = <T extends { readonly cid: string }>(read: (afterCid: string) => Promise<readonly T[]>) =>
-  pagesOf(read, '', ({ cid }) => cid)
+  pagesOf(
+    '',
+    itemsOf(read, ({ cid }) => cid)
+  )
 
 /** Does something with each item, with several of them at once. */
 async function eachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

@@ -10,9 +10,9 @@ import { modeOf, unlessUnavailable, type Connections } from './connections.js'
 import type { ContentMaintenance } from './content-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import type { ObjectStore } from './object-store.js'
-import type { OpenContentStore } from './opened-content-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
+import type { OpenContentStore } from './sql/sql-content-store.js'
 
 /**
  * How far the clock of an instance may be from the database's, at least: a clock that is further off than the grace of
@@ -42,10 +42,16 @@ export interface ContentEngine extends Engine {
  * @throws StartError
  */
 export async function openEngine(env: ServerEnv, connections: Connections, contents?: OpenedContents): Promise<Engine> {
-  const { sessions, durable } = await openSessions(env, connections)
-  const { store, bucket } = contents ?? {}
-  const stored = { durable, ...(store && { contents: store }), ...(bucket && { bucket }) }
-  return { sessions, dependencies: dependenciesOf(env, connections, stored), close: () => sessions.close() }
+  const { database, quotas } = connections
+  const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
+  const sessions = quotas === undefined ? durable : combineStores({ sessions: durable, challengeUses: durable, quotas })
+  const dependencies = dependenciesOf(env, connections, {
+    durable,
+    contents: contents?.store,
+    bucket: contents?.bucket
+  })
+  // The servers of a process share the connection to Redis, which `Connections` closes.
+  return { sessions, dependencies, close: () => durable.close() }
 }
 
 /** Opens what relay or vault stores, as {@link openEngine}. */
@@ -68,21 +74,6 @@ export async function openContentEngine(env: ServerEnv, connections: Connections
 /** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
   return join(DATA_DIR, name)
-}
-
-async function openSessions(
-  env: ServerEnv,
-  { database, quotas }: Connections
-): Promise<{ sessions: Store; durable: Store }> {
-  const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
-  if (quotas === undefined) return { sessions: durable, durable }
-  // The servers of a process share the connection to Redis.
-  const shared = {
-    chargeQuota: quotas.chargeQuota.bind(quotas),
-    ping: () => quotas.ping(),
-    close: async () => undefined
-  }
-  return { sessions: combineStores({ sessions: durable, challengeUses: durable, quotas: shared }), durable }
 }
 
 function openSqliteSessions(env: ServerEnv): Store {
@@ -170,8 +161,9 @@ type Asked = Pick<Store, 'ping'>
 export function dependenciesOf(
   { REFRESH_REUSE_GRACE_SECONDS: graceSeconds = 0 }: ServerEnv,
   { database, quotas }: Partial<Pick<Connections, 'database' | 'quotas'>>,
-  { durable, contents, bucket }: { durable: Asked; contents?: Pick<ContentMaintenance, 'probe'>; bucket?: Asked }
+  parts: { durable: Asked; contents?: Pick<ContentMaintenance, 'probe'> | undefined; bucket?: Asked | undefined }
 ): Dependency[] {
+  const { durable, contents, bucket } = parts
   const own = { isNeeded: true, freshMilliseconds: FRESH_WRITE_MILLISECONDS }
   const check = (): Promise<unknown> => Promise.all([durable.ping(), contents?.probe()]).catch(ignoreBusy)
   const reference =

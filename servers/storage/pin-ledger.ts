@@ -1,4 +1,4 @@
-import type { CheckMode } from './content-inspection.js'
+import type { CheckMode } from './content-store.js'
 
 /** What the IPFS node is to do for a cid. */
 export interface PinTask {

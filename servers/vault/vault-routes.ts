@@ -1,6 +1,6 @@
 import { canonicalDid, type RequireDid } from 'express-did-auth'
-import type { SendError } from 'express-did-auth/server-kit'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
+import { answering } from '../http/create-app.js'
 import type { BodyReader } from '../http/read-body.js'
 import { sendWhole } from '../http/send-content.js'
 import { ServerError } from '../http/server-error.js'
@@ -13,7 +13,6 @@ import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 /** What the routes are wired with. */
 export interface VaultRoutesParts {
   requireDid: RequireDid
-  sendError: SendError
   bodies: BodyReader
   /** Undefined without an IPFS node: pins that were made before stay in the ledger. */
   pins: Pick<PinWorker, 'settle'> | undefined
@@ -30,28 +29,15 @@ export interface VaultRoutesParts {
 type Answer = (req: Request, res: Response) => Promise<void>
 
 /** Refuses a write under a reserved key that would pass for a route of the login. It comes before those routes. */
-export function refuseOddSpellings(sendError: SendError): RequestHandler {
-  return (req, res, next) => {
-    if (req.method === 'POST' && isOddSpelling(req.path)) sendError(req, res, new ServerError('ERR_RESERVED_KEY'))
-    else next()
-  }
+export const refuseOddSpellings: RequestHandler = (req, _res, next) => {
+  const isRefused = req.method === 'POST' && isOddSpelling(req.path)
+  next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
 }
 
 /** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
-  const { requireDid, sendError, bodies, pins, bounds, collectSoon, reading, quota, maxContentBytes } = parts
+  const { requireDid, bodies, pins, bounds, collectSoon, reading, quota, maxContentBytes } = parts
   const { store } = reading
-
-  const answering =
-    (answer: Answer): RequestHandler =>
-    (req, res, next) => {
-      // What fails then is the log.
-      answer(req, res)
-        .catch((error: unknown) => {
-          sendError(req, res, error)
-        })
-        .catch(next)
-    }
 
   const list: Answer = async (req, res) => {
     // What is no DID or no key has no entries.

@@ -50,7 +50,7 @@ export interface Channel {
  */
 export interface Browser {
   readonly window?: unknown
-  readonly location?: { readonly href: string; readonly origin: string }
+  readonly location?: { readonly href: string; readonly host: string; readonly protocol: string }
   readonly ethereum?: Eip1193Provider
   /** Absent outside of browsers, which its user takes for a failure as the others. */
   readonly localStorage: WebStorage

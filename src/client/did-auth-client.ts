@@ -8,6 +8,7 @@ import { askJson } from './request.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
 import { logIn, prepareChallenge, signUp } from './sign-in.js'
 import type { LogInOptions, PreparedChallenge, SignedIn, SignUpOptions } from './sign-in.js'
+import type { SiweLogin } from './siwe-login.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
 /** One of the user's sessions, times in whole seconds. */
@@ -43,6 +44,7 @@ export class DidAuthClient {
   /** With cookies, a log out under way would end the session of a login that is faster. */
   #leaving: Promise<void> | undefined
   #prepared: PreparedChallenge | undefined
+  #siwe: SiweLogin | undefined
   #wallet: Wallet | undefined
 
   /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
@@ -76,11 +78,12 @@ export class DidAuthClient {
    * button.onclick = () => auth.logIn({ wallet: provider }).catch(({ userMessage }) => alert(userMessage))
    */
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
-    const wallet = this.#walletOf(options)
-    await this.#leaving
+    const { message = this.#setting.message } = options
+    const all = this.#withWallet(options)
+    if (message === 'siwe') return (await this.siwe()).logIn(all)
     const prepared = this.#prepared
     this.#prepared = undefined
-    return this.#start(await logIn(this.#setting, { ...options, wallet }, prepared), wallet)
+    return this.#enter(() => logIn(this.#setting, all, prepared), all.wallet)
   }
 
   /**
@@ -91,22 +94,34 @@ export class DidAuthClient {
    * await auth.signUp({ onDisclosure: ({ credentials }) => ({ credentials: pick(credentials), claims: [] }) })
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
-    const all = { ...this.#setting.signUp, ...options }
-    const wallet = this.#walletOf(all)
-    await this.#leaving
-    return this.#start(await signUp(this.#setting, { ...all, wallet }), wallet)
+    const all = this.#withWallet({ ...this.#setting.signUp, ...options })
+    return this.#enter(() => signUp(this.#setting, all), all.wallet)
   }
 
   /**
    * Asks for the challenge of an account ahead of the click, so that the wallet opens at once: phones open it only while
    * the click is fresh.
    *
-   * @param address - of the account, as the wallet tells it
+   * @param address - of the account, as the wallet tells it. Without it, what is prepared is a login by EIP-4361, whose
+   * nonce is good for any account
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
-  async prepare(address: string): Promise<void> {
-    const did = await didOfAccount(this.#walletOf(), address, this.#setting.network)
+  async prepare(address?: string): Promise<void> {
+    if (!address) return (await this.siwe()).prepare()
+    const { wallet } = this.#withWallet<LogInOptions>({})
+    const did = await didOfAccount(wallet, address, this.#setting.network)
     this.#prepared = await prepareChallenge(this.#setting, did)
+  }
+
+  /**
+   * The steps of a login by an EIP-4361 text, for what signs by itself, such as the modal of a wallet library:
+   * `client/siwe` has adapters for these. They are loaded with the first call.
+   *
+   * @throws DidAuthClientError UNAVAILABLE where they cannot be loaded
+   */
+  async siwe(): Promise<SiweLogin> {
+    const { SiweLogin } = await import('./siwe-login.js')
+    return (this.#siwe ??= new SiweLogin(this.#setting, (signIn, wallet) => this.#enter(signIn, wallet)))
   }
 
   /**
@@ -127,7 +142,7 @@ export class DidAuthClient {
    */
   async sessions(): Promise<ListedSession[]> {
     const list = await this.#ownSessions('GET', '')
-    if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL, { message: 'No sessions' })
+    if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
     return list as ListedSession[]
   }
 
@@ -176,7 +191,9 @@ export class DidAuthClient {
     }))
   }
 
-  async #start(signedIn: SignedIn, wallet: Wallet | undefined): Promise<ClientSession> {
+  async #enter(signIn: () => Promise<SignedIn>, wallet: Wallet | undefined): Promise<ClientSession> {
+    await this.#leaving
+    const signedIn = await signIn()
     await this.#settled()
     const session = await startSession(this.#setting, this.#keeper, signedIn)
     this.#loading = Promise.resolve()
@@ -191,8 +208,8 @@ export class DidAuthClient {
     return askJson(service, { method, path: this.#setting.paths.sessions + path })
   }
 
-  #walletOf({ wallet }: LogInOptions = {}): Wallet | undefined {
-    return wallet ?? this.#wallet ?? browser.ethereum
+  #withWallet<T extends LogInOptions>(options: T): T {
+    return { ...options, wallet: options.wallet ?? this.#wallet ?? browser.ethereum }
   }
 
   /** Signs out when the user changes to another account in the wallet of the session. */

@@ -3,7 +3,7 @@ import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from './error-codes.j
 import type { DidAuthClientError } from './errors.js'
 import { parseServiceUrl, readAll, textIn, type Answer, type PlainErrorKind } from './request.js'
 import type { KeeperParts } from './session-keeper.js'
-import type { SignInParts, SignUpOptions } from './sign-in.js'
+import type { SignInParts, SignInText, SignUpOptions } from './sign-in.js'
 import { local, memory, type ClientStorage } from './storage.js'
 import type { ClientClock } from './timing.js'
 import type { Wallet } from './wallet.js'
@@ -34,7 +34,12 @@ function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | 
   return kind === REFUSED ? [REFUSED[0], textIn(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
-export type ClientPaths = Readonly<typeof defaultPaths>
+export type ClientPaths = Readonly<typeof defaultPaths> & {
+  /** `/siwe/nonce` when absent. */
+  readonly siweNonce?: string | undefined
+  /** `/siwe/verify` when absent. */
+  readonly siweVerify?: string | undefined
+}
 
 export interface DidAuthClientOptions {
   /** Where the service's routes are, as in `https://api.example.com` or, on a page, `/auth`. */
@@ -43,8 +48,15 @@ export interface DidAuthClientOptions {
   readonly wallet?: Wallet | undefined
   /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet. */
   readonly network?: string | undefined
-  /** What stands after `Login to `. The host of `url` when absent. */
+  /** Which text the wallet signs to log in: `login` when absent. A sign up always has this protocol's own. */
+  readonly message?: SignInText | undefined
+  /**
+   * What stands after `Login to `: the host of `url` when absent. In an EIP-4361 text, the site that asks: the host of the
+   * page when absent, and without a page that of `url`.
+   */
   readonly domain?: string | undefined
+  /** A line for people in an EIP-4361 text. None when absent. */
+  readonly statement?: string | undefined
   /** How tokens travel: `cookie` where the service has `useCookies`; `header` when absent. */
   readonly mode?: 'header' | 'cookie' | undefined
   /** `memory()` when absent; in cookie mode `local()`, which then holds no token. */
@@ -66,7 +78,11 @@ export interface DidAuthClientOptions {
 }
 
 /** The options, complete. */
-export interface Setting extends SignInParts, KeeperParts, Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange'> {
+export interface Setting
+  extends
+    SignInParts,
+    KeeperParts,
+    Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'message' | 'domain' | 'statement'> {
   readonly fetch: typeof globalThis.fetch
   readonly usesCookies: boolean
   readonly origins: ReadonlySet<string>
@@ -96,6 +112,6 @@ export function settingOf(options: DidAuthClientOptions): Setting {
     storage: options.storage ?? (usesCookies ? local() : memory()),
     origins: new Set([url, ...(options.origins ?? [])].map((one) => new URL(parseServiceUrl(one)).origin)),
     paths: { ...defaultPaths, ...options.paths },
-    domain: options.domain ?? new URL(url).host
+    loginDomain: options.domain ?? new URL(url).host
   }
 }

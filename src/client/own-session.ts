@@ -154,7 +154,7 @@ async function sendRefresh(
         headers: { 'Idempotency-Key': attempt.key }
       })
       // What else answers 200 is the login page of a network, or another service.
-      if (usesCookies && body) throw new DidAuthClientError(PROTOCOL, { message: 'No cookies' })
+      if (usesCookies && body) throw new DidAuthClientError(PROTOCOL)
       const tokens = usesCookies ? { pair: randomText(), lifeSeconds: UNKNOWN_LIFE_SECONDS } : parseTokens(body)
       return { ...stored, ...tokens, receivedAt: wallSeconds() }
     } catch (error) {
@@ -178,10 +178,12 @@ async function failureOfRefresh(
   cause: DidAuthClientError,
   isFirst: boolean
 ): Promise<DidAuthClientError> {
-  const { message, status, serverCode, retryAfterSeconds } = cause
+  const { message, serverCode } = cause
   // What business logic says is written for users.
   const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
-  const details = { message, status, serverCode, retryAfterSeconds, userMessage, cause }
+  // Its fields alone.
+  // eslint-disable-next-line @typescript-eslint/no-misused-spread
+  const details = { ...cause, message, userMessage, cause }
   if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)
   if (isFirst && !setting.usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {
     await sendLogout(setting, { ...stored, accessToken: '' }).catch(() => undefined)

@@ -43,6 +43,8 @@ export interface Answer {
   readonly what: string
   readonly response: Response
   readonly body: Bytes
+  /** The body as JSON; undefined where it is something else. */
+  readonly json: unknown
 }
 
 /**
@@ -68,9 +70,11 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
       ...init,
       signal: withTimeout(timeoutSeconds, signal)
     })
-    const answer = { what: `${method} ${response.url || url}`, response, body: await service.read(response) }
-    if (response.ok) return answer
-    throw refusalOf(answer, service, body)
+    const bytes = await service.read(response)
+    const what = `${method} ${response.url || url}`
+    const answer = { what, response, body: bytes, json: parseJson(textOf(bytes)) }
+    if (!response.ok) throw refusalOf(answer, service, body)
+    return answer
   })
 }
 
@@ -81,17 +85,13 @@ export async function askJson(service: Service, call: Call): Promise<unknown> {
 
 /** @throws DidAuthClientError PROTOCOL for what is neither JSON nor empty */
 export function jsonOf(answer: Answer): unknown {
-  const json = jsonIn(answer)
-  if (!json && answer.body.length) throw refusalOf(answer)
-  return json
+  if (!answer.json && answer.body.length) throw refusalOf(answer)
+  return answer.json
 }
 
-/** The JSON of an answer; undefined where it is something else. */
-export const jsonIn = ({ body }: Answer): unknown => parseJson(textOf(body))
-
 /** A text in a field of an answer of JSON. */
-export function textIn(answer: Answer, name: string): string | undefined {
-  const value = parseFields(parseJson(textOf(answer.body)))[name]
+export function textIn({ json }: Answer, name: string): string | undefined {
+  const value = parseFields(json)[name]
   return isText(value) ? value : undefined
 }
 
@@ -165,6 +165,6 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
  * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any other
  */
 export function parseServiceUrl(url: string): string {
-  if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url}: not http(s)`)
+  if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)
   return withoutSlash(url)
 }

@@ -3,7 +3,7 @@ import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, parseFields } from './json.js'
 import { withLock, type LockParts } from './lock.js'
-import { ask, askJson, isOutdated, jsonOf, type Service } from './request.js'
+import { ask, askJson, isOutdated, jsonOf, type Call, type Service } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 import { connectWallet, type Wallet } from './wallet.js'
 
@@ -30,14 +30,19 @@ export interface Disclosure {
   readonly claims?: readonly ClientClaim[]
 }
 
+/** `login` is this protocol's own text of two lines, `siwe` that of EIP-4361, for a service with `siwe`. */
+export type SignInText = 'login' | 'siwe'
+
 export interface LogInOptions {
   /** In place of the client's own. */
   readonly wallet?: Wallet | undefined
+  /** Which text to sign, in place of the client's own. */
+  readonly message?: SignInText | undefined
   /** Ends the login; a window that the wallet has open stays open. */
   readonly signal?: AbortSignal | undefined
 }
 
-export interface SignUpOptions extends LogInOptions, Disclosure {
+export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure {
   /** Picks what to answer with. Called where the service asks for something. */
   readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
@@ -45,7 +50,8 @@ export interface SignUpOptions extends LogInOptions, Disclosure {
 export interface SignInParts extends Service, LockParts {
   readonly usesCookies: boolean
   readonly nowSeconds: () => number
-  readonly domain: string
+  /** What stands after `Login to `. */
+  readonly loginDomain: string
   readonly network?: string | undefined
   readonly paths: Readonly<Record<'requestAuth' | 'auth' | 'requestSignup' | 'signup', string>>
 }
@@ -79,30 +85,29 @@ export async function prepareChallenge(
 export function logIn(
   parts: SignInParts,
   options: LogInOptions,
-  prepared: PreparedChallenge | undefined
+  unused: PreparedChallenge | undefined
 ): Promise<SignedIn> {
-  let unused = prepared
   return signIn(parts, parts.paths.auth, options, async (did) => {
     const good = unused?.did === did && unused.goodUntil > parts.nowSeconds() ? unused : undefined
     unused = undefined
     const { challenge } = good ?? (await prepareChallenge(parts, did, options.signal))
-    return [loginMessage(parts.domain, challenge)]
+    return [loginMessage(parts.loginDomain, challenge)]
   })
 }
 
 /** Signs up, with the credentials and claims that the caller gives or picks. */
 export function signUp(parts: SignInParts, options: SignUpOptions): Promise<SignedIn> {
-  const { domain, paths } = parts
+  const { loginDomain, paths } = parts
   return signIn(parts, paths.signup, options, async (did) => {
     const body = await askJson(parts, { path: paths.requestSignup, body: { did }, signal: options.signal })
     const { sdr } = parseFields(body)
     const picked = isText(sdr) ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
     const { credentials = [], claims = [] } = picked ?? options
-    return [signUpMessage(domain, parseChallenge(body), credentials), { credentials, claims }]
+    return [signUpMessage(loginDomain, parseChallenge(body), credentials), { credentials, claims }]
   })
 }
 
-/** Once more by itself where the challenge was out of date, as after a long look at the wallet's window. */
+/** Signs and sends; once more by itself where the challenge was out of date, as after a long look at the wallet's window. */
 async function signIn(
   parts: SignInParts,
   path: string,
@@ -113,10 +118,20 @@ async function signIn(
   const attempt = async (): Promise<SignedIn> => {
     const [message, more] = await prepare(did)
     const sig = await signMessage(message)
-    const send = () => askJson(parts, { path, body: { did, sig, ...more }, signal })
-    // The late answer to a refresh would put the cookies of the session before over the new ones.
-    return { body: await (parts.usesCookies ? withLock(parts, send) : send()), did }
+    return { body: await sendProof(parts, { path, body: { did, sig, ...more }, signal }), did }
   }
+  return orOnceMore(attempt)
+}
+
+/** Exchanges a signature for a session. */
+export function sendProof(parts: SignInParts, call: Call): Promise<unknown> {
+  const send = () => askJson(parts, call)
+  // The late answer to a refresh would put the cookies of the session before over the new ones.
+  return parts.usesCookies ? withLock(parts, send) : send()
+}
+
+/** Tries a login again where its challenge or nonce was out of date. */
+export async function orOnceMore<T>(attempt: () => Promise<T>): Promise<T> {
   return attempt().catch((error: unknown) => {
     if (isOutdated(error)) return attempt()
     throw error
@@ -132,7 +147,7 @@ function parseChallenge(body: unknown): string {
 function parseDisclosureRequest(jwt: string): DisclosureRequest {
   const { issuer, credentials, claims } = decodeJwt(jwt)
   if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
-    throw new DidAuthClientError(PROTOCOL, { message: 'No sdr' })
+    throw new DidAuthClientError(PROTOCOL)
   }
   return { issuer, credentials, claims, jwt }
 }

@@ -92,7 +92,7 @@ function settled<T>(request: DatabaseRequest<T>, success: 'onsuccess' | 'oncompl
       resolve(request.result)
     }
     request.onerror = () => {
-      reject(new Error('IndexedDB failed', { cause: request.error }))
+      reject(Error('IndexedDB failed', { cause: request.error }))
     }
   })
 }

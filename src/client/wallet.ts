@@ -42,6 +42,8 @@ export type Wallet = Eip1193Provider | EthersSigner | ViemAccount | ViemWalletCl
 export interface ConnectedWallet {
   /** Of the account. */
   readonly did: string
+  /** As the wallet writes it. */
+  readonly address: string
   /**
    * Signs by `personal_sign` (EIP-191).
    *
@@ -67,12 +69,14 @@ export async function connectWallet(
   signal?: AbortSignal
 ): Promise<ConnectedWallet> {
   if (!wallet) throw new DidAuthClientError(NO_WALLET)
-  if ('getSigner' in wallet) throw new TypeError('Give await getSigner()')
-  const { address, sign } = await ask(() => openWallet(wallet), signal)
-  if (!address) throw new DidAuthClientError(NO_WALLET)
+  if ('getSigner' in wallet) throw TypeError('Give await getSigner()')
+  const { address: account, sign } = await askWallet(() => openWallet(wallet), signal)
+  if (!account) throw new DidAuthClientError(NO_WALLET)
+  const address = parseHex(account, 40)
   return {
-    did: await didOfAccount(wallet, parseHex(address, 40), network, signal),
-    signMessage: async (text) => parseHex(await ask(() => sign(text), signal), 130)
+    did: await didOfAccount(wallet, address, network, signal),
+    address,
+    signMessage: async (text) => parseHex(await askWallet(() => sign(text), signal), 130)
   }
 }
 
@@ -91,7 +95,8 @@ export async function didOfAccount(
   network = 'rsk',
   signal?: AbortSignal
 ): Promise<string> {
-  const known = network === 'chain' ? await networkOf(wallet, signal) : network
+  const chainId = network === 'chain' && (await chainIdOf(wallet, signal))
+  const known = chainId ? (networks[chainId] ?? `0x${chainId.toString(16)}`) : network
   return `did:ethr:${known && `${known}:`}${address.toLowerCase()}`
 }
 
@@ -106,16 +111,20 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
   })
 }
 
-/** From `eth_chainId` comes a hex text, from other wallets a number. */
-async function networkOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<string> {
+/**
+ * The chain that a wallet is on, 30 where none is known. From `eth_chainId` comes a hex text, from other wallets a number.
+ *
+ * @throws DidAuthClientError WALLET, or the signal's reason
+ */
+export async function chainIdOf(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
   const isProvider = wallet && 'request' in wallet
-  const chainId = await ask(
+  const chainId = await askWallet(
     () => (isProvider ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
     signal
   )
   const number = Number(chainId ?? 30)
-  if (!(number > 0)) throw new DidAuthClientError(WALLET, { message: 'No chain id' })
-  return networks[number] ?? `0x${number.toString(16)}`
+  if (number > 0) return number
+  throw new DidAuthClientError(WALLET)
 }
 
 /** What the kinds of wallets without `request` have, each some of it. */
@@ -131,8 +140,10 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   // A wallet client of viem has `request` as well, which may answer another account.
   if ('request' in wallet && !parseFields(wallet).account) {
     const { 0: address } = parseFields(await wallet.request({ method: 'eth_requestAccounts' }))
-    const hex = (text: string): string => `0x${hexOf(utf8(text))}`
-    return { address, sign: (text) => wallet.request({ method: 'personal_sign', params: [hex(text), address] }) }
+    return {
+      address,
+      sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${hexOf(utf8(text))}`, address] })
+    }
   }
   // What a wallet of the other kinds can do, its first call tells.
   const signer = wallet as unknown as Signer
@@ -145,7 +156,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
 }
 
 /** Calls the wallet, and tells what its failures mean. */
-async function ask<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
+export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
     return await unlessAborted((async () => call())(), signal)
   } catch (cause) {

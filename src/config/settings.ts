@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { defaultNetworks, defaults, pathsOf, siweOf, type CompleteConfig, type DidAuthConfig } from './options.js'
 import { describe, findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
@@ -96,6 +97,8 @@ function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
     path,
     network,
     nonceSeconds: Math.floor(nonceSeconds),
+    /** Of the HMAC in each nonce. */
+    nonceKey: createHmac('sha256', config.challengeSecret).update(`siwe-nonce\n${config.serviceUrl}`).digest(),
     /** @param domain - lower case, with its port */
     // What an async function answers is no yes.
     isOwnDomain: (domain: string): boolean =>

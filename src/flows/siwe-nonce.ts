@@ -11,6 +11,8 @@ const RANDOM_BYTES = 16
 const NONCE = /^[0-9a-f]{64}$/
 const SIGNED_LENGTH = 40
 
+type NonceSettings = Pick<SiweSettings, 'nonceSeconds' | 'nonceKey'>
+
 /** A nonce of ours: the slot of 10 s in which it was issued, and when it ends, in seconds since the Unix epoch. */
 export interface KnownNonce {
   nonce: string
@@ -24,14 +26,14 @@ export interface KnownNonce {
  * @returns 64 hexadecimal digits, and the seconds for which they are good
  */
 export function issueNonce(
-  { settings, random, clock }: Pick<Parts, 'settings' | 'random' | 'clock'>,
-  siwe: Pick<SiweSettings, 'nonceSeconds'>
+  { random, clock }: Pick<Parts, 'random' | 'clock'>,
+  siwe: NonceSettings
 ): { nonce: string; expiresInSeconds: number } {
   const nowSeconds = clock.nowSeconds()
   const slot = Math.floor(nowSeconds / SLOT_SECONDS)
   const drawn = Buffer.from(random.id(RANDOM_BYTES), 'base64url').toString('hex')
   const signed = slot.toString(16).padStart(8, '0') + drawn
-  return { nonce: signed + seal(settings, signed), expiresInSeconds: endOf(slot, siwe) - nowSeconds }
+  return { nonce: signed + seal(siwe, signed), expiresInSeconds: endOf(slot, siwe) - nowSeconds }
 }
 
 /**
@@ -39,13 +41,9 @@ export function issueNonce(
  *
  * @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED
  */
-export function verifyNonce(
-  { settings, clock }: Pick<Parts, 'settings' | 'clock'>,
-  siwe: Pick<SiweSettings, 'nonceSeconds'>,
-  nonce: string
-): KnownNonce {
+export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings, nonce: string): KnownNonce {
   const signed = nonce.slice(0, SIGNED_LENGTH)
-  const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(settings, signed)))
+  const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(siwe, signed)))
   if (!isOurs) {
     throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'nonce', expected: 'a nonce of this service' } })
   }
@@ -68,12 +66,11 @@ export async function consumeNonce(
   await consumeUse(parts, { ...use, expiresAtSeconds })
 }
 
-function endOf(slot: number, { nonceSeconds }: Pick<SiweSettings, 'nonceSeconds'>): number {
+function endOf(slot: number, { nonceSeconds }: NonceSettings): number {
   return (slot + 1) * SLOT_SECONDS + nonceSeconds
 }
 
 /** 24 hexadecimal digits that only this service can compute. */
-function seal({ challengeSecret, serviceUrl }: Parts['settings'], signed: string): string {
-  const key = createHmac('sha256', challengeSecret).update(`siwe-nonce\n${serviceUrl}`).digest()
-  return createHmac('sha256', key).update(signed).digest('hex').slice(0, 24)
+function seal({ nonceKey }: NonceSettings, signed: string): string {
+  return createHmac('sha256', nonceKey).update(signed).digest('hex').slice(0, 24)
 }

@@ -23,6 +23,45 @@ export interface Curve {
   decompress(compressedKey: Uint8Array): Uint8Array | undefined
 }
 
+/** The part of a curve that a library of secp256k1 has. */
+export type Arithmetic = Pick<Curve, 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
+
+/**
+ * Makes arithmetic assert the shapes of all bytes, because some of it would complete a hash that is too short by bytes of the
+ * last caller. What it throws for bytes that are no signature or key is undefined, or false.
+ */
+export function withShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
+  return {
+    sign: (hash, privateKey) => {
+      if (hash.length !== 32 || privateKey.length !== 32) throw new TypeError('a hash and a private key have 32 bytes')
+      return sign(hash, privateKey)
+    },
+    verify: (hash, signature, publicKey) =>
+      hash.length === 32 &&
+      signature.length === 64 &&
+      publicKey.length === 65 &&
+      publicKey[0] === 4 &&
+      (orUndefined(() => verify(hash, signature, publicKey)) ?? false),
+    recover: (hash, signature, recovery) =>
+      hash.length === 32 && signature.length === 64 && (recovery === 0 || recovery === 1)
+        ? orUndefined(() => recover(hash, signature, recovery))
+        : undefined,
+    publicKeyOf: (privateKey) => (privateKey.length === 32 ? orUndefined(() => publicKeyOf(privateKey)) : undefined),
+    decompress: (compressedKey) =>
+      compressedKey.length === 33 && (compressedKey[0] === 2 || compressedKey[0] === 3)
+        ? orUndefined(() => decompress(compressedKey))
+        : undefined
+  }
+}
+
+function orUndefined<T>(compute: () => T): T | undefined {
+  try {
+    return compute()
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * The Ethereum address of a public key, lower case with `0x`.
  *

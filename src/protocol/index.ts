@@ -21,7 +21,7 @@ export {
   type UnprovedCredential,
   type VerifiedCredential
 } from './credential.js'
-export * from './curve.js'
+export { addressOfPublicKey, type Curve } from './curve.js'
 export * from './did.js'
 export type { JsonObject, JsonValue } from './json.js'
 export { isPlainEs256kHeader, isSignedBy, parseJwt, type ParsedJwt } from './jwt.js'

@@ -3,14 +3,12 @@ import { parseUrl } from './parse-url.js'
 /** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
 export const MAX_LOGIN_DOMAINS = 6
 
-const FIRST_LINES = { login: 'Login to ', url: 'URL: ' } as const
-
 /** How the first line of a signed message begins: `url` as rLogin and the client of rif-data-vault write it. */
-export type LoginDialect = keyof typeof FIRST_LINES
+export type LoginDialect = 'login' | 'url'
 
 /** Whether a value is a {@link LoginDialect}. */
 export function isLoginDialect(value: unknown): value is LoginDialect {
-  return typeof value === 'string' && Object.hasOwn(FIRST_LINES, value)
+  return value === 'login' || value === 'url'
 }
 
 /**
@@ -38,8 +36,8 @@ export function parseHttpUrl(text: string): URL | undefined {
  *
  * @see specification, "Message to be signed"
  */
-export function loginMessage(domain: string, challenge: string, dialect: LoginDialect = 'login'): string {
-  return `${FIRST_LINES[dialect]}${domain}\nVerification code: ${challenge}`
+export function loginMessage(domain: string, challenge: string, dialect?: LoginDialect): string {
+  return `${dialect === 'url' ? 'URL: ' : 'Login to '}${domain}\nVerification code: ${challenge}`
 }
 
 /**

@@ -1,7 +1,10 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { parseDateTime } from './date-time.js'
+import type { SiweMessage } from './format-siwe-message.js'
 import { isLoopbackHost, parseUrl } from './parse-url.js'
+
+export type { SiweMessage }
 
 /** Longest message that is parsed, in bytes of UTF-8; it bounds all its fields. */
 export const MAX_SIWE_MESSAGE_BYTES = 8_192
@@ -15,27 +18,8 @@ const MAX_SHOWN_LENGTH = 253
 /** How far the clock that wrote a message may be off, in seconds. */
 const TIME_TOLERANCE_SECONDS = 60
 
-/** The fields of an EIP-4361 message, as it spells them. */
-export interface SiweMessage {
-  scheme?: string | undefined
-  /** Host of the page that asks, with its port. */
-  domain: string
-  /** `0x` and 40 hex digits, in any letter case. */
-  address: string
-  statement?: string | undefined
-  uri: string
-  chainId: number
-  nonce: string
-  /** RFC 3339, as are the two that follow. */
-  issuedAt: string
-  expirationTime?: string | undefined
-  notBefore?: string | undefined
-  requestId?: string | undefined
-  resources?: readonly string[] | undefined
-}
-
 const HEADER =
-  /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?([\w\-.~%!$&'()*+,;=:@[\]]+) wants you to sign in with your [A-Za-z0-9 ._-]{1,40} account:$/
+  /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?((?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?) wants you to sign in with your [A-Za-z0-9 ._-]{1,40} account:$/
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 // Characters that have a shape, in any script.
 const STATEMENT = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,2048}$/u

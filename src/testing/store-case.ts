@@ -137,11 +137,9 @@ export function benchOf(store: Store, other: Store) {
       (await next().findSession(service, `session-${name}`))?.state,
     /** The names of the sessions that are listed of the user, in their order. */
     list: async (at = 0): Promise<string[]> =>
-      Array.from(await next().listSessions(service, did, START_SECONDS + at), ({ sessionId }) => sessionId.slice(8)),
+      (await next().listSessions(service, did, START_SECONDS + at)).map(({ sessionId }) => sessionId.slice(8)),
     use: (details?: Details<ChallengeUse>): Promise<string> => next().consumeChallenge(useOf(details)),
-    counts: async (details?: Details<ChallengeUse>): Promise<object> => ({
-      ...(await next().countChallengeUses(useOf(details)))
-    }),
+    counts: (details?: Details<ChallengeUse>): Promise<object> => next().countChallengeUses(useOf(details)),
     charge: async (details?: Details<QuotaCharge>): Promise<{ isCharged: boolean; count: number; endsAt: number }> => {
       const { isCharged, count, resetsAtSeconds } = await next().chargeQuota(chargeOf(details))
       return { isCharged, count, endsAt: resetsAtSeconds - START_SECONDS }
@@ -151,11 +149,8 @@ export function benchOf(store: Store, other: Store) {
       const verdicts: string[] = []
       for (const [session, presented, to, , details] of rows)
         verdicts.push(await rotate(session, presented, to, details))
-      expectAnswer(
-        promise,
-        verdicts,
-        Array.from(rows, ([, , , verdict]) => verdict)
-      )
+      const expected = rows.map(([, , , verdict]) => verdict)
+      expectAnswer(promise, verdicts, expected)
     },
     /**
      * Makes `count` calls at once, every second one on the other store object, and waits for all of them.
@@ -179,36 +174,31 @@ export function tally(answers: readonly string[]): Record<string, number> {
 }
 
 /**
- * Compares what a store answered with what the port promises.
+ * Compares what a store answered with what the port promises, as JSON has it: objects of `structuredClone` are of another
+ * realm under Jest, and what is undefined may be absent.
  *
  * @param promise - a sentence that is true of a good store
  * @throws AssertionError that says the sentence and the difference
  */
 export function expectAnswer(promise: string, actual: unknown, expected: unknown): void {
   const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
-  deepEqual(actual, expected, `${promise}: ${written(expected)} expected, got ${written(actual)}`)
+  const plain = (value: unknown): unknown => (value === undefined ? value : JSON.parse(JSON.stringify(value)))
+  deepEqual(plain(actual), plain(expected), `${promise}: ${written(expected)} expected, got ${written(actual)}`)
 }
 
 /** The fields of a session, whatever else a store's object has. */
 export function fieldsOf(session: Session | undefined): object | undefined {
   if (session === undefined) return undefined
-  const { sessionId, did, state, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = session
-  const times = { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
-  return { sessionId, did, state, tokenClaims: claimsOf(session), ...times }
-}
-
-/** The claims of a session as plain objects of this realm: under Jest those of `structuredClone` are of another. */
-export function claimsOf(session: Session | undefined): unknown {
-  return session?.tokenClaims === undefined ? undefined : (JSON.parse(JSON.stringify(session.tokenClaims)) as unknown)
+  const { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = session
+  return { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
 /** The fields of a stored session; replaced tokens oldest first, with the 24 characters of their hash that count. */
 export function storedFieldsOf(session: StoredSession | undefined): object | undefined {
   if (session === undefined) return undefined
-  const replacedTokens = Array.from(session.replacedTokens, ({ hash, replacedAtSeconds }) => ({
-    hash: hash.slice(0, 24),
-    replacedAtSeconds
-  })).sort((a, b) => a.replacedAtSeconds - b.replacedAtSeconds || (a.hash < b.hash ? -1 : 1))
+  const replacedTokens = session.replacedTokens
+    .map(({ hash, replacedAtSeconds }) => ({ hash: hash.slice(0, 24), replacedAtSeconds }))
+    .sort((a, b) => a.replacedAtSeconds - b.replacedAtSeconds || (a.hash < b.hash ? -1 : 1))
   return { ...fieldsOf(session), refreshTokenHash: session.refreshTokenHash, replacedTokens }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { createJWT, ES256KSigner, hexToBytes, verifyJWS } from 'did-jwt'
 import { SigningKey } from 'ethers'
-import { didOfPrivateKey, es256kSigner } from 'express-did-auth'
+import { didOfPrivateKey, es256kSigner, isPrivateKey } from 'express-did-auth'
 
 // The private key 1, whose address every tool knows.
 const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
@@ -80,5 +80,23 @@ describe('didOfPrivateKey', () => {
   it('rejects what is no private key', async () => {
     await expect(didOfPrivateKey('0'.repeat(64))).rejects.toThrow('the private key is not in the range of secp256k1')
     await expect(didOfPrivateKey('key')).rejects.toThrow('give a private key of 32 bytes')
+  })
+})
+
+describe('isPrivateKey', () => {
+  it.each([
+    ['64 digits', '1'.repeat(64), true],
+    ['digits after 0x', `0x${'aB'.repeat(32)}`, true],
+    ['32 bytes', new Uint8Array(32).fill(1), true],
+    ['the largest key', order.replace(/1$/, '0'), true],
+    ['the order of the curve', order, false],
+    ['0', '0'.repeat(64), false],
+    ['63 digits', '1'.repeat(63), false],
+    ['no text', undefined, false]
+  ])('agrees with es256kSigner on %s', async (_what, value, expected) => {
+    expect(isPrivateKey(value)).toBe(expected)
+    const signed = es256kSigner(value as string)('data')
+    if (expected) await signed
+    else await expect(signed).rejects.toThrow(TypeError)
   })
 })

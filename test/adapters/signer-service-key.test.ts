@@ -53,31 +53,9 @@ const base64url = (hex: string): string => Buffer.from(hex, 'hex').toString('bas
 const signers: Record<string, (data: unknown, key: string) => unknown> = {
   'es256kSigner of this package': (data, key) => es256kSigner(key)(data as string),
   'ES256KSigner of did-jwt': (data, key) => ES256KSigner(hexToBytes(key))(data as string),
-  'a recoverable ES256KSigner of did-jwt (65 bytes)': (data, key) =>
-    ES256KSigner(hexToBytes(key), true)(data as string),
-  '{ r, s, recoveryParam }': (data, key) => {
-    const { r, s, yParity } = rs(data, key)
-    return { r, s, recoveryParam: yParity }
-  },
-  '{ r, s } with 0x': (data, key) => {
-    const { r, s } = rs(data, key)
-    return { r: `0x${r}`, s: `0x${s}` }
-  },
-  '{ r, s } without leading zeros': (data, key) => {
-    const { r, s } = rs(data, key)
-    return { r: r.replace(/^0+/, ''), s: s.replace(/^0+/, '') }
-  },
-  'high s in 64 bytes': (data, key) => {
-    const { r, s } = rs(data, key)
-    return base64url(r + highS(s))
-  },
-  'high s in { r, s }': (data, key) => {
+  '{ r, s } with a high s': (data, key) => {
     const { r, s } = rs(data, key)
     return { r, s: highS(s) }
-  },
-  'padded base64': (data, key) => {
-    const { r, s } = rs(data, key)
-    return Buffer.from(r + s, 'hex').toString('base64')
   },
   'a value instead of a promise': (data, key) => {
     const { r, s } = rs(data, key)
@@ -134,19 +112,7 @@ describe('the service key behind a signer', () => {
       }
     ],
     ['rejects', () => Promise.reject(new Error('no key'))],
-    ['returns nothing', () => undefined],
-    ['returns null', () => null],
-    ['returns an empty string', () => ''],
     ['returns words', () => 'not a signature at all'],
-    ['returns 63 bytes', () => Buffer.alloc(63, 1).toString('base64url')],
-    ['returns 66 bytes', () => Buffer.alloc(66, 1).toString('base64url')],
-    ['returns bytes', () => new Uint8Array(64).fill(1)],
-    ['returns zeros', () => Buffer.alloc(64).toString('base64url')],
-    ['returns ones', () => Buffer.alloc(64, 0xff).toString('base64url')],
-    ['returns { r } alone', () => ({ r: '01' })],
-    ['returns r and s as numbers', () => ({ r: 1, s: 1 })],
-    ['returns r and s that are no hexadecimal', () => ({ r: 'zz', s: 'zz' })],
-    ['returns r of 65 digits', () => ({ r: '1'.repeat(65), s: '1' })],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
   ])('that %s is ERR_SIGNER, with a time to retry after', async (_name, signer) => {
     const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }

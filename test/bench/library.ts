@@ -78,6 +78,17 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
       }
     )
   }
+  await measure(
+    `P13 nonce + verify (EIP-4361) over challenge + login, ${label}`,
+    { goal: '>= 0.95', unit },
+    {
+      login: () => logins(ours, 2_000),
+      siwe: () => {
+        const wallets = freshWallets(2_000)
+        return costOf(ours, 2_000, (connection, index) => logInByMessage(connection, wallets[index]!))
+      }
+    }
+  )
   for (const [[, path], what, goal] of [
     [BARE, label, '>= 0.65'],
     [DRAINED, 'over a route that does not read its body', 'none']
@@ -152,17 +163,26 @@ async function measureSiwe(siwe: BenchServer, bare: BenchServer): Promise<void> 
   })
 }
 
+/** A message of EIP-4361, as a wallet shows it, with its signature. */
+function signedMessage(wallet: BenchWallet, nonce: string): { message: string; signature: string } {
+  const message = [
+    'bench.example wants you to sign in with your Ethereum account:',
+    `${getAddress(wallet.address)}\n\n`,
+    `URI: https://bench.example\nVersion: 1\nChain ID: 30\nNonce: ${nonce}\nIssued At: ${new Date().toISOString()}`
+  ].join('\n')
+  return { message, signature: wallet.personalSign(message) }
+}
+
+async function logInByMessage(connection: Connection, wallet: BenchWallet): Promise<void> {
+  const { nonce } = JSON.parse(assertStatus(await connection.post('/siwe/nonce', {})).body) as { nonce: string }
+  assertStatus(await connection.post('/siwe/verify', signedMessage(wallet, nonce)))
+}
+
 async function logInWithSiwe(connection: Connection, wallet: BenchWallet): Promise<string> {
   const first = await connection.post('/request-auth', {})
   const cookie = /set-cookie: ([^;]+)/i.exec(first.headers)![1]!
   const { challenge } = JSON.parse(first.body) as { challenge: string }
-  const message = [
-    'bench.example wants you to sign in with your Ethereum account:',
-    `${getAddress(wallet.address)}\n\n`,
-    `URI: https://bench.example\nVersion: 1\nChain ID: 30\nNonce: ${challenge}\nIssued At: ${new Date().toISOString()}`
-  ].join('\n')
-  const signature = wallet.personalSign(message)
-  assertStatus(await connection.post('/auth', { message, signature }, `Cookie: ${cookie}\r\n`))
+  assertStatus(await connection.post('/auth', signedMessage(wallet, challenge), `Cookie: ${cookie}\r\n`))
   return cookie
 }
 

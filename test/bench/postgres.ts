@@ -157,7 +157,7 @@ async function overheadFigure(): Promise<void> {
     steps[which].set(index, step + 1)
     return rotationOf(`${which} ${index}`, step, step + 1)
   }
-  const [rotate] = sessionStatements(postgresDialect).rotate
+  const { rotate } = sessionStatements(postgresDialect)
   const bytes = (hash: string): Buffer => Buffer.from(hash, 'base64url')
   const calls = {
     ours: (number: number) => store.rotateRefreshToken(next('ours', number)),
@@ -165,7 +165,7 @@ async function overheadFigure(): Promise<void> {
       const { sessionId, presentedHash, nextHash, nowSeconds, nextExpiresAtSeconds } = next('bare', number)
       const tokens = [bytes(presentedHash), bytes(nextHash), packReplacedToken(presentedHash, nowSeconds)]
       const values = [rowKey(service, sessionId), ...tokens, null, nowSeconds, nextExpiresAtSeconds, 1, 1]
-      return pool.query({ name: 'bare', text: rotate!.text, values })
+      return pool.query({ name: 'bare', text: rotate.text, values })
     }
   }
   const rate = (which: 'ours' | 'bare') => () => rateOf(connections, 1, calls[which])

@@ -29,7 +29,7 @@ const silent = { info: () => undefined, warn: () => undefined, error: () => unde
 
 const applications: Record<string, () => Promise<unknown>> = {
   bare: async () => undefined,
-  'did-auth': () => guard({ maxRequestsPerTimeSlot: Infinity }),
+  'did-auth': () => guard({ maxRequestsPerTimeSlot: Infinity, siwe: true }),
   'did-auth-sqlite': async () => {
     const { sqliteStore } = await import('express-did-auth/stores/sqlite')
     await guard({ maxRequestsPerTimeSlot: Infinity, store: sqliteStore(args[0]!) })

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import type { ClientStorage, DidAuthClient } from 'express-did-auth/client'
+import { failureOf } from '../support/client-error.js'
 import {
   type ClientService,
   CookieJar,
-  failureOf,
   fakeLocks,
   plainWallet,
   setGlobals,
@@ -26,14 +26,12 @@ async function userOf(auth: DidAuthClient): Promise<string> {
 /** A client of Alice whose refresh has been answered by the service, and has not arrived. */
 async function refreshing(options = {}) {
   const ended: string[] = []
-  const auth = service.client({
+  const auth = await service.outdated({
     storage: sharedStorage(),
     onAccountChange: 'ignore',
     onSignedOut: ({ reason }) => void ended.push(reason),
     ...options
   })
-  await auth.logIn()
-  service.clock.seconds += 700
   const { given, release } = service.hold('/refresh-token')
   const late = failureOf(auth.fetch('/me'))
   await given

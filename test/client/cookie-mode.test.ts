@@ -27,16 +27,11 @@ beforeEach(async () => {
   storage = sharedStorage()
 })
 
-const openTab = (options = {}): DidAuthClient =>
-  service.client({ mode: 'cookie', storage, fetch: jar.wrap(service.fetch), ...options })
+const cookieOptions = () => ({ mode: 'cookie' as const, storage, fetch: jar.wrap(service.fetch) })
+const openTab = (options = {}): DidAuthClient => service.client({ ...cookieOptions(), ...options })
 
 /** A tab whose token has ended. */
-async function outdated(): Promise<DidAuthClient> {
-  const auth = openTab()
-  await auth.logIn()
-  service.clock.seconds += 700
-  return auth
-}
+const outdated = () => service.outdated(cookieOptions())
 
 describe('a client with cookies', () => {
   it('knows no session before a login, and the session of the cookies after it, also after a reload', async () => {

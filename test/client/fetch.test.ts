@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { afterTest, type ClientService, listen, startClientService } from '../support/client-service.js'
+import { serverAt } from '../support/client-error.js'
+import { type ClientService, startClientService } from '../support/client-service.js'
 
 let service: ClientService
 /** Another origin. */
@@ -27,12 +28,7 @@ beforeEach(async () => {
 
 const tokenOf = (): string | null => service.exchanges.at(-1)!.headers.get('authorization')
 /** A token that has ended for the service alone: the client's clock stands still. */
-const staleClient = async () => {
-  const auth = service.client({ clock: { nowSeconds: () => 0 } })
-  await auth.logIn()
-  service.clock.seconds += 700
-  return auth
-}
+const staleClient = () => service.outdated({ clock: { nowSeconds: () => 0 } })
 
 describe('DidAuthClient.fetch', () => {
   it.each([
@@ -41,8 +37,7 @@ describe('DidAuthClient.fetch', () => {
     ['a URL object', () => new URL('/me', service.url)],
     ['a request', () => new Request(`${service.url}/me`)]
   ])('sends the token with %s', async (_name, input) => {
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     const answer = await auth.fetch(input())
     expect(await answer.json()).toMatchObject({ user: { did: auth.session!.did } })
     expect(tokenOf()).toMatch(/^DIDAuth ey/)
@@ -55,19 +50,16 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it('sends none to another origin, unless that is one of origins', async () => {
-    const { server, url } = await listen(express().get('/open', (req, res) => void res.json(req.headers)))
-    afterTest(() => server.close())
+    const url = await serverAt(express().get('/open', (req, res) => void res.json(req.headers)))
     for (const origins of [[], [url]]) {
-      const auth = service.client({ origins })
-      await auth.logIn()
+      const auth = await service.signedIn({ origins })
       const headers = (await (await auth.fetch(`${url}/open`)).json()) as Record<string, string>
       expect('authorization' in headers).toBe(origins.length > 0)
     }
   })
 
   it("leaves a caller's own Authorization alone", async () => {
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     await auth.fetch('/refused', { headers: { Authorization: 'Basic abc' } })
     expect(tokenOf()).toBe('Basic abc')
   })
@@ -85,8 +77,7 @@ describe('DidAuthClient.fetch', () => {
     ['/forbidden', 403, 'Not yours'],
     ['/nowhere', 404, expect.stringContaining('Cannot GET')]
   ])('returns the answer of %s untouched, and asks once', async (path, status, text) => {
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     const answer = await auth.fetch(path)
     expect([answer.status, await answer.text()]).toEqual([status, text])
     expect(service.paths().filter((one) => one === path)).toHaveLength(1)
@@ -94,8 +85,7 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it('returns a 401 that does not say that the token has expired, and keeps the session', async () => {
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     service.intercept(({ path }) =>
       path === '/me'
         ? new Response('{"code":"ERR_ACCESS_TOKEN"}', {
@@ -141,11 +131,8 @@ describe('DidAuthClient.fetch', () => {
       seen.push(req.headers.authorization)
       res.send('elsewhere')
     })
-    const { server, url } = await listen(foreign)
-    afterTest(() => server.close())
-    elsewhere = url
-    const auth = service.client()
-    await auth.logIn()
+    elsewhere = await serverAt(foreign)
+    const auth = await service.signedIn()
     const own = await auth.fetch('/moved')
     expect(await own.json()).toMatchObject({ user: { did: auth.session!.did } })
     const other = await auth.fetch('/left')
@@ -177,8 +164,7 @@ describe('DidAuthClient.fetch', () => {
       if (!isOurs) expect(new Headers(init?.headers).has('authorization')).toBe(false)
       return isOurs ? service.fetch(input, init) : new Response()
     }
-    const auth = service.client({ fetch })
-    await auth.logIn()
+    const auth = await service.signedIn({ fetch })
     for (const path of [
       '//evil.example',
       '\\\\evil.example',
@@ -218,8 +204,7 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it('throws UNAVAILABLE where nothing answers, and the reason of an aborted signal', async () => {
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     await service.close()
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     const signal = AbortSignal.abort(new Error('left'))

@@ -1,13 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { DidAuthClient, DidAuthClientError, type PlainWallet } from 'express-did-auth/client'
+import { failureOf, serverAt } from '../support/client-error.js'
 import {
-  afterTest,
   alice,
   type ClientService,
-  failureOf,
   fakeClientTime,
-  listen,
   plainWallet,
   startClientService
 } from '../support/client-service.js'
@@ -34,10 +32,9 @@ describe('DidAuthClient.logIn', () => {
 
   it('signs for the host of the URL, and works with a service under a path', async () => {
     const app = express()
-    const { server, url } = await listen(app)
+    const url = await serverAt(app)
     const mounted = await startClientService({ serviceUrl: url }, { prefix: '/login' })
     app.use(mounted.app)
-    afterTest(() => server.close())
     const auth = new DidAuthClient({ url: `${url}/login/`, wallet: plainWallet(alice), clock: mounted.clock })
     expect(auth.url).toBe(`${url}/login`)
     await auth.logIn()
@@ -47,9 +44,7 @@ describe('DidAuthClient.logIn', () => {
 
   it('works with other paths', async () => {
     service = await startClientService({ requestAuthPath: '/ask', authPath: '/prove', refreshTokenPath: '/renew' })
-    const auth = service.client({ paths: { requestAuth: '/ask', auth: '/prove', refreshToken: '/renew' } })
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await service.outdated({ paths: { requestAuth: '/ask', auth: '/prove', refreshToken: '/renew' } })
     expect((await auth.fetch('/me')).status).toBe(200)
     expect(service.paths()).toEqual(['/ask', '/prove', '/renew', '/me'])
   })
@@ -147,14 +142,7 @@ describe('a login that fails', () => {
 
   it('after 8 s without answer', async () => {
     const time = fakeClientTime()
-    service.intercept(
-      (_exchange, signal) =>
-        new Promise((_resolve, reject) =>
-          signal?.addEventListener('abort', () => {
-            reject(signal.reason as Error)
-          })
-        )
-    )
+    service.silence('/request-auth')
     const failed = failureOf(service.client().logIn())
     await until(() => service.exchanges.length === 1)
     time.endTimeouts(8_000)

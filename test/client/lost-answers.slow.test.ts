@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthClient, DidAuthClientError, type ClientStorage } from 'express-did-auth/client'
 import { fakeClientTime, fakeLocks, plainWallet, setGlobals, sharedStorage } from '../support/client-service.js'
 import { type ServerProcess, ServerProcesses } from '../support/server-process.js'
-import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -37,9 +36,7 @@ class User {
 }
 
 describe('a client whose service restarts and whose answers are lost', () => {
-  const folder = temporaryFolder()
   const servers = new ServerProcesses({
-    DATA_DIR: folder.path,
     SERVICE_URL: url,
     REFRESH_REUSE_GRACE_SECONDS: '0',
     MAX_REQUESTS_PER_TIME_SLOT: '1000000'
@@ -48,10 +45,7 @@ describe('a client whose service restarts and whose answers are lost', () => {
   beforeEach(() => {
     setGlobals({ navigator: { locks: fakeLocks() } })
   })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('is never signed out, in 1,000 rounds', async () => {
     fakeClientTime(50, 500, 1_000, 2_000, 5_000)

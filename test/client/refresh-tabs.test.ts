@@ -94,9 +94,7 @@ describe('a tab that is frozen before it sends its refresh', () => {
 describe('a refresh whose answer is lost', () => {
   it('is sent again at once with the same key', async () => {
     fakeClientTime(500)
-    const auth = service.client()
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await service.outdated()
     let lost = 0
     service.interceptAnswer(({ path }, response) => {
       if (path !== '/refresh-token' || lost > 0) return response
@@ -166,8 +164,7 @@ function lateStorages(count: number, reads: number): ClientStorage[] {
 it.each([1, 3, 6])('ten tabs stay signed in where each sees the writes of another %d reads later', async (reads) => {
   fakeClientTime(200)
   const storages = lateStorages(TABS, reads)
-  const first = service.client({ storage: storages[0]! })
-  await first.logIn()
+  const first = await service.signedIn({ storage: storages[0]! })
   const others = storages.slice(1).map((storage) => {
     for (let read = 0; read <= reads; read += 1) void storage.get('')
     return service.client({ storage })

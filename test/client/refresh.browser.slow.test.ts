@@ -2,14 +2,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { Browser, Page, Route } from 'playwright-core'
 import { askMe, endedIn, launchBrowser, newTabs, type Tabs } from '../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
-import { temporaryFolder } from '../support/store-folder.js'
 
 const ROUNDS = 50
 
 describe('the client in tabs of a browser', () => {
-  const folder = temporaryFolder()
   const servers = new ServerProcesses({
-    DATA_DIR: folder.path,
     LOG_LEVEL: 'silent',
     MAX_REQUESTS_PER_TIME_SLOT: '1000000'
   })
@@ -18,7 +15,7 @@ describe('the client in tabs of a browser', () => {
   beforeAll(async () => {
     ;[server, withCookies, browser] = await Promise.all([
       servers.start(),
-      servers.start({ DATA_DIR: `${folder.path}/cookies`, USE_COOKIES: 'true' }),
+      servers.start({ DATA_DIR: `${servers.folder}/cookies`, USE_COOKIES: 'true' }),
       launchBrowser()
     ])
   })
@@ -28,7 +25,6 @@ describe('the client in tabs of a browser', () => {
   afterAll(async () => {
     await browser.close()
     await servers.killAll()
-    folder.remove()
   })
 
   const openTabs = async (count: number, mode = 'header'): Promise<{ tabs: Tabs; pages: Page[] }> => {

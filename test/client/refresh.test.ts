@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals'
 import type { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
+import { failureOf } from '../support/client-error.js'
 import {
   alice,
   answerOf,
   type ClientService,
-  failureOf,
   fakeClientTime,
   fakeLocks,
   openTabs,
@@ -22,14 +22,6 @@ beforeEach(async () => {
 })
 
 const refreshes = (): number => service.count('/refresh-token')
-
-/** A client whose token has ended. */
-async function outdated(options = {}): Promise<DidAuthClient> {
-  const auth = service.client(options)
-  await auth.logIn()
-  service.clock.seconds += 700
-  return auth
-}
 
 /** Exchanges the token of the last answer as another holder of it does. */
 async function refreshElsewhere(tokens = service.exchanges.at(-1)!.answer!): Promise<{ status: number; text: string }> {
@@ -63,7 +55,7 @@ describe('the answers to a refresh that keep the session', () => {
     ['tokens without a user', () => Response.json({ accessToken: 'a.e30.c', refreshToken: 'b' }), 1]
   ])('%s', async (_name, answer, tries) => {
     fakeClientTime(500, 1_000, 2_000)
-    const auth = await outdated()
+    const auth = await service.outdated()
     service.intercept(({ path }) => (path === '/refresh-token' ? answer() : undefined))
     const error = await failureOf(auth.fetch('/me'))
     expect(error).toMatchObject({ code: 'UNAVAILABLE' })
@@ -76,16 +68,8 @@ describe('the answers to a refresh that keep the session', () => {
 
   it('no answer within 8 s, three times', async () => {
     const time = fakeClientTime(500, 1_000)
-    const auth = await outdated()
-    service.intercept(({ path }, signal) =>
-      path === '/refresh-token'
-        ? new Promise((_resolve, reject) =>
-            signal?.addEventListener('abort', () => {
-              reject(signal.reason as Error)
-            })
-          )
-        : undefined
-    )
+    const auth = await service.outdated()
+    service.silence('/refresh-token')
     const failed = failureOf(auth.fetch('/me'))
     for (let tries = 1; tries <= 3; tries += 1) {
       await until(() => refreshes() === tries)
@@ -97,8 +81,7 @@ describe('the answers to a refresh that keep the session', () => {
 
   it('is not asked for while the token is still good: that one serves', async () => {
     fakeClientTime(500, 1_000)
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     service.clock.seconds += 580
     service.lose('/refresh-token')
     expect(await answerOf(auth)).toBe(200)
@@ -113,7 +96,7 @@ describe('the answers to a refresh that end the session', () => {
     service = await startClientService(config)
     const onSignedOut = jest.fn()
     const storage = sharedStorage()
-    const auth = await outdated({ storage, onSignedOut })
+    const auth = await service.outdated({ storage, onSignedOut })
     await change(auth)
     const error = await failureOf(auth.fetch('/me'))
     expect(error).toMatchObject({ code: 'SESSION_ENDED' })
@@ -207,8 +190,7 @@ describe('the answers to a refresh that end the session', () => {
 describe('when a token is refreshed', () => {
   it('is measured from its receipt, whatever the wall clock says or does', async () => {
     const now = jest.spyOn(Date, 'now').mockReturnValue(5_000_000)
-    const auth = service.client({ clock: undefined })
-    await auth.logIn()
+    const auth = await service.signedIn({ clock: undefined })
     now.mockReturnValue(9_000_000)
     expect(await answerOf(auth)).toBe(200)
     expect(refreshes()).toBe(0)
@@ -221,22 +203,21 @@ describe('when a token is refreshed', () => {
     [17, 20, 1]
   ])('after %d s of %d: %d refreshes', async (age, accessTokenExpirationTimeInSeconds, expected) => {
     service = await startClientService({ accessTokenExpirationTimeInSeconds })
-    const auth = service.client()
-    await auth.logIn()
+    const auth = await service.signedIn()
     service.clock.seconds += age
     expect(await answerOf(auth)).toBe(200)
     expect(refreshes()).toBe(expected)
   })
 
   it('is once for a hundred requests whose token has ended by the service alone', async () => {
-    const auth = await outdated({ clock: { nowSeconds: () => 0 } })
+    const auth = await service.outdated({ clock: { nowSeconds: () => 0 } })
     const statuses = await Promise.all(Array.from({ length: 100 }, () => answerOf(auth)))
     expect(statuses).toEqual(Array(100).fill(200))
     expect(refreshes()).toBe(1)
   })
 
   it('goes on for the others when one caller has aborted', async () => {
-    const auth = await outdated()
+    const auth = await service.outdated()
     const controller = new AbortController()
     const aborted = failureOf(auth.fetch('/me', { signal: controller.signal }))
     const other = answerOf(auth)

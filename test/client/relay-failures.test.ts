@@ -1,5 +1,5 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
-import type { RequestListener, ServerResponse } from 'node:http'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import type { ServerResponse } from 'node:http'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
 import { blocksOf } from '../support/unixfs-importer.js'
 import {
@@ -7,6 +7,7 @@ import {
   expectClientError as expectError,
   listenAt,
   problem,
+  serverAt,
   type HttpAddress
 } from '../support/client-error.js'
 import { getFile, logIn, startTestRelay, type TestRelay } from '../support/relay-app.js'
@@ -22,7 +23,6 @@ let small: string
 let large: string
 /** Every block of both files, by cid. */
 const blocks = new Map<string, Uint8Array>()
-const open: HttpAddress[] = []
 
 beforeAll(async () => {
   relay = await startTestRelay({ RELAY_MAX_FILE_BYTES: '1500000', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
@@ -36,10 +36,6 @@ beforeAll(async () => {
   }
 })
 
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-})
-
 afterAll(async () => {
   await address.close()
   await relay.end()
@@ -47,13 +43,6 @@ afterAll(async () => {
 
 function client(options: Partial<RelayClientOptions> = {}): RelayClient {
   return new RelayClient({ url: address.url, wallet, domain: 'relay.example', ...options })
-}
-
-/** A server of the test. */
-async function serverAt(listener: RequestListener): Promise<string> {
-  const one = await listenAt(listener)
-  open.push(one)
-  return one.url
 }
 
 /** A gateway that answers blocks, with a change of one. */

@@ -1,16 +1,11 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import { RelayClient } from 'express-did-auth/client/relay'
 import { cidOf } from '../../src/client/relay/blocks.js'
-import { expectClientError as expectError, listenAt, type HttpAddress } from '../support/client-error.js'
+import { expectClientError as expectError, serverAt } from '../support/client-error.js'
 
 const url = 'http://127.0.0.1:1'
 const KEY = 'A'.repeat(43)
-const open: HttpAddress[] = []
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-})
 
 /** A gateway with one block, and what it was asked for. */
 async function gatewayWith(
@@ -20,7 +15,7 @@ async function gatewayWith(
   const asked: string[] = []
   const accepts: unknown[] = []
   let [pending, most] = [0, 0]
-  const server = await listenAt((req, res) => {
+  const address = await serverAt((req, res) => {
     asked.push(String(req.url))
     accepts.push(req.headers.accept)
     pending += 1
@@ -31,8 +26,7 @@ async function gatewayWith(
       else res.writeHead(404).end()
     }, 5)
   })
-  open.push(server)
-  return { url: server.url, asked, accepts, most: () => most }
+  return { url: address, asked, accepts, most: () => most }
 }
 
 /** The cid of a node that was made by hand, whose first byte of content is not ours. */

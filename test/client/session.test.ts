@@ -169,9 +169,7 @@ describe('a storage that fails', () => {
       delete: (key) => attempt(() => storage.delete(key)),
       lock: (_name, run) => run()
     }
-    const auth = service.client({ storage: failing })
-    await auth.logIn()
-    service.clock.seconds += 700
+    const auth = await service.outdated({ storage: failing })
     fails = true
     await expect(auth.fetch('/me')).rejects.toThrow('The disk is full')
     fails = false

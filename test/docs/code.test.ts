@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import cors from 'cors'
+import express, { type Express } from 'express'
+import { setupDidAuth } from 'express-did-auth'
+import { testConfig } from 'express-did-auth/testing'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import request from 'supertest'
 import ts from 'typescript'
 import { readDocument, referenceFiles, root } from '../support/documents.js'
 
@@ -81,4 +86,28 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     jest.spyOn(console, 'log').mockImplementation(() => undefined)
     await import(path)
   })
+})
+
+it('the lines for CORS answer a preflight, and expose what a client reads', async () => {
+  const [lines] = readDocument('src/testing/README.md').blocks.filter(({ code }) => code.startsWith('app.use(cors('))
+  // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the lines of the document themselves
+  const put = new Function('app', 'cors', lines!.code) as (app: Express, use: typeof cors) => void
+  const app = express()
+  put(app, cors)
+  setupDidAuth(app, {
+    ...testConfig(),
+    logger: { info: () => undefined, warn: () => undefined, error: () => undefined }
+  })
+  const page = { Origin: 'https://app.example.com' }
+  const preflight = await request(app)
+    .options('/refresh-token')
+    .set({ ...page, 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'Idempotency-Key' })
+  expect(preflight.headers).toMatchObject({
+    'access-control-allow-origin': 'https://app.example.com',
+    'access-control-allow-credentials': 'true',
+    'access-control-allow-headers': 'Authorization,Content-Type,Idempotency-Key'
+  })
+  const refused = await request(app).post('/logout').set(page)
+  expect(refused.status).toBe(401)
+  expect(refused.headers['access-control-expose-headers']).toContain('Challenge-Expires-In')
 })

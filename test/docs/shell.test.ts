@@ -10,7 +10,6 @@ import { serverPorts } from '../../servers/config/read-env.js'
 import { clientHook, documentFiles, packageJson, readDocument, root } from '../support/documents.js'
 import { runExample, scriptFile } from '../support/run-script.js'
 import { ServerProcesses } from '../support/server-process.js'
-import { temporaryFolder } from '../support/store-folder.js'
 
 /** Files that the README has its reader save. */
 const SAVED = ['server.js', 'client.js']
@@ -52,13 +51,9 @@ describe('the walks with curl', () => {
   const steps = readDocument('examples/README.md').blocks.filter(
     ({ language, code }) => language === 'sh' && code.includes('curl')
   )
-  const folder = temporaryFolder()
-  const servers = new ServerProcesses({ DATA_DIR: folder.path, LOG_LEVEL: 'silent' })
+  const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
 
-  afterAll(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterAll(() => servers.killAll())
 
   it('log in, relay a file and keep data at the three servers, word for word but for the ports', async () => {
     const { servers: running } = await servers.start({}, [], 'all')

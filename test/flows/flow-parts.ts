@@ -8,7 +8,9 @@ import { systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
+import { logIn } from '../../src/flows/log-in.js'
 import type { Caller, Parts } from '../../src/flows/parts.js'
+import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
 import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
@@ -43,6 +45,8 @@ const storeVerbs = [
   'consumeChallenge'
 ] as const
 
+const silent = (): void => undefined
+
 /** Real curve and memory store; time, deadlines and credentials are the test's. */
 export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<FlowParts> {
   const curve = await loadCurve()
@@ -73,12 +77,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     events: [],
     expiredDeadlines: new Set(),
     credentials: [],
-    clock: {
-      seconds: START_SECONDS,
-      nowSeconds() {
-        return this.seconds
-      }
-    },
+    clock: { seconds: START_SECONDS, nowSeconds: () => parts.clock.seconds },
     random: systemRandom,
     curve: {
       ...curve,
@@ -119,36 +118,28 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')
       }
     },
-    quotas: {
-      async charge({ name, limit }) {
-        parts.charges.push([name, limit])
-      },
-      assertLeft() {
-        // No budget is used up here.
-      }
-    },
+    quotas: { charge: async ({ name, limit }) => void parts.charges.push([name, limit]), assertLeft: silent },
     deadline: {
       async within(seconds, work, expired) {
         if (parts.expiredDeadlines.has(seconds)) throw expired()
         return work()
       }
     },
-    report(event) {
-      parts.events.push(event)
-    },
-    logger: {
-      info() {
-        // No one looks at it here.
-      },
-      warn(fields) {
-        parts.warnings.push(fields)
-      },
-      error() {
-        // No one looks at it here.
-      }
-    }
+    report: (event) => void parts.events.push(event),
+    logger: { info: silent, warn: (fields) => void parts.warnings.push(fields), error: silent }
   }
   return parts
+}
+
+/** Parts, the tokens of wallet 1, which has logged in, and its refreshes. */
+export async function loggedIn(config: Partial<DidAuthConfig> = {}) {
+  const parts = await flowParts(config)
+  const wallet = walletOf(1)
+  const tokens = await logIn(parts, { client, did: wallet.did, sig: loginSig(parts, wallet) })
+  parts.steps.length = 0
+  const refresh = (refreshToken: unknown, idempotencyKey?: string) =>
+    refreshTokens(parts, { refreshToken, idempotencyKey, client })
+  return { parts, tokens, refresh }
 }
 
 /** A client that is there. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/errors.js'
-import { assertProofBudget, chargeAnonymous, chargeRefusal, chargeUser } from '../../src/flows/limits.js'
+import { assertProofBudget, chargeAnonymous, chargeNonce, chargeRefusal, chargeUser } from '../../src/flows/limits.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/parts.js'
 import { refusal } from '../support/refusal.js'
@@ -24,11 +24,11 @@ const tooMany = (): Promise<never> => Promise.reject(new DidAuthError('ERR_TOO_M
 const unproved: DidAuthErrorCode[] = [
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
+  'ERR_MESSAGE',
+  'ERR_MESSAGE_DOMAIN',
   'ERR_CREDENTIAL',
   'ERR_CREDENTIAL_EXPIRED',
   'ERR_CREDENTIAL_ISSUER',
-  'ERR_MESSAGE',
-  'ERR_MESSAGE_DOMAIN',
   'ERR_NETWORK',
   'ERR_CONTRACT_ABSENT',
   'ERR_CONTRACT_SIGNATURE',
@@ -108,6 +108,20 @@ describe('the budgets of proofs and logins of a client network', () => {
       expect([parts.charges, parts.events]).toEqual([[], []])
     }
   )
+
+  it('count a refusal before the DID is known by the client network alone', async () => {
+    const parts = await flowParts()
+    await chargeRefusal(parts, { client }, new DidAuthError('ERR_MESSAGE'))
+    expect(parts.charges).toEqual([['proofs 192.0.2.1', 2_000]])
+    expect(parts.events).toEqual([{ type: 'proof-refused', code: 'ERR_MESSAGE', clientNetwork: '192.0.2.1' }])
+  })
+
+  it('count a nonce apart: 50 times the quota, and none where an unknown proxy hides the users', async () => {
+    const parts = await flowParts()
+    await chargeNonce(parts, client)
+    await chargeNonce(parts, { ...client, isShared: true })
+    expect(parts.charges).toEqual([['nonces 192.0.2.1', 1_000]])
+  })
 
   it('count a good login and sign up as logins alone: 50 times the quota', async () => {
     const parts = await flowParts()

@@ -1,22 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
 import { DidAuthError } from '../../src/errors.js'
-import { logIn } from '../../src/flows/log-in.js'
-import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { client, flowParts, loginSig, payloadOf, START_SECONDS } from './flow-parts.js'
+import { flowParts, loggedIn, payloadOf, START_SECONDS } from './flow-parts.js'
 
-const wallet = walletOf(1)
-const { did } = wallet
+const { did } = walletOf(1)
 const KEY = 'k'.repeat(22)
-
-async function loggedIn(config: Parameters<typeof flowParts>[0]) {
-  const parts = await flowParts(config)
-  const tokens = await logIn(parts, { client, did, sig: loginSig(parts, wallet) })
-  const refresh = (refreshToken: string, idempotencyKey?: string) =>
-    refreshTokens(parts, { refreshToken, idempotencyKey, client })
-  return { parts, tokens, refresh }
-}
 
 describe('refreshBusinessLogic', () => {
   it('receives the DID and the session, without hashes of tokens', async () => {
@@ -134,11 +123,10 @@ describe('absoluteSessionDurationInHours', () => {
   })
 
   it('ends older sessions as well where it was set later', async () => {
-    const { parts, tokens } = await loggedIn({})
+    const { parts, tokens, refresh } = await loggedIn()
     const { settings } = await flowParts({ absoluteSessionDurationInHours: 1 })
     parts.settings = settings
     parts.clock.seconds = START_SECONDS + 3_600
-    const refused = refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
-    await expect(refused).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    await expect(refresh(tokens.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })
 })

@@ -1,44 +1,38 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import request from 'supertest'
 import { es256kSigner, memoryStore, type QuotaCharge } from 'express-did-auth'
-import { logIn, signedLogin, signUpChallenge } from '../support/app-client.js'
 import { breakableStore, serviceWallet, testApp, type StoreVerb } from '../support/test-app.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { walletOf } from '../support/wallet.js'
 
-const wallet = walletOf(1)
+const { did } = walletOf(1)
+const UNAVAILABLE = 'Store unavailable, try again'
 
-const unavailable = { status: 503, text: 'Store unavailable, try again' }
+/** An application whose store fails in one verb from now on, and what was asked of it before. */
+async function brokenApp(verb: StoreVerb) {
+  const { store, state } = breakableStore(verb)
+  const test = await testApp({ store })
+  const [login, tokens] = [await test.signedLogin(walletOf(2)), await test.logIn()]
+  state.isBroken = true
+  return { ...test, ...tokens, login, state }
+}
 
 describe('a store out of reach', () => {
-  it.each<[StoreVerb, string, (app: never) => Promise<{ status: number; text: string; headers: object }>]>([
-    ['chargeQuota', 'POST /request-auth', async (app) => request(app).post('/request-auth').send({ did: wallet.did })],
-    ['countChallengeUses', 'GET /request-auth/:did', async (app) => request(app).get(`/request-auth/${wallet.did}`)],
-    ['countChallengeUses', 'GET /request-signup/:did', async (app) => request(app).get(`/request-signup/${wallet.did}`)]
-  ])('in %s makes %s 503', async (verb, _route, send) => {
-    const { store, state } = breakableStore(verb)
-    const { app, log } = await testApp({ store })
-    state.isBroken = true
-    const response = await send(app as never)
-    expect(response).toMatchObject(unavailable)
-    expect(response.headers).toMatchObject({ 'retry-after': '5' })
-    expect(log).toEqual([
-      {
-        level: 'error',
-        fields: expect.objectContaining({ event: 'request-failed', code: 'ERR_STORE' }),
-        message: 'Store unavailable, try again'
-      }
-    ])
+  it.each<[StoreVerb, string]>([
+    ['chargeQuota', '/request-auth'],
+    ['countChallengeUses', '/request-auth'],
+    ['countChallengeUses', '/request-signup']
+  ])('in %s makes a challenge of %s 503, with one line in the log', async (verb, path) => {
+    const { post, log } = await brokenApp(verb)
+    expect((await post(path, { did }).expect(503, UNAVAILABLE)).headers['retry-after']).toBe('5')
+    const fields = expect.objectContaining({ event: 'request-failed', code: 'ERR_STORE' })
+    expect(log).toEqual([{ level: 'error', fields, message: UNAVAILABLE }])
   })
 
   it.each<StoreVerb>(['chargeQuota', 'countChallengeUses', 'consumeChallenge', 'createSession'])(
     'in %s makes a login and a sign up 503',
     async (verb) => {
       for (const path of ['/auth', '/signup']) {
-        const { store, state } = breakableStore(verb)
-        const { app } = await testApp({ store })
-        const login = await signedLogin(app, wallet)
-        state.isBroken = true
-        expect(await request(app).post(path).send(login)).toMatchObject(unavailable)
+        const { post, login } = await brokenApp(verb)
+        await post(path, login).expect(503, UNAVAILABLE)
       }
     }
   )
@@ -46,37 +40,25 @@ describe('a store out of reach', () => {
   it.each<StoreVerb>(['findSession', 'rotateRefreshToken'])(
     'in %s makes a refresh 503, and the token stays good',
     async (verb) => {
-      const { store, state } = breakableStore(verb)
-      const { app } = await testApp({ store })
-      const { refreshToken } = await logIn(app, wallet)
-      state.isBroken = true
-      expect(await request(app).post('/refresh-token').send({ refreshToken })).toMatchObject(unavailable)
+      const { refresh, refreshToken, state } = await brokenApp(verb)
+      await refresh(refreshToken).expect(503, UNAVAILABLE)
       state.isBroken = false
-      await request(app).post('/refresh-token').send({ refreshToken }).expect(200)
+      await refresh(refreshToken).expect(200)
     }
   )
 
   it('makes a logout 503', async () => {
-    const { store, state } = breakableStore('endSession')
-    const { app } = await testApp({ store })
-    const { accessToken } = await logIn(app, wallet)
-    state.isBroken = true
-    const response = await request(app).post('/logout').set('Authorization', `DIDAuth ${accessToken}`)
-    expect(response).toMatchObject(unavailable)
+    const { logOut, accessToken } = await brokenApp('endSession')
+    await logOut(accessToken).expect(503, UNAVAILABLE)
   })
 
   it('makes a guarded request 503, also when it throws and does not reject', async () => {
-    const store = memoryStore()
-    const { app } = await testApp({
-      store: Object.assign(store, {
-        chargeQuota: ({ kind }: QuotaCharge) => {
-          if (kind === 'request') throw new Error('connection refused by 10.0.0.7')
-          return Promise.resolve({ isCharged: true, count: 1, resetsAtSeconds: 0 })
-        }
-      })
-    })
-    const { accessToken } = await logIn(app, wallet)
-    expect(await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`)).toMatchObject(unavailable)
+    const chargeQuota = ({ kind }: QuotaCharge) => {
+      if (kind === 'request') throw new Error('connection refused by 10.0.0.7')
+      return Promise.resolve({ isCharged: true, count: 1, resetsAtSeconds: 0 })
+    }
+    const { me, logIn } = await testApp({ store: Object.assign(memoryStore(), { chargeQuota }) })
+    await me((await logIn()).accessToken).expect(503, UNAVAILABLE)
   })
 })
 
@@ -89,30 +71,12 @@ describe('a signer', () => {
     ['that returns nothing', async () => undefined]
   ])('%s makes a login 503, and a challenge comes nevertheless', async (_name, fail) => {
     let isDown = false
-    const { app } = await testApp({
+    const { post, signedLogin } = await testApp({
       serviceSigner: async (data) => (isDown ? (fail() as Promise<string>) : sign(data))
     })
     isDown = true
-    const login = await signedLogin(app, wallet)
-    const response = await request(app).post('/auth').send(login).expect(503, 'Signer unavailable, try again')
-    expect(response.headers['retry-after']).toBe('5')
-  })
-
-  it('that fails at first is asked again by the next request', async () => {
-    let calls = 0
-    const start = () =>
-      testApp({
-        serviceSigner: async (data) => {
-          calls += 1
-          if (calls === 1) throw new Error('not up yet')
-          return sign(data)
-        }
-      })
-    await expect(start()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
-    calls = 1
-    const { app } = await start()
-    const { accessToken } = await logIn(app, wallet)
-    await request(app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    const { headers } = await post('/auth', await signedLogin()).expect(503, 'Signer unavailable, try again')
+    expect(headers['retry-after']).toBe('5')
   })
 })
 
@@ -122,60 +86,33 @@ describe('business logic', () => {
     jest.restoreAllMocks()
   })
 
-  it.each<[string, () => unknown, string]>([
-    ['rejects', () => Promise.reject(new Error('Not today: später')), 'Not today: später'],
-    ['returns false', () => false, 'Refused'],
-    ['throws two lines', () => Promise.reject(new Error('a\r\nSet-Cookie: b')), 'a Set-Cookie: b']
-  ])('that %s makes a login and a sign up 401', async (_name, logic, text) => {
-    const { app } = await testApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
-    const response = await request(app)
-      .post('/auth')
-      .send(await signedLogin(app, wallet))
-      .expect(401, text)
-    expect(response.headers).toMatchObject({
-      'content-type': 'text/plain; charset=utf-8',
-      'x-content-type-options': 'nosniff',
-      'www-authenticate': 'DIDAuth realm="https://service.example"'
-    })
-    const sig = wallet.personalSign(loginText('service.example', await signUpChallenge(app, wallet.did)))
-    const problem = await request(app)
-      .post('/signup')
-      .set('Accept', 'application/problem+json')
-      .send({ did: wallet.did, sig })
-      .expect(401)
-    expect(problem.body).toEqual({ type: 'about:blank', title: text, status: 401, code: 'ERR_BUSINESS_LOGIC' })
+  it.each<[string, () => unknown, number, string]>([
+    ['rejects', () => Promise.reject(new Error('Not today: später')), 401, 'Not today: später'],
+    ['returns false', () => false, 401, 'Refused'],
+    ['throws two lines', () => Promise.reject(new Error('a\r\nSet-Cookie: b')), 401, 'a Set-Cookie: b'],
+    ['returns claims that are none', () => ({ tokenClaims: 'text' }), 500, 'Internal error']
+  ])('that %s makes a login and a sign up %#', async (_name, logic, status, title) => {
+    const { post, signedLogin } = await testApp({ authenticationBusinessLogic: logic, signupBusinessLogic: logic })
+    const { headers } = await post('/auth', await signedLogin()).expect(status, title)
+    expect(headers['content-type']).toBe('text/plain; charset=utf-8')
+    const problem = await post('/signup', await signedLogin(walletOf(2)), { Accept: 'application/problem+json' })
+    const code = status === 401 ? 'ERR_BUSINESS_LOGIC' : 'ERR_INTERNAL'
+    expect(problem.body).toEqual({ type: 'about:blank', title, status, code })
   })
-
-  it.each([[{ tokenClaims: 'text' }], [{ tokenClaims: { a: 'x'.repeat(1024) } }]])(
-    'that returns %.40j is a fault of the service: 500',
-    async (result) => {
-      const { app, log } = await testApp({ authenticationBusinessLogic: () => result })
-      await request(app)
-        .post('/auth')
-        .send(await signedLogin(app, wallet))
-        .expect(500, 'Internal error')
-      expect(log).toHaveLength(1)
-    }
-  )
 
   it('still pending after 10 s makes a login 503', async () => {
     let asked: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
-    const { app } = await testApp({
-      authenticationBusinessLogic: () => {
-        asked()
-        return new Promise(() => undefined)
-      }
-    })
-    const login = await signedLogin(app, wallet)
+    const authenticationBusinessLogic = () => {
+      asked()
+      return new Promise(() => undefined)
+    }
+    const { post, signedLogin } = await testApp({ authenticationBusinessLogic })
+    const login = await signedLogin()
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] })
-    const answer = request(app)
-      .post('/auth')
-      .send(login)
-      .then((response) => response)
+    const answer = post('/auth', login).then((response) => response)
     await isAsked
-    jest.advanceTimersByTime(9_999)
-    jest.advanceTimersByTime(1)
+    jest.advanceTimersByTime(10_000)
     expect(await answer).toMatchObject({ status: 503, text: 'Timed out, try again' })
   })
 
@@ -186,11 +123,10 @@ describe('business logic', () => {
       const now = performance.now.bind(performance)
       jest.spyOn(performance, 'now').mockImplementation(() => now() + spent)
       const logic = (): void => void (spent += 11_000)
-      const { app } = await testApp({ store: breakableStore('ping').store, [option]: logic })
-      const login = await signedLogin(app, wallet)
-      const tokens = await request(app).post('/auth').send(login)
-      const answer = option.startsWith('a') ? tokens : await request(app).post('/refresh-token').send(tokens.body)
-      expect(answer).toMatchObject(unavailable)
+      const { post, signedLogin, refresh } = await testApp({ store: breakableStore('ping').store, [option]: logic })
+      const tokens = await post('/auth', await signedLogin())
+      const answer = option.startsWith('a') ? tokens : await refresh(tokens.body.refreshToken)
+      expect([answer.status, answer.text]).toEqual([503, UNAVAILABLE])
     }
   )
 })

@@ -1,40 +1,46 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { logIn, logInForCookies, type TestTokens } from '../support/app-client.js'
-import { breakableStore, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
+import type { DidAuthConfig } from 'express-did-auth'
+import { cookieHeader, tokensOfCookies } from '../support/app-client.js'
+import { breakableStore, START_SECONDS, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const wallet = walletOf(1)
-const config = { sessionPath: '/session' }
-const cookieMode = { ...config, useCookies: true }
-const own = ({ app }: TestApp) => request(app).get('/session')
-const withHeader = (test: TestApp, accessToken: string) => own(test).set('Authorization', `DIDAuth ${accessToken}`)
 const sidOf = (accessToken: string): unknown =>
-  (JSON.parse(Buffer.from(accessToken.split('.')[1]!, 'base64url').toString()) as { sid: unknown }).sid
-const accessOf = (cookies: string): string => /authorization=([^;]+)/.exec(cookies)![1]!
-const refreshOf = (cookies: string): string => /refresh-token=([^;]+)/.exec(cookies)![1]!
+  JSON.parse(Buffer.from(accessToken.split('.')[1]!, 'base64url').toString()).sid
+
+async function sessionApp(config: Partial<DidAuthConfig> = {}) {
+  const test = await testApp({ sessionPath: '/session', ...config })
+  return { ...test, own: (as?: string | Record<string, string>) => test.get('/session', as) }
+}
+
+/** An application with cookies, and a user who logged in. */
+async function cookieApp(config: Partial<DidAuthConfig> = {}) {
+  const test = await sessionApp({ useCookies: true, ...config })
+  const Cookie = await test.logInForCookies()
+  const { accessToken, refreshToken } = tokensOfCookies(Cookie)
+  const refreshAs = (as: Record<string, string>) => test.post('/refresh-token', undefined, as)
+  return { ...test, Cookie, accessToken, refreshToken, sessionId: sidOf(accessToken), refreshAs }
+}
 
 describe('GET /session', () => {
   it('is no route of ours unless sessionPath is set', async () => {
-    const test = await testApp()
-    const { accessToken } = await logIn(test.app, wallet)
-    await withHeader(test, accessToken).expect(404)
+    const { own, logIn } = await sessionApp({ sessionPath: undefined })
+    await own((await logIn()).accessToken).expect(404)
   })
 
   it('answers whose the access token is and how long it is good, not to be stored by caches', async () => {
-    const test = await testApp(config)
+    const { own, logIn, clock } = await sessionApp()
     const did = `did:ethr:rsk:${wallet.address}`
-    const { accessToken } = await logIn(test.app, wallet, did)
-    test.clock.seconds = START_SECONDS + 100
-    const response = await withHeader(test, accessToken).expect(200)
-    expect(response.body).toEqual({
-      did,
-      sessionId: sidOf(accessToken),
-      expiresAt: START_SECONDS + 600,
-      expiresInSeconds: 500
+    const { accessToken } = await logIn(wallet, did)
+    clock.seconds = START_SECONDS + 100
+    const response = await own(accessToken).expect(200)
+    const times = { expiresAt: START_SECONDS + 600, expiresInSeconds: 500 }
+    expect(response.body).toEqual({ did, sessionId: sidOf(accessToken), ...times })
+    expect(response.headers).toMatchObject({
+      'cache-control': 'no-store',
+      'content-type': 'application/json; charset=utf-8'
     })
-    expect(response.headers['cache-control']).toBe('no-store')
-    expect(response.headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
   it.each([
@@ -43,108 +49,77 @@ describe('GET /session', () => {
     ['another scheme', { Authorization: 'Bearer a.b.c' }],
     ['a cookie where cookies are off', { Cookie: 'authorization=a.b.c; refresh-token=d' }]
   ])('answers {} to %s, never 401: pages poll it', async (_name, headers) => {
-    const test = await testApp(config)
-    await own(test).set(headers).expect(200, {})
+    await (await sessionApp()).own(headers).expect(200, {})
   })
 
   it('answers for the cookies in cookie mode, as for the header without them', async () => {
-    const test = await testApp(cookieMode)
-    const cookies = await logInForCookies(test.app, wallet)
-    const expected = {
-      did: wallet.did,
-      sessionId: sidOf(accessOf(cookies)),
-      expiresAt: START_SECONDS + 600,
-      expiresInSeconds: 600
-    }
-    await own(test).set('Cookie', cookies).expect(200, expected)
-    await withHeader(test, accessOf(cookies)).expect(200, expected)
+    const { own, Cookie, accessToken, sessionId } = await cookieApp()
+    const expected = { did: wallet.did, sessionId, expiresAt: START_SECONDS + 600, expiresInSeconds: 600 }
+    await own({ Cookie }).expect(200, expected)
+    await own(accessToken).expect(200, expected)
   })
 
   it('answers the time now and 0 seconds where only the refresh cookie is good', async () => {
-    const test = await testApp(cookieMode)
-    const cookies = await logInForCookies(test.app, wallet)
-    const sessionId = sidOf(accessOf(cookies))
-    test.clock.seconds = START_SECONDS + 5_000
+    const { own, clock, Cookie, refreshToken, sessionId } = await cookieApp()
+    clock.seconds = START_SECONDS + 5_000
     const expected = { did: wallet.did, sessionId, expiresAt: START_SECONDS + 5_000, expiresInSeconds: 0 }
-    await own(test).set('Cookie', cookies).expect(200, expected)
-    await own(test)
-      .set('Cookie', `refresh-token=${refreshOf(cookies)}`)
-      .expect(200, expected)
+    await own({ Cookie }).expect(200, expected)
+    await own({ Cookie: `refresh-token=${refreshToken}` }).expect(200, expected)
   })
 
-  it.each<[string, (test: TestApp, cookies: string) => Promise<unknown>]>([
-    ['has expired', async ({ clock }) => (clock.seconds = START_SECONDS + 604_800)],
-    [
-      'was replaced',
-      async ({ app, clock }, cookies) => {
-        await request(app).post('/refresh-token').set('Cookie', cookies).expect(200)
-        clock.seconds = START_SECONDS + 600
-      }
-    ],
-    [
-      'is one of a session that was logged out',
-      async ({ app, clock }, cookies) => {
-        await request(app).post('/logout').set('Cookie', cookies).expect(200)
-        clock.seconds = START_SECONDS + 600
-      }
-    ]
-  ])('answers {} when the refresh cookie %s', async (_name, happens) => {
-    const test = await testApp(cookieMode)
-    const cookies = await logInForCookies(test.app, wallet)
-    await happens(test, cookies)
-    await own(test).set('Cookie', cookies).expect(200, {})
+  it('answers {} when the refresh cookie has expired, or is one of a session that was logged out', async () => {
+    const { own, clock, post, Cookie } = await cookieApp()
+    clock.seconds = START_SECONDS + 604_800
+    await own({ Cookie }).expect(200, {})
+    clock.seconds = START_SECONDS
+    await post('/logout', undefined, { Cookie }).expect(200)
+    clock.seconds = START_SECONDS + 600
+    await own({ Cookie }).expect(200, {})
   })
 
-  it('spends no refresh token, and takes a replaced one for no theft', async () => {
-    const test = await testApp(cookieMode)
-    const cookies = await logInForCookies(test.app, wallet)
-    const next = await request(test.app).post('/refresh-token').set('Cookie', cookies).expect(200)
-    test.clock.seconds = START_SECONDS + 3_600
-    for (let poll = 0; poll < 3; poll += 1) await own(test).set('Cookie', cookies).expect(200, {})
-    const kept = (next.headers['set-cookie'] as unknown as string[]).map((cookie) => cookie.split(';')[0]).join('; ')
+  it('spends no refresh token, and takes a replaced one for no theft: it answers {}', async () => {
+    const { own, clock, Cookie, refreshAs } = await cookieApp()
+    const next = { Cookie: cookieHeader(await refreshAs({ Cookie }).expect(200)) }
+    clock.seconds = START_SECONDS + 3_600
     for (let poll = 0; poll < 3; poll += 1) {
-      expect((await own(test).set('Cookie', kept).expect(200)).body).toMatchObject({ expiresInSeconds: 0 })
+      await own({ Cookie }).expect(200, {})
+      expect((await own(next).expect(200)).body).toMatchObject({ expiresInSeconds: 0 })
     }
-    await request(test.app).post('/refresh-token').set('Cookie', kept).expect(200)
+    await refreshAs(next).expect(200)
   })
 
   it('answers {} to two cookies of each name, which a sibling domain may have set', async () => {
-    const test = await testApp(cookieMode)
-    const cookies = await logInForCookies(test.app, wallet)
-    await own(test).set('Cookie', `authorization=x; refresh-token=y; ${cookies}`).expect(200, {})
+    const { own, Cookie } = await cookieApp()
+    await own({ Cookie: `authorization=x; refresh-token=y; ${Cookie}` }).expect(200, {})
   })
 
   it('is not counted: the quota is for what comes after', async () => {
-    const test = await testApp({ ...config, maxRequestsPerTimeSlot: 1 })
-    const { accessToken } = await logIn(test.app, wallet)
-    for (let poll = 0; poll < 5; poll += 1) await withHeader(test, accessToken).expect(200)
-    await request(test.app).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
+    const { own, me, logIn } = await sessionApp({ maxRequestsPerTimeSlot: 1 })
+    const { accessToken } = await logIn()
+    for (let poll = 0; poll < 5; poll += 1) await own(accessToken).expect(200)
+    await me(accessToken).expect(200)
   })
 
   it('is 503 when the store is out of reach, and 200 while the access token says enough', async () => {
     const { store, state } = breakableStore('findSession')
-    const test = await testApp({ ...cookieMode, store })
-    const cookies = await logInForCookies(test.app, wallet)
+    const { own, clock, Cookie } = await cookieApp({ store })
     state.isBroken = true
-    await own(test).set('Cookie', cookies).expect(200)
-    test.clock.seconds = START_SECONDS + 600
-    const response = await own(test).set('Cookie', cookies).expect(503, 'Store unavailable, try again')
-    expect(response.headers['retry-after']).toBe('5')
+    await own({ Cookie }).expect(200)
+    clock.seconds += 600
+    const { headers } = await own({ Cookie }).expect(503, 'Store unavailable, try again')
+    expect(headers['retry-after']).toBe('5')
   })
 
   it('keeps the refresh token of a header client out of it: it is in no header', async () => {
-    const test = await testApp(config)
-    const { refreshToken } = (await logIn(test.app, wallet)) satisfies TestTokens
-    await own(test).send({ refreshToken }).expect(200, {})
+    const { own, logIn } = await sessionApp()
+    const { refreshToken } = await logIn()
+    await own().send({ refreshToken }).expect(200, {})
   })
 
-  it('answers HEAD without a body, and any spelling of its path that Express would take', async () => {
-    const test = await testApp(config)
-    const { accessToken } = await logIn(test.app, wallet)
-    const head = await request(test.app).head('/session').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
-    expect(head.text).toBeUndefined()
-    for (const path of ['/SESSION', '/session/']) await request(test.app).get(path).expect(200, {})
-    await request(test.app).post('/session').expect(404)
-    await request(test.app).get('/session/more').expect(404)
+  it('answers HEAD without a body, and no other method', async () => {
+    const { app, own, post } = await sessionApp()
+    expect((await request(app).head('/session').expect(200)).text).toBeUndefined()
+    await own().expect(200, {})
+    await post('/session').expect(404)
   })
 })

@@ -1,53 +1,28 @@
-import { describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { once } from 'node:events'
-import { createServer, request as httpRequest, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
+import { PassThrough, Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import type { Express } from 'express'
+import type { Express, Request } from 'express'
 import request from 'supertest'
-import { logIn, signedLogin } from '../support/app-client.js'
+import { MAX_BODY_BYTES, readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
+import { refusal } from '../support/refusal.js'
 import { testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
-const wallet = walletOf(1)
-const DID = wallet.did
-const GOOD = JSON.stringify({ did: DID })
+const { did } = walletOf(1)
+const GOOD = JSON.stringify({ did })
+const JSON_TYPE = { 'content-type': 'application/json' }
+const REAL = ['nextTick', 'setImmediate', 'queueMicrotask', 'Date', 'performance', 'hrtime'] as const
 
-/** Posts bytes as they are, chunk by chunk, and answers status and text. */
-function post(app: Express, headers: Record<string, string>, ...chunks: (string | Buffer)[]) {
-  return serving(app, (server) => {
-    const { port } = server.address() as AddressInfo
-    return new Promise<[number | undefined, string]>((resolve, reject) => {
-      const sent = httpRequest({ port, path: '/request-auth', method: 'POST', headers }, (response) => {
-        let text = ''
-        response.setEncoding('utf8').on('data', (part: string) => (text += part))
-        response.on('end', () => {
-          resolve([response.statusCode, text])
-        })
-      })
-      sent.on('error', reject)
-      for (const chunk of chunks) sent.write(chunk)
-      sent.end()
-    })
-  })
-}
-
-async function serving<T>(app: Express, use: (server: Server) => Promise<T>): Promise<T> {
-  const server = createServer(app)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  try {
-    return await use(server)
-  } finally {
-    server.closeAllConnections()
-    server.close()
-  }
-}
-
-const JSON_TYPE = { 'Content-Type': 'application/json' }
-const OK = [200, expect.stringContaining('"challenge"')]
-const NO_DID = [401, 'Invalid DID']
-const MALFORMED = [400, 'Malformed JSON']
-const TOO_LARGE = [413, 'Request too large']
+/** A request with a body that comes in chunks, or that the application has read. */
+const requestOf = (stream: Readable, headers: object, body?: unknown) =>
+  Object.assign(stream, { headers, body }) as unknown as Request
+const read = (text: string | Buffer, headers: object = JSON_TYPE) =>
+  readBody(requestOf(Readable.from([Buffer.from(text)]), headers), MAX_BODY_BYTES)
+const readGiven = (body: unknown, type: string | undefined = 'application/json') =>
+  readBody(requestOf(Readable.from([]), { 'content-type': type }, body), MAX_BODY_BYTES)
 
 describe('a body', () => {
   it.each([
@@ -59,11 +34,11 @@ describe('a body', () => {
     'application/vnd.api+json',
     'application/problem+json; charset=utf-8'
   ])('of type %s is read', async (type) => {
-    const { app } = await testApp()
-    expect(await post(app, { 'Content-Type': type }, GOOD)).toEqual(OK)
+    expect(await read(GOOD, { 'content-type': type })).toEqual({ did })
   })
 
   it.each([
+    undefined,
     'text/plain',
     'text/json',
     'application/x-www-form-urlencoded',
@@ -77,110 +52,209 @@ describe('a body', () => {
     ';',
     'application/ json'
   ])('of type %s counts as empty', async (type) => {
-    const { app } = await testApp()
-    expect(await post(app, { 'Content-Type': type }, GOOD)).toEqual(NO_DID)
-  })
-
-  it('without a type counts as empty', async () => {
-    const { app } = await testApp()
-    expect(await post(app, {}, GOOD)).toEqual(NO_DID)
+    expect(await read(GOOD, { 'content-type': type })).toEqual({})
   })
 
   it.each([
     ['an empty one', ''],
-    ['an empty object', '{}'],
     ['a number', '7'],
     ['a string', '"did:web:a"'],
-    ['true', 'true'],
     ['null', 'null'],
     ['an array', `[${GOOD}]`],
-    ['an array nested 8,000 deep', '['.repeat(8000) + ']'.repeat(8000)],
-    ['an object nested 2,000 deep', '{"a":'.repeat(2000) + '1' + '}'.repeat(2000)],
-    ['a DID in __proto__', `{"__proto__":${GOOD}}`],
-    ['a DID in constructor.prototype', `{"constructor":{"prototype":${GOOD}}}`],
-    ['a DID under another name', JSON.stringify({ DID, 'did ': DID })],
-    ['a number beyond all bounds', '{"did":1e999}']
-  ])('that is %s holds no DID: 401', async (_name, body) => {
-    const { app } = await testApp()
-    expect(await post(app, JSON_TYPE, body)).toEqual(NO_DID)
-    expect(({} as { did?: unknown }).did).toBeUndefined()
+    ['an array nested 8,000 deep', '['.repeat(8000) + ']'.repeat(8000)]
+  ])('that is %s counts as empty', async (_name, body) => {
+    expect(await read(body)).toEqual({})
   })
 
   it.each([
     ['blanks around', `\r\n\t ${GOOD}\n`],
     ['a byte order mark', `\uFEFF${GOOD}`],
-    ['a name twice, the last counts', `{"did":7,"did":"${DID}"}`],
-    ['escapes', `{"\\u0064id":"${DID}"}`],
-    ['strange names beside', `{"__proto__":1,"constructor":2,"toString":3,"did":"${DID}"}`]
+    ['a name twice, the last counts', `{"did":7,"did":"${did}"}`],
+    ['escapes', `{"\\u0064id":"${did}"}`]
   ])('with %s is read', async (_name, body) => {
-    const { app } = await testApp()
-    expect(await post(app, JSON_TYPE, body)).toEqual(OK)
+    expect(await read(body)).toEqual({ did })
   })
 
   it.each<[string, string | Buffer]>([
     ['half an object', '{"did":'],
     ['two objects', '{}{}'],
-    ['single quotes', "{'did':'a'}"],
-    ['a comma at the end', '{"did":"a",}'],
-    ['a comment', '{} // comment'],
     ['NaN', '{"did":NaN}'],
     ['blanks only', '   '],
     ['a form', 'did=a'],
-    ['a raw line feed in a string', '{"did":"a\n"}'],
     ['an array without an end, 8,000 deep', '['.repeat(8000)],
     ['a byte that is no UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
     ['an overlong UTF-8 sequence', Buffer.from([0x22, 0xc0, 0xaf, 0x22])],
     ['half a UTF-8 character', Buffer.from([0x22, 0xe2, 0x82])],
     ['UTF-16', Buffer.from(GOOD, 'utf16le')],
-    ['bytes of zero', Buffer.alloc(10)]
-  ])('that is %s is 400', async (_name, body) => {
-    const { app } = await testApp()
-    expect(await post(app, JSON_TYPE, body)).toEqual(MALFORMED)
-  })
-
-  it('that is compressed is 400: nothing here inflates what a stranger sends', async () => {
-    const { app } = await testApp()
-    const body = gzipSync(GOOD)
-    expect(await post(app, { ...JSON_TYPE, 'Content-Encoding': 'gzip' }, body)).toEqual(MALFORMED)
+    ['compressed: nothing here inflates what a stranger sends', gzipSync(GOOD)]
+  ])('that is %s is malformed', async (_name, body) => {
+    await expect(read(body)).rejects.toEqual(refusal('ERR_JSON'))
   })
 
   it('may come in many chunks, cut within a character', async () => {
-    const { app } = await testApp()
-    const bytes = Buffer.from(JSON.stringify({ name: '€', did: DID }))
-    const chunks = Array.from(bytes, (byte) => Buffer.from([byte]))
-    expect(await post(app, JSON_TYPE, ...chunks)).toEqual(OK)
+    const chunks = Array.from(Buffer.from(JSON.stringify({ name: '€' })), (byte) => Buffer.from([byte]))
+    const body = readBody(requestOf(Readable.from(chunks), JSON_TYPE), MAX_BODY_BYTES)
+    expect(await body).toEqual({ name: '€' })
   })
 
-  it('may have 16 KiB, and is 413 with one byte more', async () => {
-    const { app } = await testApp()
-    const body = (bytes: number) => GOOD + ' '.repeat(bytes - GOOD.length)
-    expect(await post(app, { ...JSON_TYPE, 'Content-Length': '16384' }, body(16384))).toEqual(OK)
-    expect(await post(app, { ...JSON_TYPE, 'Content-Length': '16385' }, body(16385))).toEqual(TOO_LARGE)
+  it('may have 16 KiB, and is too large with one byte more, said before or not', async () => {
+    const padded = (bytes: number) => GOOD + ' '.repeat(bytes - GOOD.length)
+    for (const said of [false, true]) {
+      const headers = (bytes: number) => ({ ...JSON_TYPE, ...(said && { 'content-length': String(bytes) }) })
+      expect(await read(padded(16_384), headers(16_384))).toEqual({ did })
+      await expect(read(padded(16_385), headers(16_385))).rejects.toEqual(refusal('ERR_TOO_LARGE'))
+    }
+  })
+})
+
+describe('a body that the host has read', () => {
+  it.each<[unknown, string | undefined]>([
+    [{ did }, undefined],
+    [{ did }, 'application/vnd.api+json'],
+    [GOOD, 'application/json'],
+    [Buffer.from(GOOD), 'application/json']
+  ])('counts: %j with type %s', async (body, type) => {
+    expect(await readGiven(body, type)).toEqual({ did })
+  })
+
+  it.each<[unknown, string | undefined]>([
+    ...[7, null, [{ did }], '', Buffer.alloc(0)].map((body): [unknown, string] => [body, 'application/json']),
+    [GOOD, 'text/plain'],
+    [{ did }, 'application/x-www-form-urlencoded'],
+    [{ did }, 'Application/X-WWW-Form-Urlencoded; a=b'],
+    [{ did }, 'multipart/form-data; boundary=a']
+  ])('counts as empty: %j with type %s', async (body, type) => {
+    expect(await readGiven(body, type)).toEqual({})
+  })
+
+  it('is too large as text or bytes of more than 16 KiB', async () => {
+    for (const body of [' '.repeat(16_385), Buffer.alloc(16_385)]) {
+      await expect(readGiven(body)).rejects.toEqual(refusal('ERR_TOO_LARGE'))
+    }
+  })
+})
+
+describe('a body that does not come', () => {
+  beforeEach(() => {
+    jest.useFakeTimers({ doNotFake: [...REAL] })
+  })
+  afterEach(() => {
+    jest.useRealTimers()
+  })
+  const waiting = () => {
+    const stream = new PassThrough()
+    const body = readBody(requestOf(stream, JSON_TYPE), MAX_BODY_BYTES)
+    const outcome = body.catch((error: unknown) => (error as { code: string }).code)
+    return { stream, outcome }
+  }
+
+  // Cause: a connection that announced a body and sent none was held for five minutes, Node's own limit.
+  it('is refused after 30 s and not before, also when it comes byte by byte', async () => {
+    const { stream, outcome } = waiting()
+    let hasEnded = false
+    void outcome.then(() => (hasEnded = true))
+    for (let second = 0; second < 29; second += 1) {
+      stream.write(GOOD[second])
+      await jest.advanceTimersByTimeAsync(1_000)
+    }
+    await jest.advanceTimersByTimeAsync(999)
+    expect(hasEnded).toBe(false)
+    await jest.advanceTimersByTimeAsync(1)
+    expect(await outcome).toBe('ERR_REQUEST_TIMEOUT')
+  })
+
+  it('leaves no timer behind when it comes in time, or when its client goes away', async () => {
+    for (const [end, expected] of [
+      [(stream: PassThrough) => stream.end(GOOD), { did }],
+      [(stream: PassThrough) => stream.destroy(), 'ERR_JSON']
+    ] as const) {
+      const { stream, outcome } = waiting()
+      await jest.advanceTimersByTimeAsync(29_999)
+      expect(jest.getTimerCount()).toBe(1)
+      end(stream)
+      expect(await outcome).toEqual(expected)
+      expect(jest.getTimerCount()).toBe(0)
+    }
+  })
+})
+
+/** Gives a test a connection to an application, and what the server knows of its end. */
+async function connected<T>(app: Express, use: (socket: Socket, closed: Promise<void>) => Promise<T>): Promise<T> {
+  const server = createServer(app)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const closed = new Promise<void>((resolve) => {
+    server.on('connection', (one: Socket) => one.on('close', () => setImmediate(resolve)))
+  })
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  try {
+    return await use(socket, closed)
+  } finally {
+    socket.destroy()
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+describe('a body over a connection', () => {
+  const head = (path: string) => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`
+
+  it('that does not come is 408, and the connection is closed', async () => {
+    let arrive: () => void = () => undefined
+    const arrived = new Promise<void>((resolve) => (arrive = resolve))
+    const { app } = await testApp(
+      {},
+      {
+        before: (host) =>
+          host.use((_req, _res, next) => {
+            next()
+            arrive()
+          })
+      }
+    )
+    jest.useFakeTimers({ doNotFake: [...REAL] })
+    await connected(app, async (socket, closed) => {
+      let text = ''
+      socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      socket.write(`${head('/request-auth')}Content-Length: 9\r\n\r\n`)
+      await arrived
+      jest.advanceTimersByTime(30_000)
+      await closed
+      expect(text).toMatch(
+        /^HTTP\/1.1 408 Request Timeout\r\n(.*\r\n)*Connection: close\r\n(.*\r\n)*\r\nRequest timeout$/
+      )
+    }).finally(() => jest.useRealTimers())
   })
 
   // A chunk after the answer once set a header again, where no one catches what it threw: the process ended.
-  it('is 413 in chunks as well, however many come after the answer', async () => {
-    const { app, log } = await testApp()
-    const chunks = Array<string>(200).fill('x'.repeat(8192))
-    expect(await post(app, JSON_TYPE, ...chunks)).toEqual(TOO_LARGE)
-    expect(log.map(({ fields }) => fields.code)).toEqual(['ERR_TOO_LARGE'])
-    await logIn(app, wallet)
-  })
-
-  it('is 413 before it has ended, so that no one fills the memory', async () => {
-    const { app } = await testApp()
-    await serving(app, async (server) => {
-      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
-      const head = 'POST /request-auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n'
-      socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n5000\r\n${'x'.repeat(0x5000)}\r\n`)
+  it('is 413 before it has ended, so that no one fills the memory, however many chunks come after the answer', async () => {
+    const { app, log, logIn } = await testApp()
+    await connected(app, async (socket, closed) => {
+      const chunk = `5000\r\n${'x'.repeat(0x5000)}\r\n`
+      socket.write(`${head('/request-auth')}Transfer-Encoding: chunked\r\n\r\n${chunk}`)
       const [answer] = (await once(socket, 'data')) as [Buffer]
       expect(answer.toString()).toMatch(/^HTTP\/1.1 413 /)
-      socket.destroy()
+      for (let count = 0; count < 100; count += 1) socket.write(chunk)
+      socket.end('0\r\n\r\n')
+      await closed
     })
+    expect(log.map(({ fields }) => fields.code)).toEqual(['ERR_TOO_LARGE'])
+    await logIn()
+  })
+
+  it('that is 413 leaves the connection good for the next request', async () => {
+    const { app } = await testApp()
+    const server = createServer(app).listen(0)
+    const agent = request.agent(server)
+    await agent
+      .post('/request-auth')
+      .send({ did: 'a'.repeat(100_000) })
+      .expect(413)
+    await agent.post('/request-auth').send({ did }).expect(200)
+    server.close()
   })
 
   it('that the host has paused, to look something up first, is read', async () => {
-    const { app } = await testApp(
+    const { post } = await testApp(
       {},
       {
         before: (host) =>
@@ -190,65 +264,37 @@ describe('a body', () => {
           })
       }
     )
-    expect(await post(app, JSON_TYPE, GOOD)).toEqual(OK)
+    await post('/request-auth', { did }).expect(200)
   })
-
-  it('that is 413 leaves the connection good for the next request', async () => {
-    const { app } = await testApp()
-    await serving(app, async (server) => {
-      const agent = request.agent(server)
-      await agent
-        .post('/request-auth')
-        .send({ did: 'a'.repeat(100_000) })
-        .expect(413)
-      await agent.post('/request-auth').send({ did: DID }).expect(200)
-    })
-  })
-})
-
-describe('a client that goes away', () => {
-  const head = 'POST /auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n'
 
   it.each([
-    ['in the middle of a body', `${head}Content-Length: 100\r\n\r\n{"did":`],
-    ['in the middle of a chunk', `${head}Transfer-Encoding: chunked\r\n\r\nff\r\n{"did":`],
-    ['before its body', `${head}Content-Length: 100\r\n\r\n`],
-    ['after a body that is too large', `${head}Transfer-Encoding: chunked\r\n\r\nffff\r\n${'x'.repeat(0x8000)}`]
-  ])('%s leaves no trace in the log, and the service alive', async (_name, text) => {
-    const { app, log } = await testApp()
-    await serving(app, async (server) => {
-      const arrived = new Promise<void>((resolve) => {
-        server.on('connection', (socket: Socket) => socket.on('close', resolve))
-      })
-      const { port } = server.address() as AddressInfo
-      const socket = connect(port, '127.0.0.1', () => {
-        socket.write(text, () => setImmediate(() => socket.destroy()))
-      })
-      await arrived
-      await new Promise((resolve) => setImmediate(resolve))
+    ['in the middle of it', 'Content-Length: 100\r\n\r\n{"did":'],
+    ['in the middle of a chunk', 'Transfer-Encoding: chunked\r\n\r\nff\r\n{"did":'],
+    ['before it', 'Content-Length: 100\r\n\r\n'],
+    ['after too much of it', `Transfer-Encoding: chunked\r\n\r\nffff\r\n${'x'.repeat(0x8000)}`]
+  ])('leaves no trace in the log, and the service alive, when its client goes away %s', async (_name, text) => {
+    const { app, log, logIn } = await testApp()
+    await connected(app, async (socket, closed) => {
+      socket.write(head('/auth') + text, () => setImmediate(() => socket.destroy()))
+      await closed
     })
     // Too large: it was answered before the client went.
     expect(log.filter(({ fields }) => fields.code !== 'ERR_TOO_LARGE')).toEqual([])
-    await logIn(app, wallet)
+    await logIn()
   })
 
-  it('before the answer does no harm either', async () => {
+  it('does no harm when its client goes away before the answer', async () => {
     let asked: () => void = () => undefined
     let answer: () => void = () => undefined
     const isAsked = new Promise<void>((resolve) => (asked = resolve))
-    const { app, log } = await testApp({
-      authenticationBusinessLogic: () => {
-        asked()
-        return new Promise<void>((resolve) => (answer = resolve))
-      }
-    })
-    const body = JSON.stringify(await signedLogin(app, wallet))
-    await serving(app, async (server) => {
-      const closed = new Promise<void>((resolve) => {
-        server.on('connection', (socket: Socket) => socket.on('close', resolve))
-      })
-      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
-      socket.write(`${head}Content-Length: ${String(body.length)}\r\n\r\n${body}`)
+    const authenticationBusinessLogic = () => {
+      asked()
+      return new Promise<void>((resolve) => (answer = resolve))
+    }
+    const { app, log, signedLogin } = await testApp({ authenticationBusinessLogic })
+    const body = JSON.stringify(await signedLogin())
+    await connected(app, async (socket, closed) => {
+      socket.write(`${head('/auth')}Content-Length: ${String(body.length)}\r\n\r\n${body}`)
       await isAsked
       socket.destroy()
       await closed
@@ -256,5 +302,59 @@ describe('a client that goes away', () => {
       await new Promise((resolve) => setImmediate(resolve))
     })
     expect(log).toEqual([])
+  })
+})
+
+describe('the fields of a login and a sign up', () => {
+  const sig = '0x'
+  const login = { did, sig }
+
+  it.each([
+    ['both forms at once', { ...login, response: login }],
+    ['a form and a stray did', { did, response: login }],
+    ['a form and a stray sig', { sig, response: login }],
+    ['a form and stray credentials', { credentials: [], response: login }],
+    ['a form and stray claims', { claims: [], response: login }],
+    ['a response that is a string', { response: JSON.stringify(login) }],
+    ['a response that is an array', { response: [login] }],
+    ['a response that is null', { response: null }]
+  ])('are refused as %s', (_name, body) => {
+    expect(() => readLogin(body)).toThrow(refusal('ERR_REQUEST'))
+    expect(() => readSignUp(body)).toThrow(refusal('ERR_REQUEST'))
+  })
+
+  it.each([
+    ['strange names beside it', JSON.parse(`{"__proto__":1,"constructor":2,"toString":3,"did":"${did}"}`), did],
+    ['__proto__', JSON.parse(`{"__proto__":${GOOD}}`), undefined],
+    ['constructor.prototype', { constructor: { prototype: login } }, undefined],
+    ['another name', { DID: did, 'did ': did }, undefined],
+    ['a number beyond all bounds', JSON.parse('{"did":1e999}'), undefined]
+  ])('are taken from own fields alone: %s', (_name, body, expected) => {
+    if (expected === undefined) expect(() => readLogin(body)).toThrow(refusal('ERR_DID'))
+    else expect(readLogin(body).did).toBe(expected)
+    expect(({} as { did?: unknown }).did).toBeUndefined()
+  })
+
+  it.each([
+    ['credentials that are a string', { credentials: 'a.b.c' }],
+    ['credentials that are null', { credentials: null }],
+    ['a credential that is a number', { credentials: [7] }],
+    ['a credential with a comma', { credentials: ['a.b.c,d.e.f'] }],
+    ['21 credentials', { credentials: Array<string>(21).fill('a.b.c') }],
+    ['a credential of more than 16 KiB', { credentials: [`a.${'b'.repeat(16 * 1024)}.c`] }],
+    ['claims that are an object', { claims: {} }],
+    ['a claim without its value', { claims: [{ claimType: 'name' }] }],
+    ['51 claims', { claims: Array<object>(51).fill({ claimType: 'a', claimValue: 'b' }) }]
+  ])('of a sign up are refused with %s', (_name, fields) => {
+    expect(() => readSignUp({ ...login, ...fields })).toThrow(refusal('ERR_REQUEST'))
+    expect(() => readSignUp({ response: { ...login, ...fields } })).toThrow(refusal('ERR_REQUEST'))
+  })
+
+  it('are the same in both forms', () => {
+    const disclosed = { credentials: ['a.b.c'], claims: [{ claimType: 'name', claimValue: 'Jane' }] }
+    const expected = { ...login, credentialJwts: disclosed.credentials, claims: disclosed.claims }
+    for (const body of [{ ...login, ...disclosed }, { response: { ...login, ...disclosed } }]) {
+      expect([readLogin(body), readSignUp(body)]).toEqual([login, expected])
+    }
   })
 })

@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
-import { DidAuthError, errorTexts, type DidAuthErrorCode, type Logger } from 'express-did-auth'
-import { errorSender } from '../../src/http/send-error.js'
+import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
+import { errorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
 import { testApp } from '../support/test-app.js'
 
+const serviceUrl = 'https://service.example'
 const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_CONFIG: [500, 'Invalid configuration'],
   ERR_REQUEST: [401, 'Invalid request'],
@@ -48,14 +49,17 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
 }
 const rows = Object.entries(table).map(([code, [status, text]]) => ({ code: code as DidAuthErrorCode, status, text }))
 
-const silent: Logger = { info: () => undefined, warn: () => undefined, error: () => undefined }
+const silent = { info: () => undefined, warn: () => undefined, error: () => undefined }
 
-/** An application whose every request is answered with one error. */
-function failingWith(error: unknown, logger = silent, errorFormat: 'text' | 'problem' = 'text') {
-  const send = errorSender({ serviceUrl: 'https://service.example', errorFormat, logger })
-  return express().use((req, res) => {
+/** Asks an application whose every request is answered with one error. */
+function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
+  const send = errorSender({ serviceUrl, logger: silent, ...options })
+  const app = express().use((req, res) => {
     send(req, res, error)
   })
+  return request(app)
+    .get('/')
+    .set(Accept === undefined ? {} : { Accept })
 }
 
 describe('the answer to an error', () => {
@@ -63,32 +67,21 @@ describe('the answer to an error', () => {
     expect(Object.keys(table)).toEqual(Object.keys(errorTexts))
   })
 
-  it.each(rows)('of $code is $status with its text as text/plain', async ({ code, status, text }) => {
-    const response = await request(failingWith(new DidAuthError(code))).get('/')
-    expect([response.status, response.text]).toEqual([status, text])
-    expect(response.headers).toMatchObject({
+  it.each(rows)('of $code is $status with its text, or RFC 9457 for a client that asks for it', async (row) => {
+    const { code, status, text } = row
+    const { headers } = await ask(new DidAuthError(code)).expect(status, text)
+    const always = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' }
+    const length = String(text.length)
+    expect(headers).toMatchObject({
+      ...always,
       'content-type': 'text/plain; charset=utf-8',
-      'content-length': String(text.length),
-      'x-content-type-options': 'nosniff',
-      'cache-control': 'no-store'
+      'content-length': length
     })
-    expect(response.headers['www-authenticate']).toBe(
-      status === 401 ? 'DIDAuth realm="https://service.example"' : undefined
-    )
-    expect(response.headers['retry-after']).toBe(status === 429 || status === 503 ? '5' : undefined)
-  })
-
-  it.each(rows)('of $code is RFC 9457 for a client that asks for it', async ({ code, status, text }) => {
-    const response = await request(failingWith(new DidAuthError(code)))
-      .get('/')
-      .set('Accept', 'application/problem+json')
-    expect(response.status).toBe(status)
-    expect(response.body).toEqual({ type: 'about:blank', title: text, status, code })
-    expect(response.headers).toMatchObject({
-      'content-type': 'application/problem+json; charset=utf-8',
-      'x-content-type-options': 'nosniff',
-      'cache-control': 'no-store'
-    })
+    expect(headers['www-authenticate']).toBe(status === 401 ? 'DIDAuth realm="https://service.example"' : undefined)
+    expect(headers['retry-after']).toBe(status === 429 || status === 503 ? '5' : undefined)
+    const problem = await ask(new DidAuthError(code), 'application/problem+json').expect(status)
+    expect(problem.body).toEqual({ type: 'about:blank', title: text, status, code })
+    expect(problem.headers).toMatchObject({ ...always, 'content-type': 'application/problem+json; charset=utf-8' })
   })
 
   it.each([
@@ -109,10 +102,8 @@ describe('the answer to an error', () => {
     [',;=,', 'text/plain'],
     ['', 'text/plain']
   ])('for Accept: %s is %s', async (accept, type) => {
-    const response = await request(failingWith(new DidAuthError('ERR_DID')))
-      .get('/')
-      .set('Accept', accept)
-    expect(response.headers['content-type']).toBe(`${type}; charset=utf-8`)
+    const { headers } = await ask(new DidAuthError('ERR_DID'), accept)
+    expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
 
   it.each([
@@ -128,27 +119,14 @@ describe('the answer to an error', () => {
     ['text/plain, text/html', 'text/plain'],
     ['text/plain, application/problem+json', 'application/problem+json']
   ])("with errorFormat 'problem', for Accept: %s is %s", async (accept, type) => {
-    const app = failingWith(new DidAuthError('ERR_DID'), silent, 'problem')
-    const response = await request(app).get('/').set('Accept', accept)
-    expect(response.headers['content-type']).toBe(`${type}; charset=utf-8`)
+    const { headers } = await ask(new DidAuthError('ERR_DID'), accept, { errorFormat: 'problem' })
+    expect(headers['content-type']).toBe(`${type}; charset=utf-8`)
   })
 
-  it("with errorFormat 'problem' is RFC 9457 from our routes and from requireDid, unless the client asks for text", async () => {
-    const { app } = await testApp({ errorFormat: 'problem' })
-    const problem = {
-      type: 'about:blank',
-      title: 'Missing access token',
-      status: 401,
-      code: 'ERR_ACCESS_TOKEN_MISSING'
-    }
-    expect((await request(app).get('/me').expect(401)).body).toEqual(problem)
-    expect((await request(app).post('/auth').send({}).expect(401)).body).toMatchObject({ code: 'ERR_DID' })
-    await request(app).get('/me').set('Accept', 'text/plain').expect(401, 'Missing access token')
-  })
-
-  it('says a whole number of seconds in Retry-After', async () => {
-    const response = await request(failingWith(new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1.2 }))).get('/')
-    expect(response.headers['retry-after']).toBe('2')
+  it("with errorFormat 'problem' is RFC 9457 from our routes and from requireDid", async () => {
+    const { me, post } = await testApp({ errorFormat: 'problem' })
+    expect((await me().expect(401)).body).toMatchObject({ code: 'ERR_ACCESS_TOKEN_MISSING' })
+    expect((await post('/auth', {}).expect(401)).body).toMatchObject({ code: 'ERR_DID' })
   })
 
   it.each([
@@ -158,35 +136,25 @@ describe('the answer to an error', () => {
     ['an error with a status of its own', Object.assign(new Error('secret'), { status: 404, expose: true })],
     ['an error that only looks like ours', { name: 'DidAuthError', code: 'ERR_DID', message: 'secret' }]
   ])('is 500 without a word about %s', async (_name, thrown) => {
-    const response = await request(failingWith(thrown)).get('/')
-    expect([response.status, response.text]).toEqual([500, 'Internal error'])
+    await ask(thrown).expect(500, 'Internal error')
   })
 
   it('has the cause of a 500 in the log only', async () => {
     const lines: unknown[] = []
     const logger = { ...silent, error: (...line: unknown[]) => void lines.push(line) }
-    await request(failingWith(new Error('the reason'), logger)).get('/')
-    await request(failingWith(new DidAuthError('ERR_DID'), logger)).get('/')
-    expect(lines).toEqual([
-      [
-        {
-          event: 'request-failed',
-          code: 'ERR_INTERNAL',
-          cause: { name: 'Error', message: 'the reason', stack: expect.stringContaining('the reason') }
-        },
-        'Internal error'
-      ]
-    ])
+    await ask(new Error('the reason'), undefined, { logger })
+    await ask(new DidAuthError('ERR_DID'), undefined, { logger })
+    const cause = { name: 'Error', message: 'the reason', stack: expect.stringContaining('the reason') }
+    expect(lines).toEqual([[{ event: 'request-failed', code: 'ERR_INTERNAL', cause }, 'Internal error']])
   })
 
   it('has no body for HEAD', async () => {
-    const response = await request(failingWith(new DidAuthError('ERR_DID'))).head('/')
-    expect(response.status).toBe(401)
-    expect(response.text).toBeUndefined()
+    const { app } = await testApp()
+    expect((await request(app).head('/me').expect(401)).text).toBeUndefined()
   })
 
   it('is not tried when an answer is under way', async () => {
-    const send = errorSender({ serviceUrl: 'https://service.example', logger: silent })
+    const send = errorSender({ serviceUrl, logger: silent })
     const app = express().use((req, res) => {
       res.write('half')
       send(req, res, new Error('too late'))
@@ -196,8 +164,10 @@ describe('the answer to an error', () => {
   })
 
   it('is not tried on a response whose client has gone', async () => {
-    const send = errorSender({ serviceUrl: 'https://service.example', logger: silent })
+    const send = errorSender({ serviceUrl, logger: silent })
     let touched = 'nothing'
+    let closed: () => void = () => undefined
+    const isClosed = new Promise<void>((resolve) => (closed = resolve))
     const app = express().use((req, res) => {
       res.on('close', () => {
         expect(res.destroyed).toBe(true)
@@ -209,16 +179,36 @@ describe('the answer to an error', () => {
       })
       req.socket.destroy()
     })
-    let closed: () => void = () => undefined
-    const isClosed = new Promise<void>((resolve) => (closed = resolve))
     await expect(request(app).get('/')).rejects.toThrow('socket hang up')
     await isClosed
     expect(touched).toBe('nothing')
   })
 
   it('names a serviceUrl that is no URL as its realm', async () => {
-    const { app } = await testApp({ serviceUrl: 'urn:example:service' })
-    const response = await request(app).get('/me').expect(401)
-    expect(response.headers['www-authenticate']).toBe('DIDAuth realm="urn:example:service"')
+    const { me } = await testApp({ serviceUrl: 'urn:example:service' })
+    expect((await me().expect(401)).headers['www-authenticate']).toBe('DIDAuth realm="urn:example:service"')
+  })
+})
+
+describe('sendErrorAnswer', () => {
+  it('answers an error of the application as the package answers its own, with whole seconds in Retry-After', async () => {
+    const busy = { status: 504, code: 'ERR_UPSTREAM', text: 'Upstream timed out', retryAfterSeconds: 1.5 }
+    const app = express().use((req, res) => {
+      sendErrorAnswer(req, res, busy, { serviceUrl, errorFormat: 'problem' })
+    })
+    const { headers } = await request(app).get('/').set('Accept', 'text/plain').expect(504, 'Upstream timed out')
+    expect(headers).toMatchObject({ 'cache-control': 'no-store', 'retry-after': '2' })
+    expect((await request(app).get('/')).body).toMatchObject({ title: 'Upstream timed out', code: 'ERR_UPSTREAM' })
+  })
+})
+
+it('defaultPaths has the routes that accept POST', () => {
+  expect(defaultPaths).toEqual({
+    requestSignup: '/request-signup',
+    signup: '/signup',
+    requestAuth: '/request-auth',
+    auth: '/auth',
+    refreshToken: '/refresh-token',
+    logout: '/logout'
   })
 })

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { payloadOf } from '../flows/flow-parts.js'
-import { cookieHeader } from '../support/app-client.js'
+import { cookieHeader, logIn } from '../support/app-client.js'
 import { accountOf, signedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
+import { walletOf } from '../support/wallet.js'
 
 const account = accountOf(1)
 const address = account.address.toLowerCase()
@@ -57,9 +58,144 @@ describe('POST /siwe/verify', () => {
     await request(app).get('/me').set('Cookie', cookieHeader(answer)).expect(200)
   })
 
+  it.each([
+    ['no message', {}, 'Invalid sign-in message'],
+    ['an object of siwe', { message: { domain: 'service.example' }, signature: '0x' }, 'Invalid sign-in message'],
+    ['two messages', { message: ['a', 'b'], signature: '0x' }, 'Invalid sign-in message'],
+    ['text of no form', { message: 'Hello', signature: '0x' }, 'Invalid sign-in message']
+  ])('is 401 for %s', async (_what, body, text) => {
+    const { app } = await testApp({ siwe: true })
+    await request(app).post('/siwe/verify').send(body).expect(401, text)
+  })
+
+  it('reads 32 KiB, ignores other fields, and takes no body of a form', async () => {
+    const { app } = await testApp({ siwe: true })
+    const login = await signedSiwe(app, account)
+    const padded = (bytes: number): string => {
+      const body = JSON.stringify({ ...login, address: '0x0', padding: '' })
+      return `${body.slice(0, -2)}${'x'.repeat(bytes - body.length)}"}`
+    }
+    const send = (body: string) => request(app).post('/siwe/verify').type('json').send(body)
+    await send(padded(32_769)).expect(413)
+    await send(padded(32_768)).expect(200)
+    await request(app)
+      .post('/siwe/verify')
+      .type('form')
+      .send(await signedSiwe(app, account))
+      .expect(401)
+  })
+
+  it.each([
+    ['the host of serviceUrl', 'service.example', true],
+    ['the host of a trusted origin, with its port', 'localhost:5173', true],
+    ['an entry of loginDomains', 'app.example', true],
+    ['an entry of siwe.domains, in any letter case', 'Wide.Example:8443', true],
+    ['no part of the request', 'evil.example', false],
+    ['the hostname of a trusted origin', 'localhost', false]
+  ])('takes as domain %s', async (_what, domain, isGood) => {
+    const { app } = await testApp({
+      siwe: { domains: ['wide.example:8443'] },
+      loginDomains: ['app.example', 'https://url.example/x'],
+      trustedOrigins: ['http://localhost:5173']
+    })
+    const { message, signature } = await signedSiwe(app, account, { domain, uri: `https://${domain}/` })
+    const answer = await request(app)
+      .post('/siwe/verify')
+      .set({ Host: domain, 'X-Forwarded-Host': domain })
+      .send({ message, signature })
+    expect([answer.status, answer.text === 'Sign-in message for another site']).toEqual([isGood ? 200 : 401, !isGood])
+  })
+
+  it('asks a function of the application, which has to answer true itself', async () => {
+    const asked: string[] = []
+    const domains = (domain: string) => {
+      asked.push(domain)
+      return domain.endsWith('.preview.example')
+    }
+    const { app } = await testApp({ siwe: { domains } })
+    const fields = { domain: 'pr-7.preview.example', uri: 'https://pr-7.preview.example/login' }
+    await request(app)
+      .post('/siwe/verify')
+      .send(await signedSiwe(app, account, fields))
+      .expect(200)
+    expect(new Set(asked)).toEqual(new Set(['pr-7.preview.example']))
+    const promised = await testApp({ siwe: { domains: (async () => true) as unknown as () => boolean } })
+    await request(promised.app)
+      .post('/siwe/verify')
+      .send(await signedSiwe(promised.app, account, fields))
+      .expect(401)
+  })
+
+  it('logs at debug which line is wrong, and no text of the message', async () => {
+    const lines: unknown[] = []
+    const logger = { debug: (fields: object) => void lines.push(fields), info() {}, warn() {}, error() {} }
+    const { app } = await testApp({ siwe: true, logger })
+    const { message, signature } = await signedSiwe(app, account)
+    const broken = message.replace('Version: 1', 'Version: 2')
+    await request(app).post('/siwe/verify').send({ message: broken, signature }).expect(401)
+    const reason = { check: 'message', field: 'Version', expected: 'Version: 1', line: 6 }
+    expect(lines).toEqual([{ event: 'request-refused', code: 'ERR_MESSAGE', reason }])
+  })
+
   it('is not there without the option', async () => {
     const { app } = await testApp()
     await request(app).get('/siwe/nonce').expect(404)
     await request(app).post('/siwe/verify').send({}).expect(404)
+  })
+})
+
+describe('the routes of EIP-4361', () => {
+  it('have the path that is configured, also below a router', async () => {
+    const { app } = await testApp({ siwe: { path: '/wallet/' } }, { prefix: '/api' })
+    await request(app).get('/api/wallet/nonce').expect(200)
+    await request(app).post('/api/wallet/verify').send({}).expect(401)
+    await request(app).get('/api/siwe/nonce').expect(404)
+  })
+
+  it('refuse requests of other sites in cookie mode, as every other route', async () => {
+    const { app } = await testApp({ siwe: true, useCookies: true })
+    const login = await signedSiwe(app, account)
+    for (const path of ['nonce', 'verify', 'logout']) {
+      const foreign = request(app).post(`/siwe/${path}`).set('Origin', 'https://evil.example')
+      await foreign.send(login).expect(403, 'Cross-origin request refused')
+    }
+    await request(app).post('/siwe/verify').set('Origin', 'https://service.example').send(login).expect(200)
+  })
+
+  it('log out as POST /logout does', async () => {
+    const { app } = await testApp({ siwe: true, useCookies: true })
+    const login = await request(app)
+      .post('/siwe/verify')
+      .send(await signedSiwe(app, account))
+    const out = await request(app).post('/siwe/logout').set('Cookie', cookieHeader(login)).expect(200, '')
+    expect(out.headers['set-cookie']).toHaveLength(2)
+    await request(app).post('/refresh-token').set('Cookie', cookieHeader(login)).expect(401)
+  })
+
+  it('answer address and chain at sessionPath, and neither after a login by /auth', async () => {
+    const { app } = await testApp({ siwe: true, sessionPath: '/session' })
+    const { body } = await request(app)
+      .post('/siwe/verify')
+      .send(await signedSiwe(app, account, { chainId: 137 }))
+    const session = async (token: string): Promise<object> =>
+      (await request(app).get('/session').set('Authorization', `DIDAuth ${token}`).expect(200)).body
+    expect(await session(body.accessToken)).toMatchObject({ did, address, chainId: 137 })
+    const { accessToken } = await logIn(app, walletOf(1))
+    const byChallenge = await session(accessToken)
+    expect(byChallenge).toMatchObject({ did })
+    expect(byChallenge).not.toHaveProperty('address')
+    expect(payloadOf(accessToken)).not.toHaveProperty('acct')
+    expect(payloadOf(accessToken)).not.toHaveProperty('amr')
+  })
+
+  it('give 50 times the quota of nonces to a client network, and count bad texts as bad proofs', async () => {
+    const { app } = await testApp({ siwe: true, maxRequestsPerTimeSlot: 1 })
+    for (let asked = 0; asked < 50; asked += 1) await request(app).get('/siwe/nonce').expect(200)
+    const refused = await request(app).get('/siwe/nonce').expect(429)
+    expect(refused.headers['retry-after']).toBe('600')
+    const send = () => request(app).post('/siwe/verify').send({ message: 'x', signature: '0x' })
+    for (let sent = 0; sent < 100; sent += 1) await send().expect(401)
+    await send().expect(429)
+    await request(app).post('/auth').send({}).expect(429)
   })
 })

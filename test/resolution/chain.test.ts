@@ -192,15 +192,6 @@ describe('POST /signup with rpcUrl: the network of an issuer', () => {
     }
   )
 
-  it.each([
-    'did:web:issuer.example',
-    'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK',
-    'did:ethr:rsk:0x1234'
-  ])('cannot be that of %s, which stays unproved', async (did) => {
-    const issuer = { did, privateKey: walletOf(1303).privateKey }
-    expect(await answerTo(await chainApp(), credentialJwt(issuer, user.did))).toEqual(unproved)
-  })
-
   it('without the contract at the address of `registry` is out of reach', async () => {
     const app = await chainApp({ registry: '0x00000000000000000000000000000000000000aa' })
     expect(await answerTo(app, credentialJwt(walletOf(1304), user.did))).toEqual(outOfReach)

@@ -1,15 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import net from 'node:net'
 import { testApp } from '../support/test-app.js'
-import {
-  credentialJwt,
-  credentialPayload,
-  ed25519Key,
-  es256kBy,
-  es256kRecoverableBy,
-  jwtByHand,
-  signUp
-} from '../support/credentials.js'
+import { credentialJwt, signUp } from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
 
 const user = walletOf(1)
@@ -64,52 +56,11 @@ describe('POST /signup without rpcUrl and resolver: an issuer', () => {
     expect(await answerTo(credentialJwt({ did: issuer.did, privateKey }, user.did))).toEqual(refused)
   })
 
-  it('did:ethr is proved by a recoverable signature as well', async () => {
-    const payload = credentialPayload(issuer.did, user.did)
-    const right = jwtByHand({ alg: 'ES256K-R' }, payload, es256kRecoverableBy(issuer.privateKey))
-    const wrong = jwtByHand({ alg: 'ES256K-R' }, payload, es256kRecoverableBy(walletOf(5002).privateKey))
-    expect(await answerTo(right)).toEqual(accepted)
-    expect(await answerTo(wrong)).toEqual(refused)
-  })
-
-  it('did:ethr may spell a signature with the high s, which is the same signature', async () => {
-    const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
-    const highS = jwtByHand({ alg: 'ES256K' }, credentialPayload(issuer.did, user.did), (input) => {
-      const signature = Buffer.from(es256kBy(issuer.privateKey)(input)).toString('hex')
-      const s = order - BigInt(`0x${signature.slice(64)}`)
-      return Buffer.from(signature.slice(0, 64) + s.toString(16).padStart(64, '0'), 'hex')
-    })
-    expect(await answerTo(highS)).toEqual(accepted)
-  })
-
-  it('did:ethr is not proved by EdDSA', async () => {
-    const credential = jwtByHand({ alg: 'EdDSA' }, credentialPayload(issuer.did, user.did), ed25519Key().sign)
-    expect(await answerTo(credential)).toEqual(refused)
-  })
-
   it.each([
     'did:web:issuer.example',
     'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK',
     'did:ethr:rsk:0x1234'
   ])('%s is unproved: the default networks do not know it', async (did) => {
     expect(await answerTo(credentialJwt({ did, privateKey: issuer.privateKey }, user.did))).toEqual(unproved)
-  })
-})
-
-describe('setupDidAuth that asks for credentials', () => {
-  const warnings = async (config: Parameters<typeof testApp>[0]): Promise<number> => {
-    const { log, requireDid } = await testApp(config)
-    await requireDid.close()
-    return log.filter(({ level, message }) => level === 'warn' && message.includes('rpcUrl')).length
-  }
-
-  it('warns once, without rpcUrl and resolver, that a key that was rotated out still counts', async () => {
-    expect(await warnings({ requiredCredentials: ['Email'] })).toBe(1)
-  })
-
-  it('gives no such warning with rpcUrl, with a resolver, or without credentials', async () => {
-    expect(await warnings({ requiredCredentials: ['Email'], rpcUrl: 'http://127.0.0.1:8545' })).toBe(0)
-    expect(await warnings({ requiredCredentials: ['Email'], resolver: { resolve: async () => undefined } })).toBe(0)
-    expect(await warnings({})).toBe(0)
   })
 })

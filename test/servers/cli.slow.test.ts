@@ -1,27 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { runCli, ServerProcesses, spawnCli, type Ended, type ReadyServer } from '../support/server-process.js'
 import { ask, logIn, post, signedLogin } from '../support/server-client.js'
 import { scriptFile } from '../support/run-script.js'
-import { temporaryFolder } from '../support/store-folder.js'
 import { until } from '../support/until.js'
 import { databaseOf, fillVault, testVault } from '../support/vault-app.js'
 import { walletOf } from '../support/wallet.js'
 
 describe('express-did-auth', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses()
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({ DATA_DIR: folder.path })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   /** Expects one sentence on standard error, exit code 1, and nothing else. */
   const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void => {
@@ -59,23 +50,23 @@ describe('express-did-auth', () => {
 
   it('doctor reads the .env that the servers read, and its hints run as they are printed', async () => {
     const keys = await runCli(['keys', 'new'])
-    writeFileSync(join(folder.path, '.env'), `${keys.stdout}SERVICE_ULR=x\nRELAY_FILE_TTL_SECONDS=x\n`)
+    writeFileSync(join(servers.folder, '.env'), `${keys.stdout}SERVICE_ULR=x\nRELAY_FILE_TTL_SECONDS=x\n`)
     const env = {
-      DATA_DIR: folder.path,
+      DATA_DIR: servers.folder,
       RELAY_FILE_TTL_SECONDS: '60',
       CHALLENGE_SECRET: 'my very long challenge secret of the company'
     }
-    const { child, ended } = spawnCli(['doctor', '--server', 'relay'], env, [], folder.path)
+    const { child, ended } = spawnCli(['doctor', '--server', 'relay'], env, [], servers.folder)
     expect(child.pid).toBeDefined()
     const { code, stdout } = await ended
     const hint = /`(node .*) keys new` makes one/.exec(stdout)?.[1]
     expect([code, stdout]).toEqual([1, expect.stringContaining('SERVICE_ULR is unknown')])
     expect(stdout).not.toContain('RELAY_FILE_TTL_SECONDS')
-    expect(resolve(folder.path, hint!.slice('node '.length))).toBe(scriptFile('servers/cli.ts'))
+    expect(resolve(servers.folder, hint!.slice('node '.length))).toBe(scriptFile('servers/cli.ts'))
   })
 
   it('keys new makes the identity of a server, which doctor finds nothing against', async () => {
-    const file = join(folder.path, 'identity.env')
+    const file = join(servers.folder, 'identity.env')
     const { code, stdout, stderr } = await runCli(['keys', 'new', '--out', file])
     expect([code, stdout, stderr]).toEqual([0, `Wrote PRIVATE_KEY, CHALLENGE_SECRET, SERVICE_DID to ${file}\n`, ''])
     const variables = Object.fromEntries(
@@ -84,7 +75,7 @@ describe('express-did-auth', () => {
         .split('\n')
         .map((line) => line.split('='))
     )
-    const env = { ...variables, DATA_DIR: folder.path, RPC_URL_FILE: '' } as Record<string, string>
+    const env = { ...variables, DATA_DIR: servers.folder, RPC_URL_FILE: '' } as Record<string, string>
     const examined = await runCli(['doctor', '--json', '--server', 'relay'], env)
     expect([examined.code, examined.stdout]).toEqual([0, '{"findings":[]}\n'])
     const server = await servers.start(env)
@@ -99,7 +90,8 @@ describe('express-did-auth', () => {
       ['keys', 'old'],
       ['doctor', '--colour'],
       ['conformance'],
-      ['conformance', 'localhost']
+      ['conformance', 'localhost'],
+      ['vault', 'takedown', 'no-cid']
     ]) {
       const { code, stdout, stderr } = await runCli(args)
       expect([code, stdout]).toEqual([2, ''])
@@ -113,20 +105,19 @@ describe('express-did-auth', () => {
     const wrong = [['relax'], ['constructor'], [], ['auth', 'relay'], ['vault', 'reconsider']]
     const runs = await Promise.all(wrong.map((args) => runCli(args)))
     for (const { code, stdout, stderr } of runs) {
-      expect([code, stdout]).toEqual([2, ''])
-      expect(stderr).toMatch(/^usage: /)
+      expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(/^[^\n]+\n\nusage: /)])
     }
   })
 
   it('vault reconcile says that the database is damaged, and not that a server cannot start', async () => {
-    const vault = await testVault({}, { folder: join(folder.path, 'vault') })
+    const vault = await testVault({}, { folder: join(servers.folder, 'vault') })
     await fillVault(vault, walletOf(1).did, [['key', 'content']])
     await vault.close()
     const file = databaseOf(vault)
     // The first page says what the tables are; what is in them is no more.
     writeFileSync(file, readFileSync(file).fill(0xaa, 4_096))
     expectSentence(
-      await runCli(['vault', 'reconcile'], { DATA_DIR: folder.path }),
+      await runCli(['vault', 'reconcile'], { DATA_DIR: servers.folder }),
       `Cannot use ${file} (DATA_DIR): the file is damaged`
     )
   })
@@ -152,14 +143,18 @@ describe('express-did-auth', () => {
   })
 
   it('names the package that relay and vault need beside an IPFS node, and the command that installs it', async () => {
-    const env = { TEST_MISSING: 'ipfs-http-client', PORT: 'x', DATA_DIR: folder.path }
+    const env = { TEST_MISSING: 'ipfs-http-client', PORT: '0', DATA_DIR: servers.folder }
     const sentence = 'IPFS_API_URL needs the package ipfs-http-client@60: npm install ipfs-http-client@60'
     const withNode = { ...env, IPFS_API_URL: 'http://localhost:5001' }
     expectSentence(await runCli(['relay'], withNode), sentence)
     expectSentence(await runCli(['vault', 'reconcile'], withNode), sentence)
-    expectSentence(await runCli(['all'], { ...env, IPFS_API_URL_FILE: 'any' }), sentence)
-    expect((await runCli(['vault'], env)).stderr).toMatch(/^Wrong environment:\n/)
-    expect((await runCli(['auth'], withNode)).stderr).toMatch(/^Wrong environment:\n/)
+    expectSentence(await runCli(['all'], withNode), sentence)
+    for (const [command, env] of [
+      ['vault', { ...withNode, IPFS_API_URL: '' }],
+      ['auth', withNode]
+    ] as const) {
+      expect((await servers.start(env, [], command)).server).toBe(command)
+    }
   })
 
   // Their import takes as long as that of the library. A process in which they are missing shows when they are loaded.
@@ -187,7 +182,7 @@ describe('express-did-auth', () => {
     const address = other.address()
     const PORT = typeof address === 'object' ? String(address?.port) : ''
     const reason = 'the port is in use'
-    const env = { DATA_DIR: folder.path }
+    const env = { DATA_DIR: servers.folder }
     expectSentence(
       await runCli(['auth'], { ...env, PORT }),
       `Cannot listen on 127.0.0.1:${PORT} (HOST, PORT): ${reason}`
@@ -200,18 +195,18 @@ describe('express-did-auth', () => {
   })
 
   it('says that DATA_DIR cannot be used', async () => {
-    const DATA_DIR = `${folder.path}/file`
+    const DATA_DIR = `${servers.folder}/file`
     writeFileSync(DATA_DIR, '')
     const sentence = `Cannot use the folder ${DATA_DIR} (DATA_DIR): a file is in its place`
     expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR }), sentence)
   })
 
   it('says that the database is none', async () => {
-    mkdirSync(`${folder.path}/auth`)
-    const file = `${folder.path}/auth/auth.db`
+    mkdirSync(`${servers.folder}/auth`)
+    const file = `${servers.folder}/auth/auth.db`
     writeFileSync(file, 'words '.repeat(1000))
     const sentence = `Cannot use ${file} (DATA_DIR): the file is no SQLite database`
-    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: folder.path }), sentence)
+    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR: servers.folder }), sentence)
   })
 
   it('all says what it does not read, and serves metrics of all servers on one port', async () => {
@@ -234,7 +229,7 @@ describe('express-did-auth', () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
     const { port } = other.address() as AddressInfo
-    const env = { DATA_DIR: folder.path, AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: String(port) }
+    const env = { DATA_DIR: servers.folder, AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: String(port) }
     const { code, stdout, stderr } = await runCli(['all'], env)
     other.close()
     const sentence = `Cannot listen on 127.0.0.1:${port} (HOST, VAULT_PORT): the port is in use\n`
@@ -256,7 +251,7 @@ describe('express-did-auth', () => {
     const { text } = await post(`${vault.url}/notes`, { content: 'Milk' }, headers)
     const { id } = JSON.parse(text) as { id: string }
     const run = async (...args: string[]): Promise<(number | string | null)[]> => {
-      const { code, stdout, stderr } = await runCli(['vault', ...args], { DATA_DIR: folder.path })
+      const { code, stdout, stderr } = await runCli(['vault', ...args], { DATA_DIR: servers.folder })
       expect(stderr).toBe('')
       return [code, stdout]
     }
@@ -267,16 +262,15 @@ describe('express-did-auth', () => {
     expect(await run('takedown', id)).toEqual([0, expect.stringMatching(/^Removed 1 entry\. /)])
     expect((await ask(`${vault.url}/${owner.did}/notes`)).text).toBe('[]')
     expect((await post(`${vault.url}/notes`, { content: 'Milk' }, headers)).status).toBe(451)
-    expect(await run('takedown', 'no-cid')).toEqual([2, expect.stringMatching(/^usage: /)])
     expect(await run('reconcile', '--dry-run')).toEqual([0, expect.stringContaining('\ncontent: no contents in use')])
   })
 
   // Cause: no command read the file that `keys new --out .env` wrote, and the server started as another DID.
   it('loads .env of the working directory, where the environment wins, and says so', async () => {
-    const run = (args: string[], env: Record<string, string> = {}) => spawnCli(args, env, [], folder.path)
+    const run = (args: string[], env: Record<string, string> = {}) => spawnCli(args, env, [], servers.folder)
     expect((await run(['keys', 'new', '--out', '.env']).ended).code).toBe(0)
-    appendFileSync(`${folder.path}/.env`, 'PORT=0\nLOG_LEVEL=loud\nSERVICE_ULR=https://relay.example\n')
-    const text = readFileSync(`${folder.path}/.env`, 'utf8')
+    appendFileSync(`${servers.folder}/.env`, 'PORT=0\nLOG_LEVEL=loud\nSERVICE_ULR=https://relay.example\n')
+    const text = readFileSync(`${servers.folder}/.env`, 'utf8')
     const { ended, output, child } = run(['relay'], { LOG_LEVEL: 'info' })
     await until(() => output().includes('"event":"ready"') || child.exitCode !== null)
     child.kill()
@@ -290,8 +284,8 @@ describe('express-did-auth', () => {
   })
 
   it('says where a vault should be and is none', async () => {
-    const sentence = `There is no vault in ${folder.path}/vault/vault.db (DATA_DIR)`
-    expectSentence(await runCli(['vault', 'reconcile'], { DATA_DIR: folder.path }), sentence)
+    const sentence = `There is no vault in ${servers.folder}/vault/vault.db (DATA_DIR)`
+    expectSentence(await runCli(['vault', 'reconcile'], { DATA_DIR: servers.folder }), sentence)
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {

@@ -18,7 +18,7 @@ import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { quotaTable } from '../../src/stores/postgres/quota-table.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
-import { POSTGRES_TABLES } from '../../src/stores/sql/tables.js'
+import { TABLES } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -105,7 +105,7 @@ describe('the statements of the PostgreSQL store', () => {
   it('name the schema of every function', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
-    const shared = [sessionStatements(postgresDialect), challengeStatements(postgresDialect), POSTGRES_TABLES]
+    const shared = [sessionStatements(postgresDialect), challengeStatements(postgresDialect), TABLES]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])

@@ -21,7 +21,7 @@ import {
   useOf
 } from '../../src/testing/store-case.js'
 import { suiteStore, testRedis, type TestRedis } from '../support/redis-server.js'
-import { assertLikeModel } from '../support/store-comparison.js'
+import { assertLikeMemory } from '../support/store-comparison.js'
 
 let redis: Pick<TestRedis, 'url' | 'command' | 'stop'>
 beforeAll(async () => {
@@ -40,8 +40,9 @@ async function using(store: Store, test: (store: Store) => Promise<void>): Promi
 }
 
 describe('redisStore', () => {
-  it('does what a model without any cleverness does, whatever the sequence', async () => {
-    await assertLikeModel(() => suiteStore(redis.url, { keyPrefix: newPrefix() }, 'session '), 30)
+  it('does what a memory store does, whatever the sequence', async () => {
+    const store = suiteStore(redis.url, { keyPrefix: newPrefix() }, 'session ')
+    await using(store, () => assertLikeMemory(store, 30))
   })
 
   it('serves an application: login, list, refresh tokens and logout under the ids that it issues', async () => {

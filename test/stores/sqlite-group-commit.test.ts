@@ -3,6 +3,7 @@ import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery, SqlVerbs } from '../../src/stores/sql/query.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit, type GroupHooks } from '../../src/stores/sqlite/group-commit.js'
+import { TABLES } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import {
   openConnection,
@@ -49,7 +50,7 @@ const rotate = (from: number, to: number): Call => ['rotateRefreshToken', rotati
 describe.each(engines)('a group of verbs on a database by %s', (engine) => {
   const openMemory = (): SqlConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
-    prepareTables(connection)
+    prepareTables(connection, TABLES, 'did_auth_numbers')
     return connection
   }
   const hashIn = (connection: SqlConnection): string => {

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
-import { service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
+import { chargeOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 
 const MONTH_SECONDS = 30 * 86_400
@@ -139,7 +139,7 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       store,
       /** Lets a verb come, and the sweep that it starts come to its end. */
       async arrive() {
-        await store.revokeSessions(service, 'did:example:none', START_SECONDS + clocks.wall)
+        await store.chargeQuota(chargeOf({ nowSeconds: START_SECONDS + clocks.wall }))
         for (let verb = 0; verb < 8; verb += 1) await store.ping()
       },
       rows: () => [countRows('did_auth_sessions'), countRows('did_auth_challenge_uses')],

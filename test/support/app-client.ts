@@ -1,45 +1,79 @@
 import type { Express } from 'express'
-import request from 'supertest'
-import { loginText, type TestWallet } from './wallet.js'
+import request, { type Test } from 'supertest'
+import { loginText, walletOf, type TestWallet } from './wallet.js'
 
 export interface TestTokens {
   accessToken: string
   refreshToken: string
 }
 
+type Headers = Readonly<Record<string, string>>
+/** Whose a request is: an access token, or headers. */
+type As = string | Headers
+
+const alice = walletOf(1)
+const headersOf = (as: As): Headers => (typeof as === 'string' ? { Authorization: `DIDAuth ${as}` } : as)
+
+/** What clients of an application send, as requests of supertest. A wallet that is not given is that of number 1. */
+export interface AppClient {
+  get: (path: string, as?: As) => Test
+  post: (path: string, body?: object | string, as?: As) => Test
+  /** `GET /me`, which is guarded. */
+  me: (as?: As) => Test
+  refresh: (refreshToken: unknown, as?: As) => Test
+  logOut: (as: As) => Test
+  /** A login challenge, signed: the body of a `POST /auth` that is good once. */
+  signedLogin: (wallet?: TestWallet) => Promise<{ did: string; sig: string }>
+  logIn: (wallet?: TestWallet, did?: string) => Promise<TestTokens>
+  /** Logs in where tokens travel in cookies, and returns both as a `Cookie` header. */
+  logInForCookies: (wallet?: TestWallet) => Promise<string>
+}
+
+export function appClient(app: Express): AppClient {
+  const get = (path: string, as: As = {}): Test => request(app).get(path).set(headersOf(as))
+  const post = (path: string, body?: object | string, as: As = {}): Test =>
+    request(app).post(path).set(headersOf(as)).send(body)
+  return {
+    get,
+    post,
+    me: (as) => get('/me', as),
+    refresh: (refreshToken, as) => post('/refresh-token', { refreshToken }, as),
+    logOut: (as) => post('/logout', undefined, as),
+    signedLogin: (wallet = alice) => signedLogin(app, wallet),
+    logIn: (wallet = alice, did) => logIn(app, wallet, did),
+    logInForCookies: (wallet = alice) => logInForCookies(app, wallet)
+  }
+}
+
 /** Asks for a login challenge over HTTP. */
 export async function loginChallenge(app: Express, did: string): Promise<string> {
-  const response = await request(app).post('/request-auth').send({ did }).expect(200)
-  return (response.body as { challenge: string }).challenge
-}
-
-/** Logs a wallet in over HTTP, tokens in the body. */
-export async function logIn(app: Express, wallet: TestWallet, did = wallet.did): Promise<TestTokens> {
-  const challenge = await loginChallenge(app, did)
-  const sig = wallet.personalSign(loginText('service.example', challenge))
-  const response = await request(app).post('/auth').send({ did, sig }).expect(200)
-  return response.body as TestTokens
-}
-
-/** Asks for a login challenge and signs it: the body of a `POST /auth` that is good once. */
-export async function signedLogin(app: Express, wallet: TestWallet): Promise<{ did: string; sig: string }> {
-  const challenge = await loginChallenge(app, wallet.did)
-  return { did: wallet.did, sig: wallet.personalSign(loginText('service.example', challenge)) }
+  return (await request(app).post('/request-auth').send({ did }).expect(200)).body.challenge
 }
 
 /** Asks for a sign up challenge over HTTP. */
 export async function signUpChallenge(app: Express, did: string): Promise<string> {
-  const response = await request(app).post('/request-signup').send({ did }).expect(200)
-  return (response.body as { challenge: string }).challenge
+  return (await request(app).post('/request-signup').send({ did }).expect(200)).body.challenge
+}
+
+/** Asks for a login challenge and signs it: the body of a `POST /auth` that is good once. */
+export async function signedLogin(
+  app: Express,
+  wallet: TestWallet,
+  did = wallet.did
+): Promise<{ did: string; sig: string }> {
+  return { did, sig: wallet.personalSign(loginText('service.example', await loginChallenge(app, did))) }
+}
+
+/** Logs a wallet in over HTTP, tokens in the body. */
+export async function logIn(app: Express, wallet: TestWallet, did = wallet.did): Promise<TestTokens> {
+  const login = await signedLogin(app, wallet, did)
+  return (await request(app).post('/auth').send(login).expect(200)).body
 }
 
 /** Logs a wallet in where tokens travel in cookies, and returns both as a `Cookie` header. */
 export async function logInForCookies(app: Express, wallet: TestWallet): Promise<string> {
-  const response = await request(app)
-    .post('/auth')
-    .send(await signedLogin(app, wallet))
-    .expect(200)
-  return cookieHeader(response)
+  const login = await signedLogin(app, wallet)
+  return cookieHeader(await request(app).post('/auth').send(login).expect(200))
 }
 
 /** The `Cookie` header that a browser would send after a response. */
@@ -53,4 +87,10 @@ export function cookieHeader(response: { headers: Record<string, unknown> }): st
 export function setCookies(response: { headers: Record<string, unknown> }): string[] {
   const cookies = response.headers['set-cookie']
   return Array.isArray(cookies) ? cookies.map(String) : []
+}
+
+/** The access token and the refresh token of a `Cookie` header. */
+export function tokensOfCookies(cookies: string): TestTokens {
+  const [, accessToken = '', refreshToken = ''] = /authorization=([^;]+).*refresh-token=([^;]+)/.exec(cookies) ?? []
+  return { accessToken, refreshToken }
 }

@@ -2,13 +2,19 @@ import { expect } from '@jest/globals'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { DidAuthClientError } from '../../src/client/errors.js'
+import { afterTest } from './after-test.js'
 
-/** Waits for a failure of the client. Each is typed, and has sentences for users of which the last says what to do. */
-export async function expectClientError(work: Promise<unknown>, fields: object): Promise<void> {
-  const error = await work.then(
+/** What a call fails with. */
+export function failureOf(call: Promise<unknown>): Promise<unknown> {
+  return call.then(
     () => new Error('it should have failed'),
     (thrown: unknown) => thrown
   )
+}
+
+/** Waits for a failure of the client. Each is typed, and has sentences for users of which the last says what to do. */
+export async function expectClientError(work: Promise<unknown>, fields: object): Promise<void> {
+  const error = await failureOf(work)
   expect(error).toBeInstanceOf(DidAuthClientError)
   expect(error).toMatchObject(fields)
   expect((error as DidAuthClientError).userMessage).toMatch(/^[A-Z].+\. [A-Z].+\.$/)
@@ -41,4 +47,11 @@ export async function listenAt(listener: RequestListener): Promise<HttpAddress> 
     await closed
   }
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, close }
+}
+
+/** Listens until the test is over, and answers the URL. */
+export async function serverAt(listener: RequestListener): Promise<string> {
+  const { url, close } = await listenAt(listener)
+  afterTest(close)
+  return url
 }

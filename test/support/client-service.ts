@@ -1,23 +1,10 @@
-import { afterEach, jest } from '@jest/globals'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import type { Express } from 'express'
+import { jest } from '@jest/globals'
 import type { DidAuthConfig } from 'express-did-auth'
 import { DidAuthClient, type ClientStorage, type DidAuthClientOptions, type PlainWallet } from 'express-did-auth/client'
-import { testApp, type Host, type TestApp } from './test-app.js'
+import { afterTest } from './after-test.js'
+import { listenAt } from './client-error.js'
+import { testApp, type Host } from './test-app.js'
 import { walletOf, type TestWallet } from './wallet.js'
-
-const steps: (() => unknown)[] = []
-
-afterEach(async () => {
-  jest.restoreAllMocks()
-  for (const step of steps.splice(0).reverse()) await step()
-})
-
-/** Does something once the test is over, whatever became of it; the last thing first. */
-export function afterTest(...more: (() => unknown)[]): void {
-  steps.push(...more)
-}
 
 /** What a request of the client was, and what was answered. */
 export interface Exchange {
@@ -31,30 +18,13 @@ export interface Exchange {
 }
 
 /** A real service that listens, and clients of it whose requests are seen, and answered otherwise where a test says so. */
-export interface ClientService extends TestApp {
-  url: string
-  exchanges: Exchange[]
-  /** Paths of the requests so far. */
-  paths: () => string[]
-  /** How many requests of a path there were. */
-  count: (path: string) => number
-  /** Is given each request in place of the network; `undefined` lets it through. */
-  intercept: (handler: Intercept) => void
-  /** Loses the requests of a path, or all, until `intercept` says otherwise. */
-  lose: (path?: string) => void
-  /** Holds the next answer of a path back, which the service has given, until it is released. */
-  hold: (path: string) => { given: Promise<void>; release: () => void }
-  /** After the service has answered: what the client gets in place of it. */
-  interceptAnswer: (handler: (exchange: Exchange, response: Response) => Response | Promise<Response>) => void
-  client: (options?: Partial<DidAuthClientOptions>) => DidAuthClient
-  fetch: typeof globalThis.fetch
-  close: () => Promise<void>
-}
+export type ClientService = Awaited<ReturnType<typeof startClientService>>
 
-export type Intercept = (
-  exchange: Exchange,
-  signal: AbortSignal | undefined
-) => Promise<Response> | Response | undefined
+type Answered = Response | Promise<Response>
+/** Is given each request in place of the network; `undefined` lets it through. */
+export type Intercept = (exchange: Exchange, signal: AbortSignal | undefined) => Answered | undefined
+/** After the service has answered: what the client gets in place of it. */
+type InterceptAnswer = (exchange: Exchange, response: Response) => Answered
 
 export const alice = walletOf(1)
 
@@ -63,21 +33,14 @@ export function plainWallet({ address, personalSign }: TestWallet, chainId?: num
   return { address, signMessage: personalSign, ...(chainId !== undefined && { chainId }) }
 }
 
-export async function listen(app: Express): Promise<{ server: Server; url: string }> {
-  const server = createServer(app)
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
-}
-
 /** Starts a service with all routes, until the test is over. */
-export async function startClientService(config: Partial<DidAuthConfig> = {}, host: Host = {}): Promise<ClientService> {
+export async function startClientService(config: Partial<DidAuthConfig> = {}, host: Host = {}) {
   const routes = { sessionPath: '/session', sessionsPath: '/sessions', maxRequestsPerTimeSlot: 1_000 }
   const test = await testApp({ ...routes, ...config }, host)
-  const { server, url } = await listen(test.app)
+  const { url, close: stop } = await listenAt(test.app)
   const exchanges: Exchange[] = []
   let intercept: Intercept = () => undefined
-  let interceptAnswer: (exchange: Exchange, response: Response) => Response | Promise<Response> = (_, response) =>
-    response
+  let interceptAnswer: InterceptAnswer = (_, response) => response
   const seenFetch: typeof globalThis.fetch = async (input, init) => {
     const request = new Request(input, init)
     const exchange: Exchange = {
@@ -95,27 +58,55 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
     return interceptAnswer(exchange, response)
   }
   const close = async (): Promise<void> => {
-    server.closeAllConnections()
-    server.close()
+    await stop()
     await test.requireDid.close()
   }
   afterTest(close)
+  const client = (options: Partial<DidAuthClientOptions> = {}): DidAuthClient =>
+    new DidAuthClient({
+      url,
+      wallet: plainWallet(alice),
+      domain: 'service.example',
+      fetch: seenFetch,
+      clock: test.clock,
+      ...options
+    })
+  const signedIn = async (options: Partial<DidAuthClientOptions> = {}): Promise<DidAuthClient> => {
+    const auth = client(options)
+    await auth.logIn()
+    return auth
+  }
   return {
     ...test,
     url,
     exchanges,
+    /** Paths of the requests so far. */
     paths: () => exchanges.map(({ path }) => path),
-    count: (path) => exchanges.filter((one) => one.path === path).length,
-    intercept(handler) {
+    /** How many requests of a path there were. */
+    count: (path: string) => exchanges.filter((one) => one.path === path).length,
+    intercept(handler: Intercept) {
       intercept = handler
     },
-    lose(path) {
+    /** Loses the requests of a path, or all, until `intercept` says otherwise. */
+    lose(path?: string) {
       intercept = (exchange) => {
         if (path !== undefined && exchange.path !== path) return undefined
         throw new TypeError('fetch failed')
       }
     },
-    hold(path) {
+    /** Leaves the requests of a path without answer, until their client gives up. */
+    silence(path: string) {
+      intercept = (exchange, signal) =>
+        exchange.path !== path
+          ? undefined
+          : new Promise((_resolve, reject) =>
+              signal?.addEventListener('abort', () => {
+                reject(signal.reason as Error)
+              })
+            )
+    },
+    /** Holds the next answer of a path back, which the service has given, until it is released. */
+    hold(path: string) {
       let [give, release] = [(): void => undefined, (): void => undefined]
       const given = new Promise<void>((resolve) => (give = resolve))
       const released = new Promise<void>((resolve) => (release = resolve))
@@ -128,19 +119,19 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
       }
       return { given, release }
     },
-    interceptAnswer(handler) {
+    interceptAnswer(handler: InterceptAnswer) {
       interceptAnswer = handler
     },
     fetch: seenFetch,
-    client: (options = {}) =>
-      new DidAuthClient({
-        url,
-        wallet: plainWallet(alice),
-        domain: 'service.example',
-        fetch: seenFetch,
-        clock: test.clock,
-        ...options
-      }),
+    client,
+    /** A client that has logged in. */
+    signedIn,
+    /** One whose token has ended. */
+    outdated: async (options: Partial<DidAuthClientOptions> = {}): Promise<DidAuthClient> => {
+      const auth = await signedIn(options)
+      test.clock.seconds += 700
+      return auth
+    },
     close
   }
 }
@@ -150,31 +141,18 @@ export async function answerOf(auth: DidAuthClient): Promise<number> {
   return (await auth.fetch('/me')).status
 }
 
-/** What a call fails with. */
-export function failureOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => new Error('it should have failed'),
-    (thrown: unknown) => thrown
-  )
-}
+const later = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
 /** A storage that several clients share, as the tabs of a browser do. */
 export function sharedStorage(): ClientStorage & { values: Map<string, string> } {
   const values = new Map<string, string>()
-  const later = <T>(value: T): Promise<T> =>
-    new Promise((resolve) =>
-      setImmediate(() => {
-        resolve(value)
-      })
-    )
   return {
     values,
-    get: (key) => later(undefined).then(() => values.get(key)),
-    set: (key, value) => later(undefined).then(() => values.set(key, value)),
-    delete: (key) => later(undefined).then(() => values.delete(key))
+    get: (key) => later().then(() => values.get(key)),
+    set: (key, value) => later().then(() => values.set(key, value)),
+    delete: (key) => later().then(() => values.delete(key))
   }
 }
-
 /** Tabs of one browser, which share a storage; the first of them logged in. */
 export async function openTabs(
   service: ClientService,

@@ -13,7 +13,7 @@ import type {
 } from '../../servers/storage/content-store.js'
 import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
 import type { ObjectStore } from '../../servers/storage/object-store.js'
-import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
+import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import type { PinLedger } from '../../servers/storage/pin-ledger.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { newContentOf } from '../../servers/storage/unixfs-blocks.js'

@@ -1,3 +1,5 @@
+import { AwsV4Signer } from 'aws4fetch'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -5,7 +7,6 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { S3StoreOptions } from '../../servers/storage/s3/s3-object-store.js'
-import { signatureFault } from './verify-signature.js'
 
 /**
  * What object storage does to a request instead of answering it: `cut` closes the connection in the middle of an upload or of
@@ -110,7 +111,7 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   const cutAt = fault === 'cut' && method === 'PUT' ? Number(req.headers['content-length']) / 2 : Infinity
   const body = await bodyOf(req, cutAt)
   const refused =
-    signatureFault({ method, target, headers: req.headers as Record<string, string>, body }, ACCOUNT, Date.now()) ??
+    (await signatureFault(req, body)) ??
     (bucket === BUCKET && fault !== 'no bucket' ? undefined : 'NoSuchBucket') ??
     { denied: 'AccessDenied', full: 'QuotaExceeded', 'slow down': 'SlowDown' }[String(fault)]
   if (refused !== undefined) fake.requests.push(`${method} ${refused}`)
@@ -122,6 +123,28 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   else if (fault === 'done and 500') refuse(fake, res, 'InternalError')
   else if (content === undefined) refuse(fake, res, 'NoSuchKey')
   else await send(fake, req, res, content, fault)
+}
+
+/** The code of what is wrong with a signature: the request as it arrived is signed once more. A real storage is in `*.swift.slow`. */
+async function signatureFault(req: IncomingMessage, body: Buffer): Promise<string | undefined> {
+  const { method = '', url = '', headers } = req
+  const { authorization = '', host = '' } = headers
+  const [, keyId, region, names = ''] =
+    /Credential=([^/]+)\/\d{8}\/([^/]+)\/s3\/aws4_request, SignedHeaders=([^,]+)/.exec(authorization) ?? []
+  if (keyId !== ACCOUNT.accessKeyId) return 'InvalidAccessKeyId'
+  if (region !== ACCOUNT.region) return 'AuthorizationHeaderMalformed'
+  const signed = names.split(';').filter((name) => name !== 'host')
+  const signer = new AwsV4Signer({
+    ...ACCOUNT,
+    service: 's3',
+    datetime: String(headers['x-amz-date']),
+    method,
+    url: `http://${host}${url}`,
+    headers: Object.fromEntries(signed.map((name) => [name, String(headers[name])]))
+  })
+  if ((await signer.authHeader()) !== authorization) return 'SignatureDoesNotMatch'
+  const isWhole = headers['x-amz-content-sha256'] === createHash('sha256').update(body).digest('hex')
+  return isWhole ? undefined : 'XAmzContentSHA256Mismatch'
 }
 
 /** What the verb answers. */

@@ -29,7 +29,6 @@ const SHARED: Env = {
 
 /** Instances of the servers on one database, each a process with a folder of its own. */
 export class Instances {
-  readonly #folder = temporaryFolder()
   readonly #processes: ServerProcesses
   #count = 0
 
@@ -40,7 +39,10 @@ export class Instances {
 
   start(command: ServerCommand, env: Env = {}, hooks: readonly string[] = []): Promise<ServerProcess> {
     this.#count += 1
-    const own = { DATA_DIR: join(this.#folder.path, String(this.#count)), SERVICE_URL: `https://${domainOf(command)}` }
+    const own = {
+      DATA_DIR: join(this.#processes.folder, String(this.#count)),
+      SERVICE_URL: `https://${domainOf(command)}`
+    }
     return this.#processes.start({ ...own, ...env }, hooks, command)
   }
 
@@ -48,9 +50,8 @@ export class Instances {
     return Promise.all(Array.from({ length: count }, () => this.start(command, env, hooks)))
   }
 
-  async killAll(): Promise<void> {
-    await this.#processes.killAll()
-    this.#folder.remove()
+  killAll(): Promise<void> {
+    return this.#processes.killAll()
   }
 }
 

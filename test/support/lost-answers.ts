@@ -4,11 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { logIn } from './app-client.js'
 import { nodeOptions, scriptFile } from './run-script.js'
+import { logIn as logInAt, post } from './server-client.js'
 import { temporaryFolder } from './store-folder.js'
 import { testApp, type TestApp } from './test-app.js'
-import { loginText, walletOf } from './wallet.js'
+import { walletOf } from './wallet.js'
 
 /** What a run through a proxy that loses every second answer came to. */
 export interface LostAnswers {
@@ -68,8 +68,8 @@ export async function runLostAnswers(
   }
 }
 
-async function clientOf({ app }: TestApp, port: number, number: number): Promise<RefreshingClient> {
-  return new RefreshingClient(port, (await logIn(app, walletOf(number))).refreshToken)
+async function clientOf({ logIn }: TestApp, port: number, number: number): Promise<RefreshingClient> {
+  return new RefreshingClient(port, (await logIn(walletOf(number))).refreshToken)
 }
 
 /** Owner and second holder use one refresh token a minute apart, in either order, after a few refreshes of the owner. */
@@ -115,28 +115,14 @@ export class RefreshingClient {
   /** Tries once; what was `unavailable` goes on with the next call. */
   async refresh(): Promise<RefreshOutcome> {
     this.#key ??= randomBytes(16).toString('base64url')
-    const answer = await this.#ask(this.#key)
+    const body = { refreshToken: this.refreshToken }
+    // What is no answer is a connection that was cut.
+    const answer = await post(this.#url, body, { 'Idempotency-Key': this.#key }).catch(() => undefined)
     if (answer === undefined || answer.status >= 500) return 'unavailable'
     this.#key = undefined
     if (answer.status !== 200) return 'logged out'
-    this.refreshToken = answer.refreshToken
+    this.refreshToken = JSON.parse(answer.text).refreshToken
     return 'refreshed'
-  }
-
-  async #ask(key: string): Promise<{ status: number; refreshToken: string } | undefined> {
-    try {
-      const response = await fetch(this.#url, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key },
-        body: JSON.stringify({ refreshToken: this.refreshToken })
-      })
-      const body =
-        response.status === 200 ? ((await response.json()) as { refreshToken: string }) : { refreshToken: '' }
-      return { status: response.status, refreshToken: body.refreshToken }
-    } catch {
-      // The connection was cut.
-      return undefined
-    }
   }
 }
 
@@ -250,18 +236,7 @@ async function start(file: string, mode: 'kill' | 'live'): Promise<KilledServer>
 async function logInOnce(file: string): Promise<string> {
   const { child, port } = await start(file, 'live')
   const exit = once(child, 'exit')
-  const post = async (path: string, body: object): Promise<Record<string, string>> => {
-    const headers = { 'Content-Type': 'application/json' }
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(body)
-    })
-    return (await response.json()) as Record<string, string>
-  }
-  const { challenge = '' } = await post('/request-auth', { did: wallet.did })
-  const sig = wallet.personalSign(loginText('service.example', challenge))
-  const { refreshToken = '' } = await post('/auth', { did: wallet.did, sig })
+  const { refreshToken } = await logInAt(`http://127.0.0.1:${port}`, wallet, 'service.example')
   child.disconnect()
   await exit
   return refreshToken

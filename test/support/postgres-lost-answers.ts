@@ -106,7 +106,7 @@ const CASES: LostAnswer[] = [
   },
   {
     verb: 'chargeQuota',
-    statement: 'did_auth_charge_request',
+    statement: 'did_auth_request_quotas_charge',
     run: async (store, name, cut) => {
       cut()
       const { isCharged, count } = await store.chargeQuota(chargeOf({ key: name }))

@@ -1,5 +1,9 @@
 import express from 'express'
 import { spawn, type ChildProcess } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { nodeOptions, scriptFile } from './run-script.js'
 
@@ -107,26 +111,36 @@ export async function startServer(
   }
 }
 
-/** Starts servers in one folder, and ends what is left of them. */
+/** Starts servers in a folder of their own, with the Express that this process has. */
 export class ServerProcesses {
   readonly #env: Env
   readonly #all: ServerProcess[] = []
+  readonly #folder = join(tmpdir(), `did-auth-servers-${randomUUID()}`)
 
-  constructor(env: Env) {
+  constructor(env: Env = {}) {
     this.#env = env
   }
 
+  /** `DATA_DIR`: made when it is asked for, and again after {@link killAll}. */
+  get folder(): string {
+    mkdirSync(this.#folder, { recursive: true })
+    return this.#folder
+  }
+
   async start(env: Env = {}, hooks: readonly string[] = [], command?: ServerCommand): Promise<ServerProcess> {
-    const server = await startServer({ ...this.#env, ...env }, hooks, command)
+    const usual = { DATA_DIR: this.folder, TEST_EXPRESS: String(expressMajor) }
+    const server = await startServer({ ...usual, ...this.#env, ...env }, hooks, command)
     this.#all.push(server)
     return server
   }
 
+  /** Ends what is left of them, and removes the folder. */
   async killAll(): Promise<void> {
     for (const server of this.#all) server.signal('SIGKILL')
-    await Promise.all(this.#all.map(({ ended }) => ended))
+    await Promise.all(this.#all.splice(0).map(({ ended }) => ended))
+    rmSync(this.#folder, { recursive: true, force: true })
   }
 }
 
 /** The major version that `express` means here: `app.del` went with the fourth. */
-export const expressMajor = 'del' in express.application ? 4 : 5
+const expressMajor = 'del' in express.application ? 4 : 5

@@ -11,6 +11,7 @@ import { Writable } from 'node:stream'
 import type { ServerEnv } from '../../servers/config/read-env.js'
 import type { ServerApp, ServerAppParts } from '../../servers/http/create-app.js'
 import type { Metrics } from '../../servers/observability/metrics.js'
+import { appClient, type AppClient } from './app-client.js'
 import { walletOf } from './wallet.js'
 
 /** The service's key: wallet number 7777. */
@@ -35,8 +36,8 @@ export interface LogLine {
   message: string
 }
 
-/** An application with our routes, a guarded `GET /me`, a clock that the test sets and a log that it reads. */
-export interface TestApp {
+/** An application with our routes, a guarded `GET /me`, its clients, a clock that the test sets and a log that it reads. */
+export interface TestApp extends AppClient {
   app: Express
   requireDid: RequireDid
   clock: TestClock
@@ -80,7 +81,7 @@ export async function testApp(config: Partial<DidAuthConfig> = {}, host: Host = 
   })
   host.after?.(app, requireDid)
   await requireDid.ready
-  return { app, requireDid, clock, log }
+  return { ...appClient(app), app, requireDid, clock, log }
 }
 
 /** A server without a socket, and what it read and wrote. */

@@ -9,11 +9,12 @@ import { ServerError, type ServerErrorCode } from '../../servers/http/server-err
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
 import { dependenciesOf } from '../../servers/storage/engine.js'
-import type { OpenContentStore } from '../../servers/storage/opened-content-store.js'
+import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
-import { runTakedown } from '../../servers/process/takedown-command.js'
-import { runReconcile } from '../../servers/vault/admin/command.js'
+import { runReconcile } from '../../servers/commands/reconcile/command.js'
+import { takedownAt } from '../../servers/commands/takedown.js'
 import { vaultApp } from '../../servers/vault/app.js'
+import { runCommand } from './command-line.js'
 import { entryOf } from './content-stores.js'
 import { temporaryFolder } from './store-folder.js'
 import { loginText, walletOf, type TestWallet } from './wallet.js'
@@ -229,10 +230,7 @@ export async function runVault(
   [command = '', ...args]: readonly string[],
   env: Record<string, string>
 ): Promise<{ code: number; lines: string[] }> {
-  const lines: string[] = []
-  const run = command === 'takedown' ? runTakedown : runReconcile
-  const code = await run(args, readEnv(env, 'vault', false), (line) => lines.push(line))
-  return { code, lines }
+  return runCommand(command === 'takedown' ? takedownAt('vault') : runReconcile, args, env)
 }
 
 /** What `vault reconcile` finds wrong, or does not find carried out; empty when all is in order. */

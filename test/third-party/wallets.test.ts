@@ -79,53 +79,6 @@ describe.each(Object.entries(wallets))('a message signed by %s', (_name, persona
   })
 })
 
-describe('the v of a signature', () => {
-  const withV =
-    (vOf: (recovery: number) => number): PersonalSign =>
-    async (message) => {
-      const signature = await new Wallet(privateKey).signMessage(message)
-      const v = vOf(Number.parseInt(signature.slice(-2), 16) - 27)
-      return signature.slice(0, -2) + v.toString(16).padStart(2, '0')
-    }
-
-  const did = `did:ethr:rsk:${address}`
-  // Both recoveries occur among this many challenges but for one case in 2^16.
-  const rounds = 16
-
-  const outcomes = async (name: string, vOf: (recovery: number) => number): Promise<unknown> => {
-    const statuses = new Set<unknown>()
-    for (let round = 0; round < rounds; round += 1) statuses.add((await enter(name, withV(vOf)))[0])
-    return [...statuses]
-  }
-
-  it.each([
-    ['0 or 1', (recovery: number) => recovery],
-    ['27 or 28', (recovery: number) => recovery + 27],
-    ['37 or 38 (EIP-155, Ethereum)', (recovery: number) => recovery + 1 * 2 + 35],
-    ['95 or 96 (EIP-155, Rootstock)', (recovery: number) => recovery + 30 * 2 + 35],
-    ['97 or 98 (EIP-155, Rootstock test net)', (recovery: number) => recovery + 31 * 2 + 35]
-  ])('may be %s', async (_name, vOf) => {
-    expect(await outcomes(did, vOf)).toEqual([200])
-  })
-
-  it('may be that of the chain which the DID names', async () => {
-    const own = (recovery: number): number => recovery + 61 * 2 + 35
-    expect(await outcomes(`did:ethr:0x3d:${address}`, own)).toEqual([200])
-    expect(await outcomes(did, own)).toEqual([401])
-  })
-
-  it.each([
-    ['turned around', (recovery: number) => 28 - recovery],
-    ['2 or 3', (recovery: number) => recovery + 2],
-    ['29 or 30', (recovery: number) => recovery + 29],
-    ['35 or 36, a chain 0', (recovery: number) => recovery + 35],
-    ['of a chain that no one named', (recovery: number) => recovery + 56 * 2 + 35],
-    ['254 or 255', (recovery: number) => recovery + 254]
-  ])('must not be %s', async (_name, vOf) => {
-    expect(await outcomes(did, vOf)).toEqual([401])
-  })
-})
-
 // `confirmAuth` of @rsksmart/rlogin, from 1.0.2 to 1.6.1: the URL of the service as it was given, at /signup, in `response`.
 describe('the login of rLogin 1.0 to 1.6', () => {
   const did = walletOf(4242).did

@@ -94,7 +94,8 @@ export function startSessionStep(auth: DidAuthClient, wallet: () => PageWallet |
   const entries = { 'log-in': ['Log in', 'logIn'], 'sign-up': ['Sign up', 'signUp'] } as const
   for (const [id, [action, verb]] of Object.entries(entries)) {
     step.onClick(id, action, async () => {
-      await auth[verb]({ wallet: wallet()?.wallet })
+      const message = byId('siwe-text', HTMLInputElement).checked ? 'siwe' : 'login'
+      await auth[verb]({ wallet: wallet()?.wallet, message })
       byId('ask-me').focus()
       await listSessions()
       return 'Logged in.'
@@ -115,6 +116,7 @@ export function startSessionStep(auth: DidAuthClient, wallet: () => PageWallet |
     byId('log-in').focus()
     return 'Logged out. The access token stays good until it ends; the refresh token ended at once.'
   })
+  show('siwe-choice', document.documentElement.dataset.siwe === 'true')
   auth.subscribe(update)
   setInterval(showTime, 1_000)
   return { step, update, showToken, listSessions }

@@ -101,8 +101,7 @@ export function startVaultStep(auth: DidAuthClient, wallet: () => PageWallet): (
 }
 
 function makeKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(32))
-  const text = btoa(String.fromCharCode(...bytes))
+  const text = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
   return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 

@@ -4,8 +4,6 @@ import { Step } from './step.js'
 import { makeThrowAwayKey, THROW_AWAY_KEY, walletOfKey } from './throw-away-wallet.js'
 import { shownSigning } from './wire.js'
 
-const SEARCH_MILLISECONDS = 300
-
 /** The wallet that the user chose. */
 export interface PageWallet {
   /** Empty for the throw-away wallet. */
@@ -76,7 +74,7 @@ export function startWalletStep(onChange: (wallet: PageWallet | undefined) => vo
   async function list(): Promise<void> {
     if (isListing) return
     isListing = true
-    for (const found of await findWallets({ ms: SEARCH_MILLISECONDS })) {
+    for (const found of await findWallets()) {
       if (listed.has(found.id)) continue
       // It was there as `window.ethereum`, before it announced itself by its name.
       const unnamed = listed.get('injected')

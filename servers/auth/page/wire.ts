@@ -10,7 +10,7 @@ export const {
 } = document.documentElement.dataset
 export const usesCookies = mode === 'cookie'
 
-const SETS_COOKIES = /^\/(?:auth|signup|refresh-token|logout)$/
+const SETS_COOKIES = /^\/(?:auth|siwe\/verify|signup|refresh-token|logout)$/
 const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
 const SIGNING = 'In the wallet: the key signs this text. It proves the DID, and is good for one login'
 

@@ -13,10 +13,11 @@ import {
 import { realmOf, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
 import { loginChecks } from './login-checks.js'
-import { assertThat, NotApplicable, rules, type Ask, type CheckResult, type RuleId } from './rules.js'
+import { assertThat, NotApplicable, rules, siweRules, type Ask, type CheckResult, type RuleId } from './rules.js'
 import { sessionChecks } from './session-checks.js'
+import { siweChecks } from './siwe-checks.js'
 
-const asks: Readonly<Record<RuleId, Ask>> = { ...loginChecks, ...sessionChecks, ...answerChecks }
+const asks: Readonly<Record<RuleId, Ask>> = { ...loginChecks, ...sessionChecks, ...answerChecks, ...siweChecks }
 
 /** The option by which a path is named: `refresh-token-path`. */
 const optionOf = (name: string): string => `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-path`
@@ -53,7 +54,9 @@ export async function checkConformance(options: Omit<ServiceOptions, 'curve'>): 
   await learnDomain(service)
   const refused = await refusedLogin(service)
   const checks: CheckResult[] = []
-  for (const [id, rule] of Object.entries(rules)) {
+  const hasSiwe = (await service.siweNonce()) !== undefined
+  const asked = { ...rules, ...(hasSiwe && siweRules) }
+  for (const [id, rule] of Object.entries(asked)) {
     try {
       assertThat(refused === undefined, `not asked, because a good login fails: ${refused ?? ''}`)
       await asks[id as RuleId](service)

@@ -69,7 +69,22 @@ export const rules = {
   'no-server-errors': 'nothing that was asked here is answered with 500 or above, or with 429'
 }
 
-export type RuleId = keyof typeof rules
+/** The rules of EIP-4361, asked where a service gives nonces for it. */
+export const siweRules = {
+  'siwe-nonce': 'EIP-4361: GET answers a nonce as text, POST as JSON, each another one, with Cache-Control: no-store',
+  'siwe-login': 'EIP-4361: a signed message logs in; the answer names address and chain',
+  'siwe-single-use': 'EIP-4361: one message opens one session: the same again is 401',
+  'siwe-race': `EIP-4361: of ${RACERS} copies of a login that arrive at once, one succeeds`,
+  'siwe-bad-signature': 'EIP-4361: a signature of another wallet is 401, and leaves the nonce good',
+  'siwe-own-nonce': 'EIP-4361: a nonce that the client made is 401',
+  'siwe-wrong-domain': 'EIP-4361: a message for another domain is 401',
+  'siwe-wrong-uri': 'EIP-4361: a message whose URI is of another site is 401',
+  'siwe-ended': 'EIP-4361: a message whose Expiration Time is over is 401',
+  'siwe-not-yet': 'EIP-4361: a message whose Not Before is ahead is 401',
+  'siwe-other-text': 'EIP-4361: text behind the message is 401'
+}
+
+export type RuleId = keyof typeof rules | keyof typeof siweRules
 
 /** What asks a service whether it keeps a rule. @throws when it does not */
 export type Ask = (service: ServiceUnderTest) => Promise<void>

@@ -32,6 +32,8 @@ const reasons = {
   'no-challenge': 'No user can log in there.',
   clock: 'Tokens would be refused as not yet good or as expired by other services and instances.',
   'not-ready': 'The service says so itself: with 503 it does not work at all.',
+  'siwe-nonce': 'A cache in front gives one nonce to several users: the first who logs in spends it for all.',
+  'siwe-domain': 'Wallet modals there sign messages (EIP-4361) that name this host, which are answered with 401.',
   cors: 'The browser refuses it to its scripts: logins, or safe repeats of a refresh, fail.'
 }
 

@@ -109,6 +109,11 @@ const serviceChecks: Checks<Examined> = {
       level(state !== 'ok' && state !== 'none', `${name} is unavailable to the service`, 'its log says why')
     )
   },
+  'siwe-nonce': async ({ service }) => {
+    const nonce = await service.siweNonce()
+    const isCached = nonce !== undefined && nonce === (await service.siweNonce())
+    return change(isCached, 'Two requests received the same nonce', 'the cache in front: /siwe/nonce is no-store')
+  },
   // A deterministic challenge tells whether a guess is the secret.
   'weak-secret': async ({ service }) => {
     const { curve } = service.options
@@ -175,6 +180,15 @@ async function logsIn(service: ServiceUnderTest, domain: string): Promise<boolea
 }
 
 const askedPageChecks: Checks<AskedPage> = {
+  'siwe-domain': async ({ service, origin, lines }) => {
+    const user = service.newUser()
+    const proof = await service.siweProof(user, { domain: new URL(origin).host })
+    const answer = await service.post('/siwe/verify', proof, { Accept: 'application/problem+json' })
+    const session = sessionOf(user, answer)
+    if (session !== undefined) await service.logOut(session)
+    const isForeign = answer.json.code === 'ERR_MESSAGE_DOMAIN'
+    return note(isForeign, `EIP-4361 messages of ${origin} are refused`, lines.trustedOrigins)
+  },
   /** What a browser refuses to the scripts of a page. */
   cors: async ({ service, answer, origin, url, usesCookies }) => {
     if (origin === url.origin) return undefined

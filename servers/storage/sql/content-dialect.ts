@@ -1,4 +1,10 @@
-import { postgresDialect, sqliteDialect, type Dialect, type SqlStatement } from 'express-did-auth/server-kit'
+import {
+  postgresDialect,
+  sqliteDialect,
+  statementsOf,
+  type Dialect,
+  type SqlStatement
+} from 'express-did-auth/server-kit'
 
 /** Whose tables: relay and vault have their own, also on one database. */
 export type TablePrefix = 'relay' | 'vault'
@@ -31,15 +37,12 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
 const statementsOn =
   (prefix: string): ContentDialect['statements'] =>
   (group, texts) => {
-    const made = Object.entries<string>(texts).map(([name, text]) => {
-      const statement = {
-        name: `${prefix}${group}_${name}`,
-        text: text.replaceAll('~', prefix).replaceAll(/\s+/g, ' ')
-      }
-      return [name, statement]
-    })
+    const own = Object.entries<string>(texts).map(([name, text]) => [
+      name,
+      text.replaceAll('~', prefix).replaceAll(/\s+/g, ' ')
+    ])
     // The keys are those of the texts.
-    return Object.fromEntries(made) as ReturnType<ContentDialect['statements']>
+    return statementsOf(`${prefix}${group}_`, Object.fromEntries(own) as typeof texts)
   }
 
 export const sqliteContents: ContentDialect = {

@@ -22,12 +22,6 @@ export interface Found {
   readonly nowSeconds: number
 }
 
-/** Content that lost its last use, and its length. */
-export interface Released {
-  readonly cid: string
-  readonly byteCount: number
-}
-
 export type ContentSteps = ReturnType<typeof contentSteps>
 
 /**
@@ -211,7 +205,7 @@ export function contentSteps(dialect: ContentDialect) {
      *
      * @returns cids whose pins are to change because of it
      */
-    async release(query: SqlQuery, released: readonly Released[], nowSeconds: number): Promise<string[]> {
+    async release(query: SqlQuery, released: readonly ContentInfo[], nowSeconds: number): Promise<string[]> {
       if (released.length === 0) return []
       const cids = released.map(({ cid }) => cid)
       const mayBeLarge = released.some(({ byteCount }) => byteCount > MAX_ROW_BYTES)

@@ -52,20 +52,12 @@ export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndex
 
 /** Verbs that answer otherwise when they are done twice, so that they are not repeated where an answer was lost. */
 export const SINGLE_USE: ReadonlySet<string> = new Set<keyof ContentVerbs>([
-  ...(['claimPins', 'finishPin', 'postponePin', 'pinAgain', 'allow'] as const)
+  ...(['claim', 'finish', 'postpone', 'pinAgain', 'allow'] as const)
 ])
 
 /** Verbs that need little space and make some: SQLite tries them again with its reserve. */
 export const REMOVALS: ReadonlySet<string> = new Set<keyof ContentVerbs>([
-  ...([
-    'removeEntries',
-    'deleteExpiredFiles',
-    'claimPins',
-    'finishPin',
-    'postponePin',
-    'deny',
-    'takeDownStep'
-  ] as const),
+  ...(['removeEntries', 'deleteExpiredFiles', 'claim', 'finish', 'postpone', 'deny', 'takeDownStep'] as const),
   ...(['collectUnreferenced', 'abandonUploads', 'forgetGarbage'] as const)
 ])
 

@@ -1,12 +1,31 @@
-import type { SqlQuery } from 'express-did-auth/server-kit'
-import type { Entry, ExportedList, FileRow, PinState, TakenDownContent } from '../content-inspection.js'
-import type { EntryPlace } from '../content-store.js'
+import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
+import type { ContentInfo, EntryPlace } from '../content-store.js'
 import type { ContentDialect } from './content-dialect.js'
-import { entryOf, etagOf, stateOf } from './list-state.js'
+import { entryOf, etagOf, infoOf, stateOf, type Entry } from './list-state.js'
 
 const PAGE = 500
 
-/** The verbs of a copy from one store to another, in pages; the page after the last is empty. */
+/** What is desired of the pin of a cid; `pin` and `unpin` are open. */
+export interface PinState {
+  readonly cid: string
+  readonly state: 'pin' | 'pinned' | 'unpin'
+  /** A call of before may still be carried out by the node. */
+  readonly isInDoubt: boolean
+}
+
+/** A file without its bytes. */
+export type FileRow = ContentInfo & { readonly expiresAtSeconds: number }
+
+export interface TakenDownContent {
+  readonly cid: string
+  readonly reason: string
+  readonly atSeconds: number
+}
+
+/**
+ * The verbs of a copy from one store, to which nothing writes meanwhile, to another, in pages; the page after the last is empty.
+ * Each of those that import may be run again: what is there stays as it is.
+ */
 export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
   const pageOf = (table: string): string => `SELECT * FROM ${table} WHERE cid > $1 ORDER BY cid LIMIT ${PAGE}`
   const addPin = (condition: string): string =>
@@ -27,11 +46,13 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
   })
 
   const reads = {
+    /** The largest number of an entry. */
     async lastNumber(query: SqlQuery): Promise<number> {
       return Number((await query(s.lastNumber)).rows[0]?.number)
     },
 
-    async exportLists(query: SqlQuery, { did, key }: EntryPlace): Promise<ExportedList[]> {
+    /** Lists with their ETags, in the order of DIDs and keys, from the one after a place. */
+    async exportLists(query: SqlQuery, { did, key }: EntryPlace): Promise<(EntryPlace & { readonly etag: string })[]> {
       const { rows } = await query(s.lists, [did, key])
       return rows.map((row) => ({ did: String(row.did), key: String(row.key), etag: etagOf(stateOf(row)) }))
     },
@@ -41,11 +62,7 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
     },
 
     async exportFiles(query: SqlQuery, afterCid: string): Promise<FileRow[]> {
-      return (await query(s.files, [afterCid])).rows.map(({ cid, byte_count, expires_at }) => ({
-        cid: String(cid),
-        byteCount: Number(byte_count),
-        expiresAtSeconds: Number(expires_at)
-      }))
+      return (await query(s.files, [afterCid])).rows.map(fileOf)
     },
 
     async exportDenied(query: SqlQuery, afterCid: string): Promise<TakenDownContent[]> {
@@ -64,6 +81,7 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
   }
 
   const singles = {
+    /** Makes entries that are written from now on come after those with numbers up to this one. */
     async reserveNumbers(query: SqlQuery, number: number): Promise<void> {
       await query(s.reserve, [number])
       await query(s.reserveOwned, [number])
@@ -71,6 +89,7 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
   }
 
   const transactions = {
+    /** Adds pins of content that is here, and those to remove of content that is not. */
     async importPins(query: SqlQuery, states: readonly PinState[]): Promise<void> {
       const add = ({ cid, state, isInDoubt }: PinState): Promise<unknown> =>
         query(state === 'unpin' ? s.addUndesired : s.addDesired, [cid, state, isInDoubt ? 1 : 0])
@@ -79,4 +98,8 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
   }
 
   return { reads, singles, transactions }
+}
+
+export function fileOf(row: SqlRow): FileRow {
+  return { ...infoOf(row), expiresAtSeconds: Number(row.expires_at) }
 }

@@ -1,7 +1,5 @@
 import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
-import type { Entry } from '../content-inspection.js'
 import type {
-  ContentInfo,
   EntryChange,
   EntryList,
   EntryPlace,
@@ -14,7 +12,17 @@ import type {
 import { refuse } from '../storage-error.js'
 import { list as listOf, type ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, KNOWN, type ContentSteps } from './content-steps.js'
-import { addToHash, entryOf, etagOf, isListOf, isMet, NO_LIST, stateOf, type ListState } from './list-state.js'
+import {
+  addToHash,
+  entryOf,
+  etagOf,
+  infoOf,
+  isListOf,
+  isMet,
+  stateOf,
+  type Entry,
+  type ListState
+} from './list-state.js'
 import type { ContentRow, UploadNeeded } from './stored-content.js'
 
 /** A write as a database gets it. */
@@ -86,7 +94,7 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
   const columns = 'l.entry_count, l.hash, e.number, e.cid, e.byte_count'
   const isLast = `CASE WHEN EXISTS (SELECT 1 FROM ~entries later WHERE later.owner = e.owner AND later.key = e.key
     AND later.number > e.number) THEN 0 ELSE 1 END AS is_last`
-  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) one`
+  const removable = `SELECT ${columns} FROM (SELECT CAST($1 AS text) AS cid) one ${entriesOf()}`
   // A row of a list has a hash, that of an entry has none. They are of one moment.
   const rowsOf = (condition = ''): string => `SELECT key, hash, entry_count, 0 AS number, NULL AS cid, 0 AS byte_count
       FROM ~lists WHERE did = $1 ${condition}
@@ -101,8 +109,8 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
       ON CONFLICT (did) DO UPDATE SET byte_count = o.byte_count RETURNING id, byte_count, entry_count, last_number`,
     stateOfAll: `SELECT ${KNOWN}, ${columns}, 0 AS is_last ${FROM_KNOWN} ${entriesOf()}`,
     stateOfNamed: `SELECT ${KNOWN}, ${columns}, ${isLast} ${FROM_KNOWN} ${entriesOf(`AND ${isIn('e.cid', '$4')}`)}`,
-    removableAll: `${removable} ${entriesOf()}`,
-    removableOne: `${removable} ${entriesOf('AND e.cid = $1')}`,
+    removableAll: removable,
+    removableOne: `${removable} AND e.cid = $1`,
     listState: 'SELECT entry_count, hash FROM ~lists WHERE did = $1 AND key = $2',
     ofList: rowsOf('AND key = $2'),
     ofOwner: rowsOf(),
@@ -168,14 +176,12 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
     },
 
     async listEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<EntryList> {
-      const { rows } = await query(s.ofList, [did, key])
-      if (damagedKeys(rows).length > 0) refuse(DAMAGED)
+      const rows = undamaged((await query(s.ofList, [did, key])).rows)
       return { etag: etagOf(stateOf(rows.find((row) => !isEntry(row)))), entries: rows.filter(isEntry).map(infoOf) }
     },
 
     async listOwnEntries(query: SqlQuery, did: string): Promise<KeyedEntry[]> {
-      const { rows } = await query(s.ofOwner, [did])
-      if (damagedKeys(rows).length > 0) refuse(DAMAGED)
+      const rows = undamaged((await query(s.ofOwner, [did])).rows)
       return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...infoOf(row) }))
     },
 
@@ -189,27 +195,25 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
 
 /** Keys of one owner whose list is not the one that was written. @param rows - of lists and of entries */
 export function damagedKeys(rows: readonly SqlRow[]): string[] {
-  const lists = new Map<string, ListState>()
-  const entries = new Map<string, Entry[]>()
+  const byKey = new Map<string, SqlRow[]>()
   for (const row of rows) {
     const key = String(row.key)
-    if (!isEntry(row)) lists.set(key, stateOf(row))
-    else if (!entries.has(key)) entries.set(key, [entryOf(row)])
-    else entries.get(key)?.push(entryOf(row))
+    const others = byKey.get(key)
+    if (others === undefined) byKey.set(key, [row])
+    else others.push(row)
   }
-  const keys = [...new Set([...lists.keys(), ...entries.keys()])]
-  return keys.filter((key) => !isListOf(entries.get(key) ?? [], lists.get(key) ?? NO_LIST))
+  const isDamaged = (own: readonly SqlRow[]): boolean =>
+    !isListOf(own.filter(isEntry).map(entryOf), stateOf(own.find((row) => !isEntry(row))))
+  return [...byKey].flatMap(([key, own]) => (isDamaged(own) ? [key] : []))
 }
 
-const DAMAGED = { refused: 'ERR_STORAGE', detail: 'a list is damaged' } as const
+function undamaged(rows: readonly SqlRow[]): readonly SqlRow[] {
+  return damagedKeys(rows).length === 0 ? rows : refuse({ refused: 'ERR_STORAGE', detail: 'a list is damaged' })
+}
 
 /** A row of a list alone, or joined to no entry, has no cid. */
 function isEntry({ cid }: SqlRow): boolean {
   return cid !== null
-}
-
-function infoOf({ cid, byte_count }: SqlRow): ContentInfo {
-  return { cid: String(cid), byteCount: Number(byte_count) }
 }
 
 function usageOf({ byte_count, entry_count }: SqlRow): Usage {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { SqlQuery } from 'express-did-auth/server-kit'
-import type { FileRow } from '../content-inspection.js'
 import type { FileWrite } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import type { ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
+import { fileOf, type FileRow } from './copy-verbs.js'
+import { infoOf } from './list-state.js'
 import type { ContentRow, UploadNeeded } from './stored-content.js'
 
 /** A file as a database gets it. One that was posted elsewhere has no `post`: it was counted there. */
@@ -40,7 +41,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
     refund: 'UPDATE ~posts SET byte_count = byte_count - $2 WHERE did_hash = $1',
     put: `INSERT INTO ~files AS f (cid, byte_count, expires_at) VALUES ($1, $2, $3)
       ON CONFLICT (cid) DO UPDATE SET expires_at = ${greatest('f.expires_at', 'excluded.expires_at')}`,
-    find: `SELECT f.byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
+    find: `SELECT f.cid, f.byte_count, f.expires_at, (SELECT 1 FROM ~denied WHERE cid = $1) AS denied
       FROM (SELECT 1 AS one) one LEFT JOIN ~files f ON f.cid = $1 AND f.expires_at > $2`,
     sum: `SELECT ${fn}sum(byte_count) AS sum FROM (SELECT byte_count FROM ~owners
       UNION ALL SELECT byte_count + ${FILE_OVERHEAD_BYTES} FROM ~files UNION ALL SELECT byte_count FROM ~garbage
@@ -93,8 +94,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
     /** Deletes some of what ended. @returns whether there may be more */
     async deleteExpiredFiles(query: SqlQuery, beforeSeconds: number): Promise<boolean> {
       const { rows } = await query(s.deleteEnded, [beforeSeconds])
-      const released = rows.map(({ cid, byte_count }) => ({ cid: String(cid), byteCount: Number(byte_count) }))
-      await content.release(query, released, beforeSeconds)
+      await content.release(query, rows.map(infoOf), beforeSeconds)
       await query(s.deletePosts, [beforeSeconds])
       return rows.length === DELETED_AT_ONCE
     }
@@ -104,8 +104,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
     async findFile(query: SqlQuery, cid: string, nowSeconds: number): Promise<FileRow | undefined> {
       const [row = {}] = (await query(s.find, [cid, nowSeconds])).rows
       assertAllowed(row)
-      if (row.expires_at === null) return undefined
-      return { cid, byteCount: Number(row.byte_count), expiresAtSeconds: Number(row.expires_at) }
+      return row.expires_at === null ? undefined : fileOf(row)
     },
 
     /** What is stored of all users and files, also unreferenced content until it is deleted. */

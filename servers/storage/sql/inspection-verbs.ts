@@ -1,14 +1,21 @@
 import type { SqlQuery } from 'express-did-auth/server-kit'
-import type { DatabaseCheck } from '../content-inspection.js'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf, isUnused, type ContentSteps } from './content-steps.js'
 import { damagedKeys, type EntrySteps } from './entry-verbs.js'
-import { entryOf, stateOfEntries } from './list-state.js'
+import { entryOf, infoOf, stateOfEntries } from './list-state.js'
 
 /** Rows that one verb looks at, so that a server beside it never waits for long. Each owner may have 10,000 entries. */
 const ROWS = 500
 const OWNERS = 20
+
+/** What is wrong with a database's file. */
+export interface DatabaseCheck {
+  /** In the database's words. It can be derived from nothing that is left; none: the file is sound. */
+  readonly damage: readonly string[]
+  /** Indexes that are damaged; they are rebuilt. */
+  readonly indexes: readonly string[]
+}
 
 /** How an engine is asked whether its files are sound. */
 export interface DatabaseVerbs {
@@ -16,18 +23,10 @@ export interface DatabaseVerbs {
   readonly rebuildIndexes: (query: SqlQuery, indexes: readonly string[]) => Promise<void>
 }
 
-/** What is wrong with the owners of a page, and where the next begins; undefined at the end. */
-export interface OwnersPage {
-  readonly damaged: EntryPlace[]
-  /** Whose usage was counted wrong. */
-  readonly miscounted: number[]
-  readonly next: number | undefined
-}
-
-/** Rows of a page that are wrong. */
-export interface CidsPage {
-  readonly wrong: string[]
-  readonly next: string | undefined
+/** What is wrong with the rows of a page, and where the next begins; undefined at the end. */
+export interface Page<T, Place> {
+  readonly wrong: readonly T[]
+  readonly next: Place | undefined
 }
 
 /** What an operator's commands ask and correct, in short verbs beside servers that work. */
@@ -110,43 +109,44 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
   }
 
   const reads = {
-    async inspectOwners(query: SqlQuery, afterId: number): Promise<OwnersPage> {
+    /** Lists that are damaged; `miscounted`: owners whose usage was counted wrong. */
+    async inspectOwners(
+      query: SqlQuery,
+      afterId: number
+    ): Promise<Page<EntryPlace, number> & { readonly miscounted: number[] }> {
       const { rows } = await query(s.owners, [afterId])
       const owners = rows.filter(({ is_owner }) => is_owner === 1)
-      const damaged: EntryPlace[] = []
+      const wrong: EntryPlace[] = []
       const miscounted: number[] = []
       for (const { id, did, byte_count, entry_count } of owners) {
         const own = rows.filter((row) => row.id === id && row.is_owner === 0)
-        damaged.push(...damagedKeys(own).map((key) => ({ did: String(did), key })))
+        wrong.push(...damagedKeys(own).map((key) => ({ did: String(did), key })))
         const counted = own.filter(({ cid }) => cid !== null)
         const bytes = counted.reduce((sum, row) => sum + Number(row.byte_count), 0)
         if (counted.length !== Number(entry_count) || bytes !== Number(byte_count)) miscounted.push(Number(id))
       }
       const next = owners.length === 0 ? undefined : Math.max(...owners.map(({ id }) => Number(id)))
-      return { damaged, miscounted: miscounted.toSorted((one, other) => one - other), next }
+      return { wrong, miscounted: miscounted.toSorted((one, other) => one - other), next }
     },
 
     /** Lists whose owner is lost: they can be read no more. */
-    async findLostLists(
-      query: SqlQuery,
-      { did, key }: EntryPlace
-    ): Promise<{ lost: EntryPlace[]; next: EntryPlace | undefined }> {
+    async findLostLists(query: SqlQuery, { did, key }: EntryPlace): Promise<Page<EntryPlace, EntryPlace>> {
       const { rows } = await query(s.lists, [did, key])
       const places = rows.map((row) => ({ did: String(row.did), key: String(row.key) }))
-      return { lost: places.filter((_, index) => rows[index]?.is_lost === 1), next: places.at(-1) }
+      return { wrong: places.filter((_, index) => rows[index]?.is_lost === 1), next: places.at(-1) }
     },
 
-    async findWrong(query: SqlQuery, what: keyof typeof pages, afterCid: string): Promise<CidsPage> {
+    async findWrong(query: SqlQuery, what: keyof typeof pages, afterCid: string): Promise<Page<string, string>> {
       const { rows } = await query(pages[what], [afterCid])
       return { wrong: cidsOf(rows.filter(({ is_wrong }) => is_wrong === 1)), next: cidsOf(rows).at(-1) }
     },
 
-    /** Content that entries or files have, in the order of cids, also where it is not here. */
-    async listUsed(query: SqlQuery, afterCid: string, limit: number): Promise<ContentInfo[]> {
-      const { rows } = await query(s.used, [afterCid, limit])
-      return rows.map(({ cid, byte_count }) => ({ cid: String(cid), byteCount: Number(byte_count) }))
+    /** Content that entries or files have, in the order of cids, from the one after `afterCid`, also where it is not here. */
+    async listUsedContents(query: SqlQuery, afterCid: string, limit: number): Promise<ContentInfo[]> {
+      return (await query(s.used, [afterCid, limit])).rows.map(infoOf)
     },
 
+    /** Entries that have some content now, and of how many users. */
     async countUses(query: SqlQuery, cid: string): Promise<{ entries: number; owners: number }> {
       const [row] = (await query(s.uses, [cid])).rows
       return { entries: Number(row?.entries), owners: Number(row?.owners) }

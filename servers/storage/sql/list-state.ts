@@ -1,13 +1,17 @@
 import { hash } from 'node:crypto'
 import type { SqlRow } from 'express-did-auth/server-kit'
-import type { Entry } from '../content-inspection.js'
-import type { Precondition } from '../content-store.js'
+import type { ContentInfo, Precondition } from '../content-store.js'
 
 /** What a key's row says of its list. */
 export interface ListState {
   readonly entryCount: number
   /** The hashes of its entries, each with its place, as one: by exclusive or, so that adding and removing takes no other. */
   readonly hash: Buffer
+}
+
+/** An entry with its number, which is its place in the order of its owner's. */
+export interface Entry extends ContentInfo {
+  readonly number: number
 }
 
 /** Of a key that has no entries. */
@@ -31,8 +35,12 @@ export function stateOf(row: SqlRow | undefined): ListState {
   return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
 }
 
-export function entryOf({ number, cid, byte_count }: SqlRow): Entry {
-  return { number: Number(number), cid: String(cid), byteCount: Number(byte_count) }
+export function infoOf({ cid, byte_count }: SqlRow): ContentInfo {
+  return { cid: String(cid), byteCount: Number(byte_count) }
+}
+
+export function entryOf(row: SqlRow): Entry {
+  return { number: Number(row.number), ...infoOf(row) }
 }
 
 /** Adds an entry to the hash of a list, or takes it off. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
-import type { CallVerb } from 'express-did-auth/server-kit'
+import type { VerbMethods } from 'express-did-auth/server-kit'
 import { codeOf } from '../../config/startup-error.js'
 import { ServerError } from '../../http/server-error.js'
 import type { ContentInfo, NewContent } from '../content-store.js'
@@ -23,7 +23,7 @@ const MAX_UPLOADS = 3
 export interface ObjectWriterParts {
   readonly objects: ObjectStore
   readonly spool: Spool
-  readonly call: CallVerb<ContentVerbs>
+  readonly verbs: VerbMethods<ContentVerbs>
   readonly nowSeconds: () => number
 }
 
@@ -57,17 +57,17 @@ export class ObjectWriter {
 
   /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
   async repair(content: NewContent): Promise<void> {
-    const { call, nowSeconds } = this.#parts
-    await this.#write(content, (row) => call('repairContent', row, nowSeconds()))
+    const { verbs, nowSeconds } = this.#parts
+    await this.#write(content, (row) => verbs.repairContent(row, nowSeconds()))
   }
 
   /** Deletes objects that are garbage, also those behind one that cannot be deleted. @throws the first failure at the end */
   async deleteGarbage(readUntil: number): Promise<void> {
-    const { objects, call } = this.#parts
+    const { objects, verbs } = this.#parts
     let failure: unknown
     let after: string | undefined = ''
     while (after !== undefined) {
-      const garbage: Garbage[] = await call('findGarbage', after, readUntil)
+      const garbage: Garbage[] = await verbs.findGarbage(after, readUntil)
       const deleted: string[] = []
       for (const { object, overwrite } of garbage) {
         try {
@@ -77,7 +77,7 @@ export class ObjectWriter {
           failure ??= error
         }
       }
-      if (deleted.length > 0) await call('forgetGarbage', deleted)
+      if (deleted.length > 0) await verbs.forgetGarbage(deleted)
       after = garbage.at(-1)?.object
     }
     if (failure !== undefined) throw storageFailure(failure)
@@ -132,17 +132,17 @@ export class ObjectWriter {
       return await write()
     } catch (error) {
       const code = codeOf(error)
-      const { call, nowSeconds } = this.#parts
+      const { verbs, nowSeconds } = this.#parts
       const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
       // Else it is unknown whether the object is in use.
-      if (code !== 'ERR_STORAGE') await call('discardUpload', upload, kind, nowSeconds())
+      if (code !== 'ERR_STORAGE') await verbs.discardUpload(upload, kind, nowSeconds())
       throw error
     }
   }
 
   async #isSound(cid: string): Promise<boolean> {
-    const { call, objects } = this.#parts
-    const found: FoundContent | undefined = (await call('findContents', [cid]))[0]
+    const { verbs, objects } = this.#parts
+    const found: FoundContent | undefined = (await verbs.findContents([cid]))[0]
     if (found?.object === undefined) return found?.bytes !== undefined
     try {
       for await (const _ of await storedContent(found, objects).pieces());

@@ -3,21 +3,20 @@ import {
   fieldOf,
   lazy,
   migratePostgres,
-  type CallVerb,
+  runVerb,
   type PostgresDatabase,
-  type SqlQuery,
-  type SqlVerb
+  type RunVerb,
+  type SqlQuery
 } from 'express-did-auth/server-kit'
 import { startStep } from '../../config/startup-error.js'
 import { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
-import type { OpenContentStore } from '../opened-content-store.js'
-import { sqlContentStore, type ContentStoreSettings } from './sql-content-store.js'
 import { postgresContents, type TablePrefix } from './content-dialect.js'
-import { contentVerbs, SINGLE_USE, type ContentVerbs } from './content-verbs.js'
+import { contentVerbs, SINGLE_USE } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
 import { KeyedLock } from './keyed-lock.js'
 import { PostgresObjectStore } from './postgres-object-store.js'
+import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { contentMigrations } from './tables.js'
 
 export interface PostgresContentStoreOptions extends ContentStoreSettings {
@@ -47,34 +46,20 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => new Spool(join(folder, 'spool')))
   const open = lazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? new PostgresObjectStore(database, tables, open)
-  // The database is its caller's to close.
-  return sqlContentStore(
-    { call: callerOf(database, tables, open), objects, spool, close: async () => undefined },
-    options
-  )
-}
-
-/**
- * Runs verbs on connections. Writes of one owner run one after the other: the owner's row is locked in the database as well,
- * but the waiting writes of one user would hold the connections of all.
- */
-function callerOf(
-  database: PostgresDatabase,
-  tables: TablePrefix,
-  open: () => Promise<unknown>
-): CallVerb<ContentVerbs> {
   const { verbs, transactions } = contentVerbs(postgresContents(tables), databaseVerbs(tables))
+  // Writes of one owner run one after the other: the owner's row is locked in the database as well, but the waiting writes of
+  // one user would hold the connections of all.
   const owners = new KeyedLock()
-  const run = async (name: keyof ContentVerbs, args: readonly unknown[]): Promise<unknown> => {
+  const run: RunVerb = async (name, args) => {
     await open()
     const [write] = args
-    const options = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) && !isConditional(write) }
-    // Callers have the types of the verb.
-    const work = (query: SqlQuery): Promise<unknown> => (verbs[name] as SqlVerb)(query, ...(args as never[]))
-    if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, options))
-    return owners.run(fieldOf(write, 'did'), () => database.transaction(work, options))
+    const settings = { repeatOn: REPEAT_ON, isRepeatable: !SINGLE_USE.has(name) && !isConditional(write) }
+    const work = (query: SqlQuery): Promise<unknown> => runVerb(verbs, name, query, args)
+    if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
+    return owners.run(fieldOf(write, 'did'), () => database.transaction(work, settings))
   }
-  return ((name, ...args) => run(name, args)) as CallVerb<ContentVerbs>
+  // The database is its caller's to close.
+  return sqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
 }
 
 /** A condition that held before a write does not hold after it. */

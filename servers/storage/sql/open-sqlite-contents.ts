@@ -4,21 +4,21 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   chooseSqliteEngine,
-  openSqliteConnection,
+  methodsOf,
+  prepareSqliteFile,
   SqliteThread,
   startSqliteWorker,
-  type CallVerb
+  type VerbMethods
 } from 'express-did-auth/server-kit'
 import { reasonOf, startStep } from '../../config/startup-error.js'
 import { makeReserve } from '../disk-space.js'
 import { FileObjectStore } from '../files/file-object-store.js'
 import { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
-import type { OpenContentStore } from '../opened-content-store.js'
-import { sqlContentStore, type ContentStoreSettings } from './sql-content-store.js'
-import type { SqliteVerbs } from './sqlite-verbs.js'
+import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
+import { sqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
 import type { ThreadSettings } from './sqlite-worker.js'
-import { prepareTables } from './tables.js'
+import { SQLITE_TABLES } from './tables.js'
 
 export interface ContentStoreOptions extends ContentStoreSettings {
   /** Of the server: the database, `objects/` and `spool/` lie there. */
@@ -31,7 +31,6 @@ export interface ContentStoreOptions extends ContentStoreSettings {
   readonly objects?: ObjectStore
 }
 
-const OPENING_MILLISECONDS = 5_000
 const TRIES = 5
 const PAUSE_MILLISECONDS = 300
 /** SQLite writes a copy, and the log of changes gets it as well. */
@@ -48,14 +47,15 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
   const { engine, spool } = startStep(`Cannot use ${file} (DATA_DIR)`, () => openFolder(folder, file))
   const settings: ThreadSettings = { file, engine, synchronous: isDurable ? 'FULL' : 'NORMAL' }
   const start = () => startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
-  const thread = new SqliteThread<SqliteVerbs>({ start, format: 'clone' })
-  const { call } = thread
+  const thread = new SqliteThread({ start, format: 'clone' })
+  const { verbs } = sqliteVerbs()
   const objects = options.objects ?? new FileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const engineParts = {
-    call,
+    verbs,
+    run: thread.run,
     objects,
     spool,
-    erase: (wasInRow: boolean) => rewriteFile(file, call, wasInRow),
+    erase: (wasInRow: boolean) => rewriteFile(file, methodsOf(verbs, thread.run), wasInRow),
     // Removals may have used it.
     onProbe: () => {
       makeReserve(file)
@@ -69,12 +69,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
 function openFolder(folder: string, file: string): { engine: ThreadSettings['engine']; spool: Spool } {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const engine = chooseSqliteEngine()
-  const connection = openSqliteConnection(file, engine, { synchronous: 'FULL', busyMilliseconds: OPENING_MILLISECONDS })
-  try {
-    prepareTables(connection)
-  } finally {
-    connection.close()
-  }
+  prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers')
   makeReserve(file)
   return { engine, spool: new Spool(join(folder, 'spool')) }
 }
@@ -85,17 +80,17 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
  * @param isRewritten - false: only the log may have them
  * @returns what may still have them, in words
  */
-async function rewriteFile(file: string, call: CallVerb<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
+async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
   const vacuum = async (): Promise<string | undefined> => {
     const [{ size }, { bavail, bsize }] = await Promise.all([stat(file), statfs(file)])
     if (size * COPIES > bavail * bsize) return 'there is no space for a copy'
-    await call('vacuum')
+    await verbs.vacuum()
     return undefined
   }
   const remains: string[] = []
   const what = isRewritten ? await tryOften(vacuum) : undefined
   if (what !== undefined) remains.push(`${file} was not rewritten: ${what}`)
-  const log = await tryOften(async () => ((await call('truncateLog')) ? undefined : 'something reads it'))
+  const log = await tryOften(async () => ((await verbs.truncateLog()) ? undefined : 'something reads it'))
   if (log !== undefined) remains.push(`${file}-wal was not emptied: ${log}`)
   return remains
 }

@@ -41,7 +41,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
   })
 
   const singles = {
-    async claimPins(query: SqlQuery, { cids, limit, nowSeconds, leaseSeconds }: ClaimRequest): Promise<PinTask[]> {
+    async claim(query: SqlQuery, { cids, limit, nowSeconds, leaseSeconds }: ClaimRequest): Promise<PinTask[]> {
       const values = [nowSeconds, limit, nowSeconds + leaseSeconds]
       const { rows } = await (cids === undefined
         ? query(s.claimDue, values)
@@ -49,7 +49,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       return rows.toSorted(byAge).map(taskOf)
     },
 
-    async finishPin(query: SqlQuery, task: PinTask, nowSeconds: number): Promise<boolean> {
+    async finish(query: SqlQuery, task: PinTask, nowSeconds: number): Promise<boolean> {
       const { cid, desired, revision, isInDoubt } = task
       const { rowCount } = await (isInDoubt
         ? query(s.finishLater, [cid, revision, nowSeconds + DOUBT_SECONDS])
@@ -58,11 +58,11 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       return rowCount === 1
     },
 
-    async postponePin(
+    async postpone(
       query: SqlQuery,
       { cid, revision }: PinTask,
       retryAtSeconds: number,
-      wasCalled: boolean
+      wasCalled = true
     ): Promise<boolean> {
       const { rowCount } = await query(s.postpone, [cid, revision, retryAtSeconds])
       // The call failed, and the node may carry it out after the next one.
@@ -70,7 +70,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       return rowCount === 1
     },
 
-    async retryPins(query: SqlQuery, nowSeconds: number): Promise<void> {
+    async retryNow(query: SqlQuery, nowSeconds: number): Promise<void> {
       await query(s.retry, [nowSeconds])
     },
 
@@ -85,7 +85,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       return cidsOf((await query(s.open, [list(cids)])).rows)
     },
 
-    async countOpenPins(query: SqlQuery): Promise<number> {
+    async countOpen(query: SqlQuery): Promise<number> {
       return Number((await query(s.countOpen)).rows[0]?.number)
     },
 

@@ -1,13 +1,12 @@
-import { singleFlight, SweepClock, systemClock, type CallVerb, type Clock } from 'express-did-auth/server-kit'
+import { methodsOf, singleFlight, SweepClock, systemClock, type Clock, type RunVerb } from 'express-did-auth/server-kit'
 import type { ContentStore } from '../content-store.js'
 import type { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
-import type { OpenContentStore } from '../opened-content-store.js'
 import type { PinLedger } from '../pin-ledger.js'
 import { storeFailure } from '../storage-error.js'
+import { inspectionSteps, pagesOf, type ContentInspection } from './inspection-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
 import { ObjectWriter } from './object-writer.js'
-import { sqlContentInspection } from './sql-content-inspection.js'
 import { storedContent } from './stored-content.js'
 
 /** How long the sum of all files is used before it is asked again. */
@@ -18,14 +17,24 @@ const PINS_AT_ONCE = 1_000
 
 /** What an engine brings. */
 export interface ContentEngine {
-  /** Runs verbs: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
-  readonly call: CallVerb<ContentVerbs>
+  readonly verbs: ContentVerbs
+  /** Runs them: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
+  readonly run: RunVerb
   readonly objects: ObjectStore
   readonly spool: Spool
   /** What it does where bytes that were taken down may be left. @returns what may still have them, in words */
   readonly erase?: (wasInRow: boolean) => Promise<string[]>
   readonly onProbe?: () => void
   close(): Promise<void>
+}
+
+/** The storage of a server, whichever engine it is on. */
+export interface OpenContentStore {
+  readonly store: ContentStore & PinLedger
+  /** For an operator's commands. */
+  readonly inspection: ContentInspection
+  /** For bodies that are arriving. */
+  readonly spool: Spool
 }
 
 /** What both engines are opened with. */
@@ -43,16 +52,14 @@ export function sqlContentStore(
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
 ): OpenContentStore {
   const { objects, spool } = engine
-  // The types are those of the engine.
-  const call = (async (name, ...args) => {
-    try {
-      return await engine.call(name, ...args)
-    } catch (error) {
+  const verbs = methodsOf(engine.verbs, (name, args) =>
+    engine.run(name, args).catch((error: unknown) => {
       throw storeFailure(error)
-    }
-  }) as CallVerb<ContentVerbs>
+    })
+  )
   const now = (): number => clock.nowSeconds()
-  const writer = new ObjectWriter({ objects, spool, call, nowSeconds: now })
+  const parts = { objects, spool, verbs, nowSeconds: now }
+  const writer = new ObjectWriter(parts)
   const sweepClock = new SweepClock(monotonicSeconds)
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(now())
@@ -65,7 +72,7 @@ export function sqlContentStore(
   const readUsedBytes = async (): Promise<number> => {
     if (monotonicSeconds() < isFreshUntil) return usedBytes
     return sumOnce(async () => {
-      usedBytes = await call('storedBytes')
+      usedBytes = await verbs.storedBytes()
       isFreshUntil = monotonicSeconds() + SUM_SECONDS
       return usedBytes
     })
@@ -73,94 +80,81 @@ export function sqlContentStore(
 
   const collectGarbage: ContentStore['collectGarbage'] = async (nowSeconds, { isFull } = { isFull: false }) => {
     let after: string | undefined = ''
-    while (after !== undefined) after = await call('collectUnreferenced', after, nowSeconds)
+    while (after !== undefined) after = await verbs.collectUnreferenced(after, nowSeconds)
     const uploadsBefore = Math.min(nowSeconds, sweepClock.sweepSeconds(now()))
-    if (Number.isFinite(uploadsBefore)) await call('abandonUploads', uploadsBefore)
+    if (Number.isFinite(uploadsBefore)) await verbs.abandonUploads(uploadsBefore)
     // Any time is before it, where nothing is kept for readers.
     await writer.deleteGarbage(objects.breaksReaders === true && !isFull ? nowSeconds : Number.MAX_SAFE_INTEGER)
     isFreshUntil = -Infinity
   }
 
   const store: ContentStore & PinLedger = {
+    ...verbs,
     writeEntry: ({ content, ...write }) =>
-      writer.store(content, (row) => call('writeEntry', { ...write, content: row, tracksPins }, now())),
-    removeEntries: (removal) => call('removeEntries', removal, now()),
-    describeList: (place) => call('describeList', place),
-    listEntries: (place) => call('listEntries', place),
-    listOwnEntries: (did) => call('listOwnEntries', did),
-    usageOf: (did) => call('usageOf', did),
+      writer.store(content, (row) => verbs.writeEntry({ ...write, content: row, tracksPins }, now())),
+    removeEntries: (removal) => verbs.removeEntries(removal, now()),
 
     async writeFile({ did, content, nowSeconds, ttlSeconds, bounds }) {
       const post = { did, bounds, usedBytes: await readUsedBytes() }
       const file = { expiresAtSeconds: nowSeconds + ttlSeconds, nowSeconds, tracksPins, post }
       const { changedPins, neededBytes } = await writer.store(content, (row) =>
-        call('writeFile', { ...file, content: row })
+        verbs.writeFile({ ...file, content: row })
       )
       usedBytes += neededBytes
       return { changedPins }
     },
-    findFile: (cid, nowSeconds) => call('findFile', cid, nowSeconds),
     async deleteExpiredFiles(beforeSeconds) {
       const sweepable = Math.min(beforeSeconds, sweepClock.sweepSeconds(now()))
-      return Number.isFinite(sweepable) && call('deleteExpiredFiles', sweepable)
+      return Number.isFinite(sweepable) && verbs.deleteExpiredFiles(sweepable)
     },
 
     async readContents(cids) {
-      const found = await call('findContents', cids)
+      const found = await verbs.findContents(cids)
       return found.map((one) => one && storedContent(one, objects))
     },
     repairContent: (content) => writer.repair(content),
 
     async takeDown(cid, reason, nowSeconds) {
       // At once, however much there is to remove: nothing is added from now on.
-      await call('deny', cid, reason, nowSeconds)
+      await verbs.deny(cid, reason, nowSeconds)
       let [removed, step] = [0, { removed: 0, isDone: false, wasInRow: false }]
       while (!step.isDone) {
-        step = await call('takeDownStep', cid, nowSeconds)
+        step = await verbs.takeDownStep(cid, nowSeconds)
         removed += step.removed
       }
       await collectGarbage(nowSeconds)
       // The log, replicas and backups of PostgreSQL may have it, as a disk's snapshots may: nothing here can name them.
       return { removed, remains: (await engine.erase?.(step.wasInRow)) ?? [] }
     },
-    allow: (cid) => call('allow', cid),
-    isTakenDown: (cid) => call('isTakenDown', cid),
 
     collectGarbage,
-    storedBytes: () => call('storedBytes'),
     async probe() {
-      await call('probe')
+      await verbs.probe()
       engine.onProbe?.()
     },
     close: () => engine.close(),
 
-    claim: (request) => call('claimPins', request),
-    finish: (task, nowSeconds) => call('finishPin', task, nowSeconds),
-    postpone: (task, retryAtSeconds, wasCalled = true) => call('postponePin', task, retryAtSeconds, wasCalled),
-    areSettled: async (cids) => (await call('findOpenPins', cids)).length === 0,
-    countOpen: () => call('countOpenPins'),
-    retryNow: (nowSeconds) => call('retryPins', nowSeconds),
+    areSettled: async (cids) => (await verbs.findOpenPins(cids)).length === 0,
     async comparePins(listOnNode, { isDryRun } = { isDryRun: false }) {
       const onNode = await listOnNode()
       let others = onNode.size
       const absent: string[] = []
-      for (
-        let page = await call('listPins', '');
-        page.length > 0;
-        page = await call('listPins', page.at(-1)?.cid ?? '')
-      ) {
-        others -= page.filter(({ cid }) => onNode.has(cid)).length
-        for (const { cid, isPinned } of page) if (isPinned && !onNode.has(cid)) absent.push(cid)
+      const read = async (after: string) => {
+        const pins = await verbs.listPins(after)
+        return { pins, next: pins.at(-1)?.cid }
+      }
+      for await (const { pins } of pagesOf('', read)) {
+        others -= pins.filter(({ cid }) => onNode.has(cid)).length
+        for (const { cid, isPinned } of pins) if (isPinned && !onNode.has(cid)) absent.push(cid)
       }
       const onNodeNow = absent.length === 0 ? onNode : await listOnNode()
       const lost = absent.filter((cid) => !onNodeNow.has(cid))
       let missing = isDryRun ? lost.length : 0
       for (let start = 0; !isDryRun && start < lost.length; start += PINS_AT_ONCE) {
-        missing += await call('pinAgain', lost.slice(start, start + PINS_AT_ONCE))
+        missing += await verbs.pinAgain(lost.slice(start, start + PINS_AT_ONCE))
       }
       return { missing, others }
     }
   }
-  const inspection = sqlContentInspection({ call, objects, writer, nowSeconds: now })
-  return { store, inspection, imports: inspection, spool }
+  return { store, inspection: inspectionSteps(verbs, parts, writer), spool }
 }

@@ -173,10 +173,16 @@ export class RelayClient {
   }
 
   /** Asks with a token. Logs in again, once, where one of before is refused, or a challenge came too late. */
-  #withToken(path: string, field: string, body?: object, options: SendOptions = {}): Promise<string> {
+  #withToken(path: string, field: string, body?: object, options?: SendOptions): Promise<string> {
     const before = this.#token
+    const login = (): Promise<string> =>
+      (this.#token ??= this.#logIn().catch((error: unknown) => {
+        // Not for ever: the next call logs in again.
+        this.#token = undefined
+        throw error
+      }))
     const send = async (): Promise<string> =>
-      this.#ask(path, field, body, options, await unlessAborted((this.#token ??= this.#logIn()), options.signal))
+      this.#ask(path, field, body, options, await unlessAborted(login(), options?.signal))
     return send().catch((error: unknown) => {
       if (!isOutdated(error, before)) throw error
       // Unless another call has logged in again.
@@ -188,38 +194,21 @@ export class RelayClient {
   /** Without a signal, because several calls wait for one login. */
   async #logIn(): Promise<string> {
     const { wallet, network, url, domain = new URL(url).host, credential } = this.#options
-    try {
-      const { did, signMessage } = await connectWallet(wallet, network)
-      const challenge = await this.#ask('/request-auth', 'challenge', { did })
-      const proof = credential
-        ? { jwt: await credential(challenge, did) }
-        : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
-      return await this.#ask('/auth', 'token', proof)
-    } catch (error) {
-      // Not for ever: the next call logs in again.
-      this.#token = undefined
-      throw error
-    }
+    const { did, signMessage } = await connectWallet(wallet, network)
+    const challenge = await this.#ask('/request-auth', 'challenge', { did })
+    const proof = credential
+      ? { jwt: await credential(challenge, did) }
+      : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
+    return this.#ask('/auth', 'token', proof)
   }
 
   /** @returns the text in a field of the answer */
-  async #ask(
-    path: string,
-    field: string,
-    body?: object,
-    { signal, onExpiresIn }: SendOptions = {},
-    Authorization = ''
-  ): Promise<string> {
-    const answer = await ask(this.#options, {
-      path,
-      body,
-      headers: { Authorization },
-      signal
-    })
+  async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {
+    const answer = await ask(this.#options, { path, body, headers: { Authorization }, signal: options?.signal })
     const text = textIn(answer, field)
     if (!text) throw refusalOf(answer)
     const seconds = Number(answer.response.headers.get('file-expires-in'))
-    if (seconds) onExpiresIn?.(seconds)
+    if (seconds) options?.onExpiresIn?.(seconds)
     return text
   }
 }

@@ -1,5 +1,5 @@
 import { parseFields } from '../json.js'
-import { jsonIn, refusalOf, type Answer } from '../request.js'
+import { refusalOf, type Answer } from '../request.js'
 
 /** The contents under a key, in the order in which they were written. */
 export interface VaultList {
@@ -49,26 +49,8 @@ export function changeOf(answer: Answer): Omit<Written, 'id'> {
   return { etag: etagOf(answer), isPinned: answer.response.headers.get('pin-status') !== 'pending' }
 }
 
-export function parseTexts(answer: Answer): string[] {
-  const json = jsonIn(answer)
-  if (!Array.isArray(json) || !json.every((one) => typeof one === 'string')) throw refusalOf(answer)
-  return json
-}
-
-export function parseKeys(answer: Answer): VaultKey[] {
-  const keys = parseFields(jsonIn(answer)).keys
-  if (!Array.isArray(keys)) throw refusalOf(answer)
-  return keys as VaultKey[]
-}
-
-export function parseStorage(answer: Answer): VaultStorage {
-  const json = jsonIn(answer)
-  if (typeof parseFields(json).used !== 'number') throw refusalOf(answer)
-  return json as VaultStorage
-}
-
-export function parseBackup(answer: Answer): VaultBackup {
-  const json = jsonIn(answer)
-  if (typeof parseFields(json).did !== 'string' || !Array.isArray(parseFields(json).entries)) throw refusalOf(answer)
-  return json as VaultBackup
+/** The JSON of an answer. @throws DidAuthClientError PROTOCOL where it is not the one that was asked for */
+export function jsonLike<T>(answer: Answer, isExpected: (json: Partial<Record<keyof T, unknown>>) => boolean): T {
+  if (!isExpected(parseFields(answer.json) as Partial<Record<keyof T, unknown>>)) throw refusalOf(answer)
+  return answer.json as T
 }

@@ -26,10 +26,7 @@ import {
 import {
   changeOf,
   etagOf,
-  parseBackup,
-  parseKeys,
-  parseStorage,
-  parseTexts,
+  jsonLike,
   type VaultBackup,
   type VaultKey,
   type VaultList,
@@ -83,8 +80,9 @@ const VERSION = 'eda1'
 /** What a URL would resolve, and the routes of the login, which a POST would reach. */
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
 
-/** What statuses mean, and those for which the vault has a code. */
+/** What statuses mean, whatever answered. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: NOT_SIGNED_IN, 403: CROSS_ORIGIN }
+/** What they mean where the vault has a code for them. */
 const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
   413: TOO_LARGE,
   451: TAKEN_DOWN,
@@ -130,7 +128,10 @@ export class VaultClient {
    */
   async get(key: string, did: string = this.#did(), options?: ReadOptions): Promise<VaultList> {
     const answer = await this.#ask('GET', pathOf(did, key), options)
-    const contents = parseTexts(answer)
+    const contents = jsonLike<string[]>(
+      answer,
+      (json) => Array.isArray(json) && json.every((one) => typeof one === 'string')
+    )
     return {
       contents: await Promise.all(contents.map((content) => this.#decrypt(content, key, did))),
       etag: etagOf(answer)
@@ -159,17 +160,23 @@ export class VaultClient {
 
   /** The user's keys, in the order of their first entries. @throws as {@link VaultClient.add} */
   async keys(options?: ReadOptions): Promise<VaultKey[]> {
-    return parseKeys(await this.#ask('GET', './keys', options))
+    const answer = await this.#ask('GET', './keys', options)
+    return jsonLike<{ keys: VaultKey[] }>(answer, ({ keys }) => Array.isArray(keys)).keys
   }
 
   /** What the user stores, and may store beside it. @throws as {@link VaultClient.add} */
   async storage(options?: ReadOptions): Promise<VaultStorage> {
-    return parseStorage(await this.#ask('GET', './storage', options))
+    const answer = await this.#ask('GET', './storage', options)
+    return jsonLike<VaultStorage>(answer, ({ used }) => typeof used === 'number')
   }
 
   /** Every entry of the user with its content. @throws as {@link VaultClient.get} and {@link VaultClient.add} */
   async backup(options?: ReadOptions): Promise<VaultBackup> {
-    const { did, entries } = parseBackup(await this.#ask('GET', './backup', options))
+    const answer = await this.#ask('GET', './backup', options)
+    const { did, entries } = jsonLike<VaultBackup>(
+      answer,
+      (backup) => typeof backup.did === 'string' && Array.isArray(backup.entries)
+    )
     const decrypted = entries.map(async ({ key, id, content }) => {
       return { key, id, content: await this.#decrypt(content, key, did) }
     })

@@ -40,6 +40,8 @@ export function memoryChallengeUses(maxUses: number, clock: SweepClock): Challen
         clock.observeWindow(use)
         deleteEndedWindows(clock.sweepSeconds(nowSeconds) - USES_OUTLIVE_WINDOW_SECONDS)
         if (size >= maxUses) return 'full'
+        // Nonces of EIP-4361 end later than a window of the same number.
+        window.expiresAtSeconds = Math.max(window.expiresAtSeconds, expiresAtSeconds)
         windows.set(idOf(service, use.window), window)
         window.countsByUser.set(did, counts)
         size += 1

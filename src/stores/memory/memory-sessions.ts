@@ -40,23 +40,24 @@ export class MemorySessions {
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
     this.#trimSessionsOf(user, nowSeconds)
     const evicted = this.#evict(nowSeconds)
-    const record = new SessionRecord(session, user)
-    record.older = this.#newestOf.get(user)
+    const record = newRecord(session, user, this.#newestOf.get(user))
     this.#neverRefreshed.set(record.sessionId, record)
     this.#newestOf.set(user, record)
     return evicted
   }
 
   find(sessionId: string): StoredSession | undefined {
-    return this.#recordOf(sessionId)?.toStoredSession()
+    const record = this.#recordOf(sessionId)
+    // The getter of `tokensOf` is kept, because few callers read it.
+    return record && Object.assign(tokensOf(record), sessionOf(record))
   }
 
   rotate(rotation: Rotation): RefreshVerdict {
     const record = this.#recordOf(rotation.sessionId)
     if (record === undefined) return 'unknown'
-    const verdict = judgeRefresh(record, rotation)
+    const verdict = judgeRefresh(tokensOf(record), rotation)
     if (verdict === 'rotate') {
-      record.rotate(rotation)
+      rotateRecord(record, rotation)
       this.#neverRefreshed.delete(record.sessionId)
       this.#refreshed.set(record.sessionId, record)
     }
@@ -66,7 +67,7 @@ export class MemorySessions {
 
   end(sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
     const record = this.#recordOf(sessionId)
-    if (record === undefined || !record.isActive(nowSeconds)) return false
+    if (record === undefined || !isActive(record, nowSeconds)) return false
     record.state = state
     return true
   }
@@ -78,7 +79,7 @@ export class MemorySessions {
   }
 
   list(user: string, nowSeconds: number): Session[] {
-    return this.#activeOf(user, nowSeconds).map((record) => record.toSession())
+    return this.#activeOf(user, nowSeconds).map(sessionOf)
   }
 
   #recordOf(sessionId: string): SessionRecord | undefined {
@@ -103,7 +104,7 @@ export class MemorySessions {
   }
 
   #activeOf(user: string, nowSeconds: number): SessionRecord[] {
-    return this.#chainOf(user).filter((record) => record.isActive(nowSeconds))
+    return this.#chainOf(user).filter((record) => isActive(record, nowSeconds))
   }
 
   /** A chain stays short: expired sessions are dropped first, then ended ones, then the oldest. */
@@ -129,78 +130,69 @@ export class MemorySessions {
     const record = (this.#neverRefreshed.oldest() ?? this.#refreshed.oldest())?.[1]
     if (record === undefined) return 0
     this.#delete(record)
-    return record.isActive(nowSeconds) ? 1 : 0
+    return isActive(record, nowSeconds) ? 1 : 0
   }
 }
 
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
 /** A session in memory: flat and small, because there may be a million. */
-class SessionRecord {
-  readonly sessionId: string
-  readonly did: string
-  state: Session['state'] = 'active'
+interface SessionRecord extends Writable<Omit<StoredSession, 'tokenClaims' | 'replacedTokens'>> {
   /** JSON, which is small and cannot be changed from outside. */
   tokenClaims: string | undefined
-  readonly createdAtSeconds: number
-  rotatedAtSeconds: number
-  expiresAtSeconds: number
-  refreshTokenHash: string
   /** As `packReplacedToken` packs them, one character a byte: a Buffer would need more memory than its content. */
-  replaced = ''
+  replaced: string
   /** The user's session before this one: each user's sessions are a chain, the newest first. */
   older: SessionRecord | undefined
+}
 
-  /** @param user - canonical DID */
-  constructor(
-    { sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession,
-    user: string
-  ) {
+/** @param user - canonical DID */
+function newRecord(session: NewSession, user: string, older: SessionRecord | undefined): SessionRecord {
+  const { sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
+  return {
     // V8 keeps a concatenated id as a tree of its parts until it is copied, which needs more memory.
-    this.sessionId = Buffer.from(sessionId).toString()
+    sessionId: Buffer.from(sessionId).toString(),
     // One string serves as key and as value where the spellings agree.
-    this.did = did === user ? user : did
-    this.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
-    this.createdAtSeconds = nowSeconds
-    this.rotatedAtSeconds = nowSeconds
-    this.expiresAtSeconds = expiresAtSeconds
-    this.refreshTokenHash = refreshTokenHash
-    this.older = undefined
+    did: did === user ? user : did,
+    state: 'active',
+    tokenClaims: tokenClaims && JSON.stringify(tokenClaims),
+    createdAtSeconds: nowSeconds,
+    rotatedAtSeconds: nowSeconds,
+    expiresAtSeconds,
+    refreshTokenHash,
+    replaced: '',
+    older
   }
+}
 
-  /** Read from `replaced` each time: a refresh with the current token, the usual case, does not need them. */
-  get replacedTokens(): ReplacedToken[] {
-    return parseReplaced(this.replaced)
-  }
+function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number): boolean {
+  return state === 'active' && nowSeconds < expiresAtSeconds
+}
 
-  isActive(nowSeconds: number): boolean {
-    return this.state === 'active' && nowSeconds < this.expiresAtSeconds
-  }
+function rotateRecord(record: SessionRecord, rotation: Rotation): void {
+  const { nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
+  const token = packReplacedToken(record.refreshTokenHash, nowSeconds).toString('latin1')
+  record.replaced = (token + record.replaced).slice(0, REPLACED_BYTES)
+  record.refreshTokenHash = nextHash
+  record.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
+  record.rotatedAtSeconds = nowSeconds
+  record.expiresAtSeconds = nextExpiresAtSeconds
+}
 
-  rotate({ nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds }: Rotation): void {
-    const record = packReplacedToken(this.refreshTokenHash, nowSeconds).toString('latin1')
-    this.replaced = (record + this.replaced).slice(0, REPLACED_BYTES)
-    this.refreshTokenHash = nextHash
-    this.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
-    this.rotatedAtSeconds = nowSeconds
-    this.expiresAtSeconds = nextExpiresAtSeconds
-  }
+/** A copy that a caller may keep. */
+function sessionOf({ sessionId, did, state, tokenClaims, ...record }: SessionRecord): Session {
+  const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = record
+  const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)
+  return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
+}
 
-  /** A copy that a caller may keep. */
-  toSession(): Session {
-    const { sessionId, did, state, tokenClaims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = this
-    const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)
-    return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
-  }
-
-  /** A copy that a caller may keep, with the hashes of its tokens. */
-  toStoredSession(): StoredSession {
-    const { refreshTokenHash, replaced } = this
-    return {
-      ...this.toSession(),
-      refreshTokenHash,
-      // Few callers need them, and unpacking them costs more than all the rest.
-      get replacedTokens() {
-        return parseReplaced(replaced)
-      }
+/** What a refresh is judged by. */
+function tokensOf({ state, expiresAtSeconds, refreshTokenHash, replaced }: SessionRecord) {
+  return {
+    ...{ state, expiresAtSeconds, refreshTokenHash },
+    // A refresh with the current token, the usual case, does not need them, and unpacking them costs more than all the rest.
+    get replacedTokens(): ReplacedToken[] {
+      return parseReplaced(replaced)
     }
   }
 }

@@ -1,9 +1,9 @@
 import type { Store } from '../../ports.js'
-import { POSTGRES_TABLES } from '../sql/tables.js'
 import { postgresDialect } from '../sql/dialect.js'
-import type { SqlQuery, SqlVerb } from '../sql/query.js'
-import { sqlStore, type SqlEngine, type SweepTimes } from '../sql/sql-store.js'
+import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
+import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
+import { TABLES } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
 import type { PostgresPool } from './postgres-pool.js'
@@ -26,7 +26,10 @@ export const SCHEMA_TABLE = 'did_auth_schema'
 
 /** The steps of the schema. A step that was published never changes: another is added. */
 export const MIGRATIONS: readonly PostgresMigration[] = [
-  { needsCode: 1, statements: [...POSTGRES_TABLES, ...QUOTA_TABLES] }
+  {
+    needsCode: 1,
+    statements: [...TABLES, 'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN', ...QUOTA_TABLES]
+  }
 ]
 
 const SIZE_SECONDS = 10
@@ -57,11 +60,8 @@ export function openPostgresStore(
     return database.query(statement, values, REPEATABLE)
   }
   const verbs = storeVerbsOf(postgresDialect)
-  const call = (name: keyof typeof verbs, ...args: unknown[]): Promise<unknown> =>
-    // The caller's types are those of the verb.
-    (verbs[name] as SqlVerb)(query, ...(args as never[]))
-  const engine: SqlEngine = {
-    call: call as SqlEngine['call'],
+  const engine = {
+    verbs: methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args)),
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
     quotas: quotaTable(query, maxQuotas),

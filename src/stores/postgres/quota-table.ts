@@ -1,6 +1,6 @@
 import type { QuotaCharge } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import type { SqlQuery } from '../sql/query.js'
+import { statementsOf, type SqlQuery } from '../sql/query.js'
 import { rowKey } from '../sql/row-key.js'
 import type { SqlEngine } from '../sql/sql-store.js'
 
@@ -20,7 +20,7 @@ export const QUOTA_TABLES: readonly string[] = Object.values(TABLES).flatMap((na
   `CREATE INDEX ${name}_by_end ON ${name} (resets_at)`
 ])
 
-const STATEMENTS = { request: statementsOf('request'), anonymous: statementsOf('anonymous') }
+const STATEMENTS = { request: quotaStatements('request'), anonymous: quotaStatements('anonymous') }
 
 /** Quotas for several instances. A statement whose answer was lost is repeated: at worst a charge counts twice. */
 export function quotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quotas'] {
@@ -59,44 +59,29 @@ export function quotaTable(query: SqlQuery, maxQuotas: number): SqlEngine['quota
   }
 }
 
-function statementsOf(kind: QuotaCharge['kind']) {
+function quotaStatements(kind: QuotaCharge['kind']) {
   const { deleteRows, isAlone, rowCount } = postgresDialect
   const table = TABLES[kind]
   // A slot that ends later than two slots from now was begun by a clock that ran far ahead, and must refuse no user.
   const isRunning = (now: string, slot: string): string =>
     `known.resets_at > ${now}::bigint AND known.resets_at <= ${now} + 2 * ${slot}::bigint`
   const running = isRunning('$4', '$5')
-  return {
+  return statementsOf(`${table}_`, {
     /** Adds the cost to the count of the running slot, or begins one, and does neither beyond the limit. */
-    charge: {
-      name: `did_auth_charge_${kind}`,
-      text: `INSERT INTO ${table} AS known (quota_key, count, resets_at)
-        VALUES ($1, $2::bigint, $4::bigint + $5::bigint)
-        ON CONFLICT (quota_key) DO UPDATE SET
-          count = CASE WHEN ${running} THEN known.count + excluded.count ELSE excluded.count END,
-          resets_at = CASE WHEN ${running} THEN known.resets_at ELSE excluded.resets_at END
-        WHERE NOT (${running}) OR known.count + excluded.count <= $3::bigint
-        RETURNING count, resets_at`
-    },
-    find: {
-      name: `did_auth_find_quota_${kind}`,
-      text: `SELECT count, resets_at FROM ${table} AS known WHERE quota_key = $1 AND ${isRunning('$2', '$3')}`
-    },
-    deleteEnded: {
-      name: `${table}_ended`,
-      text: deleteRows(table, `${isAlone(table)} AND one.resets_at <= $1 ORDER BY one.resets_at LIMIT $2`)
-    },
+    charge: `INSERT INTO ${table} AS known (quota_key, count, resets_at)
+      VALUES ($1, $2::bigint, $4::bigint + $5::bigint)
+      ON CONFLICT (quota_key) DO UPDATE SET
+        count = CASE WHEN ${running} THEN known.count + excluded.count ELSE excluded.count END,
+        resets_at = CASE WHEN ${running} THEN known.resets_at ELSE excluded.resets_at END
+      WHERE NOT (${running}) OR known.count + excluded.count <= $3::bigint
+      RETURNING count, resets_at`,
+    find: `SELECT count, resets_at FROM ${table} AS known WHERE quota_key = $1 AND ${isRunning('$2', '$3')}`,
+    deleteEnded: deleteRows(table, `${isAlone(table)} AND one.resets_at <= $1 ORDER BY one.resets_at LIMIT $2`),
     // Counted where the estimate is over the bound: a deletion does not change the estimate.
-    surplus: {
-      name: `${table}_surplus`,
-      text: `SELECT CASE WHEN ${rowCount(table, '')} > CAST($1 AS bigint)
-        THEN (SELECT pg_catalog.count(*) FROM ${table}) - CAST($1 AS bigint) ELSE 0 END AS rows`
-    },
-    deleteFirst: {
-      name: `${table}_first`,
-      text: deleteRows(table, `${isAlone(table)} ORDER BY one.resets_at LIMIT $1`)
-    }
-  }
+    surplus: `SELECT CASE WHEN ${rowCount(table, '')} > CAST($1 AS bigint)
+      THEN (SELECT pg_catalog.count(*) FROM ${table}) - CAST($1 AS bigint) ELSE 0 END AS rows`,
+    deleteFirst: deleteRows(table, `${isAlone(table)} ORDER BY one.resets_at LIMIT $1`)
+  })
 }
 
 function parseState(row: Readonly<Record<string, unknown>>): { count: number; resetsAtSeconds: number } {

@@ -1,7 +1,7 @@
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey, ChallengeUseStore } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { redisScript, type RedisConnection } from './redis-connection.js'
-import { userOf } from './redis-keys.js'
+import { userOf, usesKey } from './redis-keys.js'
 
 /**
  * Milliseconds that a user's windows stay closed after the user's last login: against a clock that is set back. It is far
@@ -40,8 +40,7 @@ return 1
 export function redisChallengeUses(redis: RedisConnection): ChallengeUseStore {
   return {
     async countChallengeUses({ service, did, window }: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-      const key = redis.keys.uses(service, userOf(did))
-      const stored = await redis.send(key, ['GET', key])
+      const stored = await redis.send('GET', usesKey(service, userOf(did)))
       const uses = typeof stored === 'string' ? stored.split(' ').slice(1) : []
       const [, logIn, signUp] = uses.map((one) => one.split(':')).find(([first]) => first === String(window)) ?? []
       return { logIn: Number(logIn ?? 0), signUp: Number(signUp ?? 0) }
@@ -53,7 +52,7 @@ export function redisChallengeUses(redis: RedisConnection): ChallengeUseStore {
       const milliseconds = Math.max(secondsLeft * 1000, CLOSED_MILLISECONDS)
       const counted = [window, flow === 'logIn' ? 1 : 2, useCount, consumesBoth ? 1 : 0]
       const args = [...counted, nowSeconds, expiresAtSeconds, milliseconds]
-      const isConsumed = await redis.write(CONSUME, redis.keys.uses(service, userOf(did)), args)
+      const isConsumed = await redis.write(CONSUME, usesKey(service, userOf(did)), args)
       return isConsumed === 1 ? 'consumed' : 'taken'
     }
   }

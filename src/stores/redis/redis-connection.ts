@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
 import { assertNoCluster } from './durability.js'
-import { RedisKeys } from './redis-keys.js'
 import {
   assertRedisSource,
   prepareClient,
@@ -64,7 +63,7 @@ interface Channel {
  * still end. A client that was passed in takes care of its own connections.
  */
 export class RedisConnection implements StoreLifecycle {
-  readonly keys: RedisKeys
+  readonly #prefix: string
   readonly #open: () => Pick<Channel, 'ready' | 'client'>
   readonly #replicas: number
   #channel: Channel | undefined
@@ -74,10 +73,10 @@ export class RedisConnection implements StoreLifecycle {
   /** @throws TypeError when the source is neither a URL nor a client; Error when the package `redis` is not installed */
   constructor(
     source: RedisSource,
-    { keyPrefix, waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
+    { keyPrefix = 'eda:', waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
   ) {
     assertRedisSource(source)
-    this.keys = new RedisKeys(keyPrefix)
+    this.#prefix = keyPrefix
     this.#replicas = waitReplicas
     const prepare = async (send: Send): Promise<Send> => {
       await onConnect(send)
@@ -94,20 +93,20 @@ export class RedisConnection implements StoreLifecycle {
     }
   }
 
-  /** Sends one command. @throws Error when Redis is unavailable or too slow, or refuses it */
-  send(key: string, args: readonly string[]): Promise<unknown> {
-    return this.#verb((send) => send(key, args))
+  /** Sends one command on a key. @throws Error when Redis is unavailable or too slow, or refuses it */
+  send(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
+    return this.#verb((send) => send(this.#prefix + key, [command, this.#prefix + key, ...args]))
   }
 
   /** Runs a script. @throws Error when Redis is unavailable or too slow, or refuses it */
   run(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
-    return this.#verb((send) => runScript(send, script, key, args))
+    return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
   }
 
   /** Runs a script. @throws Error also when too few replicas have the write, which is done on the primary all the same */
   write(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
     return this.#verb(async (send, channel) => {
-      const answer = await runScript(send, script, key, args)
+      const answer = await runScript(send, script, this.#prefix + key, args)
       if (this.#replicas > 0) await this.#waitForReplicas(send, channel)
       return answer
     })
@@ -115,8 +114,7 @@ export class RedisConnection implements StoreLifecycle {
 
   /** Resolves when Redis took a write: one that is full answers PING as ever. */
   async ping(): Promise<void> {
-    const { pinged } = this.keys
-    await this.send(pinged, ['SET', pinged, '', 'PX', String(PING_MILLISECONDS)])
+    await this.send('SET', 'ping', '', 'PX', String(PING_MILLISECONDS))
   }
 
   /** Ends the connections that were opened here. Verbs in flight are rejected. */

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
+import type { QuotaCharge } from '../../ports.js'
 
 /** Characters of a session id that name its user, and with them the slot of a cluster: 6 bytes as base64url. */
 const TAG_CHARACTERS = 8
@@ -18,44 +19,29 @@ export function userTagOf(canonicalDid: string): string {
   return userOf(canonicalDid).slice(0, TAG_CHARACTERS)
 }
 
-/** The keys of a store. All of one user of a service have one hash tag, and so lie in one slot of a cluster. */
-export class RedisKeys {
-  readonly #prefix: string
+/** A hash with the sessions of all users of one tag, which is nearly always one user. @param id - begins with the tag */
+export function sessionsKey(service: string, id: string): string {
+  return `${slotOf(service, id)}:s`
+}
 
-  constructor(prefix = 'eda:') {
-    this.#prefix = prefix
-  }
+/** A user's uses of challenges. @param user - as of {@link userOf} */
+export function usesKey(service: string, user: string): string {
+  return `${slotOf(service, user)}:c:${user.slice(TAG_CHARACTERS)}`
+}
 
-  /** What a ping writes. */
-  get pinged(): string {
-    return `${this.#prefix}ping`
-  }
+/** A quota of a user: a key that does not reveal its owner. One of a stranger: the key of its bucket, and its field there. */
+export function quotaKey(
+  { service, kind, key }: Pick<QuotaCharge, 'service' | 'kind' | 'key'>,
+  buckets: number
+): [key: string, field: string] {
+  const name = sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)
+  if (kind === 'request') return [`q:${name}`, '']
+  return [`a:${(Buffer.from(name, 'base64url').readUInt32BE() % buckets).toString(36)}`, name]
+}
 
-  /** A hash with the sessions of all users of one tag, which is nearly always one user. @param id - begins with the tag */
-  sessions(service: string, id: string): string {
-    return `${this.#ofUser(service, id)}:s`
-  }
-
-  /** A user's uses of challenges. @param user - as of {@link userOf} */
-  uses(service: string, user: string): string {
-    return `${this.#ofUser(service, user)}:c:${user.slice(TAG_CHARACTERS)}`
-  }
-
-  /** A quota: a hash that does not reveal its owner. */
-  quota(service: string, kind: string, key: string): string {
-    return `${this.#prefix}q:${sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)}`
-  }
-
-  /** Where a quota lies that has no key of its own: the key of its bucket, and its field there. */
-  inBucket(quota: string, buckets: number): [key: string, field: string] {
-    const field = quota.slice(-QUOTA_CHARACTERS)
-    const bucket = Buffer.from(field, 'base64url').readUInt32BE() % buckets
-    return [`${this.#prefix}a:${bucket.toString(36)}`, field]
-  }
-
-  #ofUser(service: string, id: string): string {
-    return `${this.#prefix}{${sha256(service).slice(0, SERVICE_CHARACTERS)}:${id.slice(0, TAG_CHARACTERS)}}`
-  }
+/** All keys of one user of a service have one hash tag, and so lie in one slot of a cluster. */
+function slotOf(service: string, id: string): string {
+  return `{${sha256(service).slice(0, SERVICE_CHARACTERS)}:${id.slice(0, TAG_CHARACTERS)}}`
 }
 
 function sha256(text: string): string {

@@ -1,5 +1,6 @@
 import type { QuotaCharge, QuotaState, QuotaStore } from '../../ports.js'
 import { redisScript, type RedisConnection } from './redis-connection.js'
+import { quotaKey } from './redis-keys.js'
 
 /** Milliseconds that Redis keeps a quota after its slot, for instances whose clocks are behind. */
 const CLOCK_SKEW_MILLISECONDS = 5_000
@@ -60,11 +61,10 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 export function quotasOn(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
   return {
     async chargeQuota(charge: QuotaCharge): Promise<QuotaState> {
-      const { service, kind, key, cost, limit = '', nowSeconds, timeSlotSeconds } = charge
+      const { cost, limit = '', nowSeconds, timeSlotSeconds } = charge
       const milliseconds = Math.ceil(timeSlotSeconds * 1000) + CLOCK_SKEW_MILLISECONDS
-      const place = redis.keys.quota(service, kind, key)
-      const [name, field] = kind === 'request' ? [place, ''] : redis.keys.inBucket(place, buckets)
-      const answer = await redis.run(CHARGE, name, [cost, limit, nowSeconds, timeSlotSeconds, milliseconds, field])
+      const [key, field] = quotaKey(charge, buckets)
+      const answer = await redis.run(CHARGE, key, [cost, limit, nowSeconds, timeSlotSeconds, milliseconds, field])
       const [isCharged, count, resetsAtSeconds] = answer as [number, string, string]
       return { isCharged: isCharged === 1, count: Number(count), resetsAtSeconds: Number(resetsAtSeconds) }
     }

@@ -1,20 +1,13 @@
+import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
-import { judgeRefresh, type ReplacedToken, type RefreshVerdict, type StoredSession } from '../../protocol/session.js'
+import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../../protocol/session.js'
+import { packReplacedToken, parseReplacedTokens } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import type { RedisConnection } from './redis-connection.js'
-import { userOf } from './redis-keys.js'
-import {
-  CREATE,
-  END,
-  HASH_CHARACTERS,
-  LIST,
-  REPLACED_CHARACTERS,
-  REVOKE_ALL,
-  ROTATE,
-  TIME_CHARACTERS
-} from './session-scripts.js'
+import { sessionsKey, userOf } from './redis-keys.js'
+import { CREATE, END, LIST, REVOKE_ALL, ROTATE } from './session-scripts.js'
 
 /** Seconds that Redis keeps sessions after the end of the last, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
@@ -33,9 +26,8 @@ export function redisSessions(
   tagOf: (canonicalDid: string) => string,
   clock: SweepClock
 ): SessionStore {
-  const { keys } = redis
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
-    (await redis.write(END, keys.sessions(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
+    (await redis.write(END, sessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
 
   return {
     endSession,
@@ -52,22 +44,21 @@ export function redisSessions(
       const after = [userOf(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
       const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
       const times = [nowSeconds, sweepSeconds, millisecondsLeft(nowSeconds, expiresAtSeconds)]
-      await redis.write(CREATE, keys.sessions(service, sessionId), [sessionId, before, after, userOf(did), ...times])
+      await redis.write(CREATE, sessionsKey(service, sessionId), [sessionId, before, after, userOf(did), ...times])
       return 0
     },
 
     async findSession(service, sessionId) {
-      const key = keys.sessions(service, sessionId)
-      const record = await redis.send(key, ['HGET', key, sessionId])
+      const record = await redis.send('HGET', sessionsKey(service, sessionId), sessionId)
       return typeof record === 'string' ? parseSession(sessionId, record).session : undefined
     },
 
     async rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
       const { service, sessionId, presentedHash, nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
-      const replaced = presentedHash.slice(0, HASH_CHARACTERS) + nowSeconds.toString(36).padStart(TIME_CHARACTERS, '0')
+      const replaced = packReplacedToken(presentedHash, nowSeconds).toString('base64url')
       const tokens = [presentedHash, nextHash, replaced, toJson(tokenClaims)]
       const times = [nowSeconds, nextExpiresAtSeconds, millisecondsLeft(nowSeconds, nextExpiresAtSeconds)]
-      const answer = await redis.write(ROTATE, keys.sessions(service, sessionId), [sessionId, ...tokens, ...times])
+      const answer = await redis.write(ROTATE, sessionsKey(service, sessionId), [sessionId, ...tokens, ...times])
       if (answer === 1) return 'rotate'
       if (typeof answer !== 'string') return 'unknown'
       const verdict = judgeRefresh(parseSession(sessionId, answer).session, rotation)
@@ -77,11 +68,11 @@ export function redisSessions(
     },
 
     async revokeSessions(service, did, nowSeconds) {
-      return Number(await redis.write(REVOKE_ALL, keys.sessions(service, tagOf(did)), [userOf(did), nowSeconds]))
+      return Number(await redis.write(REVOKE_ALL, sessionsKey(service, tagOf(did)), [userOf(did), nowSeconds]))
     },
 
     async listSessions(service, did, nowSeconds) {
-      const fields = (await redis.run(LIST, keys.sessions(service, tagOf(did)), [])) as string[]
+      const fields = (await redis.run(LIST, sessionsKey(service, tagOf(did)), [])) as string[]
       return fields
         .flatMap((id, index) => (index % 2 === 1 || id === '#' ? [] : [parseSession(id, fields[index + 1] ?? '')]))
         .filter(({ user, session: { state, expiresAtSeconds } }) => {
@@ -116,17 +107,9 @@ function parseSession(sessionId: string, record: string): { session: StoredSessi
       rotatedAtSeconds: Number(rotated),
       expiresAtSeconds: Number(expires),
       refreshTokenHash: hash,
-      replacedTokens: parseReplaced(replaced)
+      replacedTokens: parseReplacedTokens(Buffer.from(replaced, 'base64url'))
     },
     number: Number(number),
     user
   }
-}
-
-function parseReplaced(text: string): ReplacedToken[] {
-  return Array.from({ length: Math.floor(text.length / REPLACED_CHARACTERS) }, (_, index) => {
-    const token = text.slice(index * REPLACED_CHARACTERS, (index + 1) * REPLACED_CHARACTERS)
-    const replacedAtSeconds = Number.parseInt(token.slice(HASH_CHARACTERS), 36)
-    return { hash: token.slice(0, HASH_CHARACTERS), replacedAtSeconds }
-  })
 }

@@ -1,4 +1,5 @@
 import { MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
+import { REPLACED_BYTES } from '../replaced-tokens.js'
 import { redisScript } from './redis-connection.js'
 
 /*
@@ -9,10 +10,8 @@ import { redisScript } from './redis-connection.js'
  * tokens, DID, claims. The scripts read it line by line; DID and claims are JSON, which has no line break.
  */
 
-/** Characters of a replaced token: the first ones of its hash, and the time in base 36. */
-export const HASH_CHARACTERS = 24
-export const TIME_CHARACTERS = 9
-export const REPLACED_CHARACTERS = HASH_CHARACTERS + TIME_CHARACTERS
+/** Characters of a replaced token, which `packReplacedToken` packs, as base64url. */
+const REPLACED_CHARACTERS = (REPLACED_BYTES / MAX_REPLACED_TOKENS / 3) * 4
 
 const DAY_MILLISECONDS = 86_400_000
 const TOKENS_KEPT = MAX_REPLACED_TOKENS - 1

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
 import type { Dialect } from './dialect.js'
-import type { SqlQuery, SqlStatement } from './query.js'
+import { statementsOf, type SqlQuery } from './query.js'
 import { userKey } from './row-key.js'
 
 const TABLE = 'did_auth_challenge_uses'
@@ -13,7 +13,7 @@ export function challengeVerbs(dialect: Dialect) {
   const statements = challengeStatements(dialect)
   return {
     async countChallengeUses(query: SqlQuery, key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>> {
-      const { rows } = await query(statements.find, keyOf(key))
+      const { rows } = await query(statements.find_use, keyOf(key))
       return { logIn: Number(rows[0]?.log_in ?? 0), signUp: Number(rows[0]?.sign_up ?? 0) }
     },
 
@@ -26,67 +26,59 @@ export function challengeVerbs(dialect: Dialect) {
       const { flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
       if (nowSeconds >= expiresAtSeconds) return 'taken'
       const key = keyOf(use)
-      if (isFull && useCount === 0 && (await query(statements.find, key)).rowCount === 0) return 'full'
+      if (isFull && useCount === 0 && (await query(statements.find_use, key)).rowCount === 0) return 'full'
       const raised = (column: ChallengeFlow): number => (column === flow || consumesBoth ? useCount + 1 : 0)
       const values = [...key, raised('logIn'), raised('signUp'), randomBytes(USE_BYTES), expiresAtSeconds]
-      const { rowCount } = await query((useCount === 0 ? statements.first : statements.next)[flow], values)
+      const { rowCount } = await query(statements[`${useCount === 0 ? 'first' : 'next'}_${COLUMNS[flow]}`], values)
       return rowCount > 0 ? 'consumed' : 'taken'
     },
 
     /** Closes windows for good, also for a clock that is set back; not while uses of others that were closed still wait. */
     async closeWindows(query: SqlQuery, endSeconds: number, graceSeconds: number): Promise<void> {
-      await query(statements.close, [endSeconds, graceSeconds])
+      await query(statements.close_windows, [endSeconds, graceSeconds])
     },
 
     /** @param graceSeconds - longer than any statement lasts: one that began before would add a use again */
     async deleteClosedUses(query: SqlQuery, graceSeconds: number, limit: number): Promise<number> {
-      return (await query(statements.deleteClosed, [graceSeconds, limit])).rowCount
+      return (await query(statements.delete_uses, [graceSeconds, limit])).rowCount
     }
   }
 }
 
+const COLUMNS = { logIn: 'log_in', signUp: 'sign_up' } as const satisfies Record<ChallengeFlow, string>
+
 /** The statements of uses of challenges. */
 export function challengeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows }: Dialect) {
-  const columns: Readonly<Record<ChallengeFlow, string>> = { logIn: 'log_in', signUp: 'sign_up' }
   const isOpen = "$6 > (SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil')"
   /** Adds a row, or finds one in which only the other flow was used. */
-  const first = (flow: ChallengeFlow): SqlStatement => ({
-    name: `did_auth_first_${columns[flow]}`,
-    text: `INSERT INTO ${TABLE} AS known (user_key, challenge_window, log_in, sign_up, last_use, expires_at)
+  const first = (flow: ChallengeFlow): string =>
+    `INSERT INTO ${TABLE} AS known (user_key, challenge_window, log_in, sign_up, last_use, expires_at)
       SELECT $1, CAST($2 AS bigint), CAST($3 AS int), CAST($4 AS int), $5, CAST($6 AS bigint) WHERE ${isOpen}
       ON CONFLICT (user_key, challenge_window) DO UPDATE SET log_in = ${greatest('known.log_in', 'excluded.log_in')},
         sign_up = ${greatest('known.sign_up', 'excluded.sign_up')}, last_use = excluded.last_use
-      WHERE known.${columns[flow]} = 0 OR known.last_use = excluded.last_use`
-  })
+      WHERE known.${COLUMNS[flow]} = 0 OR known.last_use = excluded.last_use`
   // The count that it raises is one less than what it becomes.
-  const next = (flow: ChallengeFlow): SqlStatement => ({
-    name: `did_auth_next_${columns[flow]}`,
-    text: `UPDATE ${TABLE} SET log_in = ${greatest('log_in', '$3')}, sign_up = ${greatest('sign_up', '$4')},
-      last_use = $5
-    WHERE ${OF_USE} AND (${columns[flow]} = ${flow === 'logIn' ? '$3' : '$4'} - 1 OR last_use = $5) AND ${isOpen}`
-  })
+  const next = (flow: ChallengeFlow): string =>
+    `UPDATE ${TABLE} SET log_in = ${greatest('log_in', '$3')}, sign_up = ${greatest('sign_up', '$4')}, last_use = $5
+    WHERE ${OF_USE} AND (${COLUMNS[flow]} = ${flow === 'logIn' ? '$3' : '$4'} - 1 OR last_use = $5) AND ${isOpen}`
   const wereClosed = (grace: string): string => `changed_at <= ${nowSeconds} - ${grace}`
-  return {
-    find: { name: 'did_auth_find_use', text: `SELECT log_in, sign_up FROM ${TABLE} WHERE ${OF_USE}` },
-    first: { logIn: first('logIn'), signUp: first('signUp') },
-    next: { logIn: next('logIn'), signUp: next('signUp') },
-    close: {
-      name: 'did_auth_close_windows',
-      text: `UPDATE did_auth_numbers SET number = ended.newest, changed_at = ${nowSeconds}
-        FROM (SELECT ${fn}max(expires_at) AS newest FROM ${TABLE} WHERE expires_at <= $1) ended
-        WHERE name = 'usesForgottenUntil' AND number < ended.newest
-          AND (${wereClosed('$2')} OR changed_at > ${nowSeconds})`
-    },
-    deleteClosed: {
-      name: 'did_auth_delete_uses',
-      // A value, and no join: so that the index on the end finds what there is to delete.
-      text: deleteRows(
-        TABLE,
-        `${isAlone('did_auth_delete_uses')} AND one.expires_at <= (SELECT number FROM did_auth_numbers
-          WHERE name = 'usesForgottenUntil' AND ${wereClosed('$1')}) ORDER BY one.expires_at LIMIT $2`
-      )
-    }
-  }
+  return statementsOf('did_auth_', {
+    find_use: `SELECT log_in, sign_up FROM ${TABLE} WHERE ${OF_USE}`,
+    first_log_in: first('logIn'),
+    first_sign_up: first('signUp'),
+    next_log_in: next('logIn'),
+    next_sign_up: next('signUp'),
+    close_windows: `UPDATE did_auth_numbers SET number = ended.newest, changed_at = ${nowSeconds}
+      FROM (SELECT ${fn}max(expires_at) AS newest FROM ${TABLE} WHERE expires_at <= $1) ended
+      WHERE name = 'usesForgottenUntil' AND number < ended.newest
+        AND (${wereClosed('$2')} OR changed_at > ${nowSeconds})`,
+    // A value, and no join: so that the index on the end finds what there is to delete.
+    delete_uses: deleteRows(
+      TABLE,
+      `${isAlone('did_auth_delete_uses')} AND one.expires_at <= (SELECT number FROM did_auth_numbers
+        WHERE name = 'usesForgottenUntil' AND ${wereClosed('$1')}) ORDER BY one.expires_at LIMIT $2`
+    )
+  })
 }
 
 function keyOf({ service, did, window }: ChallengeUseKey): unknown[] {

@@ -26,11 +26,40 @@ export type SqlVerb = (query: SqlQuery, ...args: never[]) => Promise<unknown>
 /** Verbs by name. */
 export type SqlVerbs = Readonly<Record<string, SqlVerb>>
 
-/** The arguments of a verb that its caller gives. */
-export type VerbArguments<V> = V extends (query: SqlQuery, ...args: infer A) => unknown ? A : never
+/** Verbs as their callers have them: on a thread or a connection of their own. */
+export type VerbMethods<V extends SqlVerbs> = {
+  readonly [N in keyof V]: V[N] extends (query: SqlQuery, ...args: infer A) => infer R ? (...args: A) => R : never
+}
 
-/** Calls verbs by name, wherever they run. */
-export type CallVerb<V extends SqlVerbs> = <N extends keyof V & string>(
-  name: N,
-  ...args: VerbArguments<V[N]>
-) => ReturnType<V[N]>
+/** Runs a verb by its name, wherever that is. */
+export type RunVerb = (name: string, args: readonly unknown[]) => Promise<unknown>
+
+/** Runs a verb here. @throws Error where there is none of that name; as the verb */
+export async function runVerb(
+  verbs: SqlVerbs,
+  name: string,
+  query: SqlQuery,
+  args: readonly unknown[]
+): Promise<unknown> {
+  const verb = verbs[name]
+  if (verb === undefined) throw new Error(`express-did-auth: no such verb: ${name}`)
+  // Its caller has the types of the verb.
+  return verb(query, ...(args as never[]))
+}
+
+/** Methods that run verbs elsewhere, by their names. */
+export function methodsOf<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMethods<V> {
+  const methods = Object.keys(verbs).map((name) => [name, (...args: unknown[]) => run(name, args)])
+  // The types are those of the verbs.
+  return Object.fromEntries(methods) as VerbMethods<V>
+}
+
+/** Statements by their names, each prepared under its name behind a prefix. */
+export function statementsOf<K extends string>(
+  prefix: string,
+  texts: Readonly<Record<K, string>>
+): Record<K, SqlStatement> {
+  const named = Object.entries<string>(texts).map(([name, text]) => [name, { name: prefix + name, text }])
+  // The keys are those of the texts.
+  return Object.fromEntries(named) as Record<K, SqlStatement>
+}

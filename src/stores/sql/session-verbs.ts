@@ -10,15 +10,13 @@ import {
 } from '../../protocol/session.js'
 import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
-import type { SqlQuery, SqlRow, SqlStatement } from './query.js'
+import { statementsOf, type SqlQuery, type SqlRow } from './query.js'
 import { rowKey, userKey } from './row-key.js'
 
 const SECONDS_A_DAY = 86_400
 
 /** More than a user's sessions ever are: SQLite and PostgreSQL have no common way to say "all". */
 const MANY = 1_000_000
-
-const statement = (name: string, text: string): SqlStatement => ({ name: `did_auth_session_${name}`, text })
 
 /** States by their number in a row. */
 const STATES = ['active', 'loggedOut', 'revoked'] as const
@@ -33,6 +31,8 @@ const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotat
  */
 export function sessionVerbs(dialect: Dialect) {
   const statements = sessionStatements(dialect)
+  // Columns of indexes change once a day, and where setting them costs, the statement that does it is the second.
+  const rotations = [...(dialect.rewritesIndexes ? [statements.rotate_same_day] : []), statements.rotate]
 
   const findSession = async (query: SqlQuery, service: string, sessionId: string): Promise<SqlRow | undefined> =>
     (await query(statements.find, [rowKey(service, sessionId)])).rows[0]
@@ -63,7 +63,7 @@ export function sessionVerbs(dialect: Dialect) {
       const ends = [nowSeconds, nextExpiresAtSeconds, sweepDay(nextExpiresAtSeconds), dayOf(nowSeconds)]
       const values = [key, ...tokens, toJson(tokenClaims), ...ends]
       let isRepeat = false
-      for (const rotate of statements.rotate) {
+      for (const rotate of rotations) {
         const result = await query(rotate, values)
         if (result.rowCount > 0) return 'rotate'
         isRepeat ||= result.isRepeat
@@ -93,7 +93,7 @@ export function sessionVerbs(dialect: Dialect) {
     },
 
     async revokeSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<number> {
-      return (await query(statements.revokeAll, [userKey(service, did), nowSeconds])).rowCount
+      return (await query(statements.revoke_all, [userKey(service, did), nowSeconds])).rowCount
     },
 
     async listSessions(query: SqlQuery, service: string, did: string, nowSeconds: number): Promise<readonly SqlRow[]> {
@@ -102,75 +102,45 @@ export function sessionVerbs(dialect: Dialect) {
 
     /** Deletes sessions that expired before today. @returns how many */
     async deleteExpiredSessions(query: SqlQuery, nowSeconds: number, limit: number): Promise<number> {
-      return (await query(statements.deleteExpired, [dayOf(nowSeconds), limit])).rowCount
+      return (await query(statements.delete_expired, [dayOf(nowSeconds), limit])).rowCount
     }
   }
 }
 
 /** The statements of sessions. */
-export function sessionStatements(dialect: Dialect) {
-  const { fn, hex, joinBytes, deleteRows } = dialect
+export function sessionStatements({ fn, hex, joinBytes, deleteRows, isAlone }: Dialect) {
   const table = 'did_auth_sessions'
   const replaced = `${fn}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
-  const rotate = (name: string, set: string, condition: string): SqlStatement =>
-    statement(
-      name,
-      `UPDATE ${table} SET token_hash = $3, replaced = ${replaced}, token_claims = $5, rotated_at = $6, expires_at = $7${set}
-      WHERE session_key = $1 AND token_hash = $2 AND state = 0 AND expires_at > $6${condition}`
-    )
-  const days = ', sweep_day = $8, refreshed_day = $9'
-  return {
+  const rotate = (set: string, condition: string): string =>
+    `UPDATE ${table} SET token_hash = $3, replaced = ${replaced}, token_claims = $5, rotated_at = $6, expires_at = $7${set}
+    WHERE session_key = $1 AND token_hash = $2 AND state = 0 AND expires_at > $6${condition}`
+  return statementsOf('did_auth_session_', {
     // The same session again is the first attempt, whose answer was lost.
-    insert: statement(
-      'insert',
-      `INSERT INTO ${table} AS known (session_key, session_id, user_key, did, token_claims, token_hash, created_at,
+    insert: `INSERT INTO ${table} AS known (session_key, session_id, user_key, did, token_claims, token_hash, created_at,
         rotated_at, expires_at, sweep_day) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
       ON CONFLICT (session_key) DO UPDATE SET token_hash = excluded.token_hash
-        WHERE known.token_hash = excluded.token_hash`
+        WHERE known.token_hash = excluded.token_hash`,
+    trim: deleteRows(
+      table,
+      `one.session_key IN (SELECT session_key FROM ${table} WHERE user_key = $1
+        ORDER BY expires_at <= $2, state <> 0, number DESC LIMIT ${String(MANY)} OFFSET ${String(MAX_SESSIONS_PER_DID)})`
     ),
-    trim: statement(
-      'trim',
-      deleteRows(
-        table,
-        `one.session_key IN (SELECT session_key FROM ${table} WHERE user_key = $1
-          ORDER BY expires_at <= $2, state <> 0, number DESC LIMIT ${String(MANY)} OFFSET ${String(MAX_SESSIONS_PER_DID)})`
-      )
-    ),
-    evict: statement(
-      'evict',
-      `${deleteRows(
-        table,
-        'one.session_key <> $1 ORDER BY one.refreshed_day NULLS FIRST, one.number LIMIT 1'
-      )} RETURNING state, expires_at`
-    ),
-    find: statement(
-      'find',
-      `SELECT ${SESSION_COLUMNS}, ${hex('token_hash')} AS token_hash,
-      ${hex('replaced')} AS replaced FROM ${table} WHERE session_key = $1`
-    ),
-    rotate: dialect.rewritesIndexes
-      ? // Columns of indexes change once a day, and the statement that sets them is then the second.
-        [rotate('rotate', '', ' AND sweep_day = $8 AND refreshed_day = $9'), rotate('rotate_day', days, '')]
-      : [rotate('rotate', days, '')],
-    revoke: statement('revoke', `UPDATE ${table} SET state = 2 WHERE session_key = $1 AND state = 0`),
-    end: statement('end', `UPDATE ${table} SET state = $2 WHERE session_key = $1 AND state = 0 AND expires_at > $3`),
-    revokeAll: statement(
-      'revoke_all',
-      `UPDATE ${table} SET state = 2 WHERE user_key = $1 AND state = 0 AND expires_at > $2`
-    ),
-    list: statement(
-      'list',
-      `SELECT ${SESSION_COLUMNS} FROM ${table} WHERE user_key = $1 AND state = 0 AND expires_at > $2
-      ORDER BY number DESC`
-    ),
-    deleteExpired: statement(
-      'delete_expired',
-      deleteRows(
-        table,
-        `${dialect.isAlone('did_auth_delete_sessions')} AND one.sweep_day <= $1 ORDER BY one.sweep_day LIMIT $2`
-      )
+    evict: `${deleteRows(table, 'one.session_key <> $1 ORDER BY one.refreshed_day NULLS FIRST, one.number LIMIT 1')}
+      RETURNING state, expires_at`,
+    find: `SELECT ${SESSION_COLUMNS}, ${hex('token_hash')} AS token_hash, ${hex('replaced')} AS replaced
+      FROM ${table} WHERE session_key = $1`,
+    rotate: rotate(', sweep_day = $8, refreshed_day = $9', ''),
+    rotate_same_day: rotate('', ' AND sweep_day = $8 AND refreshed_day = $9'),
+    revoke: `UPDATE ${table} SET state = 2 WHERE session_key = $1 AND state = 0`,
+    end: `UPDATE ${table} SET state = $2 WHERE session_key = $1 AND state = 0 AND expires_at > $3`,
+    revoke_all: `UPDATE ${table} SET state = 2 WHERE user_key = $1 AND state = 0 AND expires_at > $2`,
+    list: `SELECT ${SESSION_COLUMNS} FROM ${table} WHERE user_key = $1 AND state = 0 AND expires_at > $2
+      ORDER BY number DESC`,
+    delete_expired: deleteRows(
+      table,
+      `${isAlone('did_auth_delete_sessions')} AND one.sweep_day <= $1 ORDER BY one.sweep_day LIMIT $2`
     )
-  }
+  })
 }
 
 /** The session of a row. PostgreSQL may answer numbers as text. */

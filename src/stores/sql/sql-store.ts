@@ -1,7 +1,7 @@
 import type { QuotaStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { SweepClock } from '../sweep-clock.js'
-import type { CallVerb } from './query.js'
+import type { VerbMethods } from './query.js'
 import { parseSession, parseStoredSession } from './session-verbs.js'
 import type { StoreVerbs, TableBounds } from './store-verbs.js'
 
@@ -18,8 +18,8 @@ export type RepeatDeletion = (deleteSome: (limit: number) => Promise<number>) =>
 
 /** What an engine gives to {@link sqlStore}. */
 export interface SqlEngine {
-  /** Runs verbs: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
-  readonly call: CallVerb<StoreVerbs>
+  /** In a thread that owns a file of SQLite, or on connections to PostgreSQL. */
+  readonly verbs: VerbMethods<StoreVerbs>
   readonly bounds: TableBounds
   /** Seconds of the monotonic clock between two looks at the sizes of the tables. */
   readonly sizeSeconds: number
@@ -40,35 +40,28 @@ export interface SweepTimes {
 
 /** Sessions, uses of challenges and quotas in SQL, on either engine. */
 export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {
-  const { call, quotas } = engine
+  const { verbs, quotas } = engine
   const upkeep = new Upkeep(engine, times)
   return {
     async createSession(session) {
       upkeep.see(session.nowSeconds)
-      return call('createSession', session, (await upkeep.full()).sessions)
+      return verbs.createSession(session, (await upkeep.full()).sessions)
     },
     async findSession(service, sessionId) {
-      const row = await call('findSession', service, sessionId)
+      const row = await verbs.findSession(service, sessionId)
       return row && parseStoredSession(row)
     },
     rotateRefreshToken(rotation) {
       upkeep.see(rotation.nowSeconds)
-      return call('rotateRefreshToken', rotation)
+      return verbs.rotateRefreshToken(rotation)
     },
-    endSession(service, sessionId, state, nowSeconds) {
-      upkeep.see(nowSeconds)
-      return call('endSession', service, sessionId, state, nowSeconds)
-    },
-    revokeSessions(service, user, nowSeconds) {
-      upkeep.see(nowSeconds)
-      return call('revokeSessions', service, user, nowSeconds)
-    },
-    listSessions: async (service, user, nowSeconds) =>
-      (await call('listSessions', service, user, nowSeconds)).map(parseSession),
-    countChallengeUses: (key) => call('countChallengeUses', key),
+    endSession: verbs.endSession,
+    revokeSessions: verbs.revokeSessions,
+    listSessions: async (...args) => (await verbs.listSessions(...args)).map(parseSession),
+    countChallengeUses: verbs.countChallengeUses,
     async consumeChallenge(use) {
       upkeep.see(use.nowSeconds, use)
-      return call('consumeChallenge', use, (await upkeep.full()).challengeUses)
+      return verbs.consumeChallenge(use, (await upkeep.full()).challengeUses)
     },
     chargeQuota(charge) {
       upkeep.see(charge.nowSeconds)
@@ -77,7 +70,7 @@ export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {
     // Resolves when the tables are there and can be written to.
     ping() {
       upkeep.see()
-      return call('ping')
+      return verbs.ping()
     },
     async close() {
       await upkeep.end()
@@ -94,7 +87,7 @@ class Upkeep {
   #full = { sessions: false, challengeUses: false }
   #sizesReadAt = -Infinity
   /** Known from the first verb on that adds a row. */
-  #sizes: Promise<unknown> | undefined
+  #sizes: Promise<void> | undefined
   #nowSeconds = -Infinity
   #sweptAtSeconds = -Infinity
   #pauseSeconds = 0
@@ -124,9 +117,7 @@ class Upkeep {
     this.#sweeping = this.#maintain(nowSeconds, isSweepDue)
       // The engine is unavailable, which the verbs say. It is tried again when it is due again.
       .catch(() => undefined)
-      .finally(() => {
-        this.#sweeping = undefined
-      })
+      .finally(() => (this.#sweeping = undefined))
   }
 
   /** Ends a sweep after the verb that it is at. */
@@ -136,9 +127,10 @@ class Upkeep {
   }
 
   async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
+    const { verbs, quotas } = this.#engine
     await (this.#sizes = this.#readSizes())
     // What it fails at, such as the time of a statement, must not keep the sweep from its work.
-    await this.#engine.quotas.trim?.(this.#repeat).catch(() => undefined)
+    await quotas.trim?.(this.#repeat).catch(() => undefined)
     if (!isSweepDue) return
     this.#sweptAtSeconds = nowSeconds
     this.#pauseSeconds = SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE)
@@ -146,21 +138,18 @@ class Upkeep {
     if (sweepSeconds === -Infinity) return
     // A clock that was set back meanwhile counts: rows that it does not call expired stay.
     const endSeconds = (): number => Math.min(sweepSeconds, this.#nowSeconds)
-    await this.#repeat((limit) => this.#engine.call('deleteExpiredSessions', endSeconds(), limit))
-    await this.#repeat((limit) => this.#engine.call('deleteClosedUses', this.#graceSeconds, limit))
+    await this.#repeat((limit) => verbs.deleteExpiredSessions(endSeconds(), limit))
+    await this.#repeat((limit) => verbs.deleteClosedUses(this.#graceSeconds, limit))
     if (this.#isClosed) return
-    await this.#engine.call('closeWindows', endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
-    await this.#engine.quotas.deleteEnded?.(this.#repeat, endSeconds())
-    if (Object.values(this.#full).includes(true)) await this.#readSizes()
+    await verbs.closeWindows(endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
+    await quotas.deleteEnded?.(this.#repeat, endSeconds())
+    if (this.#full.sessions || this.#full.challengeUses) await this.#readSizes()
   }
 
   async #readSizes(): Promise<void> {
     this.#sizesReadAt = performance.now()
-    try {
-      this.#full = await this.#engine.call('findFullTables', this.#engine.bounds)
-    } catch {
-      // The engine is unavailable, which the verbs say.
-    }
+    // Where the engine is unavailable, the verbs say it.
+    this.#full = await this.#engine.verbs.findFullTables(this.#engine.bounds).catch(() => this.#full)
   }
 
   readonly #repeat: RepeatDeletion = async (deleteSome) => {

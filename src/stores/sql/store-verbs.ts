@@ -1,6 +1,6 @@
 import { challengeVerbs } from './challenge-verbs.js'
 import type { Dialect } from './dialect.js'
-import type { SqlQuery } from './query.js'
+import { statementsOf, type SqlQuery } from './query.js'
 import { sessionVerbs } from './session-verbs.js'
 
 /** Bounds of the tables, in rows. */
@@ -15,25 +15,24 @@ export type StoreVerbs = ReturnType<typeof storeVerbsOf>
 export function storeVerbsOf(dialect: Dialect) {
   const isFull = (table: string, bound: string): string =>
     `CAST(${dialect.rowCount(table, bound)} >= CAST(${bound} AS bigint) AS int)`
-  const fullTables = {
-    name: 'did_auth_full_tables',
-    text: `SELECT ${isFull('did_auth_sessions', '$1')} AS sessions,
-      ${isFull('did_auth_challenge_uses', '$2')} AS challenge_uses`
-  }
-  const ping = { name: 'did_auth_ping', text: "UPDATE did_auth_numbers SET number = number + 1 WHERE name = 'pings'" }
+  const statements = statementsOf('did_auth_', {
+    full_tables: `SELECT ${isFull('did_auth_sessions', '$1')} AS sessions,
+      ${isFull('did_auth_challenge_uses', '$2')} AS challenge_uses`,
+    ping: "UPDATE did_auth_numbers SET number = number + 1 WHERE name = 'pings'"
+  })
   return {
     ...sessionVerbs(dialect),
     ...challengeVerbs(dialect),
 
     /** Which tables have no space for another row, about. */
     async findFullTables(query: SqlQuery, bounds: TableBounds): Promise<{ sessions: boolean; challengeUses: boolean }> {
-      const { rows } = await query(fullTables, [bounds.sessions, bounds.challengeUses])
+      const { rows } = await query(statements.full_tables, [bounds.sessions, bounds.challengeUses])
       return { sessions: Number(rows[0]?.sessions) === 1, challengeUses: Number(rows[0]?.challenge_uses) === 1 }
     },
 
     /** A real write, so that a full disk, a read-only file or a missing synchronous standby fails. */
     async ping(query: SqlQuery): Promise<void> {
-      await query(ping)
+      await query(statements.ping)
     }
   }
 }

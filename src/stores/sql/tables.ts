@@ -1,62 +1,16 @@
 /**
- * The tables of sessions and of uses of challenges, once for each engine, with the same columns.
+ * The tables of sessions and of uses of challenges, as PostgreSQL has them. SQLite's follow from them, see `inSqlite`.
  *
  * Refreshing a session should touch no index: `sweep_day` and `refreshed_day` change once a day, and the hash of the refresh
  * token is in none. `sweep_day`: the first day (since the Unix epoch) on which a session is expired from the beginning on.
  * `refreshed_day`: the day of its last refresh, NULL when there was none; NULL comes first, so the same index finds those
  * that are evicted first. `number`: the order in which sessions were created. Claims are text, because jsonb refuses
- * `\u0000`.
+ * `\u0000`. Pages of sessions are half empty for the next version of a row, so that an update stays on its page.
  *
  * `did_auth_numbers`: `usesForgottenUntil` is the end of the newest window that was closed, `pings` a row that a ping can
  * write.
  */
-const FIRST_NUMBERS = `INSERT INTO did_auth_numbers (name, number) VALUES ('usesForgottenUntil', 0), ('pings', 0)`
-
-const INDEXES = [
-  'CREATE INDEX did_auth_sessions_by_user ON did_auth_sessions (user_key, number)',
-  'CREATE INDEX did_auth_sessions_by_end ON did_auth_sessions (sweep_day)',
-  'CREATE INDEX did_auth_sessions_by_refresh ON did_auth_sessions (refreshed_day NULLS FIRST, number)',
-  'CREATE INDEX did_auth_challenge_uses_by_end ON did_auth_challenge_uses (expires_at)'
-]
-
-/** `STRICT`, because SQLite would else keep a text where a number belongs. */
-export const SQLITE_TABLES: readonly string[] = [
-  `CREATE TABLE did_auth_sessions (
-    number INTEGER PRIMARY KEY,
-    session_key BLOB NOT NULL UNIQUE,
-    session_id TEXT NOT NULL,
-    user_key BLOB NOT NULL,
-    did TEXT NOT NULL,
-    state INTEGER NOT NULL DEFAULT 0,
-    token_claims TEXT,
-    token_hash BLOB NOT NULL,
-    replaced BLOB NOT NULL DEFAULT x'',
-    created_at INTEGER NOT NULL,
-    rotated_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL,
-    sweep_day INTEGER NOT NULL,
-    refreshed_day INTEGER
-  ) STRICT`,
-  `CREATE TABLE did_auth_challenge_uses (
-    user_key BLOB NOT NULL,
-    challenge_window INTEGER NOT NULL,
-    log_in INTEGER NOT NULL,
-    sign_up INTEGER NOT NULL,
-    last_use BLOB NOT NULL,
-    expires_at INTEGER NOT NULL,
-    PRIMARY KEY (user_key, challenge_window)
-  ) STRICT`,
-  `CREATE TABLE did_auth_numbers (
-    name TEXT NOT NULL PRIMARY KEY,
-    number INTEGER NOT NULL,
-    changed_at INTEGER NOT NULL DEFAULT 0
-  ) STRICT`,
-  ...INDEXES.map((text) => text.replace(' NULLS FIRST', '')),
-  FIRST_NUMBERS
-]
-
-/** Pages of sessions are half empty for the next version of a row, so that an update stays on its page. */
-export const POSTGRES_TABLES: readonly string[] = [
+export const TABLES: readonly string[] = [
   `CREATE TABLE did_auth_sessions (
     session_key bytea PRIMARY KEY,
     session_id text COLLATE "C" NOT NULL,
@@ -73,7 +27,6 @@ export const POSTGRES_TABLES: readonly string[] = [
     refreshed_day int,
     number bigint GENERATED ALWAYS AS IDENTITY
   ) WITH (fillfactor = 50)`,
-  'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN',
   `CREATE TABLE did_auth_challenge_uses (
     user_key bytea NOT NULL,
     challenge_window bigint NOT NULL,
@@ -88,6 +41,9 @@ export const POSTGRES_TABLES: readonly string[] = [
     number bigint NOT NULL,
     changed_at bigint NOT NULL DEFAULT 0
   )`,
-  ...INDEXES,
-  FIRST_NUMBERS
+  'CREATE INDEX did_auth_sessions_by_user ON did_auth_sessions (user_key, number)',
+  'CREATE INDEX did_auth_sessions_by_end ON did_auth_sessions (sweep_day)',
+  'CREATE INDEX did_auth_sessions_by_refresh ON did_auth_sessions (refreshed_day NULLS FIRST, number)',
+  'CREATE INDEX did_auth_challenge_uses_by_end ON did_auth_challenge_uses (expires_at)',
+  `INSERT INTO did_auth_numbers (name, number) VALUES ('usesForgottenUntil', 0), ('pings', 0)`
 ]

@@ -1,4 +1,4 @@
-import type { SqlQuery, SqlResult, SqlStatement, SqlVerbs } from '../sql/query.js'
+import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerbs } from '../sql/query.js'
 import { isBusy, rollBack, type SqlConnection, type SqlValue } from './sqlite-engine.js'
 import type { Request } from './sqlite-thread.js'
 
@@ -146,8 +146,6 @@ export class GroupCommit {
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
-    const verb = this.#verbs[name]
-    if (verb === undefined) throw new Error(`express-did-auth: no such verb: ${name}`)
     // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself. It is
     // refused, as PostgreSQL refuses it, but for a PRAGMA, which is no part of a transaction.
     let failure: Error | undefined
@@ -161,8 +159,7 @@ export class GroupCommit {
         throw error
       }
     }
-    // The other thread checked them: its calls are typed.
-    return verb(query, ...(args as never[]))
+    return runVerb(this.#verbs, name, query, args)
   }
 
   #failToBegin(error: unknown): void {

@@ -1,20 +1,55 @@
-import { SQLITE_TABLES } from '../sql/tables.js'
-import { inTransaction, type SqlConnection } from './sqlite-engine.js'
+import { inTransaction, openConnection, type EngineName, type SqlConnection } from './sqlite-engine.js'
 
 /** Version of the tables that this package writes. */
 const VERSION = 1
 
+/** What SQLite has in place of what PostgreSQL has, one after the other. `STRICT`: it would else keep a text for a number. */
+const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
+  [/ WITH \(fillfactor = \d+\)/, ''],
+  [/(?<=^CREATE TABLE .*\))$/s, ' STRICT'],
+  [/ WITHOUT ROWID$/, ' STRICT, WITHOUT ROWID'],
+  [/\bbigint GENERATED ALWAYS AS IDENTITY(?: PRIMARY KEY)?/, 'INTEGER PRIMARY KEY'],
+  [/\b(?:big|small)?int(?:eger)?\b/g, 'INTEGER'],
+  [/\btext(?: COLLATE "C")?/g, 'TEXT'],
+  [/\bbytea PRIMARY KEY/g, 'BLOB NOT NULL UNIQUE'],
+  [/\bbytea\b/g, 'BLOB'],
+  [/DEFAULT ''/g, "DEFAULT x''"],
+  [/ REFERENCES \w+(?: \(\w+\))?/g, ''],
+  [/ NULLS FIRST/g, '']
+]
+
+/** A statement that makes a table or an index in PostgreSQL, as it makes the same one in SQLite; also `WITHOUT ROWID`. */
+function inSqlite(statement: string): string {
+  return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
+}
+
 /**
- * Creates the tables where they are missing, so that of two processes that start together one does it. Their version is a
- * row and not `user_version`, which belongs to the application. @throws Error when another version made the tables
+ * Prepares the tables of a file, on the caller's thread, so that what is wrong with it is known at once.
+ *
+ * @param numbers - the table that has their version, with the columns `name` and `number`
+ * @throws Error when the file cannot be opened, or another version made the tables
  */
-export function prepareTables(connection: SqlConnection): void {
+export function prepareFile(file: string, engine: EngineName, statements: readonly string[], numbers: string): void {
+  const connection = openConnection(file, engine, { synchronous: 'FULL' })
+  try {
+    prepareTables(connection, statements, numbers)
+  } finally {
+    connection.close()
+  }
+}
+
+/**
+ * Creates tables where they are missing, so that of two processes that start together one does it. Their version is a row of
+ * one of them and not `user_version`, which belongs to the application.
+ * @throws Error when another version made the tables
+ */
+export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {
   inTransaction(connection, () => {
-    if (connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'did_auth_numbers'").get() === undefined) {
-      for (const text of SQLITE_TABLES) connection.exec(text)
-      connection.exec(`INSERT INTO did_auth_numbers (name, number) VALUES ('version', ${String(VERSION)})`)
+    if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
+      for (const text of statements) connection.exec(inSqlite(text))
+      connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
-    const found = connection.prepare("SELECT number FROM did_auth_numbers WHERE name = 'version'").get()?.number
+    const found = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
     if (found === VERSION) return
     throw new Error(`express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`)
   })

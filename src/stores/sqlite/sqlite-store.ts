@@ -1,9 +1,12 @@
 import type { Store } from '../../ports.js'
 import { memoryQuotas } from '../memory/memory-quotas.js'
+import { sqliteDialect } from '../sql/dialect.js'
+import { methodsOf } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
-import type { StoreVerbs } from '../sql/store-verbs.js'
-import { prepareTables } from './prepare-tables.js'
-import { chooseEngine, openConnection, type EngineName } from './sqlite-engine.js'
+import { storeVerbsOf } from '../sql/store-verbs.js'
+import { TABLES } from '../sql/tables.js'
+import { prepareFile } from './prepare-tables.js'
+import { chooseEngine, type EngineName } from './sqlite-engine.js'
 import { SqliteThread } from './sqlite-thread.js'
 import { startWorker } from './start-worker.js'
 
@@ -27,26 +30,15 @@ export function openSqliteStore(
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
 ): Store {
-  assertUsable(file, engine)
-  const thread = new SqliteThread<StoreVerbs>({
-    start: () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
-  })
+  prepareFile(file, engine, TABLES, 'did_auth_numbers')
+  const start = () => startWorker(new URL('./worker.js', import.meta.url), { file, engine })
+  const thread = new SqliteThread({ start })
   const own = {
-    call: thread.call,
+    verbs: methodsOf(storeVerbsOf(sqliteDialect), thread.run),
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
     quotas: memoryQuotas(maxQuotas),
     close: () => thread.close()
   }
   return sqlStore(own, times)
-}
-
-/** Creates the tables, on the caller's thread, so that what is wrong with the file is known at once. */
-function assertUsable(file: string, engine: EngineName): void {
-  const connection = openConnection(file, engine, { synchronous: 'FULL' })
-  try {
-    prepareTables(connection)
-  } finally {
-    connection.close()
-  }
 }

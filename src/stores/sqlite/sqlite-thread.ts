@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads'
-import type { CallVerb, SqlVerbs } from '../sql/query.js'
+import type { RunVerb } from '../sql/query.js'
 
 /** A verb to be run: its number, its name, its arguments. */
 export type Request = readonly [id: number, verb: string, ...args: unknown[]]
@@ -37,7 +37,7 @@ export interface SqliteThreadOptions {
  * to the last: under load that makes few messages with many verbs, and messages are what costs. Verbs that a thread has not
  * answered when it ends are rejected; the next verb starts another.
  */
-export class SqliteThread<V extends SqlVerbs> {
+export class SqliteThread {
   readonly #options: SqliteThreadOptions
   #worker: Worker | undefined
   #lastId = 0
@@ -58,9 +58,7 @@ export class SqliteThread<V extends SqlVerbs> {
   }
 
   /** Runs a verb. @throws Error with the `code` of SQLite, or when the store is closed or its thread ended */
-  readonly call: CallVerb<V> = ((verb, ...args) => this.#call(verb, args)) as CallVerb<V>
-
-  #call(verb: string, args: readonly unknown[]): Promise<unknown> {
+  readonly run: RunVerb = (verb, args) => {
     if (this.#closing !== undefined) return Promise.reject(new Error('express-did-auth: the store is closed'))
     return new Promise((resolve, reject) => {
       this.#lastId += 1

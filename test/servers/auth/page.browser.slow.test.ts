@@ -42,8 +42,7 @@ async function makeWalletAndLogIn(page: Page): Promise<void> {
 }
 
 describe('the page in a browser', () => {
-  const folder = temporaryFolder()
-  const servers = new ServerProcesses({ DATA_DIR: folder.path, LOG_LEVEL: 'silent' })
+  const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   let [all, browser] = [] as unknown as [ServerProcess, Browser]
 
   beforeAll(async () => {
@@ -55,7 +54,6 @@ describe('the page in a browser', () => {
   afterAll(async () => {
     await browser.close()
     await servers.killAll()
-    folder.remove()
   })
 
   it('sends a text through the relay, and another browser opens its link; the key is in no request', async () => {

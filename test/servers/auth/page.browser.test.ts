@@ -7,7 +7,6 @@ import { wallet } from 'express-did-auth/testing'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, newProfile, tabTo } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
-import { temporaryFolder } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -25,7 +24,6 @@ async function seriousFaults(page: Page): Promise<string[]> {
 }
 
 describe('the page in a browser', () => {
-  const folder = temporaryFolder()
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   /** A page of another origin. */
   const other: Server = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>x</title>'))
@@ -33,8 +31,8 @@ describe('the page in a browser', () => {
 
   beforeAll(async () => {
     ;[all, withCookies, browser] = await Promise.all([
-      servers.start({ DATA_DIR: `${folder.path}/all` }, [], 'all'),
-      servers.start({ DATA_DIR: `${folder.path}/cookies`, USE_COOKIES: 'true' }),
+      servers.start({ DATA_DIR: `${servers.folder}/all` }, [], 'all'),
+      servers.start({ DATA_DIR: `${servers.folder}/cookies`, USE_COOKIES: 'true' }),
       launchBrowser(),
       new Promise<void>((resolve) => void other.listen(0, '127.0.0.1', resolve))
     ])
@@ -47,7 +45,6 @@ describe('the page in a browser', () => {
     other.close()
     await browser.close()
     await servers.killAll()
-    folder.remove()
   })
 
   it('is the address to open, in the last line of the start', async () => {
@@ -127,6 +124,25 @@ describe('the page in a browser', () => {
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]{14}…[\w-]{6}"/)
     await login.locator('button').click()
     expect(await login.locator('pre').last().textContent()).toMatch(/"accessToken": "[\w-]+\.[\w-]+\.[\w-]+"/)
+  })
+
+  it('logs in with the text of EIP-4361 when that is chosen, and shows it', async () => {
+    const alice = wallet('alice')
+    const { open, complaints } = await newProfile(browser, [alice])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.check('#siwe-text')
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    expect(await page.textContent('#session-did')).toBe(alice.did)
+    const signing = page.locator('.exchange', { hasText: 'personal_sign' })
+    await signing.locator('summary').click()
+    expect(await signing.locator('pre').first().textContent()).toMatch(
+      /^localhost:\d+ wants you to sign in with your Ethereum account:\n0x[\s\S]*\nNonce: [0-9a-f]{14}…[0-9a-f]{6}\n/
+    )
+    await page.click('#ask-me')
+    await page.waitForSelector('.exchange:has-text("/me") .state:has-text("200")')
+    expect(complaints).toEqual([])
   })
 
   it('logs in with cookies, and another origin of the same site can do nothing with them', async () => {

@@ -1,42 +1,19 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import { note, rounds } from '../../support/time-factor.js'
-import { expressMajor, ServerProcesses } from '../../support/server-process.js'
-import {
-  ask,
-  findLosses,
-  logIn,
-  logOut,
-  me,
-  post,
-  refresh,
-  signedLogin,
-  startLoad,
-  type Tokens
-} from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { ServerProcesses } from '../../support/server-process.js'
+import { moreWrites, underLoad } from '../../support/instances.js'
+import { ask, logIn, logOut, me, post, refresh, signedLogin, type Tokens } from '../../support/server-client.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
 const domain = 'auth.example'
 
 describe('the auth server as a process', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses({ SERVICE_URL: `https://${domain}` })
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({
-      DATA_DIR: folder.path,
-      SERVICE_URL: `https://${domain}`,
-      TEST_EXPRESS: String(expressMajor)
-    })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('logs a wallet in, and lets it refresh and log out', async () => {
     const { url, serviceDid } = await servers.start({ SERVICE_URL: '' })
@@ -107,14 +84,15 @@ describe('the auth server as a process', () => {
     let server = await servers.start({ LOG_LEVEL: 'warn' })
     let slowestStart = 0
     for (let round = 0; round < rounds(1, 100); round += 1) {
-      const load = startLoad(server.url, domain)
-      while (load.acknowledged() < 50) await pause(5)
-      server.signal('SIGKILL')
-      await load.stop()
-      server = await servers.start({ LOG_LEVEL: 'warn' })
+      const targets = { auths: [server.url], vaults: [] }
+      await underLoad(targets, false, async (load) => {
+        await moreWrites(load, 50)
+        server.signal('SIGKILL')
+        await server.ended
+        server = await servers.start({ LOG_LEVEL: 'warn' })
+        targets.auths = [server.url]
+      })
       slowestStart = Math.max(slowestStart, server.startMilliseconds)
-      expect(load.wrongAnswers).toEqual([])
-      expect(await findLosses(server.url, load.sessions)).toEqual([])
     }
     note('F4', `auth server: ready again in at most ${slowestStart.toFixed(0)} ms`)
   })
@@ -125,19 +103,19 @@ describe('the auth server as a process', () => {
       let server = await servers.start({ LOG_LEVEL: 'warn' })
       let slowestEnd = 0
       for (let round = 0; round < rounds(1, 100); round += 1) {
-        const load = startLoad(server.url, domain)
-        while (load.acknowledged() < 50) await pause(5)
-        const startedAt = performance.now()
-        server.signal(signal)
-        // As at Ctrl-C, where terminal and npm each send one.
-        await pause(2)
-        server.signal(signal)
-        expect(await server.ended).toMatchObject({ code: 0, stderr: '' })
-        slowestEnd = Math.max(slowestEnd, performance.now() - startedAt)
-        await load.stop()
-        server = await servers.start({ LOG_LEVEL: 'warn' })
-        expect(load.wrongAnswers).toEqual([])
-        expect(await findLosses(server.url, load.sessions)).toEqual([])
+        const targets = { auths: [server.url], vaults: [] }
+        await underLoad(targets, false, async (load) => {
+          await moreWrites(load, 50)
+          const startedAt = performance.now()
+          server.signal(signal)
+          // As at Ctrl-C, where terminal and npm each send one.
+          await pause(2)
+          server.signal(signal)
+          expect(await server.ended).toMatchObject({ code: 0, stderr: '' })
+          slowestEnd = Math.max(slowestEnd, performance.now() - startedAt)
+          server = await servers.start({ LOG_LEVEL: 'warn' })
+          targets.auths = [server.url]
+        })
       }
       note('F14', `auth server: ended in at most ${slowestEnd.toFixed(0)} ms`)
     }

@@ -1,16 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { soak } from '../../bench/soak-users.js'
-import { expressMajor, ServerProcesses } from '../../support/server-process.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { ServerProcesses } from '../../support/server-process.js'
 
 describe('the three servers under mixed requests of many users', () => {
-  const folder = temporaryFolder()
-  const servers = new ServerProcesses({
-    DATA_DIR: folder.path,
-    TEST_EXPRESS: String(expressMajor),
-    LOG_LEVEL: 'warn',
-    MAX_REQUESTS_PER_TIME_SLOT: '1000000'
-  })
+  const servers = new ServerProcesses({ LOG_LEVEL: 'warn', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
   let output = (): string => ''
   let wrong: string[] | undefined
 
@@ -19,10 +12,7 @@ describe('the three servers under mixed requests of many users', () => {
     output = all.output
     wrong = await soak(all.servers, 2_000)
   })
-  afterAll(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterAll(() => servers.killAll())
 
   it('answer each as documented', () => {
     expect(wrong).toEqual([])

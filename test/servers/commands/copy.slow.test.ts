@@ -1,14 +1,13 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals'
 import { join } from 'node:path'
 import { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { runCopy } from '../../../servers/commands/copy.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { openPostgresContents } from '../../../servers/storage/engine.js'
 import type { ContentStore } from '../../../servers/storage/content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { runCli, spawnCli } from '../../support/server-process.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { until } from '../../support/until.js'
 import { fillVault } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
@@ -17,11 +16,10 @@ const ENTRIES = 10_000
 const KEYS = Array.from({ length: 50 }, (_, number) => `key ${number}`)
 const users = Array.from({ length: 10 }, (_, number) => walletOf(600 + number).did)
 
-const folder = { path: '', remove: (): void => undefined }
+const folder = folderOfEachTest()
 let database: TestDatabase
 
 beforeEach(async () => {
-  Object.assign(folder, temporaryFolder())
   database = await testDatabase()
   const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
   for (const [user, did] of users.entries()) {
@@ -36,7 +34,6 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await database.drop()
-  folder.remove()
 })
 
 /** The ETags of all lists, which tell their entries, the numbers of these and their order. */
@@ -96,16 +93,4 @@ it('copy ends at any moment and goes on: nothing is lost, nothing is there twice
   expect(Number(known)).toBeGreaterThanOrEqual(counts.at(-1)!)
   expect(await countEntries()).toBe(ENTRIES)
   expect(await movedEtags()).toEqual(await localEtags())
-})
-
-it('copy moves 10,000 entries, and looks through them again', async () => {
-  const env = { DATA_DIR: folder.path, DATABASE_URL: database.url }
-  for (const what of ['copied', 'there already']) {
-    const started = performance.now()
-    const code = await runCopy({ args: [], env, out: () => undefined, isTerminal: false })
-    const perSecond = Math.round((ENTRIES * 1_000) / (performance.now() - started))
-    process.stdout.write(`copy: ${ENTRIES} entries ${what}, ${perSecond} entries/s\n`)
-    expect(code).toBe(0)
-  }
-  expect(await countEntries()).toBe(ENTRIES)
 })

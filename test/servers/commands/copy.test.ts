@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { PostgresDatabase } from 'express-did-auth/stores/postgres'
@@ -6,14 +6,15 @@ import { runCopy } from '../../../servers/commands/copy.js'
 import { runMigrate } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { openPostgresContents } from '../../../servers/storage/engine.js'
-import type { OpenContentStore } from '../../../servers/storage/opened-content-store.js'
+import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
+import { runCommand } from '../../support/command-line.js'
 import { cidOf, entryOf, fileOf, textOf } from '../../support/content-stores.js'
 import { startFakeS3 } from '../../support/fake-s3.js'
 import { runOn, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { openDatabase, testVault, VaultUser } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
 
@@ -23,24 +24,20 @@ const BIG = 'big '.repeat(262_144)
 
 let database: TestDatabase
 let pool: PostgresDatabase
-const folder = { path: '', remove: (): void => undefined }
+const folder = folderOfEachTest()
 const open: { close(): Promise<void> }[] = []
 
 beforeAll(async () => {
   database = await testDatabase()
   pool = new PostgresDatabase(database.url)
-  await runMigrate({ args: [], env: { DATABASE_URL: database.url }, out: () => undefined, isTerminal: false })
+  await runCommand(runMigrate, [], { DATABASE_URL: database.url })
 })
 afterAll(async () => {
   await pool.close()
   await database.drop()
 })
-beforeEach(() => {
-  Object.assign(folder, temporaryFolder())
-})
 afterEach(async () => {
   await Promise.all(open.splice(0).map((one) => one.close()))
-  folder.remove()
   const [row] = await runOn(
     database.url,
     `SELECT string_agg(tablename, ', ') AS names FROM pg_tables WHERE tablename ~ '^(did_auth|relay|vault)_'
@@ -52,9 +49,8 @@ afterEach(async () => {
 let bucket: Record<string, string> = {}
 
 async function copy(...args: string[]): Promise<{ code: number; lines: string[] }> {
-  const lines: string[] = []
   const env = { DATA_DIR: folder.path, DATABASE_URL: database.url, ...bucket }
-  const code = await runCopy({ args, env, out: (line) => lines.push(line), isTerminal: false })
+  const { code, lines } = await runCommand(runCopy, args, env)
   return { code, lines: lines.filter((line) => !line.includes('up to date')) }
 }
 
@@ -306,7 +302,7 @@ describe('copy', () => {
     const from = join(folder.path, 'nowhere')
     await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)
-    const none = runCopy({ args: [], env: { DATA_DIR: from }, out: () => undefined, isTerminal: false })
+    const none = runCommand(runCopy, [], { DATA_DIR: from })
     await expect(none).rejects.toThrow('There is no database: set DATABASE_URL')
   })
 })

@@ -4,6 +4,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { UsageError } from '../../../servers/commands/command-line.js'
 import { runKeys } from '../../../servers/commands/keys.js'
+import { runCommand } from '../../support/command-line.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 const folder = temporaryFolder()
@@ -12,8 +13,8 @@ afterAll(() => {
 })
 
 async function keys(...args: string[]): Promise<string> {
-  const lines: string[] = []
-  expect(await runKeys({ args, env: {}, out: (line) => lines.push(line), isTerminal: false })).toBe(0)
+  const { code, lines } = await runCommand(runKeys, args)
+  expect(code).toBe(0)
   return lines.join('\n')
 }
 

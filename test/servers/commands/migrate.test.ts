@@ -5,6 +5,7 @@ import { runMigrate, waitFor } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { Connections } from '../../../servers/storage/connections.js'
 import { openContentEngine } from '../../../servers/storage/engine.js'
+import { runCommand } from '../../support/command-line.js'
 import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
@@ -16,15 +17,8 @@ beforeEach(async () => {
 })
 afterEach(() => database.drop())
 
-async function migrate(
-  args: string[] = [],
-  url = database.url,
-  lines: string[] = []
-): Promise<{ code: number; lines: string[] }> {
-  const env = { DATABASE_URL: url }
-  const code = await runMigrate({ args, env, out: (line) => lines.push(line), isTerminal: false })
-  return { code, lines }
-}
+const migrate = (args: string[] = [], url = database.url, lines: string[] = []) =>
+  runCommand(runMigrate, args, { DATABASE_URL: url }, lines)
 
 /** Opens everything that servers open, which may make no tables. */
 async function openAll(): Promise<void> {
@@ -129,8 +123,7 @@ describe('migrate', () => {
     await expect(migrate([], url.href)).rejects.toThrow(
       'Cannot use the database (DATABASE_URL): PostgreSQL has no such database'
     )
-    const none = runMigrate({ args: [], env: {}, out: () => undefined, isTerminal: false })
-    await expect(none).rejects.toThrow('There is no database: set DATABASE_URL.')
+    await expect(runCommand(runMigrate, [])).rejects.toThrow('There is no database: set DATABASE_URL.')
     await expect(migrate(['--check', '--print'])).rejects.toThrow('Give --check or --print')
   })
 })

@@ -1,21 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadIdentity } from '../../../servers/config/service-identity.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { walletOf } from '../../support/wallet.js'
 
 describe('loadIdentity', () => {
-  const folder = { path: '', remove: (): void => undefined }
+  const folder = folderOfEachTest()
   const load = (given: Partial<Parameters<typeof loadIdentity>[0]> = {}): ReturnType<typeof loadIdentity> =>
     loadIdentity({ DATA_DIR: folder.path, ...given })
-
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-  })
-  afterEach(() => {
-    folder.remove()
-  })
 
   it('makes key and secret once, for the eyes of their owner only, and leaves nothing else behind', async () => {
     const DATA_DIR = join(folder.path, 'made', 'here')

@@ -46,8 +46,8 @@ describe('startStep', () => {
 describe('sentenceOf', () => {
   it('never shows a stack', () => {
     expect(sentenceOf(new StartError('No.'))).toBe('No.')
-    expect(sentenceOf(new TypeError('nothing works'))).toBe('The server cannot start: nothing works')
-    expect(sentenceOf('nothing')).toBe('The server cannot start: nothing')
+    expect(sentenceOf(new TypeError('nothing works'), 'copy')).toBe('copy failed: nothing works')
+    expect(sentenceOf('nothing', 'auth')).toBe('auth failed: nothing')
   })
 })
 

@@ -59,25 +59,10 @@ describe('compose.yaml', () => {
     expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
   })
 
-  it('builds one image for each server, from this checkout, and gives it no more than it needs', () => {
-    expect(common).toEqual([
-      'image: express-did-auth:local',
-      'build:',
-      '  context: ../..',
-      '  dockerfile: servers/docker/Dockerfile',
-      'init: true',
-      'restart: unless-stopped',
-      'stop_grace_period: 15s',
-      'read_only: true',
-      'tmpfs:',
-      '  - /tmp',
-      'cap_drop:',
-      '  - ALL',
-      'security_opt:',
-      '  - no-new-privileges:true',
-      'volumes:',
-      '  - data:/data'
-    ])
+  it('gives the servers no more than they need, and 15 s to stop', () => {
+    expect(common).toEqual(expect.arrayContaining(['init: true', 'read_only: true', 'stop_grace_period: 15s']))
+    expect(below(common, 'cap_drop:')).toEqual(['- ALL'])
+    expect(below(common, 'security_opt:')).toEqual(['- no-new-privileges:true'])
   })
 
   it('shows the RPC port of the node to relay and vault alone, on a network without a way out', () => {
@@ -141,38 +126,30 @@ describe('check-health.mjs', () => {
     return code
   }
 
-  it('is content with a server at PORT that is ready', async () => {
-    const others = { AUTH_PORT: await closedPort(), RELAY_PORT: await closedPort(), VAULT_PORT: await closedPort() }
-    expect(await exitCode({ ...others, PORT: await portOf(200) })).toBe(0)
-    expect(await exitCode({ ...others, PORT: await portOf(503) })).toBe(1)
-    expect(await exitCode({ ...others, PORT: await closedPort() })).toBe(1)
-  })
-
-  it('is content with the three where a platform has set PORT, which they do not use', async () => {
-    const three = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200), VAULT_PORT: await portOf(200) }
-    expect(await exitCode({ ...three, PORT: await closedPort() })).toBe(0)
-  })
-
-  it.each(['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT'])(
-    'is content when one server is ready at %s alone',
-    async (name) => {
-      const none = { AUTH_PORT: await closedPort(), RELAY_PORT: await closedPort(), VAULT_PORT: await closedPort() }
-      expect(await exitCode(none)).toBe(1)
-      expect(await exitCode({ ...none, PORT: '', [name]: await portOf(200) })).toBe(0)
+  /** Exit codes for servers that answer `/ready` with a status, not at all, or are not there. */
+  it.each<[what: string, code: number, servers: Record<string, number | 'silent' | 'closed'>]>([
+    ['a server at PORT that is ready', 0, { PORT: 200 }],
+    ['a server at PORT that is not ready', 1, { PORT: 503 }],
+    ['none', 1, {}],
+    [
+      'the three where a platform has set PORT',
+      0,
+      { PORT: 'closed', AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 200 }
+    ],
+    ['auth alone', 0, { AUTH_PORT: 200 }],
+    ['the relay alone', 0, { RELAY_PORT: 200 }],
+    ['the vault alone', 0, { VAULT_PORT: 200 }],
+    ['three of which auth is not ready', 1, { AUTH_PORT: 503, RELAY_PORT: 200, VAULT_PORT: 200 }],
+    ['three of which the relay is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 503, VAULT_PORT: 200 }],
+    ['three of which the vault is not ready', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 503 }],
+    ['three of which one is silent', 1, { AUTH_PORT: 200, RELAY_PORT: 200, VAULT_PORT: 'silent' }]
+  ])('of %s: exit code %d', async (_what, code, servers) => {
+    const none = { AUTH_PORT: 'closed', RELAY_PORT: 'closed', VAULT_PORT: 'closed' } as const
+    const env: Record<string, string> = {}
+    for (const [name, status] of Object.entries({ ...none, ...servers })) {
+      env[name] = status === 'closed' ? await closedPort() : await portOf(status)
     }
-  )
-
-  it('wants all three to be ready where three run', async () => {
-    const all = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200), VAULT_PORT: await portOf(200) }
-    expect(await exitCode(all)).toBe(0)
-    for (const name of ['AUTH_PORT', 'RELAY_PORT', 'VAULT_PORT']) {
-      expect(await exitCode({ ...all, [name]: await portOf(503) })).toBe(1)
-    }
-  })
-
-  it('is not content with a server that does not answer beside two that do', async () => {
-    const two = { AUTH_PORT: await portOf(200), RELAY_PORT: await portOf(200) }
-    expect(await exitCode({ ...two, VAULT_PORT: await portOf('silent') })).toBe(1)
+    expect(await exitCode(env)).toBe(code)
   })
 
   it('asks the ports of the servers where no variable names one', () => {

@@ -5,7 +5,6 @@ import { pino } from 'pino'
 import request from 'supertest'
 import { secureApp, withLastAnswers } from '../../../servers/http/create-app.js'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { serverErrorSender } from '../../../servers/http/server-error.js'
 import { exchange } from '../../support/malformed.js'
 import { testAuthServer } from '../../support/test-app.js'
 
@@ -63,7 +62,7 @@ describe('what no route answers', () => {
     app.get('/broken/:name', () => {
       throw new Error('secret')
     })
-    const listener = withLastAnswers(app, serverErrorSender({ serviceUrl: 'https://auth.example', env, log: silent }))
+    const listener = withLastAnswers(app, { serviceUrl: 'https://auth.example', env, log: silent })
     const response = await request(listener).get(path).set('Accept', 'application/problem+json').expect(status)
     expect(response.headers).toMatchObject({
       'content-type': 'application/problem+json; charset=utf-8',
@@ -82,7 +81,7 @@ describe('an error that no route has answered', () => {
     })
     const log = pino({}, { write: (line: string) => void lines.push(line) })
     return {
-      listener: withLastAnswers(app, serverErrorSender({ serviceUrl: 'https://auth.example', env, log })),
+      listener: withLastAnswers(app, { serviceUrl: 'https://auth.example', env, log }),
       lines
     }
   }

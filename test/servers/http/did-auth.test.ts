@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { memoryStore } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { didAuthConfig } from '../../../servers/http/did-auth.js'
+import { didAuthConfig, siweOf } from '../../../servers/http/did-auth.js'
 import { jsonLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
@@ -41,5 +41,41 @@ describe('didAuthConfig', () => {
       absoluteSessionDurationInHours: undefined,
       errorFormat: undefined
     })
+  })
+})
+
+describe('siweOf', () => {
+  const optionsFor = (
+    variables: Record<string, string>,
+    serviceDid = identity.serviceDid,
+    serviceUrl = 'https://a.example'
+  ) => siweOf({ env: readEnv(variables, 'auth', false), identity: { ...identity, serviceDid }, serviceUrl })
+  const did = `did:ethr:rsk:0x${'1'.repeat(40)}`
+
+  it('is on with the network of the service, and off with SIWE=false', () => {
+    expect(optionsFor({}, did)).toEqual({ path: '/siwe', network: 'rsk' })
+    expect(optionsFor({ SIWE: 'false' }, did)).toBeUndefined()
+  })
+
+  it.each([
+    ['the first accepted network, where that of the service is none', did, { NETWORKS: 'ethereum,0x89' }, ''],
+    ['the network of the service in any letter case', did, { NETWORKS: 'ethereum,RSK' }, 'rsk'],
+    [
+      'NETWORK_NAME for a service of another method',
+      'did:web:a.example',
+      { NETWORK_NAME: 'rsk:testnet' },
+      'rsk:testnet'
+    ],
+    ['rsk without it', 'did:web:a.example', {}, 'rsk'],
+    ['an accepted network before that', 'did:web:a.example', { NETWORKS: 'sepolia' }, 'sepolia']
+  ])('takes %s', (_what, serviceDid, variables, network) => {
+    expect(optionsFor(variables, serviceDid)?.network).toBe(network)
+  })
+
+  it('is off where no host of a page is known, unless SIWE says otherwise: then setup names what is missing', () => {
+    expect(optionsFor({}, did, 'urn:service')).toBeUndefined()
+    expect(optionsFor({ LOGIN_DOMAINS: 'https://app.example' }, did, 'urn:service')).toBeUndefined()
+    expect(optionsFor({ LOGIN_DOMAINS: 'app.example' }, did, 'urn:service')).toBeDefined()
+    expect(optionsFor({ SIWE: 'true' }, did, 'urn:service')).toBeDefined()
   })
 })

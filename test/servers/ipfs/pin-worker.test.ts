@@ -190,7 +190,7 @@ describe('the pin worker', () => {
 })
 
 describe('a node that is unavailable', () => {
-  it('is asked by the first write only, and gets the rest when it answers a probe', async () => {
+  it('is asked by the first write only, and gets the rest when a call succeeds', async () => {
     const worker = started()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)

@@ -1,23 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { expressMajor, ServerProcesses } from '../../support/server-process.js'
+import { ServerProcesses } from '../../support/server-process.js'
 import { plantSecrets } from '../../support/planted-secrets.js'
 import { ask, post, refresh } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
 describe('the log of a server', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses()
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor) })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('holds none of the secrets that pass through it, also when its store breaks', async () => {
     const { privateKey } = walletOf(99)
@@ -33,7 +24,7 @@ describe('the log of a server', () => {
     secrets.push(privateKey.slice(2), CHALLENGE_SECRET, 'key-of-a-customer')
     expect(secrets.length).toBeGreaterThan(40)
 
-    const database = new Database(`${folder.path}/auth/auth.db`)
+    const database = new Database(`${servers.folder}/auth/auth.db`)
     for (const row of database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()) {
       database.exec(`DROP TABLE ${(row as { name: string }).name}`)
     }

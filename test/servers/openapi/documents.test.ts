@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { defaultPaths, errorStatuses, errorTexts } from 'express-did-auth'
 import request from 'supertest'
-import { authRoutes, sessionPath, sessionsPath } from '../../../servers/http/did-auth.js'
+import { authRoutes, sessionPath, sessionsPath, siwePath } from '../../../servers/http/did-auth.js'
 import { serverErrors } from '../../../servers/http/server-error.js'
 import { root } from '../../support/documents.js'
 import { documents, operationsOf } from '../../support/openapi.js'
@@ -43,6 +43,7 @@ const routes: Record<string, string[]> = {
     `get ${sessionPath}`,
     `get ${sessionsPath}`,
     `delete ${sessionsPath}/{sessionId}`,
+    ...['get /nonce', 'post /nonce', 'post /verify', 'post /logout'].map((route) => route.replace('/', `${siwePath}/`)),
     // The page is for people.
     ...routesIn('servers/auth').filter((route) => !['get /', 'get /open'].includes(route))
   ],

@@ -1,13 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expressMajor, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { root } from '../../support/packed-package.js'
 import { nodeOptions, scriptFile } from '../../support/run-script.js'
 import { ask, logIn, me, post } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
@@ -16,18 +15,10 @@ const wallet = walletOf(1)
 const domainOf = (url: string): string => url.replace('http://127.0.0.1', 'localhost')
 
 describe('the three servers in one process', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses()
   const startAll = (env: Record<string, string> = {}): Promise<ServerProcess> => servers.start(env, [], 'all')
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor) })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('are one service at three URLs, each alive, ready and with a folder of its own', async () => {
     const all = await startAll()
@@ -42,9 +33,9 @@ describe('the three servers in one process', () => {
       const ready = { status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ...ipfs } }
       expect([status, JSON.parse(text)]).toEqual([200, ready])
     }
-    expect(readdirSync(folder.path).sort()).toEqual(['auth', 'challenge-secret', 'private-key', 'relay', 'vault'])
+    expect(readdirSync(servers.folder).sort()).toEqual(['auth', 'challenge-secret', 'private-key', 'relay', 'vault'])
     for (const name of ['auth', 'relay', 'vault']) {
-      expect(readdirSync(join(folder.path, name))).toContain('auth.db')
+      expect(readdirSync(join(servers.folder, name))).toContain('auth.db')
     }
   })
 
@@ -74,7 +65,7 @@ describe('the three servers in one process', () => {
   })
 
   it('stop when npm was ended, whose shell hands no signal on, and without npm only when told', async () => {
-    const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: folder.path }
+    const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: servers.folder }
     const imports = scriptFile('test/support/server-imports.ts')
     const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']
     const line = command.map((word) => `"${word}"`).join(' ')
@@ -102,13 +93,13 @@ describe('the three servers in one process', () => {
     const { accessToken } = await logIn(vaultUrl, wallet, 'vault.example')
     const headers = { Authorization: `DIDAuth ${accessToken}` }
     expect((await post(`${vaultUrl}/notes`, { content: 'Milk' }, headers)).status).toBe(201)
-    const secrets = ['private-key', 'challenge-secret'].map((name) => readFileSync(join(folder.path, name), 'utf8'))
+    const secrets = ['private-key', 'challenge-secret'].map((name) => readFileSync(join(servers.folder, name), 'utf8'))
     first.signal('SIGKILL')
     await first.ended
 
     const second = await startAll({ VAULT_SERVICE_URL: 'https://vault.example' })
     expect(second.serviceDid).toBe(first.serviceDid)
-    expect(['private-key', 'challenge-secret'].map((name) => readFileSync(join(folder.path, name), 'utf8'))).toEqual(
+    expect(['private-key', 'challenge-secret'].map((name) => readFileSync(join(servers.folder, name), 'utf8'))).toEqual(
       secrets
     )
     const again = second.servers[2]!.url

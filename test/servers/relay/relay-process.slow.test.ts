@@ -1,28 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expressMajor, runCli, ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { note, rounds } from '../../support/time-factor.js'
-import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { relayCredential, relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
-import { ask, post } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { post } from '../../support/server-client.js'
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
 
 describe('the relay as a process', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
+  const servers = new ServerProcesses({ LOG_LEVEL: 'warn' })
   const start = (env: Record<string, string> = {}): Promise<ServerProcess> => servers.start(env, [], 'relay')
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    servers = new ServerProcesses({ DATA_DIR: folder.path, TEST_EXPRESS: String(expressMajor), LOG_LEVEL: 'warn' })
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   it('stops with exit code 0, and has its files, its used challenges and its tokens again', async () => {
     const first = await start()
@@ -92,34 +82,5 @@ describe('the relay as a process', () => {
       )
       expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(49).fill(401)])
     }
-  })
-
-  it('starts without its IPFS node, says so, keeps what is posted, and stops while the node is silent', async () => {
-    const node = await startFaultyNode({ fault: 'is silent' })
-    const server = await start({ IPFS_API_URL: node.url })
-    const ready = await ask(`${server.url}/ready`)
-    expect([ready.status, JSON.parse(ready.text).dependencies.ipfs]).toEqual([200, 'unavailable'])
-    const token = await relayLogIn(server.url, wallet)
-    const answer = await post(`${server.url}/file`, { file: 'hello world' }, { Authorization: token })
-    expect([answer.status, answer.headers.get('pin-status')]).toEqual([200, 'pending'])
-    const { cid } = JSON.parse(answer.text) as { cid: string }
-    expect((await relayGet(server.url, token, cid)).status).toBe(200)
-    server.signal('SIGTERM')
-    expect((await server.ended).code).toBe(0)
-    await node.stop()
-  })
-
-  it('takedown is in force within a second where the server runs, and says what there is to say', async () => {
-    const server = await start()
-    const token = await relayLogIn(server.url, wallet)
-    const cid = await relayPost(server.url, token, 'hello world')
-    expect((await relayGet(server.url, token, cid)).status).toBe(200)
-    const { code, stdout } = await runCli(['relay', 'takedown', cid], { DATA_DIR: folder.path })
-    expect(stdout).toContain(`${cid} is refused from now on.`)
-    expect(code).toBe(0)
-    while ((await relayGet(server.url, token, cid)).status === 200) await pause(50)
-    expect(await relayGet(server.url, token, cid)).toMatchObject({ status: 451, text: 'Taken down' })
-    await runCli(['relay', 'takedown', cid, '--allow'], { DATA_DIR: folder.path })
-    expect(await relayPost(server.url, token, 'hello world')).toBe(cid)
   })
 })

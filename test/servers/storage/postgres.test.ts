@@ -194,13 +194,13 @@ describe('a database on which another role may make functions', () => {
       await files.query(`CREATE FUNCTION public.${signature} RETURNS ${result} LANGUAGE sql
         AS $$ INSERT INTO called VALUES ('${signature}'); SELECT ${value}::${result.replace('SETOF ', '')} $$`)
     try {
-      const { store, inspection, imports } = await files.openAll({ tracksPins: true })
+      const { store, inspection } = await files.openAll({ tracksPins: true })
       for (const content of ['a', 'b', large]) await store.writeEntry(entryOf('k', content, { replaces: 'all' }))
       await store.writeFile(fileOf('file'))
       await store.removeEntries({ did, key: 'k' })
       await store.takeDown(cidOf('file'), 'order', NOW)
-      await imports.reserveNumbers(100)
-      await imports.importPins([{ cid: cidOf('c'), state: 'unpin', isInDoubt: false }])
+      await inspection.reserveNumbers(100)
+      await inspection.importPins([{ cid: cidOf('c'), state: 'unpin', isInDoubt: false }])
       await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
       await inspection.checkDatabase(dryRun)
       await inspection.recount(forReal)

@@ -118,7 +118,7 @@ describe('a database file', () => {
   it('that another version made is refused, with both numbers', async () => {
     await store.close()
     await files.query("UPDATE numbers SET number = 2 WHERE name = 'version'")
-    await expect(files.open()).rejects.toThrow('The database has tables of version 2, this server knows 1')
+    await expect(files.open()).rejects.toThrow('the database has tables of version 2, not 1')
   })
 
   it('that was moved or deleted under the store is 503 for every write, and the store is not ready', async () => {

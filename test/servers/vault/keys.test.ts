@@ -36,30 +36,16 @@ function ask(method: string, path: string): Promise<RawAnswer> {
 
 describe('a key', () => {
   it.each([
-    ['one character', 'k'],
-    ['512 bytes', 'k'.repeat(512)],
     ['512 bytes of 4 each', encodeURIComponent('💥'.repeat(128))],
     ['a slash', 'a%2Fb'],
-    ['slashes alone', '%2F%2f'],
-    ['three dots', '...'],
-    ['a space', '%20'],
     ['a percent sign', '100%25'],
-    ['what looks percent-encoded', '%2566'],
     ['a plus sign', 'a+b'],
-    ['a question mark and a hash', 'a%3Fb%23c'],
     ['Hebrew', encodeURIComponent('מפתח')],
-    ['a combined character', encodeURIComponent('e\u0301')],
-    ['a single character for it', encodeURIComponent('\u00e9')],
     ['a BOM', '%EF%BB%BF'],
-    ['a line separator', '%E2%80%A8'],
     ['__proto__', '__proto__'],
-    ['constructor', 'constructor'],
-    ['quotes', `%22'`],
     ['SQL', `';DROP%20TABLE%20entries;--`],
     ['the name of another route', 'keys'],
-    ['health', 'health'],
     ['a reserved name and more', 'auth2'],
-    ['a reserved name with its slash', '%2Fauth'],
     ['a DID', 'did:web:a']
   ])('may be %s', async (_what, key) => {
     const { id } = (await user.post(key, 'a').expect(201)).body
@@ -93,13 +79,9 @@ describe('a key', () => {
   })
 
   it.each([
-    ['513 bytes', 'k'.repeat(513)],
     ['513 bytes of many each', encodeURIComponent('€'.repeat(171))],
-    ['10 KB', 'k'.repeat(10_000)],
     ['NUL', '%00'],
     ['a line feed', 'a%0Ab'],
-    ['a tab', '%09'],
-    ['DEL', 'a%7F'],
     ['the first of C1', '%C2%80'],
     ['the last of C1', '%C2%9F']
   ])('may not be %s: 400 to every write, and nothing to read', async (_what, key) => {
@@ -214,21 +196,6 @@ describe('a reserved key', () => {
     const body = { refreshToken: (login.body as { refreshToken: string }).refreshToken }
     await request(vault.listener).post('/LOGOUT').send(body).expect(400, 'Reserved key')
     await request(vault.listener).post('/refresh-token').send(body).expect(200)
-  })
-
-  it('holds nothing', async () => {
-    for (const key of [...names, 'AUTH', '%61uth']) await user.read(key).expect(200, [])
-  })
-
-  it('answers its code where the client asks for RFC 9457', async () => {
-    const answer = await user.put('auth', 'a').set('Accept', 'application/problem+json').expect(400)
-    expect(answer.headers['content-type']).toBe('application/problem+json; charset=utf-8')
-    expect(JSON.parse(answer.text)).toEqual({
-      type: 'about:blank',
-      title: 'Reserved key',
-      status: 400,
-      code: 'ERR_RESERVED_KEY'
-    })
   })
 })
 

@@ -106,12 +106,6 @@ describe('content that is damaged here', () => {
     await user.put('notes', 'newer').expect(200)
     await user.read('notes').expect(200, ['newer'])
   })
-
-  it('does not change a key that has none of it', async () => {
-    forget()
-    sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
-    await user.read('else').expect(200, ['whole'])
-  })
 })
 
 describe('a node that is asked for missing content', () => {

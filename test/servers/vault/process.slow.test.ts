@@ -1,15 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Dictionary, findVaultLosses, startVaultLoad, type LoadUser } from '../../support/vault-load.js'
 import { note, rounds } from '../../support/time-factor.js'
-import { expressMajor, runCli, ServerProcesses } from '../../support/server-process.js'
+import { runCli, ServerProcesses } from '../../support/server-process.js'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import { ask, logIn, post, refresh, signedLogin } from '../../support/server-client.js'
-import { temporaryFolder } from '../../support/store-folder.js'
 import { until } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
@@ -17,19 +16,9 @@ const wallet = walletOf(1)
 const domain = 'vault.example'
 
 describe('the vault as a process', () => {
-  const folder = { path: '', remove: (): void => undefined }
-  let servers = new ServerProcesses({})
-  let env: Record<string, string> = {}
+  const servers = new ServerProcesses({ SERVICE_URL: `https://${domain}` })
 
-  beforeEach(() => {
-    Object.assign(folder, temporaryFolder())
-    env = { DATA_DIR: folder.path, SERVICE_URL: `https://${domain}`, TEST_EXPRESS: String(expressMajor) }
-    servers = new ServerProcesses(env)
-  })
-  afterEach(async () => {
-    await servers.killAll()
-    folder.remove()
-  })
+  afterEach(() => servers.killAll())
 
   const start = (more: Record<string, string> = {}) => servers.start(more, [], 'vault')
 
@@ -56,7 +45,7 @@ describe('the vault as a process', () => {
 
   it('keeps its data in files that only their owner can read', async () => {
     await start()
-    const modes = ['', 'vault.db', 'auth.db'].map((file) => statSync(join(folder.path, 'vault', file)).mode & 0o777)
+    const modes = ['', 'vault.db', 'auth.db'].map((file) => statSync(join(servers.folder, 'vault', file)).mode & 0o777)
     expect(modes).toEqual([0o700, 0o600, 0o600])
   })
 
@@ -68,7 +57,7 @@ describe('the vault as a process', () => {
     const refused = await post(`${vault.url}/notes`, { content: 'a' }, { Authorization: `DIDAuth ${accessToken}` })
     expect([refused.status, refused.text]).toEqual([401, 'Invalid access token'])
     // The same domain, so that the challenge alone is another.
-    const there = await servers.start({ DATA_DIR: folder.path }, [], 'auth')
+    const there = await servers.start({ DATA_DIR: servers.folder }, [], 'auth')
     const { did, sig } = await signedLogin(there.url, wallet, domain)
     expect((await post(`${vault.url}/auth`, { did, sig })).status).toBe(401)
     expect((await post(`${there.url}/auth`, { did, sig })).status).toBe(200)
@@ -132,19 +121,19 @@ describe('the vault as a process', () => {
   })
 
   it('says in a sentence why it cannot start: its database is none', async () => {
-    mkdirSync(join(folder.path, 'vault'))
-    const file = join(folder.path, 'vault', 'vault.db')
+    mkdirSync(join(servers.folder, 'vault'))
+    const file = join(servers.folder, 'vault', 'vault.db')
     writeFileSync(file, 'no database at all, but long enough to be looked at'.repeat(100))
-    const { code, stdout, stderr } = await runCli(['vault'], { ...env, PORT: '0' })
+    const { code, stdout, stderr } = await runCli(['vault'], { DATA_DIR: servers.folder, PORT: '0' })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): the file is no SQLite database\n`)
   })
 
   it('says in a sentence why it cannot start: its database is that of another program', async () => {
-    mkdirSync(join(folder.path, 'vault'))
-    const file = join(folder.path, 'vault', 'vault.db')
+    mkdirSync(join(servers.folder, 'vault'))
+    const file = join(servers.folder, 'vault', 'vault.db')
     new Database(file).exec('CREATE TABLE entries (name TEXT)').close()
-    const { code, stdout, stderr } = await runCli(['vault'], { ...env, PORT: '0' })
+    const { code, stdout, stderr } = await runCli(['vault'], { DATA_DIR: servers.folder, PORT: '0' })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): its tables are not those of this server\n`)
   })

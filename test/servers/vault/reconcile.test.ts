@@ -3,9 +3,9 @@ import Database from 'better-sqlite3'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
-import { reconcile } from '../../../servers/vault/admin/reconcile.js'
+import { reconcile } from '../../../servers/commands/reconcile/reconcile.js'
 import { pino } from 'pino'
-import type { OpenContentStore } from '../../../servers/storage/opened-content-store.js'
+import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { cidOf, entryOf, largeBytes } from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
@@ -112,23 +112,9 @@ describe('vault reconcile', () => {
       }
     ],
     [
-      'a row is damaged',
-      () => {
-        sql(`UPDATE contents SET bytes = x'00' WHERE cid = '${one}'`)
-      }
-    ],
-    [
       'an object is lost',
       () => {
         rmSync(join(folder.path, 'objects'), { recursive: true })
-      }
-    ],
-    [
-      'an object is damaged',
-      () => {
-        eachObject((file) => {
-          writeFileSync(file, 'X', { flag: 'r+' })
-        })
       }
     ]
   ])('puts content back from the node where %s', async (_what, damage) => {
@@ -263,8 +249,3 @@ describe('vault reconcile', () => {
     expect(lines[0]).toMatch(/^database: the file is damaged: .*restore the last backup/)
   })
 })
-
-function eachObject(change: (file: string) => void): void {
-  const files = readdirSync(join(folder.path, 'objects'), { recursive: true, withFileTypes: true })
-  for (const file of files) if (file.isFile()) change(join(file.parentPath, file.name))
-}

@@ -222,78 +222,51 @@ describe('the package as a user gets it', () => {
     }
   )
 
-  it('runs by require() on Express 5', async () => {
-    cpSync(join(root, 'examples/require.cjs'), join(project, 'require.cjs'))
-    await whileRunning(project, 'require.cjs', visit)
-  })
-
-  it('runs by require() on Express 4', async () => {
-    const inside = join(project, 'express-4')
+  it.each(['express', 'express4'])('runs by require() on %s', async (version) => {
+    const inside = join(project, `with ${version}`)
     mkdirSync(join(inside, 'node_modules'), { recursive: true })
-    symlinkSync(join(root, 'node_modules/express4'), join(inside, 'node_modules/express'))
+    symlinkSync(join(root, 'node_modules', version), join(inside, 'node_modules/express'))
     cpSync(join(root, 'examples/require.cjs'), join(inside, 'require.cjs'))
     await whileRunning(inside, 'require.cjs', visit)
   })
 
-  it('goes into a bundle of esbuild, whose curve is the WebAssembly build', async () => {
+  it.each([
+    ['', '--outfile=bundle.cjs', []],
+    [
+      ' that is an ES module',
+      '--outfile=bundle.mjs',
+      [
+        '--format=esm',
+        // What CommonJS packages within the bundle call.
+        "--banner:js=import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
+      ]
+    ]
+  ])('goes into a bundle of esbuild%s, whose curve is the WebAssembly build', async (_kind, outfile, more) => {
     const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
 Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, did]) => console.log(kind, did))
 `
     writeFileSync(join(project, 'bundled.mjs'), source)
-    const options = ['--bundle', '--platform=node', '--external:@bitauth/libauth', '--outfile=bundle.cjs']
+    // Its parts import each other in a circle, which a bundle of ES modules does not start in the right order.
+    const options = ['--bundle', '--platform=node', '--external:@bitauth/libauth', outfile, ...more]
     await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled.mjs', ...options)
-    const printed = await runIn(project, process.execPath, '--disable-warning=ExperimentalWarning', 'bundle.cjs')
+    const file = outfile.split('=')[1]!
+    const printed = await runIn(project, process.execPath, '--disable-warning=ExperimentalWarning', file)
     expect(printed).toBe('wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n')
   })
 
-  it('has types for consumers of module commonjs', async () => {
-    const compilerOptions = { strict: true, module: 'commonjs', moduleResolution: 'bundler' }
-    const target = { target: 'es2022', types: ['node'], esModuleInterop: true, noEmit: true, skipLibCheck: false }
-    const inside = join(project, 'commonjs')
+  const checked = { skipLibCheck: false }
+  it.each([
+    ['commonjs', ['ts'], { module: 'commonjs', moduleResolution: 'bundler', esModuleInterop: true, ...checked }],
+    ['both kinds under nodenext', ['mts', 'cts'], { module: 'nodenext', ...checked }],
+    ['esnext, whose bundler resolves', ['ts'], { module: 'esnext', moduleResolution: 'bundler', skipLibCheck: true }]
+  ])('has types for strict consumers of modules of %s', async (kind, endings, options) => {
+    const inside = join(project, `types of ${kind}`)
+    const files = endings.map((ending) => `consumer.${ending}`)
+    const compilerOptions = { strict: true, target: 'es2023', types: ['node'], noEmit: true, ...options }
     mkdirSync(inside)
-    writeFileSync(join(inside, 'consumer.ts'), CONSUMER)
-    const settings = { compilerOptions: { ...compilerOptions, ...target }, files: ['consumer.ts'] }
-    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
+    for (const name of files) writeFileSync(join(inside, name), CONSUMER)
+    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
     await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  })
-
-  it('has types for strict consumers of both module kinds under nodenext, whose libraries are checked too', async () => {
-    const compilerOptions = { strict: true, module: 'nodenext', target: 'es2023', types: ['node'], skipLibCheck: false }
-    const settings = { compilerOptions: { ...compilerOptions, noEmit: true }, files: ['consumer.mts', 'consumer.cts'] }
-    for (const name of settings.files) writeFileSync(join(project, name), CONSUMER)
-    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(settings))
-    await runIn(project, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  })
-
-  it('has types for strict consumers whose bundler resolves', async () => {
-    const compilerOptions = { strict: true, module: 'esnext', moduleResolution: 'bundler', target: 'es2023' }
-    const inside = join(project, 'bundler')
-    mkdirSync(inside)
-    writeFileSync(join(inside, 'consumer.ts'), CONSUMER)
-    const settings = {
-      compilerOptions: { ...compilerOptions, types: ['node'], noEmit: true, skipLibCheck: true },
-      files: ['consumer.ts']
-    }
-    writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
-    await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
-  })
-
-  it('goes into a bundle of esbuild that is an ES module', async () => {
-    const source = `import { didOfPrivateKey, loadCurve } from 'express-did-auth'
-const [{ kind }, did] = await Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))])
-console.log(kind, did)
-`
-    writeFileSync(join(project, 'bundled-esm.mjs'), source)
-    // What CommonJS packages within the bundle call.
-    const banner =
-      "--banner:js=import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
-    // Its parts import each other in a circle, which a bundle of ES modules does not start in the right order.
-    const external = '--external:@bitauth/libauth'
-    const options = ['--bundle', '--platform=node', '--format=esm', external, banner, '--outfile=bundle.mjs']
-    await runIn(project, join(root, 'node_modules/.bin/esbuild'), 'bundled-esm.mjs', ...options)
-    expect(await runIn(project, process.execPath, 'bundle.mjs')).toBe(
-      'wasm did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1\n'
-    )
   })
 
   it('guards a route of a NestJS application, compiled to CommonJS', async () => {

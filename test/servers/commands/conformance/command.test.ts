@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
 import { runConformance } from '../../../../servers/commands/conformance/command.js'
+import { runCommand } from '../../../support/command-line.js'
 import { checkService, closeServices, idsOf, serving } from '../../../support/conformance.js'
 import { sendForever } from '../../../support/ipfs-faults.js'
 import { testApp, testAuthServer } from '../../../support/test-app.js'
@@ -17,6 +18,14 @@ describe('conformance', () => {
     const report = await checkService(app, { clock })
     expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
     expect([report.passed, report.total]).toEqual([report.checks.length - 3, report.checks.length - 3])
+  })
+
+  it('gives the library full marks for EIP-4361, whose section is there where the routes are', async () => {
+    const report = await checkService((await testAuthServer()).listener)
+    const section = report.checks.filter(({ id }) => id.startsWith('siwe-'))
+    expect(section.map(({ outcome }) => outcome)).toEqual(Array(11).fill('passed'))
+    const { checks } = await checkService((await testApp()).app)
+    expect(checks.filter(({ id }) => id.startsWith('siwe-'))).toEqual([])
   })
 
   it('gives the library full marks, with tokens in cookies', async () => {
@@ -116,8 +125,7 @@ describe('conformance', () => {
       res.writeHead(400, { 'Content-Type': 'text/plain; charset=utf-8' }).end(evil)
     )
     for (const args of [[url], [url, '--json']]) {
-      const lines: string[] = []
-      await runConformance({ args, env: {}, out: (line) => lines.push(line), isTerminal: false })
+      const { lines } = await runCommand(runConformance, args)
       expect(lines.filter((line) => /[\p{Cc}\p{Cf}]/u.test(line))).toEqual([])
       if (args.length > 1) expect(JSON.parse(lines[0]!).checks[0].detail).toContain('\u009b31m \u202e \u{e0001}')
     }
@@ -140,16 +148,10 @@ describe('conformance', () => {
       },
       { prefix: '/api' }
     )
-    const lines: string[] = []
-    const args = [
-      `${await serving(app)}/api/`,
-      '--request-auth-path',
-      '/login/challenge',
-      '--auth-path=/login',
-      '--json'
-    ]
-    const out = (line: string) => lines.push(line)
-    expect(await runConformance({ args: [...args, '--sign-up'], env: {}, out, isTerminal: false })).toBe(0)
+    const paths = ['--request-auth-path', '/login/challenge', '--auth-path=/login']
+    const args = [`${await serving(app)}/api/`, ...paths, '--json', '--sign-up']
+    const { code, lines } = await runCommand(runConformance, args)
+    expect(code).toBe(0)
     const report = JSON.parse(lines.join(''))
     expect(idsOf(report, 'failed')).toEqual([])
     expect(Object.keys(report)).toEqual(['passed', 'total', 'checks'])

@@ -6,6 +6,7 @@ import { isWeak } from '../../../../servers/commands/doctor/environment.js'
 import { siteOf } from '../../../../servers/commands/doctor/address-checks.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import type { NetworkSurroundings } from '../../../../servers/commands/doctor/network.js'
+import { runCommand } from '../../../support/command-line.js'
 import { serving, closeServices } from '../../../support/conformance.js'
 import { answeringResults } from '../../../support/rpc-node.js'
 import { temporaryFolder } from '../../../support/store-folder.js'
@@ -26,10 +27,11 @@ async function doctor(
   args: string[] = [],
   surroundings: NetworkSurroundings = {}
 ): Promise<{ code: number; findings: Finding[]; ids: string[] }> {
-  const lines: string[] = []
-  const out = (line: string) => lines.push(line)
-  const commandLine = { args: [...args, '--json'], env: { ...GOOD, ...env }, out, isTerminal: false }
-  const code = await runDoctor(commandLine, { defaultNodes: {}, addresses: [], ...surroundings })
+  const { code, lines } = await runCommand(
+    (commandLine) => runDoctor(commandLine, { defaultNodes: {}, addresses: [], ...surroundings }),
+    [...args, '--json'],
+    { ...GOOD, ...env }
+  )
   const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }

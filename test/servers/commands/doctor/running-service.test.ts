@@ -5,6 +5,7 @@ import type { Express, Request, Response } from 'express'
 import type { DidAuthConfig } from 'express-did-auth'
 import { runDoctor } from '../../../../servers/commands/doctor/command.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
+import { runCommand } from '../../../support/command-line.js'
 import { closeServices, serving } from '../../../support/conformance.js'
 import { sendForever } from '../../../support/ipfs-faults.js'
 import { deadRpcUrl } from '../../../support/rpc-node.js'
@@ -34,8 +35,7 @@ async function service(
 }
 
 async function doctor(args: string[], env: Record<string, string> = {}) {
-  const lines: string[] = []
-  const code = await runDoctor({ args: [...args, '--json'], env, out: (line) => lines.push(line), isTerminal: false })
+  const { code, lines } = await runCommand(runDoctor, [...args, '--json'], env)
   const { findings } = JSON.parse(lines.join('')) as { findings: Finding[] }
   return { code, findings, ids: findings.map(({ id, level }) => `${level} ${id}`) }
 }
@@ -82,8 +82,7 @@ describe('doctor <url>', () => {
   it('prints names of the service without what commands a terminal', async () => {
     const names = { '\u001b[31mnode\u009b2J\u202e\n': 'unavailable' }
     const url = await service({}, {}, (app) => app.get('/ready', (_req, res) => res.json({ dependencies: names })))
-    const lines: string[] = []
-    await runDoctor({ args: [url], env: {}, out: (line) => lines.push(line), isTerminal: false })
+    const { lines } = await runCommand(runDoctor, [url])
     expect(lines[0]).toBe('note    [31mnode2J is unavailable to the service (not-ready)')
   })
 
@@ -118,6 +117,17 @@ describe('doctor <url>', () => {
       `A page of ${PAGE} may not read challenge-expires-in, idempotent-replayed, retry-after, www-authenticate`,
       'localhost:8080 is no login domain'
     ])
+  })
+
+  it('finds a page whose EIP-4361 messages are refused, and a cache that gives one nonce to all', async () => {
+    const cache = (app: Express) => app.get('/siwe/nonce', (_req, res) => void res.send('a'.repeat(64)))
+    const [url, cached] = [await service({ siwe: true }), await service({ siwe: true }, {}, cache)]
+    const foreign = { id: 'siwe-domain', level: 'note', what: `EIP-4361 messages of ${PAGE} are refused` }
+    expect((await doctor([url, '--origin', PAGE])).findings).toContainEqual(expect.objectContaining(foreign))
+    expect(
+      (await doctor([await service({ siwe: { domains: ['localhost:8080'] } }), '--origin', PAGE])).ids
+    ).not.toContain('note siwe-domain')
+    expect((await doctor([cached])).ids).toEqual(['change siwe-nonce'])
   })
 
   it('finds a header that the cors() of an application forgot', async () => {

@@ -1,6 +1,6 @@
 import { ServerError } from '../../http/server-error.js'
 import type { IpfsNode } from '../../ipfs/ipfs-node.js'
-import type { ContentInspection } from '../../storage/content-inspection.js'
+import type { ContentInspection } from '../../storage/sql/inspection-steps.js'
 import type { ContentReads, EntryPlace } from '../../storage/content-store.js'
 import type { PinLedger } from '../../storage/pin-ledger.js'
 import { checkContents } from './check-contents.js'

@@ -1,7 +1,7 @@
 import { ServerError } from '../../http/server-error.js'
 import type { IpfsNode } from '../../ipfs/ipfs-node.js'
-import type { CheckMode, ContentInspection } from '../../storage/content-inspection.js'
-import type { ContentInfo, ContentReads, StoredContent } from '../../storage/content-store.js'
+import type { CheckMode, ContentInfo, ContentReads, StoredContent } from '../../storage/content-store.js'
+import type { ContentInspection } from '../../storage/sql/inspection-steps.js'
 import { newContentOf } from '../../storage/unixfs-blocks.js'
 import { isMissing } from '../../storage/storage-error.js'
 
@@ -10,7 +10,7 @@ const BATCH = 100
 /** What the check works on. */
 export interface CheckContentsParts {
   store: ContentReads
-  inspection: ContentInspection
+  inspection: Pick<ContentInspection, 'listUsedContents' | 'countUses'>
   /** Undefined: none is configured. */
   node: Pick<IpfsNode, 'read'> | undefined
 }
@@ -61,7 +61,7 @@ async function isWhole(content: StoredContent | undefined): Promise<boolean> {
   }
 }
 
-async function isUsed(inspection: ContentInspection, cid: string): Promise<boolean> {
+async function isUsed(inspection: Pick<ContentInspection, 'countUses'>, cid: string): Promise<boolean> {
   const { entries } = await inspection.countUses(cid)
   return entries > 0
 }

@@ -1,44 +1,40 @@
 import { systemClock } from 'express-did-auth/server-kit'
-import type { ServerEnv } from '../config/read-env.js'
-import { ownCommand } from '../config/startup-error.js'
+import { readEnv } from '../config/read-env.js'
 import { Connections } from '../storage/connections.js'
 import type { ContentStore } from '../storage/content-store.js'
 import { openExistingContents } from '../storage/engine.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
 import { isCid } from '../storage/unixfs-blocks.js'
+import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
-const NOUNS = { auth: ['', ''], relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
+const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
+const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
 
 /**
- * Removes content of relay or vault and refuses it from then on, or allows it again; also beside the running server, which
- * removes the pin.
+ * `takedown <cid>`: removes content of relay or vault and refuses it from then on, or allows it again; also beside the running
+ * server, which removes the pin.
  *
- * @param args - what follows `takedown`
- * @param out - gets each line of the report
- * @returns the exit code: 0 done, or nothing to do; 1 something of it remains here; 2 usage
- * @throws StartError when nothing is stored there
+ * @returns the command, whose exit code is 0: done, or nothing to do; 1: something of it remains here
+ * @throws UsageError; StartError when nothing is stored there
  */
-export async function runTakedown(
-  args: readonly string[],
-  env: ServerEnv,
-  out: (line: string) => void
-): Promise<number> {
-  const [isAllow, isDryRun] = [args.includes('--allow'), args.includes('--dry-run')]
-  const [cid = '', ...rest] = args.filter((arg) => arg !== '--allow' && arg !== '--dry-run')
-  if (!isCid(cid) || rest.length > 0) {
-    out(`usage: ${ownCommand(`${env.name} takedown <cid> [--allow] [--dry-run]`)}`)
-    return 2
-  }
-  const connections = await Connections.open(env)
-  const { store } = await openExistingContents(env, connections)
-  try {
-    if (isDryRun) out(await plan(store, cid, isAllow))
-    else if (isAllow) out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)
-    else return await takeDown(store, cid, NOUNS[env.name], out)
-    return 0
-  } finally {
-    await store.close()
-    await connections.close()
+export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine) => Promise<number> {
+  return async ({ args, env: given, out }) => {
+    const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
+    const [cid = ''] = positionals
+    if (!isCid(cid)) throw new UsageError(`${cid} is no cid`)
+    const env = readEnv(given, server, false, 'operate')
+    const connections = await Connections.open(env)
+    const { store } = await openExistingContents(env, connections)
+    try {
+      if (values['dry-run'] === true) out(await plan(store, cid, values.allow === true))
+      else if (values.allow === true)
+        out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)
+      else return await takeDown(store, cid, NOUNS[server], out)
+      return 0
+    } finally {
+      await store.close()
+      await connections.close()
+    }
   }
 }
 

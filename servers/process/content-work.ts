@@ -1,0 +1,56 @@
+import type { Clock } from 'express-did-auth'
+import type { ServerAppParts } from '../http/create-app.js'
+import { BodyReader } from '../http/read-body.js'
+import { ContentRepair } from '../ipfs/content-repair.js'
+import { PinWorker } from '../ipfs/pin-worker.js'
+import { describeError } from '../observability/error-fields.js'
+import { LeafHasher } from '../storage/unixfs-blocks.js'
+import { repeatWork, type RepeatedWork } from './repeat-work.js'
+import type { Contents } from './start-server.js'
+
+/** What a server does with content beside its routes. */
+export interface ContentWork {
+  bodies: BodyReader
+  repair: ContentRepair
+  /** None without an IPFS node. */
+  pins: PinWorker | undefined
+  collector: Pick<RepeatedWork, 'soon'>
+  /** Ends it. */
+  stop: () => Promise<void>
+}
+
+/**
+ * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer needed
+ * is deleted.
+ *
+ * @param task - the name of its collection in the metrics
+ * @param collect - deletes what is no longer needed
+ */
+export function startContentWork(
+  { env, contents, node, spool, log, metrics }: Pick<ServerAppParts, 'env' | 'log' | 'metrics'> & Contents,
+  clock: Clock,
+  task: 'collector' | 'sweep',
+  collect: (signal: AbortSignal) => Promise<void>
+): ContentWork {
+  const nowSeconds = (): number => clock.nowSeconds()
+  const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds })
+  pins?.start()
+  const collector = repeatWork(
+    async (signal) => {
+      await collect(signal)
+      metrics?.succeeded(env.name, task)
+    },
+    (error) => {
+      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'what is no longer needed could not be deleted')
+    }
+  )
+  return {
+    bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),
+    repair: new ContentRepair({ store: contents, node, log }),
+    pins,
+    collector,
+    stop: async () => {
+      await Promise.all([collector.stop(), pins?.stop()])
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import type { VerbMethods } from 'express-did-auth/server-kit'
+import type { CheckMode, EntryPlace, NewContent } from '../content-store.js'
+import type { ContentVerbs } from './content-verbs.js'
+import type { DatabaseCheck } from './inspection-verbs.js'
+import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
+
+const OBJECTS = 200
+/** It was granted where the content was written. */
+const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
+
+/** What follows from entries, and did not. */
+export interface Recount {
+  /** Users whose usage was counted wrong; corrected. */
+  readonly owners: number
+  /** Lists that are not those that were written; what is left of them is theirs from then on, where damage is accepted. */
+  readonly damagedLists: readonly EntryPlace[]
+  /** Content that nothing uses; deleted. */
+  readonly unusedContents: number
+}
+
+/** What an operator's commands ask of a store, and copy from it or to it, beside the servers that use it. */
+export type ContentInspection = ReturnType<typeof inspectionSteps>
+
+/** Pages, each from the place where the one before ended. */
+export async function* pagesOf<P extends { readonly next: unknown }, Place>(
+  first: NoInfer<Place>,
+  read: (after: Place) => Promise<P & { readonly next: Place | undefined }>
+): AsyncGenerator<P, void> {
+  for (let after: Place | undefined = first; after !== undefined;) {
+    const page: P & { readonly next: Place | undefined } = await read(after)
+    yield page
+    after = page.next
+  }
+}
+
+/** Makes what commands do with a store: each a few short verbs. */
+export function inspectionSteps(
+  verbs: VerbMethods<ContentVerbs>,
+  { objects, nowSeconds }: Pick<ObjectWriterParts, 'objects' | 'nowSeconds'>,
+  writer: ObjectWriter
+) {
+  /** Corrects what is wrong, a page at a time. @returns how much it is */
+  async function correctEach(
+    what: Parameters<typeof verbs.findWrong>[0],
+    { isDryRun }: CheckMode,
+    correct: (cids: readonly string[]) => Promise<void>
+  ): Promise<number> {
+    let count = 0
+    for await (const { wrong } of pagesOf('', (after: string) => verbs.findWrong(what, after))) {
+      count += wrong.length
+      if (!isDryRun && wrong.length > 0) await correct(wrong)
+    }
+    return count
+  }
+
+  return {
+    ...verbs,
+
+    /** Asks the database whether its file is sound. */
+    async checkDatabase({ isDryRun }: CheckMode): Promise<DatabaseCheck> {
+      const before = await verbs.findFaults()
+      if (before.damage.length > 0 || before.indexes.length === 0 || isDryRun) return before
+      await verbs.rebuildIndexes(before.indexes)
+      const after = await verbs.findFaults()
+      const damage = [...after.damage, ...after.indexes.map((index) => `index ${index} cannot be rebuilt`)]
+      return { damage, indexes: before.indexes }
+    },
+
+    async recount(mode: CheckMode): Promise<Recount> {
+      const { isDryRun, acceptsDamage = false } = mode
+      const damagedLists: EntryPlace[] = []
+      for await (const { wrong } of pagesOf({ did: '', key: '' }, verbs.findLostLists)) damagedLists.push(...wrong)
+      let owners = 0
+      for await (const { wrong, miscounted } of pagesOf(0, verbs.inspectOwners)) {
+        damagedLists.push(...wrong)
+        owners += miscounted.length
+        if (!isDryRun && miscounted.length > 0) await verbs.recountOwners(miscounted)
+      }
+      if (acceptsDamage && !isDryRun) for (const place of damagedLists) await verbs.acceptList(place)
+      const unusedContents = await correctEach('unusedContents', mode, (cids) =>
+        verbs.addUnreferenced(cids, nowSeconds())
+      )
+      let after: string | undefined = isDryRun ? undefined : ''
+      while (after !== undefined) after = await verbs.collectUnreferenced(after, nowSeconds())
+      return { owners, damagedLists, unusedContents }
+    },
+
+    /** Finds objects that no content names, and leaves them to the collector. */
+    async checkObjects({ isDryRun }: CheckMode): Promise<{ unused: number }> {
+      let unused = 0
+      let names: string[] = []
+      const check = async (): Promise<void> => {
+        const unknown = await verbs.findUnknownObjects(names)
+        unused += unknown.length
+        if (!isDryRun && unknown.length > 0) await verbs.addGarbage(unknown, nowSeconds())
+        names = []
+      }
+      for await (const name of objects.list()) if (names.push(name) === OBJECTS) await check()
+      if (names.length > 0) await check()
+      return { unused }
+    },
+
+    /** Makes the desired state of pins follow from what is stored. */
+    async trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }> {
+      const toPin = await correctEach('missingPins', mode, verbs.addMissingPins)
+      return { toPin, toUnpin: await correctEach('surplusPins', mode, verbs.removeSurplusPins) }
+    },
+
+    /**
+     * Stores an entry under the number that it has elsewhere, which is its place in its list. Pins come as they are there.
+     *
+     * @throws ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
+     */
+    async importEntry({
+      content,
+      ...entry
+    }: EntryPlace & { readonly number: number; readonly content: NewContent }): Promise<void> {
+      const write = { ...entry, replaces: 'nothing', quota: NO_QUOTA, tracksPins: false } as const
+      await writer.store(content, (row) => verbs.writeEntry({ ...write, content: row }, nowSeconds()))
+    },
+
+    /** Stores a file that is counted for no user. One that is there ends later where this one does. @throws as `importEntry` */
+    async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
+      const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
+      await writer.store(content, (row) => verbs.writeFile({ ...file, content: row }))
+    }
+  }
+}

@@ -1,0 +1,269 @@
+/**
+ * Adapters that give the modals of wallet libraries a `DidAuthClient` as their backend. None needs its library: the types are
+ * those of the libraries' documentation.
+ */
+import { formatSiweMessage, type SiweMessage } from '../../protocol/format-siwe-message.js'
+import type { DidAuthClient } from '../did-auth-client.js'
+import { isText, parseFields } from '../json.js'
+import type { ClientSession } from '../session-keeper.js'
+import { orOnceMore } from '../sign-in.js'
+import type { SiweLogin } from '../siwe-login.js'
+import { askWallet, chainIdOf, type Eip1193Provider } from '../wallet.js'
+
+/** What the adapters use of a client. */
+export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>
+
+/** What a modal knows when it has a text signed. */
+interface Account {
+  readonly nonce: string
+  readonly address: string
+  readonly chainId: number
+}
+
+interface Signed {
+  readonly message: string
+  readonly signature: string
+}
+
+/** thirdweb's expiration, which it requires. The nonce ends sooner, and the clock of the device may be wrong. */
+const DAY_MILLISECONDS = 86_400_000
+
+/** What RainbowKit and ConnectKit have in common. */
+interface Steps {
+  readonly getNonce: () => Promise<string>
+  /** @throws Error before the first nonce */
+  readonly createMessage: (account: Account) => string
+  readonly verify: (signed: Signed) => Promise<ClientSession>
+  /** Whether the service has opened a session; why not, the console says. */
+  readonly isVerified: (signed: Signed) => Promise<boolean>
+}
+
+/** Modals write texts in one step, and sign again with the nonce of a refused login: then a newer one takes its place. */
+function stepsOf(auth: SiweAuth): Steps {
+  let siwe: SiweLogin | undefined
+  let newer: string | undefined
+  const getNonce = async (): Promise<string> => {
+    siwe = await auth.siwe()
+    newer = undefined
+    return siwe.nonce()
+  }
+  const verify = async ({ message, signature }: Signed): Promise<ClientSession> =>
+    (await auth.siwe()).verify({ message, signature })
+  return {
+    getNonce,
+    verify,
+    createMessage: ({ nonce, address, chainId }) => {
+      if (!siwe) throw new Error('No nonce was asked for')
+      const message = formatSiweMessage(siwe.fields({ address, chainId, nonce: newer ?? nonce }))
+      newer = undefined
+      return message
+    },
+    isVerified: async (signed) => {
+      try {
+        await verify(signed)
+        return true
+      } catch (error) {
+        console.warn(error)
+        newer = await getNonce().catch(() => undefined)
+        return false
+      }
+    }
+  }
+}
+
+/** The address of the session, when it is that of an account, or of any. */
+async function addressOf(auth: SiweAuth, of?: string): Promise<string | undefined> {
+  await auth.ready.catch(() => undefined)
+  const address = auth.session?.did.slice(-42)
+  return !of || of.toLowerCase() === address ? address : undefined
+}
+
+/** `AuthenticationAdapter` of RainbowKit. */
+export interface RainbowKitAdapter extends Omit<Steps, 'verify' | 'isVerified'> {
+  readonly verify: (signed: Signed) => Promise<boolean>
+  readonly signOut: () => Promise<void>
+}
+
+/**
+ * For `RainbowKitAuthenticationProvider` of RainbowKit, as its `adapter`. Its `status` is the page's to tell, by
+ * `auth.subscribe`.
+ */
+export function rainbowKit(auth: SiweAuth): RainbowKitAdapter {
+  const { getNonce, createMessage, isVerified: verify } = stepsOf(auth)
+  return { getNonce, createMessage, verify, signOut: () => auth.logOut() }
+}
+
+/** `SIWEConfig` of ConnectKit. */
+export interface ConnectKitConfig extends Omit<Steps, 'verify' | 'isVerified'> {
+  readonly verifyMessage: (signed: Signed) => Promise<boolean>
+  readonly getSession: () => Promise<{ address: string; chainId: number } | null>
+  readonly signOut: () => Promise<boolean>
+  readonly signOutOnNetworkChange: boolean
+  /** Milliseconds: before a nonce ends. */
+  readonly nonceRefetchInterval: number
+}
+
+/** For `SIWEProvider` of ConnectKit: `<SIWEProvider {...connectKit(auth)}>`. Another chain is the same user. */
+export function connectKit(auth: SiweAuth): ConnectKitConfig {
+  const { getNonce, createMessage, isVerified: verifyMessage } = stepsOf(auth)
+  let chainId = 1
+  return {
+    getNonce,
+    createMessage: (account) => {
+      chainId = account.chainId
+      return createMessage(account)
+    },
+    verifyMessage,
+    /** The chain is the last that was signed for; `signOutOnNetworkChange` is what would compare it. */
+    getSession: async () => {
+      const address = await addressOf(auth)
+      return address ? { address, chainId } : null
+    },
+    signOut: async () => {
+      await auth.logOut()
+      return true
+    },
+    signOutOnNetworkChange: false,
+    nonceRefetchInterval: 240_000
+  }
+}
+
+/** A text of AppKit, with what it says. */
+export interface AppKitMessage extends Omit<SiweMessage, 'chainId' | 'address' | 'resources'> {
+  readonly version: string
+  readonly accountAddress: string
+  /** As CAIP-2 writes it: `eip155:1`. */
+  readonly chainId: `eip155:${string}`
+  readonly resources?: string[]
+  readonly toString: () => string
+}
+
+/** A session of AppKit. */
+export interface AppKitSession {
+  readonly data: AppKitMessage
+  readonly message: string
+  readonly signature: string
+}
+
+type CaipChain = `${string}:${string}`
+
+/** `SIWXConfig` of AppKit. */
+export interface AppKitConfig {
+  readonly createMessage: (account: { accountAddress: string; chainId: CaipChain }) => Promise<AppKitMessage>
+  readonly addSession: (session: Signed) => Promise<void>
+  readonly setSessions: (sessions: Signed[]) => Promise<void>
+  readonly revokeSession: () => Promise<void>
+  readonly getSessions: (chain: CaipChain, address: string) => Promise<AppKitSession[]>
+  readonly getRequired: () => boolean
+  readonly signOutOnDisconnect: boolean
+}
+
+/** For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; chains that are not Ethereum's are refused. */
+export function appKit(auth: SiweAuth): AppKitConfig {
+  const { getNonce, verify } = stepsOf(auth)
+  const signOut = (): Promise<void> => auth.logOut()
+  const messageOf = async (chain: CaipChain, address: string, nonce: string): Promise<AppKitMessage> => {
+    const [namespace, id] = chain.split(':')
+    if (namespace !== 'eip155') throw new Error(`${chain}: not a chain of Ethereum`)
+    const { resources: _, ...fields } = (await auth.siwe()).fields({ address, chainId: Number(id), nonce })
+    const text = formatSiweMessage(fields)
+    return { ...fields, version: '1', accountAddress: address, chainId: `eip155:${id}`, toString: () => text }
+  }
+  return {
+    createMessage: async ({ accountAddress, chainId }) => messageOf(chainId, accountAddress, await getNonce()),
+    addSession: async (session) => {
+      await verify(session)
+    },
+    /** The first: one text is one session. None signs out. */
+    setSessions: async ([session]) => {
+      await (session ? verify(session) : signOut())
+    },
+    revokeSession: signOut,
+    getSessions: async (chain, of) => {
+      const address = await addressOf(auth, of)
+      return address ? [{ data: await messageOf(chain, of, ''), message: '', signature: '' }] : []
+    },
+    getRequired: () => true,
+    signOutOnDisconnect: true
+  }
+}
+
+/** `SiweAuthOptions` of thirdweb. */
+export interface ThirdwebAuth {
+  readonly getLoginPayload: (account: { address: string; chainId: number }) => Promise<ThirdwebPayload>
+  readonly doLogin: (signed: { payload: ThirdwebPayload; signature: string }) => Promise<void>
+  readonly isLoggedIn: (address: string) => Promise<boolean>
+  readonly doLogout: () => Promise<void>
+}
+
+/** For `ConnectButton` of thirdweb, as `auth`. */
+export function thirdweb(auth: SiweAuth): ThirdwebAuth {
+  const { getNonce, verify } = stepsOf(auth)
+  return {
+    getLoginPayload: async ({ address, chainId }) => {
+      const nonce = await getNonce()
+      const { domain, uri, statement = 'Sign in.', issuedAt } = (await auth.siwe()).fields({ address, chainId, nonce })
+      const expiration_time = new Date(Date.parse(issuedAt) + DAY_MILLISECONDS).toISOString()
+      const chain_id = String(chainId)
+      const fields = { domain, address, statement, uri, version: '1', chain_id, nonce, issued_at: issuedAt }
+      return { ...fields, expiration_time, invalid_before: '' }
+    },
+    doLogin: async ({ payload, signature }) => {
+      const { chain_id, issued_at: issuedAt, expiration_time: expirationTime, uri = '', ...rest } = payload
+      const { domain, address, statement, nonce } = rest
+      const chainId = Number(chain_id)
+      const fields = { domain, address, statement, uri, chainId, nonce, issuedAt, expirationTime }
+      await verify({ message: formatSiweMessage(fields), signature })
+    },
+    isLoggedIn: async (address) => (await addressOf(auth, address)) !== undefined,
+    doLogout: () => auth.logOut()
+  }
+}
+
+/** The fields of a text as thirdweb names them. */
+export interface ThirdwebPayload {
+  domain: string
+  address: string
+  statement: string
+  uri?: string
+  version: string
+  chain_id?: string
+  nonce: string
+  issued_at: string
+  expiration_time: string
+  invalid_before: string
+  resources?: string[]
+}
+
+/**
+ * Connects a wallet and logs in with one prompt (ERC-7846), where the wallet can; else with two, as `logIn` does.
+ *
+ * @throws DidAuthClientError as `logIn`, whose wallet this is
+ * @example
+ * button.onclick = () => connectAndSignIn(auth, provider)
+ */
+export async function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider): Promise<ClientSession> {
+  const siwe = await auth.siwe()
+  const session = await orOnceMore(async () => {
+    const chainId = await chainIdOf(provider, undefined)
+    const { domain, uri, statement, nonce } = siwe.fields({ address: '', chainId, nonce: await siwe.nonce() })
+    const wanted = { nonce, chainId: `0x${chainId.toString(16)}`, domain, uri, ...(statement && { statement }) }
+    const params = [{ version: '1', capabilities: { signInWithEthereum: wanted } }]
+    const { accounts } = parseFields(await askWallet(() => orUnsupported(provider, params), undefined))
+    const { capabilities } = parseFields(parseFields(accounts)[0])
+    const { message, signature } = parseFields(parseFields(capabilities).signInWithEthereum)
+    if (!isText(message) || !isText(signature)) return undefined
+    return siwe.verify({ message, signature, wallet: provider })
+  })
+  return session ?? auth.logIn({ wallet: provider, message: 'siwe' })
+}
+
+/** What `wallet_connect` answers; undefined where the wallet does not know it (EIP-1193, JSON-RPC 2.0). */
+async function orUnsupported(provider: Eip1193Provider, params: readonly unknown[]): Promise<unknown> {
+  try {
+    return await provider.request({ method: 'wallet_connect', params })
+  } catch (error) {
+    if (/^(4200|-32601)$/.test(String(parseFields(error).code))) return undefined
+    throw error
+  }
+}

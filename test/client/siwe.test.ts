@@ -1,0 +1,226 @@
+import { describe, expect, it, jest } from '@jest/globals'
+import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'
+import type { DidAuthClient } from 'express-did-auth/client'
+import { parseSiweMessage } from 'viem/siwe'
+import { failureOf } from '../support/client-error.js'
+import {
+  alice,
+  answerOf,
+  type ClientService,
+  plainWallet,
+  setGlobals,
+  startClientService
+} from '../support/client-service.js'
+import { START_SECONDS } from '../support/test-app.js'
+import { walletOf } from '../support/wallet.js'
+
+const start = (): Promise<ClientService> => startClientService({ siwe: true })
+const account = { address: alice.address, chainId: 8453 }
+const problem = (status: number, code: string): Response =>
+  new Response(JSON.stringify({ title: 'Words of it', code }), { status })
+
+/** Signs as a modal does: the adapter's nonce, its text, the wallet. */
+async function signBy(steps: {
+  getNonce(): Promise<string>
+  createMessage(of: { address: string; chainId: number; nonce: string }): string
+}): Promise<{ message: string; signature: string }> {
+  const message = steps.createMessage({ ...account, nonce: await steps.getNonce() })
+  return { message, signature: alice.personalSign(message) }
+}
+
+describe("DidAuthClient with message: 'siwe'", () => {
+  it('signs a text of EIP-4361, and has a session of the DID that the service tells', async () => {
+    const service = await start()
+    let text = ''
+    const wallet = {
+      ...plainWallet(alice, 8453),
+      signMessage: (given: string) => {
+        text = given
+        return alice.personalSign(given)
+      }
+    }
+    const auth = service.client({ message: 'siwe', wallet, statement: 'Come in.' })
+    expect(await auth.logIn()).toMatchObject({ did: alice.did })
+    expect(parseSiweMessage(text)).toEqual({
+      domain: 'service.example',
+      address: expect.stringMatching(new RegExp(`^${alice.address}$`, 'i')),
+      statement: 'Come in.',
+      uri: 'http://service.example',
+      version: '1',
+      chainId: 8453,
+      nonce: expect.stringMatching(/^[0-9a-f]{64}$/),
+      issuedAt: new Date(START_SECONDS * 1_000)
+    })
+    expect(service.paths()).toEqual(['/siwe/nonce', '/siwe/verify'])
+    expect(await answerOf(auth)).toBe(200)
+  })
+
+  it('names the page that asks, where there is one and no domain is given', async () => {
+    const service = await start()
+    setGlobals({ location: new URL('https://app.example:8443/shop') })
+    const siwe = await service.client({ domain: undefined }).siwe()
+    const fields = siwe.fields({ ...account, nonce: 'x' })
+    expect(fields).toMatchObject({ domain: 'app.example:8443', uri: 'https://app.example:8443' })
+  })
+
+  it('sends only the signature after prepare(), and asks again once the prepared nonce has ended', async () => {
+    const service = await start()
+    const auth = service.client({ message: 'siwe' })
+    await auth.prepare()
+    await auth.logIn()
+    expect(service.paths()).toEqual(['/siwe/nonce', '/siwe/verify'])
+    await auth.prepare()
+    service.clock.seconds += 400
+    await auth.logIn()
+    expect(service.count('/siwe/nonce')).toBe(3)
+  })
+
+  it('asks once more by itself when the nonce ended while the wallet was open', async () => {
+    const service = await start()
+    let signed = 0
+    const signMessage = (text: string): string => {
+      if ((signed += 1) === 1) service.clock.seconds += 400
+      return alice.personalSign(text)
+    }
+    const auth = service.client({ wallet: { address: alice.address, signMessage } })
+    expect(await auth.logIn({ message: 'siwe' })).toMatchObject({ did: alice.did })
+    expect(signed).toBe(2)
+  })
+
+  it.each([
+    [401, 'ERR_MESSAGE', 'CHALLENGE', 'try again'],
+    [401, 'ERR_MESSAGE_DOMAIN', 'CROSS_ORIGIN', 'Tell those who run it'],
+    [401, 'ERR_NETWORK', 'REFUSED', 'Words of it'],
+    [401, 'ERR_CONTRACT_ABSENT', 'REFUSED', 'Words of it'],
+    [401, 'ERR_CONTRACT_SIGNATURE', 'REFUSED', 'Words of it'],
+    [503, 'ERR_CHAIN', 'UNAVAILABLE', 'try again'],
+    [404, 'ERR_NONE', 'PROTOCOL', 'Tell those who run it']
+  ])('says of %i %s: %s', async (status, serverCode, code, advice) => {
+    const service = await start()
+    service.intercept(({ path }) => (path === '/siwe/verify' ? problem(status, serverCode) : undefined))
+    const error = await failureOf(service.client({ message: 'siwe' }).logIn())
+    expect(error).toMatchObject({ code, serverCode, userMessage: expect.stringContaining(advice) })
+  })
+})
+
+describe.each([
+  ['rainbowKit', (auth: DidAuthClient) => rainbowKit(auth)],
+  ['connectKit', (auth: DidAuthClient) => ({ ...connectKit(auth), verify: connectKit(auth).verifyMessage })]
+])('%s', (_name, adapterOf) => {
+  it('logs in, and out', async () => {
+    const service = await start()
+    const auth = service.client()
+    const adapter = adapterOf(auth)
+    expect(await adapter.verify(await signBy(adapter))).toBe(true)
+    expect(auth.session?.did).toBe(alice.did)
+    await adapter.signOut()
+    expect(auth.session).toBeUndefined()
+  })
+})
+
+describe('rainbowKit', () => {
+  it('takes a new nonce after a refusal, although the modal writes the old one', async () => {
+    jest.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const service = await start()
+    const adapter = rainbowKit(service.client())
+    const nonce = await adapter.getNonce()
+    const sign = (): { message: string; signature: string } => {
+      const message = adapter.createMessage({ ...account, nonce })
+      return { message, signature: alice.personalSign(message) }
+    }
+    const late = sign()
+    service.clock.seconds += 400
+    expect(await adapter.verify(late)).toBe(false)
+    expect(await adapter.verify(sign())).toBe(true)
+  })
+})
+
+describe('connectKit', () => {
+  it('tells the account and the chain of the session, and null without one', async () => {
+    const service = await start()
+    const config = connectKit(service.client())
+    expect(await config.getSession()).toBeNull()
+    await config.verifyMessage(await signBy(config))
+    expect(await config.getSession()).toEqual({ address: alice.address.toLowerCase(), chainId: 8453 })
+  })
+})
+
+describe('appKit', () => {
+  it('logs in, tells the session of its account on any chain, and signs out', async () => {
+    const service = await start()
+    const auth = service.client()
+    const siwx = appKit(auth)
+    const data = await siwx.createMessage({ accountAddress: alice.address, chainId: 'eip155:8453' })
+    const message = data.toString()
+    await siwx.addSession({ message, signature: alice.personalSign(message) })
+    expect(await siwx.getSessions('eip155:1', alice.address)).toMatchObject([{ data: { chainId: 'eip155:1' } }])
+    expect(await siwx.getSessions('eip155:1', walletOf(2).address)).toEqual([])
+    await siwx.setSessions([])
+    expect(auth.session).toBeUndefined()
+    await expect(siwx.createMessage({ accountAddress: 'x', chainId: 'solana:1' })).rejects.toThrow('solana:1')
+  })
+})
+
+describe('thirdweb', () => {
+  it('sends the text that thirdweb writes of the payload', async () => {
+    const service = await start()
+    const options = thirdweb(service.client())
+    const payload = await options.getLoginPayload(account)
+    // As `createLoginMessage` of thirdweb joins them.
+    const text = `${payload.domain} wants you to sign in with your Ethereum account:\n${payload.address}\n\n${payload.statement}\n
+URI: ${payload.uri}\nVersion: 1\nChain ID: 8453\nNonce: ${payload.nonce}\nIssued At: ${payload.issued_at}
+Expiration Time: ${payload.expiration_time}`
+    await options.doLogin({ payload, signature: alice.personalSign(text) })
+    expect(await options.isLoggedIn(alice.address)).toBe(true)
+    await options.doLogout()
+    expect(await options.isLoggedIn(alice.address)).toBe(false)
+  })
+})
+
+describe('connectAndSignIn', () => {
+  /** A wallet that answers `wallet_connect` so, and signs. */
+  const providerOf = (answer: (nonce: string) => unknown, asked: string[] = []) => ({
+    request: async ({ method, params }: { method: string; params?: readonly unknown[] }): Promise<unknown> => {
+      asked.push(method)
+      if (method === 'eth_chainId') return '0x2105'
+      if (method === 'eth_requestAccounts') return [alice.address]
+      if (method === 'personal_sign')
+        return alice.personalSign(Buffer.from(String(params![0]).slice(2), 'hex').toString())
+      const [{ capabilities }] = params as [{ capabilities: { signInWithEthereum: { nonce: string } } }]
+      return answer(capabilities.signInWithEthereum.nonce)
+    }
+  })
+
+  it('logs in with one prompt', async () => {
+    const service = await start()
+    const auth = service.client()
+    const siwe = await auth.siwe()
+    const asked: string[] = []
+    const provider = providerOf((nonce) => {
+      const message = textOf(nonce)
+      const signature = alice.personalSign(message)
+      return { accounts: [{ address: alice.address, capabilities: { signInWithEthereum: { message, signature } } }] }
+    }, asked)
+    const textOf = (nonce: string): string => {
+      const { domain, uri, issuedAt } = siwe.fields({ ...account, nonce })
+      return `${domain} wants you to sign in with your Ethereum account:\n${alice.address}\n\n
+URI: ${uri}\nVersion: 1\nChain ID: 8453\nNonce: ${nonce}\nIssued At: ${issuedAt}`
+    }
+    expect(await connectAndSignIn(auth, provider)).toMatchObject({ did: alice.did })
+    expect(asked).toEqual(['eth_chainId', 'wallet_connect'])
+  })
+
+  it.each([4200, -32601])('asks twice where the wallet says %i', async (code) => {
+    const service = await start()
+    const asked: string[] = []
+    const provider = providerOf(() => Promise.reject(Object.assign(new Error('none'), { code })), asked)
+    expect(await connectAndSignIn(service.client(), provider)).toMatchObject({ did: alice.did })
+    expect(asked.slice(2)).toEqual(['eth_requestAccounts', 'eth_chainId', 'personal_sign'])
+  })
+
+  it('asks nothing more after the user has declined', async () => {
+    const service = await start()
+    const provider = providerOf(() => Promise.reject(Object.assign(new Error('no'), { code: 4001 })))
+    expect(await failureOf(connectAndSignIn(service.client(), provider))).toMatchObject({ code: 'USER_REJECTED' })
+  })
+})

@@ -1,0 +1,180 @@
+import { describe, expect, it } from '@jest/globals'
+import fc from 'fast-check'
+import type { DidAuthConfig } from '../../src/config/options.js'
+import { DidAuthError } from '../../src/errors.js'
+import { logIn } from '../../src/flows/log-in.js'
+import { logInWithSiwe } from '../../src/flows/log-in-with-siwe.js'
+import { readOwnSession } from '../../src/flows/manage-sessions.js'
+import { refreshTokens } from '../../src/flows/refresh-tokens.js'
+import { issueNonce } from '../../src/flows/siwe-nonce.js'
+import { refusal } from '../support/refusal.js'
+import { accountOf, siweText } from '../support/siwe.js'
+import { loginText, walletOf } from '../support/wallet.js'
+import { challengeOf, client, flowParts, payloadOf, START_SECONDS } from './flow-parts.js'
+
+const account = accountOf(1)
+const address = account.address.toLowerCase()
+const did = `did:ethr:rsk:${address}`
+
+/** Parts of a service that has it on, and a login there whose message a test may change. */
+async function siweParts(config: Partial<DidAuthConfig> = {}) {
+  const parts = await flowParts({ siwe: true, ...config })
+  const siwe = parts.settings.siwe!
+  const nonce = (): string => issueNonce(parts, siwe).nonce
+  const send = (message: string, signature: unknown) => logInWithSiwe(parts, siwe, { message, signature, client })
+  const login = async (fields: Parameters<typeof siweText>[2] = {}, change = (text: string): string => text) => {
+    const message = change(siweText(account, nonce(), fields))
+    return send(message, await account.signMessage({ message }))
+  }
+  return { parts, siwe, nonce, send, login }
+}
+
+const codeOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => (error as DidAuthError).code
+  )
+
+describe('logInWithSiwe', () => {
+  it('opens a session of the DID on the configured network, whatever chain the message names', async () => {
+    const { login } = await siweParts({ siwe: { network: '' } })
+    const { user, tokens } = await login({ chainId: 137 })
+    expect(user).toEqual({ did: `did:ethr:${address}`, address, chainId: 137 })
+    expect(payloadOf(tokens.accessToken)).toMatchObject({
+      sub: `did:ethr:${address}`,
+      acct: `eip155:137:${address}`,
+      amr: ['eoa']
+    })
+  })
+
+  it('judges the message, recovers once, charges, consumes, asks the business logic, signs and stores, in this order', async () => {
+    const { parts, login } = await siweParts({
+      authenticationBusinessLogic: () => {
+        parts.steps.push('businessLogic')
+      }
+    })
+    await login()
+    expect(parts.steps).toEqual(['yield', 'recover', 'consumeChallenge', 'businessLogic', 'sign', 'createSession'])
+    expect(parts.charges).toEqual([['logins 192.0.2.1', 1_000]])
+    expect(parts.events).toEqual([{ type: 'login', did, sessionId: expect.any(String) }])
+  })
+
+  it.each([
+    ['text of another form', {}, (text: string) => `${text}\n`, 'ERR_MESSAGE'],
+    ['another site', { domain: 'evil.example' }, undefined, 'ERR_MESSAGE_DOMAIN'],
+    ['a URI of another site', { uri: 'https://evil.example' }, undefined, 'ERR_MESSAGE_DOMAIN'],
+    ['a nonce of the client', { nonce: '1234567890abcdef' }, undefined, 'ERR_CHALLENGE'],
+    ['an end that is over', { expirationTime: new Date((START_SECONDS - 60) * 1000) }, undefined, 'ERR_MESSAGE'],
+    ['a beginning ahead', { notBefore: new Date((START_SECONDS + 61) * 1000) }, undefined, 'ERR_MESSAGE'],
+    ['the address of another account', { address: accountOf(2).address }, undefined, 'ERR_CHALLENGE']
+  ] as const)('refuses %s, and consumes nothing', async (_what, fields, change, code) => {
+    const { parts, login } = await siweParts()
+    await expect(login(fields, change)).rejects.toEqual(refusal(code))
+    expect(parts.steps).not.toContain('consumeChallenge')
+    expect(parts.charges[0]).toEqual(['proofs 192.0.2.1', 2_000])
+    expect(parts.events).toEqual([expect.objectContaining({ type: 'proof-refused', code })])
+  })
+
+  it('tells the first of two faults, in the order of the rules, and recovers nothing for it', async () => {
+    const { parts, send, nonce } = await siweParts()
+    const over = { expirationTime: new Date(0) }
+    const texts = [
+      `${siweText(account, 'abcdefgh', { domain: 'evil.example', ...over })}\n`,
+      siweText(account, 'abcdefgh', { domain: 'evil.example', ...over }),
+      siweText(account, 'abcdefgh', over),
+      siweText(account, nonce(), over),
+      siweText(account, nonce())
+    ]
+    const codes = await Promise.all(texts.map((text) => codeOf(send(text, '0x'))))
+    expect(codes).toEqual(['ERR_MESSAGE', 'ERR_MESSAGE_DOMAIN', 'ERR_CHALLENGE', 'ERR_MESSAGE', 'ERR_SIGNATURE'])
+    expect(parts.steps).toEqual([])
+  })
+
+  it('leaves the nonce of a bad signature good', async () => {
+    const { send, nonce } = await siweParts()
+    const message = siweText(account, nonce())
+    await expect(send(message, await accountOf(2).signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    await expect(send(message, await account.signMessage({ message }))).resolves.toBeDefined()
+    await expect(send(message, await account.signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+  })
+
+  it('refuses a signature over any other byte', async () => {
+    const { parts, send, nonce } = await siweParts()
+    const message = siweText(account, nonce(), { statement: 'Sign in', requestId: 'r7', resources: ['urn:x'] })
+    const signature = await account.signMessage({ message })
+    await fc.assert(
+      fc.asyncProperty(fc.nat(message.length - 1), fc.integer({ min: 9, max: 126 }), async (at, code) => {
+        const changed = message.slice(0, at) + String.fromCharCode(code) + message.slice(at + 1)
+        if (changed !== message) await expect(send(changed, signature)).rejects.toBeInstanceOf(DidAuthError)
+      }),
+      { numRuns: 300 }
+    )
+    expect(parts.steps).not.toContain('consumeChallenge')
+    await expect(send(message, signature)).resolves.toBeDefined()
+  })
+
+  it('hands the business logic what the message says, and keeps its refusal from the session', async () => {
+    const asked: unknown[] = []
+    const { login, parts } = await siweParts({
+      authenticationBusinessLogic: (...args) => {
+        asked.push(args)
+        if (asked.length > 1) throw new Error('Not invited')
+        return { tokenClaims: { role: 'user', acct: 'eip155:1:0x0', amr: ['mfa'], ctl: 'x' } }
+      }
+    })
+    const fields = { statement: 'Hello', resources: ['https://a.example/', 'urn:x'], requestId: 'order-7', chainId: 31 }
+    const { tokens } = await login(fields)
+    expect(asked[0]).toEqual([did, { canonicalDid: did, address, siwe: fields }])
+    const claims = payloadOf(tokens.accessToken)
+    expect(claims).toMatchObject({ role: 'user', acct: `eip155:31:${address}`, amr: ['eoa'] })
+    expect(claims).not.toHaveProperty('ctl')
+    await expect(login()).rejects.toThrow('Not invited')
+    expect(parts.steps.filter((step) => step === 'createSession')).toHaveLength(1)
+  })
+
+  it('keeps account and method over a refresh, also where business logic answers other claims', async () => {
+    for (const refreshBusinessLogic of [undefined, () => ({ tokenClaims: { role: 'admin', amr: ['mfa'] } })]) {
+      const { parts, login } = await siweParts({ refreshBusinessLogic })
+      const { tokens } = await login()
+      const next = await refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
+      expect(payloadOf(next.accessToken)).toMatchObject({
+        acct: `eip155:30:${address}`,
+        amr: ['eoa'],
+        ...(refreshBusinessLogic && { role: 'admin' })
+      })
+    }
+  })
+
+  it('shows address and chain in the session, by either token', async () => {
+    const { parts, login } = await siweParts()
+    const { tokens } = await login()
+    const none = { accessToken: () => undefined, refreshToken: async () => undefined }
+    for (const shown of [
+      { ...none, accessToken: () => tokens.accessToken },
+      { ...none, refreshToken: async () => tokens.refreshToken }
+    ]) {
+      expect(await readOwnSession(parts, shown)).toMatchObject({ did, address, chainId: 30 })
+    }
+  })
+})
+
+describe('the two texts', () => {
+  it('are never good for each other', async () => {
+    const { parts, send, nonce } = await siweParts({ loginDialects: ['login', 'url'] })
+    const [wallet, challenge] = [walletOf(1), challengeOf(await flowParts(), did)]
+    const plain = loginText('service.example', challenge)
+    const texts = [
+      plain,
+      siweText(account, nonce()),
+      siweText(account, challenge),
+      siweText(account, nonce(), { statement: plain.replace('\n', ' ') })
+    ]
+    for (const message of texts) {
+      const signature = wallet.personalSign(message)
+      if (message === plain) await expect(send(message, signature)).rejects.toEqual(refusal('ERR_MESSAGE'))
+      else await expect(logIn(parts, { did, sig: signature, client })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    }
+    await expect(send(texts[2]!, wallet.personalSign(texts[2]!))).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    await expect(logIn(parts, { did, sig: wallet.personalSign(plain), client })).resolves.toBeDefined()
+  })
+})

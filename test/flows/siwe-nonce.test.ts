@@ -1,0 +1,64 @@
+import { describe, expect, it } from '@jest/globals'
+import { createHmac } from 'node:crypto'
+import type { DidAuthConfig } from '../../src/config/options.js'
+import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonce.js'
+import { refusal } from '../support/refusal.js'
+import { flowParts, SECRET, SERVICE_URL, START_SECONDS } from './flow-parts.js'
+
+/** Parts of a service that has it on, and its settings of EIP-4361. */
+async function siweParts(config: Partial<DidAuthConfig> = {}) {
+  const parts = await flowParts({ siwe: true, ...config })
+  return { parts, siwe: parts.settings.siwe! }
+}
+
+describe('a nonce', () => {
+  it('is the slot of 10 s, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {
+    const { parts, siwe } = await siweParts()
+    const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
+    expect([nonce.length, expiresInSeconds]).toEqual([64, 310])
+    expect(nonce.slice(0, 8)).toBe((START_SECONDS / 10).toString(16).padStart(8, '0'))
+    const key = createHmac('sha256', SECRET).update(`siwe-nonce\n${SERVICE_URL}`).digest()
+    expect(nonce.slice(40)).toBe(createHmac('sha256', key).update(nonce.slice(0, 40)).digest('hex').slice(0, 24))
+    const drawn = Array.from({ length: 100 }, () => issueNonce(parts, siwe).nonce)
+    expect(new Set(drawn).size).toBe(100)
+    expect(parts.steps).toEqual([])
+  })
+
+  it('ends 300 s after its slot, by our clock', async () => {
+    const { parts, siwe } = await siweParts()
+    parts.clock.seconds = START_SECONDS + 9
+    const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
+    expect(expiresInSeconds).toBe(301)
+    const end = { nonce, slot: START_SECONDS / 10, expiresAtSeconds: START_SECONDS + 310 }
+    parts.clock.seconds = START_SECONDS + 309
+    expect(verifyNonce(parts, siwe, nonce)).toEqual(end)
+    parts.clock.seconds = START_SECONDS + 310
+    expect(() => verifyNonce(parts, siwe, nonce)).toThrow(refusal('ERR_CHALLENGE_EXPIRED'))
+    await expect(consumeNonce(parts, end)).rejects.toEqual(refusal('ERR_CHALLENGE_EXPIRED'))
+    expect(parts.steps).toEqual([])
+  })
+
+  it('of another service, another secret, or with any digit changed is none of ours', async () => {
+    const { parts, siwe } = await siweParts()
+    const { nonce } = issueNonce(parts, siwe)
+    for (const other of [{ serviceUrl: 'https://other.example' }, { challengeSecret: 's'.repeat(32) }]) {
+      const elsewhere = await siweParts(other)
+      expect(() => verifyNonce(elsewhere.parts, elsewhere.siwe, nonce)).toThrow(refusal('ERR_CHALLENGE'))
+    }
+    const changed = Array.from(
+      nonce,
+      (digit, at) => nonce.slice(0, at) + (digit === '0' ? '1' : '0') + nonce.slice(at + 1)
+    )
+    for (const one of [...changed, nonce.toUpperCase(), nonce.slice(1), `${nonce}0`, 'abcdefgh']) {
+      expect(() => verifyNonce(parts, siwe, one)).toThrow(refusal('ERR_CHALLENGE'))
+    }
+  })
+
+  it.each(['single-use', 'window'] as const)('is good once with replayProtection %s', async (replayProtection) => {
+    const { parts, siwe } = await siweParts({ replayProtection })
+    const known = verifyNonce(parts, siwe, issueNonce(parts, siwe).nonce)
+    const results = await Promise.allSettled(Array.from({ length: 50 }, () => consumeNonce(parts, known)))
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    await expect(consumeNonce(parts, known)).rejects.toEqual(refusal('ERR_CHALLENGE_USED'))
+  })
+})

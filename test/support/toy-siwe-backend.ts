@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import express, { type Express } from 'express'
+import { recoverMessageAddress, type Hex } from 'viem'
+import { parseSiweMessage } from 'viem/siwe'
+
+/** What a backend of EIP-4361 may do wrong. */
+export type SiweFault =
+  | 'one nonce for all'
+  | 'nonce good twice'
+  | 'nonce consumed late'
+  | 'nonce burnt by a bad signature'
+  | 'any nonce'
+  | 'any signature'
+  | 'any domain'
+  | 'any URI'
+  | 'no end'
+  | 'no beginning'
+  | 'text behind the message'
+
+/** A backend of EIP-4361 as others write it with viem, in front of the routes of an application. */
+export function addToySiweBackend(app: Express, domain: string, fault?: SiweFault): void {
+  const nonces = new Set<string>()
+  const issue = (): string => {
+    const nonce = fault === 'one nonce for all' ? 'a'.repeat(32) : randomBytes(16).toString('hex')
+    nonces.add(nonce)
+    return nonce
+  }
+  app.get('/siwe/nonce', (_req, res) => void res.set('Cache-Control', 'no-store').type('text/plain').send(issue()))
+  app.post('/siwe/nonce', (_req, res) => void res.set('Cache-Control', 'no-store').json({ nonce: issue() }))
+  app.post('/siwe/verify', express.json(), async (req, res) => {
+    const { message, signature } = req.body as { message: string; signature: Hex }
+    const { address, chainId, nonce = '', uri = '', ...fields } = parseSiweMessage(message)
+    const isGood = [
+      fault === 'any nonce' || nonces.has(nonce),
+      fault === 'any domain' || fields.domain === domain,
+      fault === 'any URI' || fault === 'any domain' || new URL(uri).host === domain,
+      fault === 'no end' || !(fields.expirationTime !== undefined && fields.expirationTime.getTime() < Date.now()),
+      fault === 'no beginning' || !(fields.notBefore !== undefined && fields.notBefore.getTime() > Date.now()),
+      fault === 'text behind the message' || !message.endsWith('more'),
+      fault === 'any signature' || (await recoverMessageAddress({ message, signature })) === address
+    ].every(Boolean)
+    if (fault === 'nonce consumed late') await pause(50)
+    if ((isGood && fault !== 'nonce good twice') || fault === 'nonce burnt by a bad signature') nonces.delete(nonce)
+    if (isGood) res.set('Cache-Control', 'no-store').json({ accessToken: 'a', refreshToken: 'r', address, chainId })
+    else res.status(401).set('WWW-Authenticate', 'DIDAuth realm="toy"').type('text/plain').send('Refused')
+  })
+}
