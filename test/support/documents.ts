@@ -8,7 +8,7 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 /** The reference of the library: an index, and a page for each door. */
 export const referenceFiles: readonly string[] = [
   'src/README.md',
-  ...['config', 'client', 'protocol', 'stores', 'verify', 'testing'].map((door) => `src/${door}/README.md`)
+  ...['config', 'client', 'protocol', 'stores', 'verify', 'testing', 'adapters'].map((door) => `src/${door}/README.md`)
 ]
 
 /** The documents, as paths from the top of the repository. The last two come with their servers. */
