@@ -106,7 +106,14 @@ const LAYERS: readonly Layer[] = [
   },
   // The one package that a part of the client uses: optional, and only where QR codes are wanted.
   { name: 'client/qr', files: /^src\/client\/qr\//, uses: ['client'], packages: /^uqr$/ },
-  { name: 'client', files: /^src\/client\//, uses: ['errors', 'protocol', HELPERS] },
+  // Loaded when it is wanted: an address needs its checksum.
+  {
+    name: 'client/siwe-login',
+    files: /^src\/client\/siwe-login\.ts$/,
+    uses: ['client', 'protocol'],
+    packages: /^@noble\/hashes\//
+  },
+  { name: 'client', files: /^src\/client\//, uses: ['client/siwe-login', 'errors', 'protocol', HELPERS] },
 
   // Users of the package, by its name. They show that what is public is enough.
   ...['config', 'observability', 'http', 'openapi', 'storage', 'ipfs', 'process'].map((folder) => ({

@@ -19,10 +19,9 @@ export async function authorizedFetch(
   init: RequestInit = {}
 ): Promise<Response> {
   const { url, origins, fetch, usesCookies } = setting
-  const isRequest = typeof input === 'object' && 'url' in input
-  const request = isRequest ? input : undefined
-  // A path that begins with a slash is under the service's URL as well, which may be one with a path.
-  const path = isRequest ? input.url : String(input).replace(/^\/(?!\/)/, './')
+  const request = typeof input === 'object' && 'url' in input ? input : undefined
+  // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a URL.
+  const path = request?.url ?? String(input as string | URL).replace(/^\/(?!\/)/, './')
   const { href, origin } = new URL(path, `${url}/`)
   const resource = request ?? href
   if (!origins.has(origin)) return fetch(resource, init)

@@ -4,7 +4,7 @@ import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { askJson } from './request.js'
+import { askJson, orUnavailable } from './request.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
 import { logIn, prepareChallenge, signUp } from './sign-in.js'
 import type { LogInOptions, PreparedChallenge, SignedIn, SignUpOptions } from './sign-in.js'
@@ -43,7 +43,8 @@ export class DidAuthClient {
   #refreshing: Promise<void> | undefined
   /** With cookies, a log out under way would end the session of a login that is faster. */
   #leaving: Promise<void> | undefined
-  #prepared: PreparedChallenge | undefined
+  /** The challenge that was asked for ahead of the click, until a login takes it. */
+  readonly #prepared: PreparedChallenge[] = []
   #siwe: SiweLogin | undefined
   #wallet: Wallet | undefined
 
@@ -81,9 +82,7 @@ export class DidAuthClient {
     const { message = this.#setting.message } = options
     const all = this.#withWallet(options)
     if (message === 'siwe') return (await this.siwe()).logIn(all)
-    const prepared = this.#prepared
-    this.#prepared = undefined
-    return this.#enter(() => logIn(this.#setting, all, prepared), all.wallet)
+    return this.#enter(() => logIn(this.#setting, all, this.#prepared), all.wallet)
   }
 
   /**
@@ -110,7 +109,7 @@ export class DidAuthClient {
     if (!address) return (await this.siwe()).prepare()
     const { wallet } = this.#withWallet<LogInOptions>({})
     const did = await didOfAccount(wallet, address, this.#setting.network)
-    this.#prepared = await prepareChallenge(this.#setting, did)
+    this.#prepared[0] = await prepareChallenge(this.#setting, did)
   }
 
   /**
@@ -120,8 +119,8 @@ export class DidAuthClient {
    * @throws DidAuthClientError UNAVAILABLE where they cannot be loaded
    */
   async siwe(): Promise<SiweLogin> {
-    const { SiweLogin } = await import('./siwe-login.js')
-    return (this.#siwe ??= new SiweLogin(this.#setting, (signIn, wallet) => this.#enter(signIn, wallet)))
+    const { siweLoginOf } = await orUnavailable('siwe', undefined, () => import('./siwe-login.js'))
+    return (this.#siwe ??= siweLoginOf(this.#setting, (signIn, wallet) => this.#enter(signIn, wallet)))
   }
 
   /**

@@ -194,5 +194,6 @@ async function failureOfRefresh(
 
 /** Whether the service has refused the refresh token. */
 function isRefusal(outcome: SessionRecord | DidAuthClientError): boolean {
-  return outcome instanceof Error && outcome.status === 401 && ENDING.test(outcome.serverCode ?? '')
+  const { status, serverCode } = parseFields(outcome)
+  return status === 401 && ENDING.test(String(serverCode))
 }

@@ -82,15 +82,11 @@ export async function prepareChallenge(
 }
 
 /** Asks for the challenge, unless the prepared one is still good, signs it, and logs in. */
-export function logIn(
-  parts: SignInParts,
-  options: LogInOptions,
-  unused: PreparedChallenge | undefined
-): Promise<SignedIn> {
+export function logIn(parts: SignInParts, options: LogInOptions, prepared: PreparedChallenge[]): Promise<SignedIn> {
   return signIn(parts, parts.paths.auth, options, async (did) => {
-    const good = unused?.did === did && unused.goodUntil > parts.nowSeconds() ? unused : undefined
-    unused = undefined
-    const { challenge } = good ?? (await prepareChallenge(parts, did, options.signal))
+    const unused = prepared.pop()
+    const isGood = unused?.did === did && unused.goodUntil > parts.nowSeconds()
+    const { challenge } = isGood ? unused : await prepareChallenge(parts, did, options.signal)
     return [loginMessage(parts.loginDomain, challenge)]
   })
 }

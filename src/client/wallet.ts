@@ -147,10 +147,10 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   }
   // What a wallet of the other kinds can do, its first call tells.
   const signer = wallet as unknown as Signer
-  const { account = signer, type } = signer
-  const isViem = type === 'local' || account !== signer
+  const { account, type, address } = signer
+  const isViem = account ?? type === 'local'
   return {
-    address: account.address ?? (await signer.getAddress?.()),
+    address: account?.address ?? address ?? (await signer.getAddress?.()),
     sign: (text) => signer.signMessage(isViem ? { message: text } : text)
   }
 }
@@ -202,9 +202,8 @@ export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): 
   if (!browser.dispatchEvent) return []
   const found = new Map<Eip1193Provider, FoundWallet>()
   const hear = (event: object): void => {
-    const { info, provider: given } = parseFields(parseFields(event).detail)
-    // What it can do, its first request tells.
-    const provider = given as Eip1193Provider | undefined
+    // What the provider can do, its first request tells.
+    const { info, provider } = parseFields(parseFields(event).detail) as { info: unknown; provider?: Eip1193Provider }
     const { rdns: id, name, icon } = parseFields(info)
     if (!isText(id) || !isText(name) || !provider) return
     // An image of another kind could tell its host who looks at it.

@@ -55,6 +55,19 @@ describe("DidAuthClient with message: 'siwe'", () => {
     expect(await answerOf(auth)).toBe(200)
   })
 
+  // The vectors of EIP-55.
+  it.each([
+    '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed',
+    '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359',
+    '0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb',
+    '0x52908400098527886E0F7030069857D2E4169EE7',
+    '0xde709f2102306220921060314715629080e2fb77'
+  ])('writes %s with its checksum, however the wallet spells it', async (address) => {
+    const siwe = await (await start()).client().siwe()
+    for (const spelling of [address, address.toLowerCase(), `0x${address.slice(2).toUpperCase()}`])
+      expect(siwe.fields({ ...account, address: spelling, nonce: 'x' })).toMatchObject({ address })
+  })
+
   it('names the page that asks, where there is one and no domain is given', async () => {
     const service = await start()
     setGlobals({ location: new URL('https://app.example:8443/shop') })

@@ -27,6 +27,25 @@ const loadedLater: Plugin = {
 /** The package that one entry brings: optional, and counted with it. */
 const optional = /node_modules\/uqr\//
 
+describe('express-did-auth/client, the part that signs EIP-4361', () => {
+  it('is loaded on its own, and is no larger than 3500 bytes', async () => {
+    const { outputFiles } = await build({
+      entryPoints: [`${root}/src/client/index.ts`],
+      outdir: root,
+      splitting: true,
+      bundle: true,
+      minify: true,
+      format: 'esm',
+      platform: 'browser',
+      write: false,
+      legalComments: 'none'
+    })
+    const later = outputFiles.filter(({ path }) => path.includes('siwe-login'))
+    expect(later).toHaveLength(1)
+    expect(gzipSync(later[0]!.contents, { level: 9 }).length).toBeLessThanOrEqual(3_500)
+  })
+})
+
 describe.each(entries)('%s', (entry, source, bytes) => {
   it(`is no larger than ${bytes} bytes, and needs neither Node nor another package`, async () => {
     const { outputFiles, metafile } = await build({
