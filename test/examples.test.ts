@@ -2,11 +2,12 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { verifyMessage } from 'ethers'
-import type { Express } from 'express'
-import { memoryStore } from 'express-did-auth'
+import express, { type Express } from 'express'
+import { memoryStore, setupDidAuth } from 'express-did-auth'
 import { signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
 import { credentialJwt } from './support/credentials.js'
@@ -75,6 +76,25 @@ describe('examples/quickstart.ts', () => {
     const fetch = await signedIn(server, alice)
     expect(await (await fetch('/profile')).json()).toEqual({ did: alice.did })
     await request(server).get('/profile').expect(401, 'Missing access token')
+  })
+})
+
+describe('examples/log-in-siwe.mjs', () => {
+  it('logs in by EIP-4361, with the client and by hand', async () => {
+    const app = express()
+    const server = app.listen(0)
+    undo.push(() => server.close())
+    const url = `http://localhost:${(server.address() as AddressInfo).port}`
+    const requireDid = setupDidAuth(app, { ...testConfig(), serviceUrl: url, siwe: true })
+    app.get('/profile', requireDid, (req, res) => res.json(req.user))
+    undo.push(setEnvironment({ SERVICE_URL: url }))
+    const said: unknown[][] = []
+    jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words))
+    await import(join(root, 'examples/log-in-siwe.mjs'))
+    expect(said).toEqual([
+      ['by the client:', 200, { did: expect.stringMatching(/^did:ethr:rsk:0x[0-9a-f]{40}$/) }],
+      ['by hand:', 200, true]
+    ])
   })
 })
 
