@@ -82,19 +82,20 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const signUpChallenge = challenge(requestSignUpChallenge)
   const loginChallenge = challenge(requestLoginChallenge)
 
+  // A login's parts are made when its body is here: their deadline begins then, and a body may take 30 s.
   const login: Answer = async (req, res) => {
-    const [parts, client] = [await http.parts(), http.callerOf(req)]
-    assertProofBudget(parts, client)
+    const client = http.callerOf(req)
+    assertProofBudget(await http.parts(), client)
     const body = readLogin(await readBody(req, MAX_BODY_BYTES))
-    transport.sendTokens(res, await logIn(parts, { ...body, client }))
+    transport.sendTokens(res, await logIn(await http.parts(), { ...body, client }))
   }
 
   const maxSignUpBytes = usesDisclosure(settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
   const signup: Answer = async (req, res) => {
-    const [parts, client] = [await http.parts(), http.callerOf(req)]
-    assertProofBudget(parts, client)
+    const client = http.callerOf(req)
+    assertProofBudget(await http.parts(), client)
     const body = readSignUp(await readBody(req, maxSignUpBytes))
-    transport.sendTokens(res, await signUp(parts, { ...body, client }))
+    transport.sendTokens(res, await signUp(await http.parts(), { ...body, client }))
   }
 
   const refresh: Answer = async (req, res) => {
@@ -176,10 +177,10 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
       else sendText(res, nonce, headers)
     }
     const verify: Answer = async (req, res) => {
-      const [parts, client] = [await http.parts(), http.callerOf(req)]
-      assertProofBudget(parts, client)
+      const client = http.callerOf(req)
+      assertProofBudget(await http.parts(), client)
       const body = readSiweLogin(await readBody(req, MAX_SIWE_BODY_BYTES))
-      const { tokens, user } = await logInWithSiwe(parts, siwe, { ...body, client })
+      const { tokens, user } = await logInWithSiwe(await http.parts(), siwe, { ...body, client })
       transport.sendTokens(res, tokens, {}, user)
     }
     const { path } = siwe
