@@ -83,12 +83,13 @@ export interface CredentialVerifier {
   /**
    * Verifies that credentials were signed by the issuers that they name, one after the other, up to the first bad one.
    * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY,
-   * ERR_TOO_MANY_REQUESTS, ERR_STORE
+   * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_TOO_MANY_REQUESTS, ERR_STORE
    */
   verify(
     jwts: readonly string[],
     user: { did: string; client: CredentialClient },
-    nowSeconds: number
+    nowSeconds: number,
+    deadline?: Deadline
   ): Promise<VerifiedCredential[]>
 }
 
