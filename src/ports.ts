@@ -16,7 +16,6 @@
  */
 import type { DidAuthErrorCode } from './errors.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
-import type { Hex } from './protocol/contract-signature.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
@@ -84,12 +83,13 @@ export interface CredentialVerifier {
   /**
    * Verifies that credentials were signed by the issuers that they name, one after the other, up to the first bad one.
    * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY,
-   * ERR_TOO_MANY_REQUESTS, ERR_STORE
+   * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_TOO_MANY_REQUESTS, ERR_STORE
    */
   verify(
     jwts: readonly string[],
     user: { did: string; client: CredentialClient },
-    nowSeconds: number
+    nowSeconds: number,
+    deadline?: Deadline
   ): Promise<VerifiedCredential[]>
 }
 
@@ -106,9 +106,9 @@ export interface CredentialVerifier {
  */
 export interface ContractVerifier {
   /** Whether the account accepts the signature of a text by EIP-1271, also before it is deployed (ERC-6492). */
-  verifyMessage(request: { address: Hex; message: string; signature: Hex }): Promise<boolean>
+  verifyMessage(request: { address: `0x${string}`; message: string; signature: `0x${string}` }): Promise<boolean>
   /** The code at an address; undefined or `0x` where there is none. */
-  getCode(request: { address: Hex }): Promise<string | undefined>
+  getCode(request: { address: `0x${string}` }): Promise<string | undefined>
   getChainId(): Promise<number>
   /** Compared at setup with the chain that it is configured for. */
   readonly chain?: { readonly id: number } | undefined
@@ -119,9 +119,9 @@ export interface ContractVerifier {
 /** A signature that no key of the account made, for its contract to judge. */
 export interface ContractProof {
   chainId: number
-  address: Hex
+  address: `0x${string}`
   message: string
-  signature: Hex
+  signature: `0x${string}`
   client: Client
 }
 

@@ -7,6 +7,7 @@
 export { systemClock, waitAtMost, within } from './time.js'
 export { lazy, type Lazy } from './lazy.js'
 export { singleFlight } from './single-flight.js'
+export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 
 // Requests and answers.
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'

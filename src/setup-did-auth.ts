@@ -20,7 +20,6 @@ import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
-import { BUSINESS_LOGIC_SECONDS } from './flows/run-business-logic.js'
 import './express-types.js'
 import { callerFinder, clientOf } from './http/client-network.js'
 import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
@@ -218,8 +217,6 @@ async function loadParts(
   const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
   const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
-  // The application's own look-up may be as slow as its other business logic.
-  const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
   return {
     ...given,
     settings: Object.freeze({ ...settings, serviceDid }),
@@ -232,8 +229,7 @@ async function loadParts(
       curve,
       scheduler,
       issuerKeys: cachedIssuerKeys(clock, resolver),
-      isTrustedIssuer:
-        isTrustedIssuer && ((did) => ownTime.within(BUSINESS_LOGIC_SECONDS, () => isTrustedIssuer(did), expired)),
+      isTrustedIssuer,
       provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
     }),
     contractWallets: contracts && contractWallets(logger, contracts),
@@ -246,15 +242,13 @@ async function loadParts(
 function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
   const deadline = requestDeadline()
   const { serviceKey, credentialVerifier } = parts
-  const expired = (): Error => new DidAuthError('ERR_RESOLVER')
   return {
     ...parts,
     deadline,
     store: storeFor?.(deadline) ?? parts.store,
     issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data, deadline)),
     credentialVerifier: {
-      verify: (...request) =>
-        deadline.within(BUSINESS_LOGIC_SECONDS, () => credentialVerifier.verify(...request), expired)
+      verify: (jwts, user, nowSeconds) => credentialVerifier.verify(jwts, user, nowSeconds, deadline)
     }
   }
 }

@@ -1,51 +1,61 @@
+import type { EventEmitter } from 'node:events'
 import { DidAuthError } from '../errors.js'
-import type { Client } from '../ports.js'
-import { FairQueue } from './fair-queue.js'
 
-/** Runs so much work at once, and lets so much wait, in turn by client network. Work counts until it has really ended. */
+/** A response, of which `close` tells that its client has disconnected. */
+type Closing = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed: boolean }
+
+/** Runs so much work at once, and lets so much wait, first come, first served. */
 export class ConcurrencyLimiter {
-  readonly #maxRunning: number
-  readonly #waiting: FairQueue
+  readonly #limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }
+  /** Starts of what waits, in order. */
+  readonly #waiting = new Set<() => void>()
   #running = 0
 
-  constructor({ maxRunning, maxWaiting }: { maxRunning: number; maxWaiting: number }) {
-    this.#maxRunning = maxRunning
-    this.#waiting = new FairQueue(maxWaiting)
+  /** @param limits - `timeoutMilliseconds`: how long one waits at most */
+  constructor(limits: { maxRunning: number; maxWaiting: number; timeoutMilliseconds: number }) {
+    this.#limits = limits
   }
 
   /**
    * Runs work, now or when others have ended.
    *
-   * @throws DidAuthError ERR_BUSY when too many wait, and when the client is gone by its turn; what the work throws
+   * @param response - of the request that it is for, if any: when its client disconnects, it no longer waits
+   * @throws DidAuthError ERR_BUSY when too many wait, when it has waited too long, and when the client has disconnected;
+   * what the work throws
    */
-  async run<T>(client: Client, work: () => Promise<T>): Promise<T> {
-    if (this.#running < this.#maxRunning) this.#running += 1
-    else await this.#wait(client)
+  async run<T>(response: Closing | undefined, work: () => Promise<T>): Promise<T> {
+    if (response?.destroyed === true) throw new DidAuthError('ERR_BUSY')
+    if (this.#running >= this.#limits.maxRunning) await this.#wait(response)
+    else this.#running += 1
     try {
       return await work()
     } finally {
-      this.#resumeNext()
+      const [next] = this.#waiting
+      // The next one runs in this one's place, so that a newcomer cannot come before it.
+      if (next === undefined) this.#running -= 1
+      else next()
     }
   }
 
-  #wait(client: Client): Promise<void> {
-    return new Promise((resume, reject) => {
+  #wait(response: Closing | undefined): Promise<void> {
+    if (this.#waiting.size >= this.#limits.maxWaiting) throw new DidAuthError('ERR_BUSY')
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        clearTimeout(timer)
+        response?.off('close', refuse)
+        this.#waiting.delete(start)
+      }
+      const start = (): void => {
+        leave()
+        resolve()
+      }
       const refuse = (): void => {
-        reject(new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 }))
+        leave()
+        reject(new DidAuthError('ERR_BUSY'))
       }
-      this.#waiting.add({ client, resume, refuse })
+      const timer = setTimeout(refuse, this.#limits.timeoutMilliseconds)
+      response?.once('close', refuse)
+      this.#waiting.add(start)
     })
-  }
-
-  /** The next one runs in the place of the one that ended, so that a newcomer cannot come before it. */
-  #resumeNext(): void {
-    for (let task = this.#waiting.next(); task !== undefined; task = this.#waiting.next()) {
-      if (!task.client.isGone()) {
-        task.resume()
-        return
-      }
-      task.refuse()
-    }
-    this.#running -= 1
   }
 }

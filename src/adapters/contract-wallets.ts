@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import { lazy } from '../lazy.js'
-import type { Client, ContractProof, ContractVerifier, ContractWallets, Logger } from '../ports.js'
+import type { ContractProof, ContractVerifier, ContractWallets, Logger } from '../ports.js'
 import { deploysContract } from '../protocol/contract-signature.js'
 import { isObject } from '../protocol/json.js'
 import { within } from '../time.js'
@@ -8,7 +8,7 @@ import { ConcurrencyLimiter } from './concurrency-limiter.js'
 
 /** For all calls of one proof together, its wait included. */
 const PROOF_MILLISECONDS = 5_000
-const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256 }
+const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256, timeoutMilliseconds: PROOF_MILLISECONDS }
 const RETRY_AFTER_SECONDS = 5
 const MAX_REASON_LENGTH = 200
 
@@ -52,25 +52,25 @@ export function contractWallets(
       const chain = chains.get(proof.chainId)
       if (chain === undefined) throw new DidAuthError('ERR_NETWORK')
       let isLate = false
-      const client: Client = { network: proof.client.network, isGone: () => isLate || proof.client.isGone() }
       const expired = (): Error => {
         isLate = true
         return unavailable(new Error('no answer within 5 s'))
       }
-      await within(
-        PROOF_MILLISECONDS,
-        limiter.run(client, () => judge(chain, { ...proof, client })),
-        expired
-      )
+      // What comes too late for its client must not keep a node busy.
+      const isGone = (): boolean => isLate || proof.client.isGone()
+      const judged = limiter.run(undefined, () => judge(chain, proof, isGone))
+      await within(PROOF_MILLISECONDS, judged, expired)
     }
   }
 }
 
-async function judge({ verifier, reportedId }: Chain, proof: ContractProof): Promise<void> {
-  const { chainId, address, message, signature, client } = proof
+async function judge(
+  { verifier, reportedId }: Chain,
+  { chainId, address, message, signature }: ContractProof,
+  isGone: () => boolean
+): Promise<void> {
   const ask = async <T>(call: () => Promise<T>): Promise<T> => {
-    // What comes too late for its client must not keep a node busy.
-    if (client.isGone()) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
+    if (isGone()) throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
     try {
       return await call()
     } catch (cause) {

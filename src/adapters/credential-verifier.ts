@@ -1,7 +1,8 @@
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { CredentialClient, CredentialVerifier, Curve, Scheduler } from '../ports.js'
 import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../protocol/credential.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
+import { ownTime } from '../request-deadline.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
 import { absoluteKeyId, type ListedKey } from './did-resolution.js'
 import { isSecp256k1Key, keyForms, type IssuerKey } from './issuer-key.js'
@@ -9,6 +10,8 @@ import { isSignedByIssuerKey } from './issuer-signature.js'
 
 /** Keys of an issuer that are tried, one after the other. */
 const MAX_KEYS = 3
+/** For `trustedIssuers`, which may be as slow as other business logic, and for the keys and signatures of all. */
+const VERIFICATION_SECONDS = 10
 
 export interface CredentialVerifierParts {
   curve: Curve
@@ -72,16 +75,23 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
   }
 
   return {
-    async verify(jwts, { did, client }, nowSeconds) {
+    async verify(jwts, { did, client }, nowSeconds, deadline = ownTime) {
       const unproved: UnprovedCredential[] = jwts.map((jwt) => parseCredential(jwt, did, nowSeconds))
-      await assertTrusted(new Set(unproved.map(({ credential }) => credential.issuer)))
-      for (const one of unproved) {
-        if (!(await isSigned(one, client))) throw new DidAuthError('ERR_CREDENTIAL')
+      const issuers = new Set(unproved.map(({ credential }) => credential.issuer))
+      await deadline.within(VERIFICATION_SECONDS, () => assertTrusted(issuers), lateWith('ERR_BUSINESS_LOGIC_TIMEOUT'))
+      const assertSigned = async (): Promise<void> => {
+        for (const one of unproved) {
+          if (!(await isSigned(one, client))) throw new DidAuthError('ERR_CREDENTIAL')
+        }
       }
+      await deadline.within(VERIFICATION_SECONDS, assertSigned, lateWith('ERR_RESOLVER'))
       return unproved.map(({ credential }) => credential)
     }
   }
 }
+
+/** Names who took too long: the application's own look-up, or the issuers' keys. */
+const lateWith = (code: DidAuthErrorCode) => (): Error => new DidAuthError(code)
 
 /** Whether keys of a kind make signatures of an algorithm. */
 function makes(alg: string, key: IssuerKey): boolean {

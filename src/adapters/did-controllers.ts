@@ -24,11 +24,8 @@ export function documentControllers(
         return new Set(keys.flatMap((key) => addressOf(curve, key) ?? []))
       } catch (error) {
         if (!(error instanceof DidAuthError) || error.code !== 'ERR_CREDENTIAL_ISSUER') throw error
-        const reason = {
-          check: 'document',
-          expected: 'a document with keys under authentication',
-          option: 'didControl'
-        }
+        const expected = 'a document with keys under authentication'
+        const reason = { check: 'document', expected, option: 'didControl' }
         throw new DidAuthError('ERR_DID_UNSUPPORTED', { cause: error.cause, reason })
       }
     }

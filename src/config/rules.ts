@@ -74,11 +74,13 @@ const listOf = (holds: (value: unknown) => boolean, remedy: string, least = 0): 
   remedy
 })
 const isPrintable = (value: unknown): boolean => typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value)
-const isHost = (value: unknown): boolean => isPrintable(value) && !String(value).includes('/')
 const isUrl = (value: unknown): boolean => typeof value === 'string' && parseHttpUrl(value) !== undefined
 const originOf = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
 const isOrigin = (value: unknown): boolean => typeof value === 'string' && originOf(value) === value
+/** Whether it is a host as browsers spell it: without user, and without the port of https. */
+const isHost = (value: unknown): boolean =>
+  typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
 const siweRules: Record<keyof SiweOptions, Rule> = {
   path,
@@ -89,7 +91,7 @@ const siweRules: Record<keyof SiweOptions, Rule> = {
   },
   domains: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isHost)),
-    remedy: 'give an array of hosts such as "app.example", or a function of a host'
+    remedy: 'give an array of hosts as browsers spell them, such as "app.example", or a function of a host'
   }
 }
 

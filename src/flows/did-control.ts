@@ -1,6 +1,5 @@
 import { DidAuthError } from '../errors.js'
 import type { Client } from '../ports.js'
-import type { JsonObject } from '../protocol/json.js'
 import type { Session } from '../protocol/session.js'
 import type { ProvedUser } from './issue-tokens.js'
 import type { Parts } from './parts.js'
@@ -17,15 +16,6 @@ export async function controllersOf(
   client: Client
 ): Promise<ReadonlySet<string>> {
   return didControllers === undefined ? new Set([address]) : didControllers.of(did, client)
-}
-
-/** The claims of a new session, with the address that signed where the document of its DID decides. */
-export function withController(
-  { didControllers }: Pick<Parts, 'didControllers'>,
-  tokenClaims: JsonObject | undefined,
-  address: string
-): JsonObject | undefined {
-  return didControllers === undefined ? tokenClaims : { ...tokenClaims, ctl: address }
 }
 
 /** The address that signed for a session: its claim `ctl`, where the document decides, else the one of its DID. */

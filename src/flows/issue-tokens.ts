@@ -58,7 +58,7 @@ export function sessionEndSeconds(
 
 /**
  * Opens a session and issues its first tokens. The access token is signed first, so that a failing signer leaves no
- * unused session behind.
+ * unused session behind. Where the document of a DID decides, the session keeps the address that signed.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(
@@ -67,7 +67,9 @@ export async function openSession(
   session: { event: 'login' | 'signup'; tokenClaims: JsonObject | undefined; nowSeconds: number }
 ): Promise<Tokens> {
   const { settings, store, logger, report } = parts
-  const { event, tokenClaims, nowSeconds } = session
+  const { event, nowSeconds } = session
+  const tokenClaims =
+    settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
   const sessionId = newSessionId(parts, user.canonicalDid)
   const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
   const refreshToken = newRefreshToken(parts, sessionId)

@@ -3,7 +3,7 @@ import { DidAuthError } from '../errors.js'
 import { accountIdOf, type Account } from '../protocol/account-id.js'
 import { ethrDid, networkOfChain } from '../protocol/did.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
-import { controllersOf, withController } from './did-control.js'
+import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type Tokens } from './issue-tokens.js'
 import { chargeLogin, chargeRefusal } from './limits.js'
 import type { LoginParts } from './log-in.js'
@@ -23,7 +23,8 @@ export interface SiweRequest {
  * Logs a user in by an EIP-4361 message: what it says is judged first, then who signed it, then its nonce is consumed.
  *
  * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
- * ERR_CHALLENGE_USED, any code of `verifyAccount` and `controllersOf`, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
+ * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `verifyAccount`, `controllersOf`,
+ * `runBusinessLogic` and `openSession`
  * @see EIP-4361, "Relying Party Implementer Steps"
  */
 export async function logInWithSiwe(
@@ -45,25 +46,17 @@ export async function logInWithSiwe(
     if (method === 'contract') did = ethrDid(networkOfChain(account.chainId), account.address)
     const user = provedUser(curve, did)
     if (!(await controllersOf(parts, user, client)).has(account.address)) {
-      const reason = {
-        check: 'control',
-        expected: 'a DID whose document still names its first address',
-        option: 'didControl'
-      }
-      throw new DidAuthError('ERR_CHALLENGE', { reason })
+      const expected = 'a DID whose document still names its first address'
+      throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'control', expected, option: 'didControl' } })
     }
     await chargeLogin(parts, client)
     await consumeNonce(parts, nonce)
     const { statement, resources, requestId, chainId } = message
-    const identity = {
-      canonicalDid: user.canonicalDid,
-      address: user.address,
-      siwe: { statement, resources, requestId, chainId }
-    }
+    const { canonicalDid, address } = user
+    const identity = { canonicalDid, address, siwe: { statement, resources, requestId, chainId } }
     const logic = settings.authenticationBusinessLogic
     const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
-    const claims = { ...added, acct: accountIdOf(account), amr: [method] }
-    const tokenClaims = withController(parts, claims, account.address)
+    const tokenClaims = { ...added, acct: accountIdOf(account), amr: [method] }
     const tokens = await openSession(parts, user, { event: 'login', tokenClaims, nowSeconds: clock.nowSeconds() })
     return { user: { did, ...account }, tokens }
   } catch (error) {

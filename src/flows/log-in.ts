@@ -7,7 +7,7 @@ import { loginMessage, signUpMessages, type LoginDialect } from '../protocol/log
 import { parseSignature } from '../protocol/personal-sign.js'
 import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
-import { controllersOf, withController } from './did-control.js'
+import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
 import { chargeLogin, chargeProof, chargeRefusal } from './limits.js'
 import type { Caller, Parts } from './parts.js'
@@ -99,8 +99,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
     const { canonicalDid, address } = user
     const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))
     const event = proof.flow === 'logIn' ? 'login' : 'signup'
-    const claims = withController(parts, tokenClaims, address)
-    return await openSession(parts, user, { event, tokenClaims: claims, nowSeconds: parts.clock.nowSeconds() })
+    return await openSession(parts, user, { event, tokenClaims, nowSeconds: parts.clock.nowSeconds() })
   } catch (error) {
     await chargeRefusal(parts, request, error)
     throw error

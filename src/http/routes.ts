@@ -82,20 +82,25 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const signUpChallenge = challenge(requestSignUpChallenge)
   const loginChallenge = challenge(requestLoginChallenge)
 
-  const login: Answer = async (req, res) => {
-    const [parts, client] = [await http.parts(), http.callerOf(req)]
-    assertProofBudget(parts, client)
+  /** A route whose body proves who sends it: the client's budget of proofs comes before a look at the body. */
+  const proving = (prove: (client: Caller, req: Request, res: Response) => Promise<void>): Answer =>
+    unsafe(async (req, res) => {
+      const client = http.callerOf(req)
+      assertProofBudget(await http.parts(), client)
+      await prove(client, req, res)
+    })
+
+  // A login's parts are made when its body is here: their deadline begins then, and a body may take 30 s.
+  const login = proving(async (client, req, res) => {
     const body = readLogin(await readBody(req, MAX_BODY_BYTES))
-    transport.sendTokens(res, await logIn(parts, { ...body, client }))
-  }
+    transport.sendTokens(res, await logIn(await http.parts(), { ...body, client }))
+  })
 
   const maxSignUpBytes = usesDisclosure(settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
-  const signup: Answer = async (req, res) => {
-    const [parts, client] = [await http.parts(), http.callerOf(req)]
-    assertProofBudget(parts, client)
+  const signup = proving(async (client, req, res) => {
     const body = readSignUp(await readBody(req, maxSignUpBytes))
-    transport.sendTokens(res, await signUp(parts, { ...body, client }))
-  }
+    transport.sendTokens(res, await signUp(await http.parts(), { ...body, client }))
+  })
 
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
@@ -175,18 +180,16 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
       if (req.method === 'POST' || NAMES_JSON.test(req.headers.accept ?? '')) sendJson(res, { nonce }, headers)
       else sendText(res, nonce, headers)
     }
-    const verify: Answer = async (req, res) => {
-      const [parts, client] = [await http.parts(), http.callerOf(req)]
-      assertProofBudget(parts, client)
+    const verify = proving(async (client, req, res) => {
       const body = readSiweLogin(await readBody(req, MAX_SIWE_BODY_BYTES))
-      const { tokens, user } = await logInWithSiwe(parts, siwe, { ...body, client })
+      const { tokens, user } = await logInWithSiwe(await http.parts(), siwe, { ...body, client })
       transport.sendTokens(res, tokens, {}, user)
-    }
+    })
     const { path } = siwe
     return [
       { method: 'GET', path: `${path}/nonce`, answer: nonce },
       { method: 'POST', path: `${path}/nonce`, answer: unsafe(nonce) },
-      { method: 'POST', path: `${path}/verify`, answer: unsafe(verify) },
+      { method: 'POST', path: `${path}/verify`, answer: verify },
       { method: 'POST', path: `${path}/logout`, answer: logout }
     ]
   }
@@ -194,10 +197,10 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const routes: Route[] = [
     { method: 'POST', path: paths.requestSignup, answer: unsafe(didFromBody(signUpChallenge)) },
     { method: 'GET', path: paths.requestSignup, hasParameter: true, answer: signUpChallenge },
-    { method: 'POST', path: paths.signup, answer: unsafe(signup) },
+    { method: 'POST', path: paths.signup, answer: signup },
     { method: 'POST', path: paths.requestAuth, answer: unsafe(didFromBody(loginChallenge)) },
     { method: 'GET', path: paths.requestAuth, hasParameter: true, answer: loginChallenge },
-    { method: 'POST', path: paths.auth, answer: unsafe(login) },
+    { method: 'POST', path: paths.auth, answer: login },
     { method: 'POST', path: paths.refreshToken, answer: unsafe(refresh) },
     { method: 'POST', path: paths.logout, answer: logout }
   ]

@@ -1,65 +1,109 @@
-import { describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { EventEmitter } from 'node:events'
 import { ConcurrencyLimiter } from '../../src/adapters/concurrency-limiter.js'
-import type { Client } from '../../src/ports.js'
-import { refusal } from '../support/refusal.js'
 
-const round = (): Promise<void> => new Promise(setImmediate)
+const busy = expect.objectContaining({ code: 'ERR_BUSY' })
 
-/** A limiter, and the work that it started: each ends when the test says. */
-function limited(maxRunning: number, maxWaiting: number) {
-  const limiter = new ConcurrencyLimiter({ maxRunning, maxWaiting })
-  const started: string[] = []
-  const ends: (() => void)[] = []
-  const run = (name: string, client: Partial<Client> = {}): Promise<string> =>
-    limiter.run({ network: name, isGone: () => false, ...client }, async () => {
-      started.push(name)
-      await new Promise<void>((resolve) => ends.push(resolve))
-      return name
-    })
-  return { run, started, ends }
-}
+beforeEach(() => {
+  jest.useFakeTimers()
+})
+afterEach(() => {
+  jest.useRealTimers()
+})
 
 describe('ConcurrencyLimiter', () => {
-  it('runs 2 at once, the others when one has ended, and a newcomer after those that wait', async () => {
-    const { run, started, ends } = limited(2, 2)
-    const all = Promise.all(['a', 'b', 'c'].map((name) => run(name)))
-    await round()
-    expect(started).toEqual(['a', 'b'])
-    ends[0]!()
-    const newcomer = run('d')
-    await round()
-    expect(started).toEqual(['a', 'b', 'c'])
-    ends[1]!()
-    await round()
-    ends.slice(2).forEach((end) => {
-      end()
-    })
-    await expect(all).resolves.toEqual(['a', 'b', 'c'])
-    await expect(newcomer).resolves.toBe('d')
-  })
+  const limits = { maxRunning: 2, maxWaiting: 2, timeoutMilliseconds: 1_000 }
 
-  it('refuses the newest of the network that has the most when more than 2 wait', async () => {
-    const { run, ends } = limited(1, 2)
-    const running = run('a')
-    const flood = [run('b', { network: 'flood' }), run('c', { network: 'flood' })]
-    const other = run('d', { network: 'other' })
-    await expect(flood[1]).rejects.toEqual(refusal('ERR_BUSY'))
-    for (let index = 0; index < 3; index += 1) {
-      await round()
-      ends[index]!()
+  /** A response whose client may disconnect. */
+  const response = () => Object.assign(new EventEmitter(), { destroyed: false })
+
+  /** Work that ends when the test says so. */
+  function work(started: string[], name: string) {
+    let [resolve, reject] = [(_name: string): void => undefined, (_error: Error): void => undefined]
+    const promise = new Promise<string>((onEnd, onFailure) => ([resolve, reject] = [onEnd, onFailure]))
+    const run = (): Promise<string> => {
+      started.push(name)
+      return promise
     }
-    await expect(Promise.all([running, flood[0], other])).resolves.toEqual(['a', 'b', 'd'])
+    return {
+      run,
+      end: () => {
+        resolve(name)
+      },
+      fail: () => {
+        reject(new Error(name))
+      }
+    }
+  }
+
+  const settle = async (): Promise<void> => {
+    await jest.advanceTimersByTimeAsync(0)
+  }
+
+  it('runs 2, lets 2 wait in order, and refuses the next', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter(limits)
+    const works = ['a', 'b', 'c', 'd'].map((name) => work(started, name))
+    const results = works.map(({ run }) => limiter.run(response(), run))
+    await expect(limiter.run(response(), work(started, 'e').run)).rejects.toEqual(busy)
+    expect(started).toEqual(['a', 'b'])
+    works[1]!.end()
+    await settle()
+    expect(started).toEqual(['a', 'b', 'c'])
+    works[0]!.end()
+    await settle()
+    expect(started).toEqual(['a', 'b', 'c', 'd'])
+    works[2]!.end()
+    works[3]!.end()
+    expect(await Promise.all(results)).toEqual(['a', 'b', 'c', 'd'])
   })
 
-  it('passes over clients that are gone, and goes on after work that failed', async () => {
-    const limiter = new ConcurrencyLimiter({ maxRunning: 1, maxWaiting: 2 })
-    const client = { network: 'a', isGone: () => false }
-    const failed = limiter.run(client, () => Promise.reject(new Error('broken')))
-    const gone = limiter.run({ network: 'b', isGone: () => true }, async () => 'never')
-    const next = limiter.run({ network: 'c', isGone: () => false }, async () => 'next')
-    await expect(failed).rejects.toThrow('broken')
-    await expect(gone).rejects.toEqual(refusal('ERR_BUSY'))
-    await expect(next).resolves.toBe('next')
-    await expect(limiter.run(client, async () => 'later')).resolves.toBe('later')
+  it('lets the next one run where one fails', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
+    const [first, second] = [work(started, 'a'), work(started, 'b')]
+    const failing = expect(limiter.run(response(), first.run)).rejects.toThrow('a')
+    const waiting = limiter.run(response(), second.run)
+    first.fail()
+    second.end()
+    await failing
+    expect(await waiting).toBe('b')
+    expect(await limiter.run(response(), async () => 'c')).toBe('c')
+  })
+
+  it('refuses what has waited for 1 s, and runs the others', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
+    const first = work(started, 'a')
+    const running = limiter.run(response(), first.run)
+    const late = expect(limiter.run(response(), work(started, 'b').run)).rejects.toEqual(busy)
+    await jest.advanceTimersByTimeAsync(999)
+    const other = work(started, 'c')
+    const waiting = limiter.run(response(), other.run)
+    await jest.advanceTimersByTimeAsync(1)
+    await late
+    first.end()
+    other.end()
+    expect([await running, await waiting, started]).toEqual(['a', 'c', ['a', 'c']])
+  })
+
+  it('drops a request whose client disconnects while it waits, and starts none that has disconnected', async () => {
+    const started: string[] = []
+    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1, maxWaiting: 1 })
+    const first = work(started, 'a')
+    const running = limiter.run(response(), first.run)
+    const disconnecting = response()
+    const dropped = expect(limiter.run(disconnecting, work(started, 'b').run)).rejects.toEqual(busy)
+    disconnecting.emit('close')
+    await dropped
+    const other = work(started, 'c')
+    const waiting = limiter.run(response(), other.run)
+    first.end()
+    other.end()
+    expect([await running, await waiting]).toEqual(['a', 'c'])
+    const gone = Object.assign(response(), { destroyed: true })
+    await expect(limiter.run(gone, work(started, 'd').run)).rejects.toEqual(busy)
+    expect(started).toEqual(['a', 'c'])
+    expect(disconnecting.listenerCount('close')).toBe(0)
   })
 })

@@ -473,10 +473,12 @@ describe('the option siwe', () => {
     [{ siwe: { network: '0x' } }, 'siwe.network: received "0x"; give a network such as "rsk", "" for Ethereum'],
     [{ siwe: { nonceSeconds: 29 } }, 'siwe.nonceSeconds: received 29; give a number of seconds, 30 to 3600'],
     [{ siwe: { nonceSeconds: 3_601 } }, 'siwe.nonceSeconds: received 3601; give a number of seconds, 30 to 3600'],
-    [
-      { siwe: { domains: ['https://app.example'] } },
-      'siwe.domains: received ["https://app.example"]; give an array of hosts such as "app.example", or a function of a host'
-    ],
+    ...['https://app.example', 'app.example:443', 'user@app.example', 'app.example?', '', ' app.example'].map(
+      (domain): [Partial<DidAuthConfig>, string] => [
+        { siwe: { domains: ['[::1]:8080', 'App.example.', domain] } },
+        `siwe.domains: received ["[::1]:8080", "App.example.", "${domain}"]; give an array of hosts as browsers spell them, such as "app.example", or a function of a host`
+      ]
+    ),
     [
       { siwe: true, serviceDid: 'did:web:service.example' },
       'siwe.network: received nothing; give one, since serviceDid is not of did:ethr'

@@ -4,8 +4,9 @@ import { credentialVerifier, type CredentialVerifierParts } from '../../src/adap
 import { loadCurve } from '../../src/adapters/curve.js'
 import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
 import { DidAuthError } from '../../src/errors.js'
-import type { Client, CredentialClient } from '../../src/ports.js'
+import type { Client, CredentialClient, Deadline } from '../../src/ports.js'
 import type { Curve } from '../../src/protocol/curve.js'
+import { within } from '../../src/time.js'
 import {
   credentialJwt,
   credentialPayload,
@@ -14,6 +15,7 @@ import {
   p256Key,
   type TestKey
 } from '../support/credentials.js'
+import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
 
 const user = walletOf(1)
@@ -208,6 +210,25 @@ describe('credentialVerifier', () => {
 })
 
 describe('credentialVerifier with isTrustedIssuer', () => {
+  // Cause: the time of the whole verification ended first, and named a resolver that no one had asked.
+  it.each([
+    ['trustedIssuers', { isTrustedIssuer: () => new Promise(() => undefined) }, 'ERR_BUSINESS_LOGIC_TIMEOUT'],
+    ['the issuers', { issuerKeys: { keysOf: () => new Promise<never>(() => undefined) } }, 'ERR_RESOLVER']
+  ] as const)('names %s where they take all of the time of a request', async (_name, options, code) => {
+    const verifier = credentialVerifier({
+      curve: await loadCurve(),
+      scheduler: { yield: () => Promise.resolve() },
+      issuerKeys: { keysOf: async () => [] },
+      provesByAddress: false,
+      ...options
+    })
+    const client = { ...network, chargeKey: () => Promise.resolve() }
+    const deadline: Deadline = { within: (_seconds, work, expired) => within(20, work(), expired) }
+    await expect(verifier.verify([good], { did: user.did, client }, START_SECONDS, deadline)).rejects.toEqual(
+      refusal(code)
+    )
+  })
+
   const second = walletOf(6103)
   const bySecond = credentialJwt(second, user.did)
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import cors from 'cors'
 import express, { type Express } from 'express'
-import { setupDidAuth } from 'express-did-auth'
+import { setupDidAuth, type ContractVerifier } from 'express-did-auth'
 import { testConfig } from 'express-did-auth/testing'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -85,6 +85,30 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
   it.each(files.map(({ code, path }) => [code.split('\n')[0]!, path]))('runs: %s', async (_line, path) => {
     jest.spyOn(console, 'log').mockImplementation(() => undefined)
     await import(path)
+  })
+
+  it("asks a node by the client of ethers: the magic value is a yes, a revert a no, any other fault is the node's", async () => {
+    const { app: node } = await import('../support/document-names.js')
+    const answers: Record<string, object> = {
+      '0x01': { result: `0x1626ba7e${'0'.repeat(56)}` },
+      '0x02': { result: `0x1626ba7e${'0'.repeat(54)}` },
+      '0x03': { error: { code: -32_000, message: 'execution reverted' } },
+      '0x04': { error: { code: -32_005, message: 'too many requests' } }
+    }
+    node.post('/', express.json(), (req, res) => {
+      const { id, method, params } = req.body as { id: number; method: string; params: [{ data: string }] }
+      const signatureIn = (data: string): string => `0x${data.slice(-64, -62)}`
+      const others: Record<string, object> = { eth_chainId: { result: '0x2105' }, eth_getCode: { result: '0x60' } }
+      res.json({ jsonrpc: '2.0', id, ...(others[method] ?? answers[signatureIn(params[0].data)]) })
+    })
+    const { path } = files.find(({ code }) => code.includes('const contracts'))!
+    const { contracts } = (await import(path)) as { contracts: ContractVerifier }
+    const address = `0x${'ab'.repeat(20)}` as const
+    const ask = (signature: `0x${string}`): Promise<boolean> =>
+      contracts.verifyMessage({ address, message: 'a text', signature })
+    expect([await contracts.getChainId(), await contracts.getCode({ address })]).toEqual([8453, '0x60'])
+    expect([await ask('0x01'), await ask('0x02'), await ask('0x03')]).toEqual([true, false, false])
+    await expect(ask('0x04')).rejects.toMatchObject({ code: 'CALL_EXCEPTION' })
   })
 })
 

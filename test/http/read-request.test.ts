@@ -1,15 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import type { Express, Request } from 'express'
+import { memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { MAX_BODY_BYTES, readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
+import { signedLogin, signUpChallenge } from '../support/app-client.js'
 import { refusal } from '../support/refusal.js'
+import { accountOf, signedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { loginText, walletOf } from '../support/wallet.js'
 
 const { did } = walletOf(1)
 const GOOD = JSON.stringify({ did })
@@ -223,6 +226,43 @@ describe('a body over a connection', () => {
         /^HTTP\/1.1 408 Request Timeout\r\n(.*\r\n)*Connection: close\r\n(.*\r\n)*\r\nRequest timeout$/
       )
     }).finally(() => jest.useRealTimers())
+  })
+
+  // Cause: the 10 s of a login began before its body was read, so that a slow one was 503 ERR_STORE with a good signature.
+  it('that takes 12 s leaves a login all of its own time', async () => {
+    const reading = new EventEmitter()
+    const { app } = await testApp(
+      { store: memoryStore(), siwe: true },
+      {
+        before: (host) =>
+          host.use((req, _res, next) => {
+            req.once('resume', () => reading.emit('body'))
+            next()
+          })
+      }
+    )
+    const signUp = async () => ({
+      did,
+      sig: walletOf(1).personalSign(loginText('service.example', await signUpChallenge(app, did)))
+    })
+    const bodies = [
+      ['/auth', await signedLogin(app, walletOf(2))],
+      ['/signup', await signUp()],
+      ['/siwe/verify', await signedSiwe(app, accountOf(3))]
+    ] as const
+    const now = performance.now.bind(performance)
+    for (const [path, body] of bodies) {
+      const text = JSON.stringify(body)
+      await connected(app, async (socket) => {
+        socket.write(`${head(path)}Content-Length: ${String(text.length)}\r\n\r\n`)
+        await once(reading, 'body')
+        const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + 12_000)
+        socket.write(text)
+        const [answer] = (await once(socket, 'data')) as [Buffer]
+        expect([path, answer.toString().slice(9, 12)]).toEqual([path, '200'])
+        clock.mockRestore()
+      })
+    }
   })
 
   // A chunk after the answer once set a header again, where no one catches what it threw: the process ended.

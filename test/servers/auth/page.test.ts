@@ -31,7 +31,7 @@ describe('the page', () => {
     const { listener } = await serve(three)
     const { text, headers } = await request(listener).get(path).expect(200)
     expect(headers['content-type']).toBe('text/html; charset=utf-8')
-    expect(text).toContain('data-auth="https://auth.example" data-relay="https://relay.example/files"')
+    expect(text).toContain('data-auth="https://auth.example" data-siwe="true" data-relay="https://relay.example/files"')
     expect(text).toContain('data-vault="https://vault.example" data-mode="header"')
   })
 

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { EventEmitter } from 'node:events'
-import { ByteBudget, ConcurrencyLimiter, MinimumRate } from '../../../servers/http/limits.js'
+import { ByteBudget, MinimumRate } from '../../../servers/http/limits.js'
 
 const busy = expect.objectContaining({ code: 'ERR_BUSY' })
 
@@ -52,103 +51,6 @@ describe('ByteBudget', () => {
     release()
     budget.acquire(25, 'a')
     expect(budget.bytes).toBe(25)
-  })
-})
-
-describe('ConcurrencyLimiter', () => {
-  const limits = { maxRunning: 2, maxWaiting: 2, timeoutMilliseconds: 1_000 }
-
-  /** A response whose client may disconnect. */
-  const response = () => Object.assign(new EventEmitter(), { destroyed: false })
-
-  /** Work that ends when the test says so. */
-  function work(started: string[], name: string) {
-    let [resolve, reject] = [(_name: string): void => undefined, (_error: Error): void => undefined]
-    const promise = new Promise<string>((onEnd, onFailure) => ([resolve, reject] = [onEnd, onFailure]))
-    const run = (): Promise<string> => {
-      started.push(name)
-      return promise
-    }
-    return {
-      run,
-      end: () => {
-        resolve(name)
-      },
-      fail: () => {
-        reject(new Error(name))
-      }
-    }
-  }
-
-  const settle = async (): Promise<void> => {
-    await jest.advanceTimersByTimeAsync(0)
-  }
-
-  it('runs 2, lets 2 wait in order, and refuses the next', async () => {
-    const started: string[] = []
-    const limiter = new ConcurrencyLimiter(limits)
-    const works = ['a', 'b', 'c', 'd'].map((name) => work(started, name))
-    const results = works.map(({ run }) => limiter.run(response(), run))
-    await expect(limiter.run(response(), work(started, 'e').run)).rejects.toEqual(busy)
-    expect(started).toEqual(['a', 'b'])
-    works[1]!.end()
-    await settle()
-    expect(started).toEqual(['a', 'b', 'c'])
-    works[0]!.end()
-    await settle()
-    expect(started).toEqual(['a', 'b', 'c', 'd'])
-    works[2]!.end()
-    works[3]!.end()
-    expect(await Promise.all(results)).toEqual(['a', 'b', 'c', 'd'])
-  })
-
-  it('lets the next one run where one fails', async () => {
-    const started: string[] = []
-    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
-    const [first, second] = [work(started, 'a'), work(started, 'b')]
-    const failing = expect(limiter.run(response(), first.run)).rejects.toThrow('a')
-    const waiting = limiter.run(response(), second.run)
-    first.fail()
-    second.end()
-    await failing
-    expect(await waiting).toBe('b')
-    expect(await limiter.run(response(), async () => 'c')).toBe('c')
-  })
-
-  it('refuses what has waited for 1 s, and runs the others', async () => {
-    const started: string[] = []
-    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1 })
-    const first = work(started, 'a')
-    const running = limiter.run(response(), first.run)
-    const late = expect(limiter.run(response(), work(started, 'b').run)).rejects.toEqual(busy)
-    await jest.advanceTimersByTimeAsync(999)
-    const other = work(started, 'c')
-    const waiting = limiter.run(response(), other.run)
-    await jest.advanceTimersByTimeAsync(1)
-    await late
-    first.end()
-    other.end()
-    expect([await running, await waiting, started]).toEqual(['a', 'c', ['a', 'c']])
-  })
-
-  it('drops a request whose client disconnects while it waits, and starts none that has disconnected', async () => {
-    const started: string[] = []
-    const limiter = new ConcurrencyLimiter({ ...limits, maxRunning: 1, maxWaiting: 1 })
-    const first = work(started, 'a')
-    const running = limiter.run(response(), first.run)
-    const disconnecting = response()
-    const dropped = expect(limiter.run(disconnecting, work(started, 'b').run)).rejects.toEqual(busy)
-    disconnecting.emit('close')
-    await dropped
-    const other = work(started, 'c')
-    const waiting = limiter.run(response(), other.run)
-    first.end()
-    other.end()
-    expect([await running, await waiting]).toEqual(['a', 'c'])
-    const gone = Object.assign(response(), { destroyed: true })
-    await expect(limiter.run(gone, work(started, 'd').run)).rejects.toEqual(busy)
-    expect(started).toEqual(['a', 'c'])
-    expect(disconnecting.listenerCount('close')).toBe(0)
   })
 })
 

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import request from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { walletOf } from '../../support/wallet.js'
+import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 
 const wallet = walletOf(1)
 /** Of `hello world`, as every IPFS node says it. */
@@ -147,6 +148,13 @@ describe('other verbs and paths', () => {
 })
 
 describe('GET /ready', () => {
+  beforeEach(() => {
+    stretchDeadlines()
+  })
+  afterEach(() => {
+    jest.restoreAllMocks()
+  })
+
   it('lists store and signer, and answers 503 when the store of files is unavailable', async () => {
     const other = await startTestRelay()
     const ready = await request(other.listener).get('/ready').expect(200)

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { renameSync } from 'node:fs'
 import request from 'supertest'
 import { deadRpcUrl } from '../../support/rpc-node.js'
@@ -12,6 +12,7 @@ import {
   type VaultTestParts
 } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
+import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 
 const vaults: TestVault[] = []
 afterEach(async () => {
@@ -25,6 +26,13 @@ async function start(env: Record<string, string> = {}, parts: VaultTestParts = {
 }
 
 describe('GET /ready of the vault', () => {
+  beforeEach(() => {
+    stretchDeadlines()
+  })
+  afterEach(() => {
+    jest.restoreAllMocks()
+  })
+
   it('is 503, as every write, when the database is no longer at its path', async () => {
     const vault = await start()
     const user = await VaultUser.new(vault)
