@@ -21,7 +21,8 @@ export async function authorizedFetch(
   const { url, origins, fetch, usesCookies } = setting
   const request = typeof input === 'object' && 'url' in input ? input : undefined
   // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a URL.
-  const path = request?.url ?? String(input as string | URL).replace(/^\/(?!\/)/, './')
+  // eslint-disable-next-line @typescript-eslint/no-base-to-string -- what is no request is a string or a URL
+  const path = request?.url ?? String(input).replace(/^\/(?!\/)/, './')
   const { href, origin } = new URL(path, `${url}/`)
   const resource = request ?? href
   if (!origins.has(origin)) return fetch(resource, init)

@@ -137,7 +137,10 @@ describe('findSignedMessage and explainRefusal', () => {
   })
 
   it('refuses the signature of another wallet', () => {
-    const response = { ...responseOver(`a ${CURRENT}`, twoForms), controllers: new Set([walletOf(2).address.toLowerCase()]) }
+    const response = {
+      ...responseOver(`a ${CURRENT}`, twoForms),
+      controllers: new Set([walletOf(2).address.toLowerCase()])
+    }
     expect(() => verifyResponse(curve, response, expected)).toThrow(refusal('ERR_CHALLENGE'))
   })
 

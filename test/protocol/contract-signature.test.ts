@@ -44,7 +44,9 @@ describe('a chain', () => {
   const refused = refusal('ERR_CONTRACT_SIGNATURE')
 
   it('is asked about addresses from 2^32 on', () => {
-    expect(() => { assertContractAskable(account, '0x'); }).not.toThrow()
+    expect(() => {
+      assertContractAskable(account, '0x')
+    }).not.toThrow()
   })
 
   // The identity contract at 4 answers what it is asked, which begins with the magic value of EIP-1271.
@@ -53,10 +55,14 @@ describe('a chain', () => {
     '0x0000000000000000000000000000000001000006',
     '0x00000000000000000000000000000000ffffffff'
   ])('is not asked about %s, a contract of the chain itself', (address) => {
-    expect(() => { assertContractAskable(address, '0x'); }).toThrow(refused)
+    expect(() => {
+      assertContractAskable(address, '0x')
+    }).toThrow(refused)
   })
 
   it('is not asked about a signature that carries a delegation (ERC-8010)', () => {
-    expect(() => { assertContractAskable(account, `0x00${'8010'.repeat(16)}`); }).toThrow(refused)
+    expect(() => {
+      assertContractAskable(account, `0x00${'8010'.repeat(16)}`)
+    }).toThrow(refused)
   })
 })
