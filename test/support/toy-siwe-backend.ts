@@ -38,7 +38,8 @@ export function addToySiweBackend(app: Express, domain: string, fault?: SiweFaul
       fault === 'no end' || !(fields.expirationTime !== undefined && fields.expirationTime.getTime() < Date.now()),
       fault === 'no beginning' || !(fields.notBefore !== undefined && fields.notBefore.getTime() > Date.now()),
       fault === 'text behind the message' || !message.endsWith('more'),
-      fault === 'any signature' || (await recoverMessageAddress({ message, signature })) === address
+      fault === 'any signature' ||
+        (await recoverMessageAddress({ message, signature })).toLowerCase() === address?.toLowerCase()
     ].every(Boolean)
     if (fault === 'nonce consumed late') await pause(50)
     if ((isGood && fault !== 'nonce good twice') || fault === 'nonce burnt by a bad signature') nonces.delete(nonce)
