@@ -65,7 +65,7 @@ describe('the client of the package as a page gets it', () => {
 
   it('goes into a page by webpack', async () => {
     const script = `import webpack from ${JSON.stringify(slow('webpack/lib/index.js'))}
-const output = { path: import.meta.dirname, filename: 'by-webpack.mjs', publicPath: '' }
+const output = { path: import.meta.dirname, filename: 'by-webpack.mjs', publicPath: '', globalObject: 'globalThis' }
 webpack({ mode: 'production', target: 'web', entry: './page.js', output }, (error, stats) => {
   if (error || stats.hasErrors()) throw error ?? new Error(stats.toString())
 })
