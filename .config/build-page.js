@@ -13,10 +13,10 @@ const source = fileURLToPath(new URL('../servers/auth/page', import.meta.url))
  */
 export async function buildPage(folder, { fromSources = false } = {}) {
   mkdirSync(folder, { recursive: true })
-  for (const name of ['index.html', 'page.css', 'page.svg']) cpSync(join(source, name), join(folder, name))
+  for (const name of ['index.html', 'open.html', 'page.css', 'page.svg']) cpSync(join(source, name), join(folder, name))
   await build({
-    entryPoints: [join(source, 'page.ts')],
-    outfile: join(folder, 'page.js'),
+    entryPoints: ['page.ts', 'open.ts'].map((name) => join(source, name)),
+    outdir: folder,
     bundle: true,
     format: 'esm',
     platform: 'browser',

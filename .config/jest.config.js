@@ -32,7 +32,10 @@ const moduleNameMapper = {
   '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
   // The package by its own name means the sources, so that no test ever runs against an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
-  '^express-did-auth/(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
+  '^express-did-auth/(?!package.json)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
+  // What an example and a recipe import, and slow tests alone have.
+  '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
+  '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
   // NodeNext writes `./x.js` for x.ts; packages in node_modules mean the .js that they say, hence this order.
   '^(\\.{1,2}/.*)\\.js$': ['$1.js', '$1.ts']
 }
@@ -80,7 +83,7 @@ export default suite([
     // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one file
     // that goes through all of that. Rules of ours are proved once, on Express 5.
     testMatch: [
-      '<rootDir>/test/http/{check-session,client-network,cookies,failures,guard-csrf,host}.test.ts',
+      '<rootDir>/test/http/{approval,check-session,client-network,cookies,failures,guard-csrf,host}.test.ts',
       '<rootDir>/test/http/{log-in,log-out,optional-did,own-session,parser-refusal,read-request}.test.ts',
       '<rootDir>/test/http/{request-challenge,require-did,send-error}.test.ts',
       '<rootDir>/test/setup-did-auth.test.ts',

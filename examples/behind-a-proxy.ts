@@ -1,4 +1,4 @@
-/** An app behind a reverse proxy. It counts requests by the address that the proxy tells, and signs for the public URL. */
+/** An app behind a reverse proxy. It counts requests by the address that the proxy forwards, and signs for the public URL. */
 import { randomBytes } from 'node:crypto'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -21,7 +21,7 @@ app.get('/profile', requireDid, (req, res) => {
 })
 const server = app.listen(3001)
 
-// Stands for nginx, Caddy or a load balancer, which also does TLS. It replaces what a client says of itself.
+// In place of nginx, Caddy or a load balancer, which also does TLS. It overwrites what a client says about itself.
 const proxy = createServer((req, res) => {
   const { port } = server.address() as AddressInfo
   const headers = {

@@ -2,7 +2,7 @@
 import { memoryStore, type Store } from 'express-did-auth'
 import { storeContract } from 'express-did-auth/testing'
 
-/** Passes everything on to `store`, and tells `onVerb` how many milliseconds each verb took. */
+/** Passes everything on to `store`, and calls `onVerb` with the milliseconds that each verb took. */
 export function measuredStore(store: Store, onVerb: (verb: keyof Store, milliseconds: number) => void): Store {
   const measured = async <T>(verb: keyof Store, run: () => Promise<T>): Promise<T> => {
     const startedAt = performance.now()

@@ -1,45 +1,59 @@
 // The script of page.html: tokens in cookies, which no script can read. Recommended for pages.
 import { DidAuthClient, findWallets } from 'express-did-auth/client'
 
+const NO_WALLET = "This browser has no wallet. Install one, such as MetaMask, or open the page in your wallet's app."
 const at = (id) => document.getElementById(id)
-const auth = new DidAuthClient({ url: location.origin, mode: 'cookie', onSignedOut: tell })
+const onSignedOut = (error) => error.reason !== 'loggedOut' && tell('log-in', error)
+const auth = new DidAuthClient({ url: location.origin, mode: 'cookie', onSignedOut })
 
-function tell(error) {
-  at('problem').textContent = error.userMessage ?? String(error)
+/** Says what went wrong below what caused it. */
+function tell(id, error) {
+  at(`${id}-problem`).textContent = error.code === 'NO_WALLET' ? NO_WALLET : (error.userMessage ?? error.message)
 }
 
-function show() {
-  at('who').textContent = auth.session ? `Logged in as ${auth.session.did}` : 'Not logged in'
+async function run(id, action) {
+  if (at(id).ariaBusy === 'true') return
+  at(id).ariaBusy = 'true'
+  at(`${id}-problem`).textContent = ''
+  await action().catch((error) => tell(id, error))
+  at(id).ariaBusy = null
 }
 
-/** What a button does, with its errors told to the user. */
-const onClick = (id, action) => {
-  at(id).onclick = () => {
-    at('problem').textContent = ''
-    return action().catch(tell)
-  }
+async function ask(method, body) {
+  const answer = await auth.fetch('/notes', { method, body })
+  if (!answer.ok) throw new Error(`The service answered ${answer.status}. Try again later.`)
+  return answer
 }
 
 async function list() {
-  const answer = await auth.fetch('/notes')
-  at('notes').textContent = answer.ok ? (await answer.json()).join('\n') : ''
+  at('notes').textContent = (await (await ask('GET')).json()).join('\n')
 }
 
-onClick('log-in', async () => {
-  const [wallet] = await findWallets({ ms: 300 })
-  await auth.logIn({ wallet: wallet?.provider })
-  await list()
-})
-onClick('log-out', async () => {
-  await auth.logOut()
+/** One state at a time; other tabs log in and out as well. */
+function show() {
+  const did = auth.session?.did ?? ''
+  at('logged-in').hidden = did === ''
+  at('logged-out').hidden = did !== ''
+  if (did === at('who').textContent) return
+  at('who').textContent = did
   at('notes').textContent = ''
-})
-onClick('add', async () => {
-  await auth.fetch('/notes', { method: 'POST', body: at('text').value })
-  await list()
-})
+  if (did !== '') run('notes', list)
+}
+
+at('log-in').onclick = () =>
+  run('log-in', async () => {
+    const [wallet] = await findWallets({ ms: 300 })
+    await auth.logIn({ wallet: wallet?.provider })
+  })
+at('log-out').onclick = () => run('log-out', () => auth.logOut())
+at('add').onsubmit = (event) => {
+  event.preventDefault()
+  return run('add', async () => {
+    await ask('POST', at('text').value)
+    at('text').value = ''
+    await list()
+  })
+}
 
 auth.subscribe(show)
-await auth.ready.catch(tell)
-show()
-if (auth.session) await list()
+await auth.ready.catch((error) => tell('log-in', error)).finally(show)

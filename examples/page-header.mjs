@@ -2,41 +2,56 @@
 // Every script of this page can read what local() keeps. With memory() none can, and a reload logs out.
 import { DidAuthClient, local } from 'express-did-auth/client'
 
+const NO_WALLET = "This browser has no wallet. Install one, such as MetaMask, or open the page in your wallet's app."
 const at = (id) => document.getElementById(id)
-const auth = new DidAuthClient({ url: location.origin, storage: local() })
+const onSignedOut = (error) => error.reason !== 'loggedOut' && tell('log-in', error)
+const auth = new DidAuthClient({ url: location.origin, storage: local(), onSignedOut })
 
-const onClick = (id, action) => {
-  at(id).onclick = async () => {
-    at('problem').textContent = ''
-    try {
-      await action()
-    } catch (error) {
-      at('problem').textContent = error.userMessage ?? String(error)
-      // The same call can succeed later, so the button offers it.
-      if (error.retryable) at(id).textContent = 'Try again'
-    }
-  }
+/** Says what went wrong below what caused it. */
+function tell(id, error) {
+  at(`${id}-problem`).textContent = error.code === 'NO_WALLET' ? NO_WALLET : (error.userMessage ?? error.message)
+}
+
+async function run(id, action) {
+  if (at(id).ariaBusy === 'true') return
+  at(id).ariaBusy = 'true'
+  at(`${id}-problem`).textContent = ''
+  await action().catch((error) => tell(id, error))
+  at(id).ariaBusy = null
+}
+
+async function ask(method, body) {
+  const answer = await auth.fetch('/notes', { method, body })
+  if (!answer.ok) throw new Error(`The service answered ${answer.status}. Try again later.`)
+  return answer
 }
 
 async function list() {
-  const answer = await auth.fetch('/notes')
-  at('notes').textContent = answer.ok ? (await answer.json()).join('\n') : ''
+  at('notes').textContent = (await (await ask('GET')).json()).join('\n')
 }
 
-onClick('log-in', async () => {
-  // Without a wallet given, it is window.ethereum.
-  await auth.logIn()
-  await list()
-})
-onClick('log-out', () => auth.logOut())
-onClick('add', async () => {
-  await auth.fetch('/notes', { method: 'POST', body: at('text').value })
-  await list()
-})
+/** One state at a time; other tabs log in and out as well. */
+function show() {
+  const did = auth.session?.did ?? ''
+  at('logged-in').hidden = did === ''
+  at('logged-out').hidden = did !== ''
+  if (did === at('who').textContent) return
+  at('who').textContent = did
+  at('notes').textContent = ''
+  if (did !== '') run('notes', list)
+}
 
-// Also called when another tab logs in, refreshes or logs out.
-auth.subscribe((session) => {
-  at('who').textContent = session ? `Logged in as ${session.did}` : 'Not logged in'
-})
-await auth.ready
-at('who').textContent = auth.session ? `Logged in as ${auth.session.did}` : 'Not logged in'
+// Without a wallet given, it is window.ethereum.
+at('log-in').onclick = () => run('log-in', () => auth.logIn())
+at('log-out').onclick = () => run('log-out', () => auth.logOut())
+at('add').onsubmit = (event) => {
+  event.preventDefault()
+  return run('add', async () => {
+    await ask('POST', at('text').value)
+    at('text').value = ''
+    await list()
+  })
+}
+
+auth.subscribe(show)
+await auth.ready.catch((error) => tell('log-in', error)).finally(show)

@@ -8,7 +8,7 @@ const requireDid = setupDidAuth(app, {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
   serviceUrl: 'http://localhost:3000',
   serviceSigner: es256kSigner(privateKey)
-  // maxRequestsPerTimeSlot: 20, the default: of one user in ten minutes, then 429
+  // maxRequestsPerTimeSlot is 20 by default: requests of one user in ten minutes, then 429
 })
 app.get('/profile', requireDid, (req, res) => res.json(req.user))
 app.listen(3000).on('listening', () => console.log('http://localhost:3000'))

@@ -20,7 +20,7 @@ const requireDid = setupDidAuth(app, {
   signupBusinessLogic({ issuer: did, credentials, claims, missing }) {
     if (missing.credentials.length + missing.claims.length > 0)
       throw new Error('An e-mail credential and a name please')
-    // The signature is verified. Whose word counts is for you to say: anybody can issue credentials.
+    // The signature is verified. You decide which issuers count: anybody can issue credentials.
     const credential = credentials.find((one) => one.type.includes('EmailCredential'))
     if (credential?.subject === undefined || !ISSUERS.has(canonicalDid(credential.issuer))) {
       throw new Error('That issuer is not trusted here')

@@ -9,7 +9,7 @@ const dataDir = process.env.DATA_DIR ?? './data'
 mkdirSync(dataDir, { recursive: true })
 const store = sqliteStore(`${dataDir}/sessions.db`)
 
-// For sessions to be of use after a restart, key and secret have to stay the same as well.
+// Sessions work after a restart only if key and secret stay the same.
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
 const app = express()
 const requireDid = setupDidAuth(app, {

@@ -8,15 +8,15 @@ import type { Starter } from './process/run-servers.js'
 const USAGE = `  auth    the authentication server (port 3000)
   relay   the file relay (port 3001)
   vault   the data vault (port 3002)
-  all     the three of them in one process
+  all     all three in one process
   vault reconcile [--accept-damage] [--dry-run]
-          makes the pins of the IPFS node those of the vault's entries
+          compares and repairs content, lists and pins
   vault takedown <cid> [--allow] [--dry-run]
           removes content from all entries and refuses it, or allows it again
   relay takedown <cid> [--allow] [--dry-run]
           removes a file and refuses it from then on, or allows it again
   migrate [--check|--print]
-          brings the tables of DATABASE_URL up to date, says whether they are, or prints the SQL
+          updates the tables of DATABASE_URL, checks them, or prints the SQL
   copy [--from <DATA_DIR>]
           copies contents that one machine stored in DATA_DIR to DATABASE_URL (and the bucket)
   keys new [--network <name>] [--out <file>] [--json]
@@ -24,7 +24,9 @@ const USAGE = `  auth    the authentication server (port 3000)
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
           finds what is wrong with the environment, or with a running service
   conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--json]
-          asks any service of this protocol whether it keeps the rules`
+          checks whether a service keeps the rules of this protocol
+  conformance --siwe <url> [--siwe-nonce-path <path>] [--siwe-verify-path <path>] [--domain <domain>] [--json]
+          checks a backend of EIP-4361 with /nonce and /verify below the URL`
 
 /** The usage of one command; of all where there is no such command. */
 function usageOf(command: string): string {
@@ -34,11 +36,11 @@ function usageOf(command: string): string {
 
 ${(own.length > 0 ? own : all).join('\n')}
 
-  --help     prints this text, behind a command its own
+  --help     prints this text; after a command, its usage
   --version  prints the version
 
-All settings are environment variables, also those in .env, see the README.
-Exit codes: 0 done, 1 failed or something was found, 2 usage.\n`
+All settings are variables, from the environment or .env: see the README.
+Exit codes: 0 done, 1 failed or found a problem, 2 wrong arguments.\n`
 }
 
 /** @returns the exit code; undefined: the process runs until a signal ends it */
@@ -111,7 +113,7 @@ async function run(words: readonly string[]): Promise<number | undefined> {
   try {
     const envFile = loadEnvFile()
     const load = name === undefined ? undefined : commands[name]
-    if (name === undefined || load === undefined) throw new UsageError(`There is no command ${first}`)
+    if (name === undefined || load === undefined) throw new UsageError(`Unknown command: ${first}`)
     const command = await load()
     const args = words.slice(name.split(' ').length)
     return await command({ args, env, out, isTerminal: stdout.isTTY, envFile })

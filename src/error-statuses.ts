@@ -15,6 +15,7 @@ export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_IDEMPOTENCY_KEY: 400,
   ERR_CROSS_ORIGIN: 403,
   ERR_TOO_MANY_REQUESTS: 429,
+  ERR_APPROVAL: 403,
   ERR_DID: 401,
   ERR_DID_UNSUPPORTED: 401,
   ERR_SIGNATURE: 401,
@@ -36,6 +37,7 @@ export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_ACCESS_TOKEN: 401,
   ERR_ACCESS_TOKEN_EXPIRED: 401,
   ERR_SESSION_ENDED: 401,
+  ERR_RESOURCE: 400,
   ERR_SESSION_NOT_FOUND: 404,
   ERR_REFRESH_TOKEN: 401,
   ERR_REFRESH_TOKEN_REUSED: 401,
@@ -43,6 +45,7 @@ export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_STORE: 503,
   ERR_RESOLVER: 503,
   ERR_CHAIN: 503,
+  ERR_KEYS: 503,
   ERR_SIGNER: 503,
   ERR_BUSINESS_LOGIC_TIMEOUT: 503,
   ERR_INTERNAL: 500

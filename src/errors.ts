@@ -13,6 +13,7 @@ export const errorTexts = {
   ERR_IDEMPOTENCY_KEY: 'Invalid Idempotency-Key',
   ERR_CROSS_ORIGIN: 'Cross-origin request refused',
   ERR_TOO_MANY_REQUESTS: 'Too many requests',
+  ERR_APPROVAL: 'Approval needed',
   ERR_DID: 'Invalid DID',
   ERR_DID_UNSUPPORTED: 'Unsupported DID',
   ERR_SIGNATURE: 'Invalid signature',
@@ -34,6 +35,7 @@ export const errorTexts = {
   ERR_ACCESS_TOKEN: 'Invalid access token',
   ERR_ACCESS_TOKEN_EXPIRED: 'Expired access token',
   ERR_SESSION_ENDED: 'Session ended',
+  ERR_RESOURCE: 'Unknown resource',
   ERR_SESSION_NOT_FOUND: 'Session not found',
   ERR_REFRESH_TOKEN: 'Invalid refresh token',
   ERR_REFRESH_TOKEN_REUSED: 'Refresh token used twice: session revoked',
@@ -41,6 +43,7 @@ export const errorTexts = {
   ERR_STORE: 'Store unavailable, try again',
   ERR_RESOLVER: 'DID resolver unavailable, try again',
   ERR_CHAIN: 'Chain unavailable, try again',
+  ERR_KEYS: 'Keys unavailable, try again',
   ERR_SIGNER: 'Signer unavailable, try again',
   ERR_BUSINESS_LOGIC_TIMEOUT: 'Timed out, try again',
   ERR_INTERNAL: 'Internal error'
@@ -52,10 +55,12 @@ export type DidAuthErrorCode = keyof typeof errorTexts
 export interface DidAuthErrorOptions {
   /** Replaces the fixed text: only for text that the application itself wrote (business logic, configuration). */
   message?: string
-  /** What led to it. For the log only, never shown to a client. */
+  /** The underlying error. For the log only, never shown to a client. */
   cause?: unknown
   /** Which check refused, and what it expected. For the log only, never shown to a client. */
   reason?: RefusalReason
+  /** What the client needs to continue: further fields of an answer in the form of RFC 9457. */
+  details?: Readonly<Record<string, string>>
   /** Whole seconds after which a retry makes sense, sent as `Retry-After`. */
   retryAfterSeconds?: number
 }
@@ -63,8 +68,8 @@ export interface DidAuthErrorOptions {
 /**
  * Why a request was refused, for people who read the log at debug.
  *
- * It holds what the service expects, and of what it received the kind, and what is no secret and bounded: the host of an
- * origin, the issuer of a token, the network of a DID. Never a secret, signature, challenge or token.
+ * It has what the service expects, the kind of value that it received, and parts of it that are bounded and public: the host
+ * of an origin, the issuer of a token, the network of a DID. It never has a secret, signature, challenge or token.
  */
 export interface RefusalReason {
   /** The check that refused: `signer`, `aud`, `origin`. */
@@ -77,6 +82,7 @@ export class DidAuthError extends Error {
   override readonly name = 'DidAuthError'
   readonly code: DidAuthErrorCode
   readonly retryAfterSeconds: number | undefined
+  readonly details: Readonly<Record<string, string>> | undefined
   /** For the log only. */
   readonly reason: RefusalReason | undefined
 
@@ -84,6 +90,7 @@ export class DidAuthError extends Error {
     super(options.message ?? errorTexts[code], options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.retryAfterSeconds = options.retryAfterSeconds
+    this.details = options.details
     this.reason = options.reason
   }
 }

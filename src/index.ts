@@ -12,6 +12,7 @@ export { errorStatuses } from './error-statuses.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
+export type { DescribeRequest } from './http/require-approval.js'
 export type { GuardOptions } from './http/require-did.js'
 export type { DidAuthInfo } from './express-types.js'
 export type {
@@ -31,6 +32,7 @@ export type {
   QuotaState,
   QuotaStore,
   RefreshBusinessLogic,
+  ResourceKey,
   Rotation,
   SecurityEvent,
   SessionStore,

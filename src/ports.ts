@@ -18,9 +18,11 @@ import type { DidAuthErrorCode } from './errors.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
+import type { JsonObject } from './protocol/json.js'
+import type { LoginProof } from './protocol/login-proof.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
 import type { Session } from './protocol/session.js'
-import type { QuotaCharge } from './store-port.js'
+import type { QuotaCharge, QuotaStore } from './store-port.js'
 
 /** The wall clock. */
 export interface Clock {
@@ -159,10 +161,28 @@ export interface VerifiedTokens {
   clear(): void
 }
 
+/** A private key of P-256 as JWK (RFC 7518, section 6.2); further members do not count. */
+export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
+
+/** The keys for tokens of other services: the first signs, the public halves of all are a JWK set. */
+export interface ResourceKeys {
+  sign(claims: JsonObject): Promise<string>
+  publish(): Promise<{ keys: readonly object[] }>
+}
+
+/**
+ * The user of a token that another service issued for this one.
+ * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_DID_UNSUPPORTED, ERR_KEYS
+ */
+export type ResourceIssuer = (token: string) => Promise<AuthenticatedUser>
+
 /** One quota: at most `limit` in a time slot. */
 export interface Quota {
-  /** What it bounds: a user's requests, requests that name a DID, refused proofs, logins, proofs that a chain is asked about, nonces. */
-  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts'
+  /**
+   * What it bounds: a user's requests, requests that name a DID, refused proofs, logins, proofs that a chain is asked about,
+   * nonces, reads without a token.
+   */
+  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
   kind: QuotaCharge['kind']
   /** Budget and owner in plain text; a store sees only an HMAC of it. */
   name: string
@@ -171,8 +191,8 @@ export interface Quota {
 
 /** The quotas of one service. */
 export interface Quotas {
-  /** Counts one request. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
-  charge(quota: Quota): Promise<void>
+  /** Counts one request, in the given store or the service's. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
+  charge(quota: Quota, store?: QuotaStore): Promise<void>
   /** Asserts that no earlier charge used the quota up, from memory alone. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
   assertLeft(quota: Pick<Quota, 'budget' | 'name' | 'limit'>): void
 }
@@ -249,7 +269,7 @@ export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: 
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
-/** Something that an operator may want to count, or to be notified of. Fixed fields, never a secret. */
+/** Something that an operator may want to count, or to be notified of. Fixed fields, never a secret: a proof is used up. */
 export interface SecurityEvent {
   type:
     | 'login'
@@ -267,6 +287,8 @@ export interface SecurityEvent {
   /** The user's DID, as received. */
   did?: string
   sessionId?: string
+  /** Of `login` and `signup`, with `loginProofs: true`: what the user signed, whose challenge is used up. */
+  proof?: LoginProof
   /** The code of what was answered. */
   code?: DidAuthErrorCode
   /** An IPv4 address, or the /64 of an IPv6 address. */

@@ -7,7 +7,7 @@ const REQUEST_MILLISECONDS = 10_000
 const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
 
-/** One deadline for all that a request waits for from now on: its verbs, its business logic and what they ask. */
+/** One deadline for everything that a request waits for from now on: store verbs, business logic and what they call. */
 export function requestDeadline(): Deadline {
   const endOfTime = performance.now() + REQUEST_MILLISECONDS
   return {

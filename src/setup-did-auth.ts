@@ -11,6 +11,8 @@ import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-r
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
 import { MemorySignatureCache } from './adapters/in-flight-requests.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
+import { resourceIssuer } from './adapters/resource-issuer.js'
+import { resourceKeys } from './adapters/resource-keys.js'
 import { serviceQuotas } from './adapters/service-quotas.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
 import { systemRandom } from './adapters/system.js'
@@ -22,6 +24,7 @@ import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
 import './express-types.js'
 import { callerFinder, clientOf } from './http/client-network.js'
+import { requireApprovalHandler, type DescribeRequest } from './http/require-approval.js'
 import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
@@ -72,6 +75,18 @@ export interface RequireDid extends Guard {
    * ```
    */
   with(options: GuardOptions): Guard
+  /**
+   * A guard that has the user's wallet sign *this* request: its method, path and query, its body, and a line that tells the
+   * user what it does. It reads the body itself, so that it stands before body parsers: behind it `req.body` is parsed JSON,
+   * or the bytes of another type. Behind it, `req.auth.approval` is what was signed.
+   *
+   * @throws DidAuthError ERR_CONFIG without the option `siwe`, whose domains are accepted
+   * @example
+   * ```ts
+   * app.post('/transfer', requireDid.approved(({ body }) => `Send ${body.amount} RBTC to ${body.to}`), transfer)
+   * ```
+   */
+  approved(describe: DescribeRequest): Guard
   /** Lets a request without token pass, with `req.user` undefined. A bad token is still refused. */
   readonly optional: Guard
   /** Resolves when curve, signer and store can work; rejects when one cannot. Requests wait and retry by themselves. */
@@ -137,8 +152,8 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
   app.use(ownPaths, answerParserError)
 
-  const ready = loaded().then(async ({ serviceKey }) => {
-    await Promise.all([serviceKey.publicKey(), store.ping()])
+  const ready = loaded().then(async ({ serviceKey, resourceKeys }) => {
+    await Promise.all([serviceKey.publicKey(), store.ping(), settings.resources.length > 0 && resourceKeys.publish()])
   })
   // An application that does not await `ready` finds a failure in the answers and in the log.
   ready.catch((error: unknown) => {
@@ -150,6 +165,14 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
 
   return Object.assign(guard({}), {
     with: guard,
+    approved(describe: DescribeRequest) {
+      const { siwe } = settings
+      if (siwe === undefined) {
+        throw new DidAuthError('ERR_CONFIG', { message: 'express-did-auth: requireDid.approved needs the option siwe' })
+      }
+      if (typeof describe !== 'function') throw new TypeError('requireDid.approved(describe) needs a function')
+      return requireApprovalHandler(http, siwe, describe) as unknown as Guard
+    },
     optional: guard({ optional: true }),
     ready,
     sessions: {
@@ -213,7 +236,7 @@ async function loadParts(
     verifiedTokens.clear()
     report({ type: 'signer-address-changed', address })
   }
-  const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl } = settings
+  const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl, networks } = settings
   const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
   const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
@@ -234,6 +257,8 @@ async function loadParts(
     }),
     contractWallets: contracts && contractWallets(logger, contracts),
     didControllers: didControl === 'document' ? documentControllers({ clock, curve }, resolver) : undefined,
+    resourceKeys: resourceKeys(settings.resourceKeys),
+    resourceIssuer: settings.resourceIssuer && resourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
     scheduler
   }
 }
@@ -241,11 +266,13 @@ async function loadParts(
 /** The parts for one request, whose waits share one deadline: of its store, its business logic, and who signs for others. */
 function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
   const deadline = requestDeadline()
-  const { serviceKey, credentialVerifier } = parts
+  const { serviceKey, credentialVerifier, quotas } = parts
+  const store = storeFor?.(deadline) ?? parts.store
   return {
     ...parts,
     deadline,
-    store: storeFor?.(deadline) ?? parts.store,
+    store,
+    quotas: { ...quotas, charge: (quota) => quotas.charge(quota, store) },
     issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data, deadline)),
     credentialVerifier: {
       verify: (jwts, user, nowSeconds) => credentialVerifier.verify(jwts, user, nowSeconds, deadline)

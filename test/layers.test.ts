@@ -110,10 +110,22 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'client/siwe-login',
     files: /^src\/client\/siwe-login\.ts$/,
+    uses: ['client', 'client/checksum', 'protocol'],
+    packages: /^$/
+  },
+  {
+    name: 'client/checksum',
+    files: /^src\/client\/checksum\.ts$/,
     uses: ['client', 'protocol'],
     packages: /^@noble\/hashes\//
   },
-  { name: 'client', files: /^src\/client\//, uses: ['client/siwe-login', 'errors', 'protocol', HELPERS] },
+  // Signs in the page.
+  { name: 'client/passkey', files: /^src\/client\/passkey\//, uses: ['client'], packages: /^@noble\// },
+  {
+    name: 'client',
+    files: /^src\/client\//,
+    uses: ['client/siwe-login', 'client/checksum', 'errors', 'protocol', HELPERS]
+  },
 
   // Users of the package, by its name. They show that what is public is enough.
   ...['config', 'observability', 'http', 'openapi', 'storage', 'ipfs', 'process'].map((folder) => ({

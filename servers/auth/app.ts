@@ -5,6 +5,7 @@ import {
   authRoutes,
   didAuthConfig,
   didAuthDependencies,
+  resourcesOf,
   sessionPath,
   sessionsPath,
   siweOf,
@@ -22,10 +23,11 @@ export interface AuthServerParts extends ServerAppParts {
 export function authApp(parts: AuthServerParts): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const routes = [...authRoutes, sessionPath, sessionsPath, siwePath]
+  const routes = [...authRoutes, sessionPath, sessionsPath, siwePath, '/resource-token', '/.well-known']
   const app = secureApp(parts, routes, didAuthDependencies(env, signer))
   const paths = { sessionPath, sessionsPath }
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...paths, siwe: siweOf(parts) })
+  const others = { siwe: siweOf(parts), ...resourcesOf(parts) }
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...paths, ...others })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })

@@ -13,9 +13,9 @@ const PAGE_FOLDER = fileURLToPath(new URL('./page', import.meta.url))
  *
  * @throws StartError
  */
-export async function startAuth(env: ServerEnv, start: StartParts): Promise<void> {
+export async function startAuth(env: ServerEnv, start: StartParts): Promise<() => Promise<void>> {
   const { parts, serve } = await openServer(env, start, await openEngine(env, start.connections))
   const page = env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined
   if (page !== undefined) start.onPage(parts.serviceUrl)
-  await serve(authApp({ ...parts, page }))
+  return () => serve(authApp({ ...parts, page }))
 }

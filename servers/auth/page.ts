@@ -1,22 +1,27 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Express, RequestHandler, Response } from 'express'
+import type { Express, Response } from 'express'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { reasonOf } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
 import { siweOf } from '../http/did-auth.js'
 
-/** Files beside `index.html`, and how they are served. */
+/** The pages, by their path. */
+const PAGES: Readonly<Record<string, string>> = { '/': 'index.html', '/open': 'open.html' }
+
+/** Files beside them, and how they are served. */
 const ASSETS: Readonly<Record<string, string>> = {
   'page.js': 'text/javascript; charset=utf-8',
+  'open.js': 'text/javascript; charset=utf-8',
   'page.css': 'text/css; charset=utf-8',
   'page.svg': 'image/svg+xml'
 }
 
-/** The page at the root of the auth server, as .config/build-page.js built it. */
+/** The page at the root of the auth server and the one of links, as .config/build-page.js built them. */
 export interface Page {
-  html: string
+  /** By path. */
+  html: ReadonlyMap<string, string>
   assets: ReadonlyMap<string, Buffer>
 }
 
@@ -28,33 +33,39 @@ export interface Page {
  */
 export function loadPage(folder: string, log: ServerAppParts['log']): Page | undefined {
   try {
-    const html = readFileSync(join(folder, 'index.html'), 'utf8')
+    const html = Object.entries(PAGES).map(([path, name]) => [path, readFileSync(join(folder, name), 'utf8')] as const)
     const assets = Object.keys(ASSETS).map((name) => [name, readFileSync(join(folder, name))] as const)
-    return { html, assets: new Map(assets) }
+    return { html: new Map(html), assets: new Map(assets) }
   } catch (error) {
     log.warn({ event: 'page-missing', reason: reasonOf(error) }, 'the page is not built: npm run build')
     return undefined
   }
 }
 
-/** Where the page may connect to, beside the server that serves it. */
-type Neighbours = Partial<Record<ServerName, string | undefined>>
-
 /** Serves the page at `/`, and at `/open` for links to files of the relay. */
 export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   const { env, serviceUrl, serviceUrls } = parts
-  const sendPage: RequestHandler = (req, res) => {
-    const neighbours = { relay: serviceUrls?.get('relay'), vault: serviceUrls?.get('vault') }
-    const html = Buffer.from(
-      fillIn(page.html, env, { auth: serviceUrl, siwe: String(siweOf(parts) !== undefined), ...neighbours })
-    )
-    // Instead of the policies that all answers have. Wallets in a popup talk to the page that opened them.
-    res.set('Content-Security-Policy', policyFor(Object.values(neighbours)))
-    res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
-    send(res, html, 'text/html; charset=utf-8', req.headers['if-none-match'])
+  /** Where the page may connect to, beside this server; not to a neighbour whose name is no URL. */
+  const urlOf = (name: ServerName): string => {
+    const url = serviceUrls?.get(name) ?? ''
+    return isHttpUrl(url) ? url : ''
   }
-  app.get('/', sendPage)
-  app.get('/open', sendPage)
+  for (const [path, html] of page.html) {
+    app.get(path, (req, res, next) => {
+      // Express means `/open/` as well, where the page would look for its files in the wrong place.
+      if (req.path !== path) {
+        next()
+        return
+      }
+      const neighbours = { relay: urlOf('relay'), vault: urlOf('vault') }
+      const siwe = String(siweOf(parts) !== undefined)
+      const bytes = Buffer.from(fillIn(html, env, { auth: serviceUrl, siwe, ...neighbours }))
+      // Instead of the policies that all answers have. Wallets in a popup talk to the page that opened them.
+      res.set('Content-Security-Policy', policyFor(Object.values(neighbours)))
+      res.set('Cross-Origin-Opener-Policy', 'same-origin-allow-popups')
+      send(res, bytes, 'text/html; charset=utf-8', req.headers['if-none-match'])
+    })
+  }
   for (const [name, bytes] of page.assets) {
     app.get(`/${name}`, (req, res) => {
       send(res, bytes, ASSETS[name] ?? 'application/octet-stream', req.headers['if-none-match'])
@@ -71,8 +82,8 @@ function send(res: Response, bytes: Buffer, type: string, known: string | undefi
 }
 
 /** Everything from here, no script or style in the page itself, and calls to the three servers only. */
-function policyFor(urls: readonly (string | undefined)[]): string {
-  const origins = urls.flatMap((url) => (url !== undefined && isHttpUrl(url) ? [new URL(url).origin] : []))
+function policyFor(urls: readonly string[]): string {
+  const origins = urls.flatMap((url) => (url === '' ? [] : [new URL(url).origin]))
   return [
     "default-src 'none'",
     "script-src 'self'",
@@ -87,14 +98,11 @@ function policyFor(urls: readonly (string | undefined)[]): string {
 }
 
 /** The page learns from attributes of its root element where the servers are, and what they have: `data-relay="…"`. */
-function fillIn(
-  html: string,
-  { USE_COOKIES }: Pick<ServerEnv, 'USE_COOKIES'>,
-  urls: Neighbours & { siwe: string }
-): string {
-  const mode = USE_COOKIES === true ? 'cookie' : 'header'
-  const attributes = Object.entries({ ...urls, mode })
-    .map(([name, value = '']) => `data-${name}="${escapeAttribute(value)}"`)
+function fillIn(html: string, env: ServerEnv, values: Readonly<Record<string, string>>): string {
+  const mode = env.USE_COOKIES === true ? 'cookie' : 'header'
+  const relay = { 'open-reads': String(env.RELAY_OPEN_READS), 'file-bytes': String(env.RELAY_MAX_FILE_BYTES) }
+  const attributes = Object.entries({ ...values, mode, ...relay })
+    .map(([name, value]) => `data-${name}="${escapeAttribute(value)}"`)
     .join(' ')
   return html.replace('<html', () => `<html ${attributes}`)
 }

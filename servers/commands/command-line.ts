@@ -31,22 +31,22 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
   const parsed = parseOrRefuse(() => parseArgs({ args: [...args], options, allowPositionals: true, strict: true }))
   const { length } = parsed.positionals
   if (length < least) throw new UsageError('An argument is missing')
-  if (length > most) throw new UsageError(`One argument too many: ${parsed.positionals.at(-1) ?? ''}`)
+  if (length > most) throw new UsageError(`Unexpected argument: ${parsed.positionals.at(-1) ?? ''}`)
   return parsed
 }
 
-/** @throws UsageError when it is no http(s) URL */
+/** @throws UsageError when it is not an http(s) URL */
 export function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw new UsageError(`${text} is no http(s) URL`)
+  throw new UsageError(`${text} is not an http(s) URL`)
 }
 
 function parseOrRefuse<T>(parse: () => T): T {
   try {
     return parse()
   } catch (error) {
-    // Node goes on with advice on how to quote.
+    // Node adds advice on how to quote.
     const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
     throw new UsageError(sentence)
   }

@@ -31,7 +31,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   const envs = readForEach(['relay', 'vault'] as const, (name) => readEnv(given, name, false, 'operate'))
   const [serverEnv] = envs
   // No option: every user of the machine reads command lines, and the URL has a password.
-  if (serverEnv?.DATABASE_URL === undefined) throw new StartError('There is no database: set DATABASE_URL')
+  if (serverEnv?.DATABASE_URL === undefined) throw new StartError('No database is configured: set DATABASE_URL')
   const stored = envs.filter((one) => existsSync(fileOf(one)))
   if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
   for (const one of stored) assertUnused(fileOf(one))
@@ -41,7 +41,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
     await migrateTables(database, out)
     let isWhole = true
     for (const one of stored) isWhole = (await copyServer(one, database, out)) && isWhole
-    out('Left out: sessions, so that users log in again; quotas, and what users posted today: they count from zero.')
+    out('Not copied: sessions (users log in again); quotas, and what users posted today (both count from zero).')
     return isWhole ? 0 : 1
   } catch (error) {
     throw error instanceof StartError
@@ -121,11 +121,11 @@ function report(name: string, copied: CopiedContents, out: CommandLine['out']): 
     copied
   const what =
     name === 'relay'
-      ? `files copied: ${files} (there already: ${knownFiles})`
-      : `entries copied: ${entries} (there already: ${knownEntries})`
+      ? `files copied: ${files} (already there: ${knownFiles})`
+      : `entries copied: ${entries} (already there: ${knownEntries})`
   out(`${name}: ${what}; cids taken down: ${denied}; pins: ${pins}`)
   if (expiredFiles > 0) out(`${name}: expired files left out: ${expiredFiles}`)
-  if (refused > 0) out(`${name}: left out because the database has them as taken down: ${refused}`)
+  if (refused > 0) out(`${name}: left out because they are taken down in the database: ${refused}`)
   for (const cid of missing)
     out(
       `${name}: NOT copied: ${cid} is missing or damaged here; \`${ownCommand(name)}\` on this folder repairs it from the IPFS node when it is read`

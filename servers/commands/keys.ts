@@ -15,7 +15,7 @@ const OPTIONS = { network: { type: 'string' }, out: { type: 'string' }, json: { 
  */
 export async function runKeys({ args, out }: CommandLine): Promise<number> {
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
-  if (positionals[0] !== 'new') throw new UsageError(`There is no command keys ${positionals[0] ?? ''}`)
+  if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network = 'rsk' } = values
   if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
   const identity = await newIdentity(network)

@@ -34,7 +34,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   const serverEnv = readEnv(env, 'auth', false, 'operate')
   const { DATABASE_URL: url } = serverEnv
   if (url === undefined)
-    throw new StartError('There is no database: set DATABASE_URL. SQLite migrates when a server starts.')
+    throw new StartError('No database is configured: set DATABASE_URL. SQLite migrates when a server starts.')
   const database = await connectDatabase(serverEnv, url)
   try {
     // What is printed goes to psql.

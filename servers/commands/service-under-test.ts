@@ -1,18 +1,21 @@
 import { randomBytes } from 'node:crypto'
 import { defaultPaths, type Curve } from 'express-did-auth'
-import { addressOfPublicKey, loginMessage } from 'express-did-auth/protocol'
+import { addressOfPublicKey, checksumAddress, loginMessage } from 'express-did-auth/protocol'
+import { isObject, readBounded } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
 /** The longest answer that is read. Those of this protocol are a few KiB. */
 const MAX_ANSWER_BYTES = 1_048_576
 
-export type FlowPaths = Record<keyof typeof defaultPaths, string>
+/** The paths of all routes that are tested. */
+export const flowPaths = { ...defaultPaths, siweNonce: '/siwe/nonce', siweVerify: '/siwe/verify' }
+export type FlowPaths = Record<keyof typeof flowPaths, string>
 
-/** What is known of a service before it is asked. */
+/** What is known about a service before its first answer. */
 export interface ServiceOptions {
   /** Paths are appended to it. */
   url: URL
-  paths?: FlowPaths
+  paths?: Partial<FlowPaths>
   /** What stands after `Login to `. Default: the host of the realm that a 401 names, else that of the URL. */
   domain?: string | undefined
   /** A route behind the middleware, for GET. */
@@ -75,10 +78,28 @@ export class ServiceUnderTest {
   /** How challenges are asked for: by GET where that is the only form of the service. */
   challengeForm: 'POST' | 'GET' = 'POST'
 
-  constructor(options: ServiceOptions) {
+  readonly #jar: Map<string, string> | undefined
+
+  /** @param jar - where cookies are kept, as a browser does. Without, they are not */
+  constructor(options: ServiceOptions, jar?: Map<string, string>) {
     this.options = options
-    this.paths = { ...defaultPaths, ...options.paths }
+    this.paths = { ...flowPaths, ...options.paths }
     this.domain = options.domain ?? options.url.host
+    this.#jar = jar
+  }
+
+  /** The same service, as a browser of its own asks it, with a copy of the cookies of this one. */
+  visit(): ServiceUnderTest {
+    return new ServiceUnderTest({ ...this.options, domain: this.domain, paths: this.paths }, new Map(this.#jar))
+  }
+
+  /** Takes the paths that the service publishes, unless its asker named them. */
+  async discover(): Promise<void> {
+    const { json } = await this.send('GET', '/.well-known/did-auth.json')
+    for (const [name, path] of Object.entries(isObject(json.paths) ? json.paths : {})) {
+      const isOwn = name in flowPaths && this.options.paths?.[name as keyof FlowPaths] === undefined
+      if (isOwn && typeof path === 'string' && path.startsWith('/')) this.paths[name as keyof FlowPaths] = path
+    }
   }
 
   /** @param sent - `text` goes as `application/json` */
@@ -88,11 +109,16 @@ export class ServiceUnderTest {
     { text, headers }: { text?: string; headers?: Record<string, string> } = {}
   ): Promise<Exchange> {
     const { url, fetch: ask = fetch } = this.options
+    const Cookie = [...(this.#jar ?? [])].map((pair) => pair.join('=')).join('; ')
     const response = await ask(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
       method,
       redirect: 'manual',
       signal: AbortSignal.timeout(REQUEST_MILLISECONDS),
-      headers: { ...(text !== undefined && { 'Content-Type': 'application/json' }), ...headers },
+      headers: {
+        ...(text !== undefined && { 'Content-Type': 'application/json' }),
+        ...(Cookie !== '' && { Cookie }),
+        ...headers
+      },
       ...(text !== undefined && { body: text })
     })
     const received = await boundedText(response, `${method} ${path}`)
@@ -100,6 +126,9 @@ export class ServiceUnderTest {
     const json = isJson ? parseObject(received) : {}
     const { status, headers: answered } = response
     const setCookies = answered.getSetCookie()
+    for (const [, name = '', value = ''] of setCookies.flatMap((one) => [/^([^=;]+)=([^;]*)/.exec(one) ?? []])) {
+      this.#jar?.set(name, value)
+    }
     const exchange = { method, path, status, headers: answered, text: received, json, setCookies }
     this.exchanges.push(exchange)
     return exchange
@@ -157,25 +186,34 @@ export class ServiceUnderTest {
     return session
   }
 
-  /** A nonce for an EIP-4361 message; undefined where there are none. A vault answers a list there. */
-  async siweNonce(): Promise<string | undefined> {
-    const { status, text } = await this.send('GET', '/siwe/nonce')
-    return status === 200 && /^[A-Za-z0-9]{8,}$/.test(text) ? text : undefined
+  /** A nonce for an EIP-4361 message, by GET, else by POST; undefined where there are none. A vault answers a list there. */
+  async siweNonce(account: object = {}): Promise<string | undefined> {
+    const path = this.paths.siweNonce
+    for (const asked of [() => this.send('GET', path), () => this.post(path, account)]) {
+      const { status, text, json } = await asked()
+      const { nonce = text.replaceAll('"', '') } = json
+      // A page is what an application answers for any path.
+      if (status < 300 && !text.startsWith('<'))
+        return typeof nonce === 'string' && /^[A-Za-z0-9]{8,}$/.test(nonce) ? nonce : undefined
+    }
+    return undefined
   }
 
-  /** The body of a login by an EIP-4361 message that is good once, without changes. */
-  async siweProof(user = this.newUser(), changes: SiweChanges = {}): Promise<{ message: string; signature: string }> {
-    const { nonce = await this.siweNonce(), domain = this.domain, end = '' } = changes
+  /** The body of a login by an EIP-4361 message that is good once, without changes, and what some backends read besides. */
+  async siweProof(user = this.newUser(), changes: SiweChanges = {}): Promise<Record<'message' | 'signature', string>> {
+    const address = checksumAddress(this.options.curve, user.did.slice(-42))
+    const account = { address, walletAddress: address, chainId: 1 }
+    const { nonce = await this.siweNonce(account), domain = this.domain, end = '' } = changes
     const message = [
       `${domain} wants you to sign in with your Ethereum account:`,
-      `${user.did.slice(-42)}\n\n`,
-      `URI: ${changes.uri ?? `https://${domain}/`}`,
+      `${address}\n\n`,
+      `URI: ${changes.uri ?? `${this.options.url.protocol}//${domain}`}`,
       'Version: 1',
       'Chain ID: 1',
       `Nonce: ${nonce ?? ''}`,
       `Issued At: ${new Date().toISOString()}${end}`
     ].join('\n')
-    return { message, signature: user.sign(message) }
+    return { message, signature: user.sign(message), ...account }
   }
 
   /** `GET` of the guarded route with an access token. */
@@ -195,15 +233,8 @@ export class ServiceUnderTest {
 
 /** The body of an answer as text. @throws Error when it is larger than 1 MiB, of which no more is read then */
 export async function boundedText({ body }: Response, what: string): Promise<string> {
-  const pieces: Uint8Array[] = []
-  let byteCount = 0
-  // Leaving the loop cancels the stream. The type of fetch does not know what is in it.
-  for await (const piece of (body ?? []) as AsyncIterable<Uint8Array>) {
-    byteCount += piece.length
-    if (byteCount > MAX_ANSWER_BYTES) throw new Error(`${what} answered more than 1 MiB`)
-    pieces.push(piece)
-  }
-  return new TextDecoder().decode(Buffer.concat(pieces))
+  const tooLong = (): Error => new Error(`${what} answered more than 1 MiB`)
+  return new TextDecoder().decode(await readBounded(body, MAX_ANSWER_BYTES, tooLong))
 }
 
 /** The tokens of an answer, from body or cookies. */
@@ -226,7 +257,7 @@ function credentials({ accessToken, refreshToken, cookies }: Session): Record<st
   return { Cookie: `${cookies.access}=${accessToken}; ${cookies.refresh}=${refreshToken}` }
 }
 
-/** The claims of a JWT, or its header, without a look at its signature; none where it is no JWT. */
+/** The claims of a JWT, or its header, without checking its signature; empty if it is not a JWT. */
 export function claimsOf(jwt: string, part: 0 | 1 = 1): Record<string, unknown> {
   return parseObject(Buffer.from(jwt.split('.')[part] ?? '', 'base64url').toString())
 }
@@ -242,7 +273,7 @@ export function describe({ method, path, status, text }: Exchange): string {
   return `${method} ${path} answered ${status}${status < 400 || shown === '' ? '' : ` ${JSON.stringify(shown)}`}`
 }
 
-/** A JSON object; what is none has no fields. */
+/** A JSON object; empty for anything else. */
 function parseObject(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)

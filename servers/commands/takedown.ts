@@ -21,7 +21,7 @@ export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine
   return async ({ args, env: given, out }) => {
     const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
     const [cid = ''] = positionals
-    if (!isCid(cid)) throw new UsageError(`${cid} is no cid`)
+    if (!isCid(cid)) throw new UsageError(`${cid} is not a cid`)
     const env = readEnv(given, server, false, 'operate')
     const connections = await Connections.open(env)
     const { store } = await openExistingContents(env, connections)
@@ -55,7 +55,7 @@ async function takeDown(
 async function plan(store: ContentStore, cid: string, isAllow: boolean): Promise<string> {
   const isTakenDown = await store.isTakenDown(cid)
   if (isAllow) return isTakenDown ? `Would allow ${cid} again.` : `${cid} was not taken down.`
-  if (isTakenDown) return `${cid} is taken down already.`
+  if (isTakenDown) return `${cid} is already taken down.`
   const [content] = await store.readContents([cid])
   if (content === undefined) return `${cid} is not stored here. Would refuse it from now on.`
   return `Would remove ${cid} (${content.byteCount} bytes), and refuse it from now on.`

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isPrivateKey } from 'express-did-auth'
 import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
+import { isSecureUrl } from 'express-did-auth/server-kit'
 import { z } from 'zod'
 
 const MEBIBYTE = 1_048_576
@@ -28,6 +29,7 @@ const printable = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 const httpUrl = text
   .refine(isHttpUrl, 'give an http(s) URL')
   .refine(hasReadableUser, 'write % in the user or password of the URL as %25')
+const SECURE = 'https or on this machine'
 const list = text.transform(entriesOf)
 const origins = list.refine(
   (entries) => entries.every((entry) => URL.canParse(entry) && new URL(entry).origin === entry),
@@ -57,13 +59,13 @@ export const variables = z.object({
   DATABASE_MIGRATE: truth.default(true),
   DATABASE_SSL_CA: text.optional(),
   REDIS_URL: text
-    // The store parses it, and says what is wrong with the rest.
+    // The store parses the rest and reports what is wrong.
     .regex(/^rediss?:\/\/\S+$/, 'give a URL such as redis://host:6379, or redis://host1:6379,host2:6379 of a cluster')
     .optional(),
   S3_ENDPOINT: text.refine(isBucketUrl, 'give https://host[:port], without user and query').optional(),
   S3_BUCKET: text.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'give the name of a bucket').optional(),
   S3_REGION: text.regex(/^[\w-]{1,64}$/, 'give a region, such as eu-central-1').default('us-east-1'),
-  // It stands in a header, and ends at a slash there.
+  // It is part of a header, and ends there at a slash.
   S3_ACCESS_KEY_ID: text.regex(/^[\w.:@+-]{1,128}$/, 'give the name of a key, without spaces').optional(),
   S3_SECRET_ACCESS_KEY: text.optional(),
   S3_FORCE_PATH_STYLE: truth.default(true),
@@ -105,7 +107,7 @@ export const variables = z.object({
     )
     .optional(),
   NETWORKS: list
-    // An empty name in a list could not be told from a slip.
+    // An empty name in a list looks like a typing error.
     .transform((names) => names.map((name) => (name === 'ethereum' ? '' : name)))
     .refine(
       (names) => names.length > 0 && names.every(isEthrNetwork),
@@ -113,6 +115,20 @@ export const variables = z.object({
     )
     .optional(),
   SIWE: truth.optional(),
+  RESOURCES: list
+    .refine(
+      (urls) => urls.length <= 48 && urls.every(isSecureUrl),
+      `give at most 48 URLs separated by commas, ${SECURE}`
+    )
+    .default([]),
+  RESOURCE_KEY: list
+    .refine(
+      // Above and below, no number is a key of P-256.
+      (keys) => keys.length > 0 && keys.every((key) => /^(?!f{8}|0{64})[0-9a-f]{64}$/i.test(key)),
+      'give private keys of P-256, 64 hex digits each'
+    )
+    .optional(),
+  TRUSTED_ISSUER: text.refine(isSecureUrl, `give the SERVICE_URL of an auth server, ${SECURE}`).optional(),
   COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
   ABSOLUTE_SESSION_DURATION_IN_HOURS: hours.optional(),
   ERROR_FORMAT: z.enum(['text', 'problem'], { error: 'give text or problem' }).optional(),
@@ -129,6 +145,7 @@ export const variables = z.object({
   RELAY_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
   RELAY_FILE_TTL_SECONDS: seconds.default(7 * DAY_SECONDS),
   RELAY_MAX_STORE_BYTES: bytes.default(8_192 * MEBIBYTE),
+  RELAY_OPEN_READS: truth.default(false),
   VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
   VAULT_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
   VAULT_MAX_ENTRIES_PER_DID: wholeNumber('give a number of entries, at least 1').default(10_000),
@@ -145,6 +162,7 @@ export const variableNames: readonly string[] = Object.keys(variables.shape)
 export const secretVariables: readonly string[] = [
   'PRIVATE_KEY',
   'CHALLENGE_SECRET',
+  'RESOURCE_KEY',
   'RPC_URL',
   'IPFS_API_URL',
   'DATABASE_URL',

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isSecureUrl } from 'express-did-auth/server-kit'
 import type { z } from 'zod'
 import { secretVariables, variableNames, variables } from './env-schema.js'
 import { StartError } from './startup-error.js'
@@ -94,7 +95,8 @@ export function readEnv(
   for (const [variable, remedy] of wrong) {
     problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
-  problems.push(...findConflicts(values, spelling, purpose === 'serve'))
+  const ofAuth = name === 'auth' && values.RESOURCES !== undefined ? ['RESOURCE_KEY'] : []
+  problems.push(...findConflicts(values, spelling, purpose === 'serve' ? [...SHARED_IDENTITY, ...ofAuth] : []))
   if (parsed.data === undefined || problems.length > 0) {
     // What is missing may be there under another name.
     for (const { variable, known } of findMisspellings(env)) problems.push(`${variable}: unknown; is it ${known}?`)
@@ -154,15 +156,15 @@ function readSecret(env: Env, name: string): string | undefined {
   const file = env[`${name}_FILE`] ?? ''
   const value = env[name] ?? ''
   if (file === '') return value
-  if (value !== '') throw new StartError(`${name}: received together with ${name}_FILE; give one of the two`)
+  if (value !== '') throw new StartError(`${name}: received together with ${name}_FILE; set only one of them`)
   let content: string
   try {
     content = readFileSync(file, 'utf8').trim()
   } catch {
     // The name is not shown: the variable may contain the secret itself.
-    throw new StartError(`${name}_FILE: names no file that can be read`)
+    throw new StartError(`${name}_FILE: the file cannot be read`)
   }
-  if (content === '') throw new StartError(`${name}_FILE: names an empty file`)
+  if (content === '') throw new StartError(`${name}_FILE: the file is empty`)
   return content
 }
 
@@ -172,20 +174,20 @@ const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL']
 const OF_BUCKET = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY']
 
 /**
- * What is wrong between variables, each of which may be right by itself.
+ * Conflicts between variables that are valid on their own.
  *
  * @param values - as they were given; an empty one is absent
  * @param spelling - how the user spells a variable: `AUTH_SERVICE_URL` under `all`
- * @param needsIdentity - whether a server is to start, and not only an operator's command
+ * @param shared - variables that instances share; none for an operator's command
  */
-function findConflicts(values: Env, spelling: (variable: string) => string, needsIdentity: boolean): string[] {
+function findConflicts(values: Env, spelling: (variable: string) => string, shared: readonly string[]): string[] {
   const { IPFS_API_URL: nodeUrl, IPFS_ALLOW_INSECURE: allowed = 'false', DATABASE_URL: database } = values
   const isGiven = (variable: string): boolean => values[variable] !== undefined
-  const isExposed = nodeUrl !== undefined && allowed === 'false' && URL.canParse(nodeUrl) && !isPrivateUrl(nodeUrl)
+  // Anybody who can reach a node's RPC controls it.
+  const isExposed = nodeUrl !== undefined && allowed === 'false' && URL.canParse(nodeUrl) && !isSecureUrl(nodeUrl)
   const ofBucket = OF_BUCKET.filter(isGiven)
   // Each instance would make an identity of its own, and refuse the tokens of the others.
-  const missingIdentity =
-    needsIdentity && database !== undefined ? SHARED_IDENTITY.filter((variable) => !isGiven(variable)) : []
+  const missingIdentity = database === undefined ? [] : shared.filter((variable) => !isGiven(variable))
   const missingOfBucket = ofBucket.length > 0 ? OF_BUCKET.filter((variable) => !isGiven(variable)) : []
   return [
     ...(isExposed
@@ -196,10 +198,4 @@ function findConflicts(values: Env, spelling: (variable: string) => string, need
     ),
     ...missingOfBucket.map((variable) => `${variable}: missing; it is needed with ${ofBucket.join(', ')}`)
   ]
-}
-
-/** Whether the connection to a node is private: anybody who can reach a node's RPC controls it. */
-function isPrivateUrl(text: string): boolean {
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' || /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createECDH, randomBytes } from 'node:crypto'
 import {
   closeSync,
   existsSync,
@@ -11,7 +11,7 @@ import {
   writeFileSync
 } from 'node:fs'
 import { join } from 'node:path'
-import { didOfPrivateKey, isPrivateKey } from 'express-did-auth'
+import { didOfPrivateKey, isPrivateKey, type ResourceKey } from 'express-did-auth'
 import type { ServerEnv } from './read-env.js'
 import { codeOf, StartError, startStep } from './startup-error.js'
 
@@ -21,6 +21,8 @@ export interface Identity {
   /** 64 hexadecimal digits. */
   privateKey: string
   challengeSecret: string
+  /** Of the auth server: the first signs tokens for other services. Empty where instances were given none to share. */
+  resourceKeys?: readonly ResourceKey[]
 }
 
 /**
@@ -29,24 +31,44 @@ export interface Identity {
  * @throws StartError naming the file, never its content, when the file is not usable
  */
 export async function loadIdentity(
-  env: Pick<ServerEnv, 'DATA_DIR' | 'PRIVATE_KEY' | 'CHALLENGE_SECRET' | 'SERVICE_DID' | 'NETWORK_NAME'>
+  env: Pick<ServerEnv, 'DATA_DIR' | 'PRIVATE_KEY' | 'CHALLENGE_SECRET' | 'SERVICE_DID' | 'NETWORK_NAME'> &
+    Partial<Pick<ServerEnv, 'name' | 'DATABASE_URL' | 'RESOURCE_KEY'>>
 ): Promise<Identity> {
-  const { privateKey, challengeSecret } = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
+  const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
       privateKey: env.PRIVATE_KEY ?? keptKey(join(env.DATA_DIR, 'private-key')),
-      challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret'))
+      challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
+      resourceKeys: resourceSecrets(env).map(resourceKeyOf)
     }
   })
-  const serviceDid = env.SERVICE_DID ?? (await didOfPrivateKey(privateKey, env.NETWORK_NAME))
-  return { serviceDid, privateKey, challengeSecret }
+  const serviceDid = env.SERVICE_DID ?? (await didOfPrivateKey(secrets.privateKey, env.NETWORK_NAME))
+  return { serviceDid, ...secrets }
+}
+
+function resourceSecrets(env: Parameters<typeof loadIdentity>[0]): readonly string[] {
+  if (env.name !== 'auth') return []
+  const isAlone = env.DATABASE_URL === undefined
+  return env.RESOURCE_KEY ?? (isAlone ? [keptSecret(join(env.DATA_DIR, 'resource-key'))] : [])
+}
+
+/** The JWK of a private key of P-256. */
+function resourceKeyOf(secret: string): ResourceKey {
+  const pair = createECDH('prime256v1')
+  pair.setPrivateKey(secret, 'hex')
+  // One byte for its form, then both coordinates.
+  const point = pair.getPublicKey()
+  const [x, y, d] = [point.subarray(1, 33), point.subarray(33), Buffer.from(secret, 'hex')]
+  return { kty: 'EC', crv: 'P-256', x: x.toString('base64url'), y: y.toString('base64url'), d: d.toString('base64url') }
 }
 
 /** Not every secret is a key: another secret may be in the file. */
 function keptKey(file: string): string {
   const key = keptSecret(file)
   if (isPrivateKey(key)) return key
-  throw new StartError(`The file ${file} holds no key of secp256k1: restore it, or remove it for a new identity`)
+  throw new StartError(
+    `The file ${file} does not contain a secp256k1 key: restore it, or delete it to create a new identity`
+  )
 }
 
 /** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
@@ -54,7 +76,9 @@ function keptSecret(file: string): string {
   if (!existsSync(file)) makeOnce(file)
   const secret = readFileSync(file, 'utf8').trim()
   if (/^[0-9a-f]{64}$/.test(secret)) return secret
-  throw new StartError(`The file ${file} does not hold 64 hex digits: restore it, or remove it for a new identity`)
+  throw new StartError(
+    `The file ${file} does not contain 64 hex digits: restore it, or delete it to create a new identity`
+  )
 }
 
 function makeOnce(file: string): void {

@@ -49,7 +49,7 @@ export function reasonOf(error: unknown): string {
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
-/** Why a request or a connection failed: `fetch`, and a database that is asked, say it in the cause of their own error. */
+/** Why a request or a connection failed: `fetch` and databases give the reason as the cause of their own error. */
 export function reasonOfCause(error: unknown): string {
   return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
 }

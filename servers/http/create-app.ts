@@ -18,7 +18,7 @@ import type { Metrics } from '../observability/metrics.js'
 import { ServerError, serverErrorSender } from './server-error.js'
 
 const CORS = {
-  allowedHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'If-Match', 'If-None-Match'],
+  allowedHeaders: ['Authorization', 'Content-Type', 'DID-Approval', 'Idempotency-Key', 'If-Match', 'If-None-Match'],
   exposedHeaders: [
     'Challenge-Expires-In',
     'ETag',
@@ -52,7 +52,7 @@ export interface ServerAppParts {
 /** A server without its socket. */
 export interface ServerApp {
   listener: RequestListener
-  /** Resolves when it can be used; requests wait by themselves. */
+  /** Resolves when it can be used; requests before that wait. */
   ready: Promise<void>
   /** Closes what it opened itself, after its last answer. */
   close(): Promise<void>
@@ -75,9 +75,9 @@ export function secureApp(
   app.disable('etag')
   app.set('trust proxy', env.TRUST_PROXY)
   app.use(helmet())
-  const origins = [...env.CORS_ORIGINS, ...pageOrigins(env, serviceUrls?.get('auth'))]
+  const origins = readableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
-  // Only where it is reported: it costs as much as all security headers.
+  // Only if it is reported: it costs as much as all security headers.
   if (metrics !== undefined || log.isLevelEnabled('info')) {
     app.use(
       watchRequests(routes, (ended) => {
@@ -125,6 +125,11 @@ export function withLastAnswers(app: Express, parts: Parameters<typeof serverErr
   }
   app.use(lastErrors)
   return requestListener(app)
+}
+
+/** Origins whose pages may read answers. */
+export function readableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
+  return [...env.CORS_ORIGINS, ...pageOrigins(env, serviceUrls?.get('auth'))]
 }
 
 /** The origin of the page that auth serves, where this server is another one beside it. */

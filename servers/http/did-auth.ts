@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
 import { networkOfDid } from 'express-did-auth/protocol'
+import { isSecureUrl } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from './create-app.js'
 import { askChainId, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
@@ -46,6 +47,7 @@ export function didAuthConfig(
     errorFormat: env.ERROR_FORMAT,
     // Without cookies, trusted origins only count as own pages. With cookies they may also make unsafe requests.
     trustedOrigins: env.USE_COOKIES === true ? env.TRUSTED_ORIGINS : [...env.TRUSTED_ORIGINS, ...env.CORS_ORIGINS],
+    discovery: true,
     logger: log
   }
 }
@@ -63,6 +65,23 @@ export function siweOf({ env, identity, serviceUrl }: SiweParts): SiweOptions | 
   return { path: siwePath, network: isAccepted ? own : accepted?.[0] }
 }
 
+/** Tokens for other services: those of RESOURCES, and relay and vault if they run in this process. */
+export function resourcesOf({ env, identity, serviceUrls = new Map() }: BesideParts): Partial<DidAuthConfig> {
+  const beside = [serviceUrls.get('relay'), serviceUrls.get('vault')].filter(isSecureUrl)
+  const resources = [...new Set([...env.RESOURCES, ...beside])]
+  const { resourceKeys = [] } = identity
+  return resources.length > 0 && resourceKeys.length > 0 ? { resources, resourceKeys } : {}
+}
+
+/** Whose tokens count here: those of TRUSTED_ISSUER, or of the auth server beside this one. */
+export function trustedIssuerOf({ env, serviceUrls }: Omit<BesideParts, 'identity'>): string | undefined {
+  const beside = serviceUrls?.get('auth')
+  // Without a key that its instances share, it issues none.
+  const hasKey = env.RESOURCE_KEY !== undefined || env.DATABASE_URL === undefined
+  return env.TRUSTED_ISSUER ?? (hasKey && isSecureUrl(beside) ? beside : undefined)
+}
+
+type BesideParts = Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrls'>
 type SiweParts = Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrl'>
 
 /** The challenge secret of one server, so that a signature for one is invalid at another with the same identity. */

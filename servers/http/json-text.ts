@@ -127,7 +127,7 @@ export class JsonTextDecoder {
     return quote + 1
   }
 
-  /** In what is no JSON this may be wrong: the outline shows that at the end. */
+  /** It may be wrong if the text is not JSON; the outline shows that at the end. */
   #isValueOfField(): boolean {
     if (!this.#named.has(this.#stringCount - 1) || !/:\s*$/.test(this.#outline)) return false
     let depth = 0

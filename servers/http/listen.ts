@@ -20,7 +20,7 @@ const LIMITS = {
   request: 14_000,
   /** Without a byte in either direction, while the server waits for the client. */
   idle: 14_000,
-  /** For what is left of a body whose request has been answered. */
+  /** Time limit for the rest of a body whose request has been answered. */
   rest: 5_000,
   /** Between two checks of headers and requests. */
   check: 1_000,

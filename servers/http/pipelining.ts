@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 
 /** Requests that a connection may send before the first of them is answered. */
 const MAX_AHEAD = 100
-/** Requests sent ahead that are started, over all connections, before the event loop looks at its sockets again. */
+/** Requests sent ahead that are started, over all connections, before the event loop polls its sockets again. */
 const STARTS_PER_TICK = 16
 
 interface Connection {

@@ -27,7 +27,7 @@ export async function sendChunks(
   headers: Headers = {}
 ): Promise<void> {
   try {
-    // For HEAD as well: a source that never began closes nothing of what it was given.
+    // Also for HEAD: a source that was never started does not close its input.
     let first: IteratorResult<Uint8Array, void> | undefined = await chunks.next()
     if (res.destroyed) return
     res.writeHead(200, { ...JSON_TYPE, ...headers })

@@ -38,7 +38,7 @@ export interface ServerErrorOptions {
   etag?: string
 }
 
-/** What relay and vault refuse, told apart by `code`. */
+/** Why relay and vault refuse a request, by `code`. */
 export class ServerError extends Error {
   override readonly name = 'ServerError'
   readonly code: ServerErrorCode

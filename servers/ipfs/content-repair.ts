@@ -29,9 +29,9 @@ export class ContentRepair {
   }
 
   /**
-   * The bytes of content, read from the node, verified, and put back.
+   * The bytes of content, read from the node, verified, and stored again.
    *
-   * @param milliseconds - how long to wait for the node; the repair goes on
+   * @param milliseconds - how long to wait for the node; the repair continues
    * @throws ServerError ERR_CONTENT_MISSING
    */
   async read(content: ContentInfo, milliseconds: number): Promise<Uint8Array> {
@@ -64,11 +64,11 @@ export class ContentRepair {
       if (content.cid !== cid) throw new ServerError('ERR_CONTENT_MISSING')
       await store.repairContent(content).then(
         () => {
-          log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and put back')
+          log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and stored again')
         },
         // The reader has it all the same.
         (error: unknown) => {
-          log.error({ event: 'repair-failed', ...describeError(error) }, 'missing content could not be put back')
+          log.error({ event: 'repair-failed', ...describeError(error) }, 'missing content could not be stored again')
         }
       )
       return bytes

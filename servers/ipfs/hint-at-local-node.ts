@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 
-/** Where Kubo listens unless it is told otherwise. */
+/** Where Kubo listens by default. */
 const LOCAL_NODE = 'http://127.0.0.1:5001'
 const TIMEOUT_MILLISECONDS = 1_000
 

@@ -115,8 +115,8 @@ let isSubscribed = false
 /**
  * Watches the requests of calls, so that an answer that is too large, redirected or compressed ends its call.
  *
- * A client that reads answers to their end, and gives `fetch` neither a dispatcher nor a body of ours, can be held to a
- * size only from outside. Node tells of every request on these channels; requests of others are left alone.
+ * The client reads answers to their end, and passes neither our dispatcher nor our body to `fetch`. So its answers can be
+ * limited only from outside. Node announces every request on these channels; requests of others are ignored.
  *
  * @see https://github.com/nodejs/undici/blob/main/docs/docs/api/DiagnosticsChannel.md
  */

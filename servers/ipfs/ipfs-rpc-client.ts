@@ -1,3 +1,4 @@
+import { readBounded } from 'express-did-auth/server-kit'
 import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import { ipfsFailure, type IpfsNode, isNotPinned } from './ipfs-node.js'
@@ -37,7 +38,7 @@ export interface IpfsHttpNode extends IpfsNode {
  * without one more, and after `listMilliseconds` in any case. Answers are bounded: 64 KiB, the content that is read, or four
  * million pins. Redirects are not followed.
  *
- * @param url - its path, when it has one, stands in place of `/api/v0`; a user and a password in it are sent in a header,
+ * @param url - its path, if it has one, replaces `/api/v0`; a user and a password in it are sent in a header,
  *   and are in no error
  */
 export function ipfsHttpNode(
@@ -82,7 +83,11 @@ export function ipfsHttpNode(
       }),
     read: (cid, maxBytes) =>
       ask(maxBytes * CHUNKED + SHORT_ANSWER_BYTES, async (client, { signal }) => {
-        const bytes = await collect(client.cat(cid, { signal }), maxBytes)
+        const bytes = await readBounded(
+          client.cat(cid, { signal }),
+          maxBytes,
+          () => new ServerError('ERR_IPFS_BAD_RESPONSE')
+        )
         assertSame(cidOf(bytes), cid)
         return bytes
       }),
@@ -115,15 +120,4 @@ export function ipfsHttpNode(
 
 function assertSame(answered: Cid | undefined, cid: string): void {
   if (answered === undefined || String(answered) !== cid) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
-}
-
-async function collect(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
-  const kept: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of chunks) {
-    size += chunk.length
-    if (size > maxBytes) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
-    kept.push(chunk)
-  }
-  return Buffer.concat(kept)
 }

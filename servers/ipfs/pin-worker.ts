@@ -25,6 +25,8 @@ const POLL_MILLISECONDS = 10_000
 const LEASE_SECONDS = 20
 const MAX_RETRY_SECONDS = 3_600
 const MAX_OUTAGE_WAIT_SECONDS = 60
+/** After so many, a time-out concerns the one pin, which is too much for the node, and the others go on. */
+const TIMEOUTS_OF_AN_OUTAGE = 3
 /** During an outage a caller has the node tried, but not sooner than this after it failed. */
 const CALLER_WAIT_MILLISECONDS = 5_000
 
@@ -32,8 +34,8 @@ const CALLER_WAIT_MILLISECONDS = 5_000
  * Brings the IPFS node's pins in step with the ledger: at once when the node answers, later when it does not, also after
  * kill -9. The lease of a task keeps other workers from it, in this process and in others.
  *
- * A circuit breaker: after a failure that concerns all calls there are none, and callers are told at once that it is done
- * later. One call is tried after 1, 2, 4 … 60 s, so that a node that comes back meets little load; when it succeeds, all go on.
+ * It is a circuit breaker: after a failure that concerns all calls it makes none, and callers learn at once that the pin is
+ * done later. It tries one call after 1, 2, 4 … 60 s, so a recovering node has little load; after a success it resumes all.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
@@ -67,7 +69,7 @@ export class PinWorker {
   }
 
   /**
-   * Carries out now what is open for these cids.
+   * Carries out the open tasks of these cids now.
    *
    * @returns true when the node has them as desired; false when that takes more than 2 s, or the node is unavailable: then
    * it is done later. Never rejects.
@@ -132,7 +134,7 @@ export class PinWorker {
     void this.#claimAndRun()
   }
 
-  /** Claims tasks while calls are free: first those that callers wait for, then what is due. */
+  /** Claims tasks while calls are free: first those that callers wait for, then those that are due. */
   async #claimAndRun(): Promise<void> {
     if (this.#isClaiming) return
     this.#isClaiming = true
@@ -188,7 +190,8 @@ export class PinWorker {
       await (bytes === undefined ? node.unpin(task.cid) : node.add(task.cid, bytes))
     } catch (error) {
       const code = codeOf(error)
-      const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING'
+      const isTooMuch = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= TIMEOUTS_OF_AN_OUTAGE
+      const isOfPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING' || isTooMuch
       if (!isOfPin) this.#fail(error)
       // In an outage not longer than it takes until the next call is tried.
       const wait = Math.min(2 ** task.attempts, isOfPin ? MAX_RETRY_SECONDS : MAX_OUTAGE_WAIT_SECONDS)
@@ -196,7 +199,7 @@ export class PinWorker {
       const isPostponed = await ledger.postpone(task, retryAtSeconds, wasCalled)
       // Content that was removed meanwhile is no failure.
       if (!isPostponed) this.#hasBacklog = true
-      else if (isOfPin) log.error({ event: 'pin-failed', reason: code }, 'a pin waits')
+      else if (isOfPin) log.error({ event: 'pin-failed', reason: code }, 'pinning failed, it will be retried')
       return !isPostponed
     }
     this.#endOutage()
@@ -225,17 +228,17 @@ export class PinWorker {
       error instanceof ServerError
         ? { event: 'ipfs-unavailable', reason: error.code, code: codeOf(error.cause) }
         : { event: 'pins-failed', ...describeError(error) }
-    this.#parts.log.warn(fields, 'pins wait')
+    this.#parts.log.warn(fields, 'pinning is paused')
   }
 
   #endOutage(): void {
     this.#maxCalls = MAX_CALLS
     this.#waitSeconds = 1
-    if (this.#isOutage) this.#parts.log.info({ event: 'ipfs-available' }, 'pins go on')
+    if (this.#isOutage) this.#parts.log.info({ event: 'ipfs-available' }, 'pinning continues')
     this.#isOutage = false
   }
 
-  /** Callers do not wait for a node that is unavailable. What is under way goes on. */
+  /** Callers do not wait for a node that is unavailable. Calls in progress continue. */
   #releaseCallers(): void {
     for (const cid of this.#urgent) this.#endJob(cid, false)
     this.#urgent = []

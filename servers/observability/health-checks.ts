@@ -144,7 +144,7 @@ export function separateUser(text: string): { url: string; headers: { Authorizat
 
 /** For the answer of another clock: less than for a whole check. */
 const CLOCK_MILLISECONDS = 1_500
-/** How long a jump of the clock is told. */
+/** How long a jump of the clock is reported. */
 const TOLD_SECONDS = 600
 
 /** Another clock: what it shows, in seconds since the Unix epoch. */
@@ -164,7 +164,7 @@ export function clockCheck(
   return async () => {
     const before = nowSeconds()
     const reference = await waitAtMost(CLOCK_MILLISECONDS, read()).catch(() => undefined)
-    // The engine that keeps that clock is listed by itself.
+    // The engine that has that clock is a dependency of its own.
     if (reference === undefined) return
     // The reference was read at some moment of the question.
     const difference = reference < before ? before - reference : Math.min(0, nowSeconds() - reference)

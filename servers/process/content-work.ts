@@ -41,7 +41,7 @@ export function startContentWork(
       metrics?.succeeded(env.name, task)
     },
     (error) => {
-      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'what is no longer needed could not be deleted')
+      log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
     }
   )
   return {

@@ -1,7 +1,7 @@
 import { waitAtMost } from 'express-did-auth/server-kit'
 
 const MINUTE_MILLISECONDS = 60_000
-/** How long a stop waits for what is under way. */
+/** How long a stop waits for work in progress. */
 const STOP_MILLISECONDS = 3_000
 /** How long work that is due soon waits for more reasons to do it. */
 const SOON_MILLISECONDS = 1_000
@@ -10,16 +10,16 @@ const JITTER = 0.2
 
 /** Work that repeats. */
 export interface RepeatedWork {
-  /** Works within a second, or so long after what is under way. */
+  /** Works within a second, or within a second after work in progress. */
   soon(): void
   /** Ends it. Resolves when nothing is under way, or after 3 s. */
   stop(): Promise<void>
 }
 
 /**
- * Runs work now and about every minute, never twice at once. It keeps no process alive.
+ * Runs work now and about every minute, never twice at once. It does not keep the process alive.
  *
- * @param work - the signal tells it to stop early
+ * @param work - the signal asks it to stop early
  * @param onFailure - called with each failure; the next minute tries again
  */
 export function repeatWork(

@@ -14,7 +14,8 @@ import type { StartParts } from './start-server.js'
 /** A server that can be started. */
 export interface Starter {
   name: ServerName
-  start: (env: ServerEnv, parts: StartParts) => Promise<void>
+  /** Listens. The function that it returns builds the application and serves it, once the URLs of all servers are known. */
+  start: (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
 }
 
 /**
@@ -77,11 +78,15 @@ export async function runServers(
       page = url
     }
     const serviceUrls: StartParts['serviceUrls'] = new Map()
+    const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
       const identity = await loadIdentity(env)
       const draining = drain.signal
-      await start(env, { connections, identity, log, metrics, draining, serviceUrls, envFile, onPage, opened })
+      serving.push(
+        await start(env, { connections, identity, log, metrics, draining, serviceUrls, envFile, onPage, opened })
+      )
     }
+    for (const serve of serving) await serve()
     if (page !== undefined) logPage(log, page)
     // Not awaited: nothing waits for a node that was not named.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)

@@ -62,11 +62,11 @@ export async function startContentServer(
   env: ServerEnv,
   start: StartParts,
   build: (parts: ServerAppParts & Contents) => ServerApp
-): Promise<void> {
+): Promise<() => Promise<void>> {
   const engine = await openContentEngine(env, start.connections)
   const own = contentsOf(env, start, engine)
   const { parts, serve } = await openServer(env, start, engine, own)
-  await serve(build({ ...parts, ...own }))
+  return () => serve(build({ ...parts, ...own }))
 }
 
 /** What relay and vault have of their engine, with the IPFS node where there is one. */

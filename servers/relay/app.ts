@@ -1,8 +1,8 @@
 import { es256kSigner, memoryStore, withClient, type Clock, type QuotaStore } from 'express-did-auth'
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
-import { serviceQuotas, systemClock } from 'express-did-auth/server-kit'
-import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
-import { challengeSecretOf, maxRequestsOf } from '../http/did-auth.js'
+import { callerFinder, resourceIssuer, serviceQuotas, systemClock } from 'express-did-auth/server-kit'
+import { readableOrigins, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
+import { challengeSecretOf, maxRequestsOf, trustedIssuerOf } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import type { ServerEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
@@ -22,11 +22,11 @@ export interface RelayParts extends ServerAppParts, Contents {
 }
 
 const DEFAULT_TIME_SLOT_SECONDS = 600
-/** Of the bound of the store; above it, what is removed is not kept for its readers. */
+/** Share of the store's limit above which removed content is not kept for its readers. */
 const NEARLY_FULL = 0.9
 
 /** Starts the relay. @throws StartError */
-export function startRelay(env: ServerEnv, start: StartParts): Promise<void> {
+export function startRelay(env: ServerEnv, start: StartParts): Promise<() => Promise<void>> {
   return startContentServer(env, start, relayApp)
 }
 
@@ -43,6 +43,8 @@ export function relayApp(parts: RelayParts): ServerApp {
   const key = loadServiceKey(identity.privateKey)
   const secret = challengeSecretOf(env, identity.challengeSecret)
   const timeSlotSeconds = env.TIME_SLOT_IN_SECONDS ?? DEFAULT_TIME_SLOT_SECONDS
+  const issuer = trustedIssuerOf(parts)
+  const trusted = { audience: serviceUrl, networks: env.NETWORKS, clock, logger: parts.log }
   const auth = new RelayAuth({
     serviceUrl,
     serviceDid: identity.serviceDid,
@@ -52,9 +54,11 @@ export function relayApp(parts: RelayParts): ServerApp {
     challengeSecret: secret,
     tokenSeconds: env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS,
     maxRequests: maxRequestsOf(env) ?? Infinity,
+    hasOpenReads: env.RELAY_OPEN_READS,
     quotas: serviceQuotas({ store: quotasWhileFull(store), clock, serviceUrl, secret, timeSlotSeconds }),
     key,
     signer,
+    resourceIssuer: issuer === undefined ? undefined : resourceIssuer({ issuer, ...trusted }),
     store,
     clock
   })
@@ -75,7 +79,8 @@ export function relayApp(parts: RelayParts): ServerApp {
     clock
   })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
-  addRelayRoutes(app, { auth, relay, bodies, maxFileBytes: env.RELAY_MAX_FILE_BYTES })
+  const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
+  addRelayRoutes(app, { auth, relay, bodies, callerOf, maxFileBytes: env.RELAY_MAX_FILE_BYTES })
   return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: stop }
 }
 

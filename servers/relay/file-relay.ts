@@ -18,15 +18,14 @@ const MAX_CACHED_BYTES = 1_048_576
 const ENTRY_BYTES = 512
 /** A JSON string may have six bytes for each of the file. */
 const MAX_ESCAPED = 6
-/** For the IPFS node to answer what is damaged here. */
+/** Time limit for the IPFS node to return content that is damaged here. */
 const REPAIR_MILLISECONDS = 10_000
-const NO_STORE = { 'Cache-Control': 'no-store' }
 
 export interface FileRelayParts {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
   /** Carries out pins; none without an IPFS node. */
   pins: { settle(cids: readonly string[]): Promise<boolean> } | undefined
-  /** Reads from the IPFS node what is damaged here. */
+  /** Reads damaged content from the IPFS node. */
   repair: Pick<ContentRepair, 'whileReading'>
   disk: StoreBound
   /** Of files in memory. */
@@ -37,15 +36,21 @@ export interface FileRelayParts {
   clock: Clock
 }
 
+/** A file that the store has. */
+interface FoundFile {
+  /** The whole answer to a GET, where that is in memory. */
+  readonly answer: Buffer | undefined
+  readonly expiresAtSeconds: number
+}
+
 /** A file in memory. */
-interface CachedFile {
-  /** The whole answer to a GET. */
+interface CachedFile extends FoundFile {
   readonly answer: Buffer
   /** When the store was last asked about it, in seconds since the Unix epoch. */
   readonly askedAtSeconds: number
 }
 
-/** Stores what is posted, and finds it again. */
+/** Stores posted files and sends them. */
 export class FileRelay {
   readonly #parts: FileRelayParts
   readonly #cache: LRUCache<string, CachedFile>
@@ -53,7 +58,7 @@ export class FileRelay {
   readonly #reading = new ByteBudget({ maxBytes: 67_108_864 })
   /** Of answers from memory that are being sent; beyond it they are streamed. */
   readonly #sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
-  readonly #askOnce = singleFlight<Buffer | undefined>()
+  readonly #askOnce = singleFlight<FoundFile>()
 
   constructor(parts: FileRelayParts) {
     this.#parts = parts
@@ -85,37 +90,39 @@ export class FileRelay {
   }
 
   /**
-   * Sends a file: from memory, or streamed from the store. The store is asked once a second about a file in memory, so that
-   * a file that expired or was taken down by another process is refused a second later.
+   * Sends a file: from memory, or streamed from the store. A file in memory is checked in the store once a
+   * second, so a file that expired or that another process took down is refused a second later.
    *
-   * @param name - whatever the path holds
+   * @param name - the segment of the path, not validated
    * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
    */
   async send(req: IncomingMessage, res: ServerResponse, name: string): Promise<void> {
     if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
     const nowSeconds = this.#parts.clock.nowSeconds()
     const cached = this.#cache.get(name)
-    const answer =
+    const { answer, expiresAtSeconds } =
       cached?.askedAtSeconds === nowSeconds
-        ? cached.answer
+        ? cached
         : await this.#askOnce(() => this.#ask(name, nowSeconds, cached?.answer), name)
+    const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
     const release = answer && this.#sending.tryAcquire(answer)
     if (answer !== undefined && release !== undefined) {
-      sendWhole(res, answer, NO_STORE, release)
+      sendWhole(res, answer, headers, release)
       return
     }
     const content = await this.#read(name)
-    await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), NO_STORE)
+    await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
   }
 
-  /** Asks the store about a file. Resolves to its answer where that is in memory then. */
-  async #ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<Buffer | undefined> {
+  /** Asks the store about a file, and takes a small one into memory. */
+  async #ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<FoundFile> {
     try {
       const file = await this.#parts.store.findFile(cid, nowSeconds)
       if (file === undefined) throw new ServerError('ERR_NOT_FOUND')
       const answer = known ?? (await this.#load(cid, file.byteCount))
-      if (answer !== undefined) this.#cache.set(cid, { answer, askedAtSeconds: nowSeconds })
-      return answer
+      const { expiresAtSeconds } = file
+      if (answer !== undefined) this.#cache.set(cid, { answer, expiresAtSeconds, askedAtSeconds: nowSeconds })
+      return { answer, expiresAtSeconds }
     } catch (error) {
       this.#cache.delete(cid)
       throw error

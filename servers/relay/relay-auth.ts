@@ -14,7 +14,7 @@ import {
   signerAddresses,
   type LoginDialect
 } from 'express-did-auth/protocol'
-import type { Quotas } from 'express-did-auth/server-kit'
+import { bearerToken, chargeNetworks, type Caller, type Quotas, type ResourceIssuer } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
 import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
@@ -30,7 +30,7 @@ import {
 const MAX_VERIFIED_TOKENS = 10_000
 /** DIDs whose last challenge is remembered. About 500 bytes each. */
 const MAX_LAST_CHALLENGES = 10_000
-const BEARER = /^(?:DIDAuth +)?([^ ]+)$/i
+const OWN_TOKEN = /^(?:DIDAuth +)?([^ ]+)$/i
 
 export interface RelayAuthParts {
   serviceUrl: string
@@ -43,11 +43,15 @@ export interface RelayAuthParts {
   networks: readonly string[] | undefined
   challengeSecret: string
   tokenSeconds: number
-  /** Requests of a DID in a time slot. */
+  /** Requests of a DID in a time slot, and reads of a client network without a token. */
   maxRequests: number
+  /** Whether reads need no token. */
+  hasOpenReads: boolean
   quotas: Pick<Quotas, 'charge'>
   key: Promise<ServiceKey>
   signer: RelaySigner
+  /** Whose tokens for this relay count as well. */
+  resourceIssuer: ResourceIssuer | undefined
   store: Pick<Store, 'consumeChallenge'>
   clock: Clock
 }
@@ -83,12 +87,12 @@ export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {
   return { curve, publicKey }
 }
 
-/** Logs users of the relay in, and tells whose a request is. */
+/** Logs users of the relay in, and finds the user of a request. */
 export class RelayAuth {
   readonly #parts: RelayAuthParts
   /** Tokens of our own key only, so that strangers cannot evict those of users. */
   readonly #verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
-  /** By canonical DID. A challenge tells by itself when it ends. */
+  /** By canonical DID. A challenge contains its own expiry. */
   readonly #lastChallenges = new LRUCache<string, string>({ max: MAX_LAST_CHALLENGES })
 
   constructor(parts: RelayAuthParts) {
@@ -138,26 +142,46 @@ export class RelayAuth {
   /**
    * Whose a request is. It counts against the quota of this DID.
    *
-   * @param authorization - the header: a token, bare or after `DIDAuth`
+   * @param authorization - the header: a token, bare or after `DIDAuth`; one of the trusted issuer after `Bearer`
    * @returns the canonical DID
    * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS,
-   * ERR_STORE
+   * ERR_STORE; ERR_DID_UNSUPPORTED, ERR_KEYS
    */
   async authenticate(authorization: string | undefined): Promise<string> {
-    if (authorization === undefined || authorization === '') throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
-    const token = BEARER.exec(authorization)?.[1]
+    if (hasNoToken(authorization)) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
+    const { quotas, maxRequests: limit, resourceIssuer } = this.#parts
+    const token = bearerToken(authorization)
+    const user = token === undefined ? undefined : await resourceIssuer?.(token)
+    const did = user?.canonicalDid ?? (await this.#didOfOwnToken(authorization))
+    await quotas.charge({ budget: 'requests', kind: 'request', name: did, limit }).catch(refuseStore)
+    return did
+  }
+
+  /**
+   * Lets a request read. Where reads are open and it has no token, it counts against the quota of its client network, and of
+   * no DID. A bad token is refused, as by `requireDid.optional`.
+   *
+   * @throws DidAuthError as {@link authenticate}
+   */
+  async admitRead(authorization: string | undefined, callerOf: () => Caller): Promise<void> {
+    const { hasOpenReads, quotas, maxRequests } = this.#parts
+    if (hasOpenReads && hasNoToken(authorization)) {
+      await chargeNetworks(quotas, callerOf(), 'reads', maxRequests).catch(refuseStore)
+    } else await this.authenticate(authorization)
+  }
+
+  async #didOfOwnToken(authorization: string): Promise<string> {
+    const token = OWN_TOKEN.exec(authorization)?.[1]
     if (token === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN')
     const nowSeconds = this.#parts.clock.nowSeconds()
-    const { quotas, maxRequests: limit, key, serviceDid } = this.#parts
+    const { key, serviceDid } = this.#parts
     let claims = this.#verified.get(token)
     if (claims === undefined) {
       const { curve, publicKey } = await key
       claims = verifyRelayToken(curve, token, { serviceDid, publicKey, nowSeconds })
       this.#verified.set(token, claims)
     } else assertInForce(claims, nowSeconds)
-    const { did } = claims
-    await quotas.charge({ budget: 'requests', kind: 'request', name: did, limit }).catch(refuseStore)
-    return did
+    return claims.did
   }
 
   #proofIn(curve: Curve, request: LoginRequest, nowSeconds: number): LoginProof {
@@ -195,6 +219,10 @@ export class RelayAuth {
     if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
     if (outcome === 'full') throw new DidAuthError('ERR_BUSY', { retryAfterSeconds: expiresAtSeconds - nowSeconds })
   }
+}
+
+function hasNoToken(authorization: string | undefined): authorization is undefined | '' {
+  return authorization === undefined || authorization === ''
 }
 
 function refuseStore(cause: unknown): never {

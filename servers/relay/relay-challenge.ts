@@ -3,7 +3,7 @@ import { canonicalDid } from 'express-did-auth'
 
 const RANDOM_BYTES = 32
 const SLOT_SECONDS = 10
-/** Slots before the present one whose challenges are still good. */
+/** Earlier slots whose challenges are still valid. */
 const GOOD_SLOTS = 30
 const FORM = /^[0-9a-f]{128}$/
 
@@ -18,7 +18,7 @@ export interface KnownChallenge {
 }
 
 /**
- * A challenge that proves by itself to be ours, for this DID, and when it was issued, so that asking costs no memory.
+ * A challenge that proves that we issued it, for which DID and when, so a request for one needs no memory.
  *
  * @param random - 32 unpredictable bytes
  * @returns 128 hexadecimal characters: the random bytes, then their HMAC-SHA256 with DID and time

@@ -41,7 +41,7 @@ export function parseLoginCredential(
   const challenge = challengeIn(credential.credentialSubject.claims)
   const context: unknown = credential.vc['@context']
   const { alg } = parsed.header
-  // The two whose signature tells the address of its key.
+  // The two algorithms whose signatures reveal the address of the key.
   const isOurs = (alg === 'ES256K' || alg === 'ES256K-R') && isOurAudience(parsed.payload.aud, service.url)
   if (challenge === undefined || !isOurs || !Array.isArray(context) || !context.includes(CREDENTIALS_V1)) {
     throw new DidAuthError('ERR_CREDENTIAL')

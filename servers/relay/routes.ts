@@ -1,6 +1,6 @@
 import type { Express, Request, Response } from 'express'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { fieldOf, readBody, type Body } from 'express-did-auth/server-kit'
+import { fieldOf, readBody, type Body, type Caller } from 'express-did-auth/server-kit'
 import { answering } from '../http/create-app.js'
 import type { BodyReader } from '../http/read-body.js'
 import { sendWhole } from '../http/send-content.js'
@@ -18,6 +18,7 @@ export interface RouteParts {
   auth: RelayAuth
   relay: FileRelay
   bodies: BodyReader
+  callerOf: (req: Request) => Caller
   maxFileBytes: number
 }
 
@@ -28,7 +29,7 @@ type Answer = (req: Request, res: Response) => Promise<void>
  *
  * @see specification, "Endpoints", "Component B"
  */
-export function addRelayRoutes(app: Express, { auth, relay, bodies, maxFileBytes }: RouteParts): void {
+export function addRelayRoutes(app: Express, { auth, relay, bodies, callerOf, maxFileBytes }: RouteParts): void {
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
     sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
@@ -49,7 +50,7 @@ export function addRelayRoutes(app: Express, { auth, relay, bodies, maxFileBytes
   }
 
   const getFile: Answer = async (req, res) => {
-    await auth.authenticate(req.headers.authorization)
+    await auth.admitRead(req.headers.authorization, () => callerOf(req))
     await relay.send(req, res, req.path.slice(1))
   }
 

@@ -88,7 +88,7 @@ export class Connections {
   }
 }
 
-/** Asks every second, until there is an answer. Reports once why there is none. */
+/** Tries every second until there is an answer. Reports once why there is none. */
 export async function untilAvailable(
   ask: () => Promise<unknown>,
   onUnavailable: (reason: string) => void
@@ -147,7 +147,7 @@ export async function connectDatabase(
   return new PostgresDatabase(url, { poolSize, prepare, ...(ca !== undefined && { ca }), ...options })
 }
 
-/** @throws StartError when the URL is none of Redis */
+/** @throws StartError when the URL is not one of Redis */
 export async function connectRedis(url: string): Promise<QuotaStore & StoreLifecycle> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
   return startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))

@@ -63,7 +63,7 @@ export interface EntryRemoval extends EntryPlace, Precondition {
 export interface EntryChange {
   /** ETag of the list as it is now, quoted. */
   readonly etag: string
-  /** Cids whose pins on the IPFS node are to change because of it. */
+  /** Cids whose pins on the IPFS node have to change because of it. */
   readonly changedPins: readonly string[]
 }
 
@@ -127,7 +127,7 @@ export interface FileStore {
   writeFile(write: FileWrite): Promise<{ readonly changedPins: readonly string[] }>
   /** A file that has not ended. @throws ServerError ERR_TAKEN_DOWN */
   findFile(cid: string, nowSeconds: number): Promise<(ContentInfo & { readonly expiresAtSeconds: number }) | undefined>
-  /** Deletes files that ended before `beforeSeconds`, a few at a time. True when there may be more. */
+  /** Deletes files that expired before `beforeSeconds`, a few at a time. True when there may be more. */
   deleteExpiredFiles(beforeSeconds: number): Promise<boolean>
 }
 
@@ -135,11 +135,11 @@ export interface FileStore {
 export interface ContentReads {
   /** Many at once, in the order asked for; undefined where there is none. @throws ServerError ERR_STORAGE */
   readContents(cids: readonly string[]): Promise<readonly (StoredContent | undefined)[]>
-  /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
+  /** Restores lost or damaged bytes if content with this cid is still in use. */
   repairContent(content: NewContent): Promise<void>
 }
 
-/** Whether a check only tells what it would change. */
+/** Whether a check only reports what it would change. */
 export interface CheckMode {
   readonly isDryRun: boolean
   /** Goes on with what is left of damaged lists. Default false. */
@@ -159,7 +159,7 @@ export interface ContentAdministration {
   isTakenDown(cid: string): Promise<boolean>
 }
 
-/** What keeps a store in order, and tells whether it works. */
+/** Maintenance of a store, and a check of whether it works. */
 export interface ContentMaintenance {
   /**
    * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several at once.

@@ -149,7 +149,7 @@ async function verified(found: StoredContent): Promise<NewContent | undefined> {
   return content?.cid === found.cid ? content : undefined
 }
 
-/** Reads a page of items, of which the last says where the next begins. */
+/** Reads a page of items; the last item shows where the next page begins. */
 const itemsOf =
   <T, Place>(read: (after: Place) => Promise<readonly T[]>, placeOf: (last: T) => Place) =>
   async (after: Place): Promise<{ items: readonly T[]; next: Place | undefined }> => {

@@ -72,7 +72,7 @@ export class StoreBound {
   }
 }
 
-/** Reserves a tenth of the disk, so that reading, removing and the rest of the machine go on. */
+/** Reserves a tenth of the disk, so that reads, deletes and the rest of the machine keep working. */
 export function diskBound(usedPercent: UsedPercent): StoreMeasure {
   const describe = (percent: number): string => `${Math.floor(percent)} % of the disk used, at most 90 %`
   return { measure: usedPercent, max: 90, freshMilliseconds: 1_000, describe }
@@ -88,7 +88,7 @@ const RESERVE_BYTES = 1_048_576
 
 const pathOf = (database: string): string => `${database}-reserve`
 
-/** Keeps space beside a database for removals when the disk is full, where there is none and the disk has some. */
+/** Reserves space beside a database for deletions on a full disk, unless it is reserved already or the disk is full. */
 export function makeReserve(database: string): void {
   try {
     const file = openSync(pathOf(database), 'wx', 0o600)

@@ -32,7 +32,7 @@ export interface Engine {
 /** What relay or vault stores. */
 export interface ContentEngine extends Engine {
   readonly contents: OpenContentStore
-  /** How much of the disk is used that content lies on; 0 where it lies elsewhere. */
+  /** How much of the content's disk is used; 0 if content is not on a local disk. */
   readonly usedPercent: UsedPercent
 }
 
@@ -175,7 +175,7 @@ export function dependenciesOf(
     { name: database === undefined ? 'store' : 'database', ...own, check },
     ...(quotas === undefined ? [] : [{ name: 'redis', ...own, check: () => quotas.ping() }]),
     ...(bucket === undefined ? [] : [{ name: 'objects', ...own, check: () => bucket.ping() }]),
-    // A clock that jumped under a server alone differs from no other.
+    // A single server has no other clock to compare with after a jump.
     { name: 'clock', isNeeded: database !== undefined, failure: 'wrong', check: checkClock }
   ]
 }

@@ -22,7 +22,7 @@ export interface ObjectStore {
    * @throws Error with code ENOENT where there is none
    */
   read(name: string): AsyncIterable<Uint8Array>
-  /** Good as well where there is none. @param how.overwrite - its bytes first, where the medium lets us */
+  /** Also succeeds if there is none. @param how.overwrite - overwrites its bytes first, if the medium allows it */
   delete(name: string, how?: { readonly overwrite: boolean }): Promise<void>
   /** Names of all objects, for inspection; of a store that others may use as well, those of our form alone. */
   list(): AsyncIterable<string>

@@ -9,17 +9,17 @@ export interface PinTask {
   /** Failures since the desired state changed. */
   readonly attempts: number
   /**
-   * A call of before may still be carried out by the node, because it failed half way or its process ended: the task is
-   * done once more, a minute later.
+   * The node may still carry out an earlier call, which failed half way or whose process ended: the task is repeated a
+   * minute later.
    */
   readonly isInDoubt: boolean
 }
 
-/** After so long a node has carried out what it was asked before, or never will. */
+/** After so long, a node has carried out an earlier call, or never will. */
 export const DOUBT_SECONDS = 60
 
 export interface ClaimRequest {
-  /** Only these, when given; else what is due, the oldest first. */
+  /** Only these, if given; otherwise those that are due, the oldest first. */
   readonly cids?: readonly string[]
   readonly limit: number
   readonly nowSeconds: number
@@ -52,7 +52,7 @@ export interface PinLedger {
   /** Makes all that waits after a failure due now. */
   retryNow(nowSeconds: number): Promise<void>
   /**
-   * Compares the ledger with what the node has: what is tracked as pinned and absent there is open again.
+   * Compares the ledger with what the node has: a pin that is tracked and missing there becomes an open task again.
    *
    * @param listOnNode - lists the node's pins. Called again where some seem to be missing, because a running server may have
    *   made them after the first list

@@ -61,7 +61,7 @@ function nodeAbove(children: readonly Subtree[]): Subtree {
   }
 }
 
-/** The cid of content that lies in memory whole. */
+/** The cid of content that is completely in memory. */
 export function cidOf(bytes: Uint8Array): string {
   const hasher = new LeafHasher()
   hasher.update(bytes)
@@ -123,7 +123,7 @@ export class LeafHasher {
   }
 }
 
-/** Content that lies in memory whole. */
+/** Content that is completely in memory. */
 export function newContentOf(bytes: Uint8Array): NewContent {
   const hasher = new LeafHasher()
   hasher.update(bytes)

@@ -2,7 +2,7 @@ import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
 import type { ServerEnv } from '../config/read-env.js'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath } from '../http/did-auth.js'
+import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, trustedIssuerOf } from '../http/did-auth.js'
 import { ByteBudget } from '../http/limits.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
@@ -20,7 +20,7 @@ const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 const MAX_SENT_BYTES = 134_217_728
 
 /** Starts the vault. @throws StartError */
-export function startVault(env: ServerEnv, start: StartParts): Promise<void> {
+export function startVault(env: ServerEnv, start: StartParts): Promise<() => Promise<void>> {
   return startContentServer(env, start, vaultApp)
 }
 
@@ -29,9 +29,11 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, contents, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const dependencies = [...didAuthDependencies(env, signer), ipfsDependency(node)]
-  const app = secureApp(parts, [...authRoutes, sessionPath], dependencies)
+  const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], dependencies)
   app.use(refuseOddSpellings)
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath })
+  const issuer = trustedIssuerOf(parts)
+  const resourceIssuer = issuer === undefined ? undefined : { issuer }
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, resourceIssuer })
   app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
 
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(systemClock.nowSeconds(), how)

@@ -105,7 +105,7 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
     await sendEntries(reading, req, res, { did, entryCount, list })
   }
 
-  /** Bytes and entries, used and left. Never less than nothing, where the quota was lowered. */
+  /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
   const storage: Answer = async (req, res) => {
     const { byteCount, entryCount } = await store.usageOf(userOf(req))
     res.set('Cache-Control', 'no-store').json({

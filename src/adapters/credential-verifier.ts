@@ -45,7 +45,7 @@ export function credentialVerifier(parts: CredentialVerifierParts): CredentialVe
     try {
       return [{ id: undefined, kind: 'address', hex: addressOfDid(issuer, curve).slice(2) }]
     } catch (cause) {
-      // A public key that is no point of the curve: no one can have signed with it.
+      // A public key that is not a point of the curve: no one can have signed with it.
       throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
     }
   }

@@ -31,7 +31,7 @@ export interface ListedKey extends IssuerKey {
  * verify with.
  *
  * @returns at least one key, and the length of the document as JSON
- * @throws DidAuthError ERR_RESOLVER when it is no answer; ERR_CREDENTIAL_ISSUER for a DID without good keys
+ * @throws DidAuthError ERR_RESOLVER when it is not a resolution; ERR_CREDENTIAL_ISSUER for a DID without good keys
  * @see W3C DID Resolution 0.3, "DID Resolution Result"
  */
 export function parseResolution(

@@ -54,7 +54,7 @@ export function ownSignerOf(signer: unknown): OwnSigner | undefined {
  * @param privateKey - as for {@link es256kSigner}
  * @param network - network of the DID, default `rsk`; empty for Ethereum main net
  * @returns `did:ethr:<network>:<address in lower case>`
- * @throws TypeError when it is no private key of secp256k1; the message does not show it
+ * @throws TypeError when it is not a private key of secp256k1; the message does not show it
  */
 export async function didOfPrivateKey(
   privateKey: string | Uint8Array,

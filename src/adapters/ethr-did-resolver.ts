@@ -4,6 +4,7 @@ import { lazy } from '../lazy.js'
 import type { EthrNetwork } from '../ports.js'
 import { isObject } from '../protocol/json.js'
 import type { LoadableDidResolver } from './cached-issuer-keys.js'
+import { readBounded } from './read-bounded.js'
 
 /** The longest answer of an RPC node that is read, unpacked. */
 const MAX_ANSWER_BYTES = 512 * 1024
@@ -135,24 +136,14 @@ async function askNode(
       await response.body?.cancel()
       throw new Error(`status ${String(response.status)}`)
     }
-    answer = await readJson(response)
+    const tooLong = (): Error => new Error('more than 512 KiB')
+    answer = JSON.parse((await readBounded(response.body, MAX_ANSWER_BYTES, tooLong)).toString())
   } catch (error) {
     throw new Error(`the RPC node gave no answer: ${reasonOf(signal.aborted ? signal.reason : error)}`)
   }
   const answers: unknown[] = Array.isArray(answer) ? answer : [answer]
   if (!answers.every(isObject)) throw new Error('the RPC node gave no JSON-RPC answer')
   return answers as unknown as JsonRpcResult[]
-}
-
-async function readJson({ body }: { body: ReadableStream<Uint8Array> | null }): Promise<unknown> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length
-    if (bytes > MAX_ANSWER_BYTES) throw new Error('more than 512 KiB')
-    chunks.push(chunk)
-  }
-  return JSON.parse(Buffer.concat(chunks).toString())
 }
 
 /** fetch says "fetch failed", and why in its cause; of a JSON parser's message nothing is worth repeating. */

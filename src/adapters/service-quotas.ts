@@ -18,7 +18,7 @@ export interface QuotaParts {
  * The quotas of one service. A store sees names only as HMACs, so that it holds no client address. A quota that is known to
  * be used up is refused from memory, so that refusals cost the store nothing.
  */
-export function serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds }: QuotaParts): Quotas {
+export function serviceQuotas({ store: own, clock, serviceUrl, secret, timeSlotSeconds }: QuotaParts): Quotas {
   const hmacKey = createHmac('sha256', secret).update(`quota-keys\n${serviceUrl}`).digest()
   /** By name: an HMAC for each request would cost more than the rest of the guard. */
   const keys = new RecentEntries<string>()
@@ -50,7 +50,7 @@ export function serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSecond
   }
 
   return {
-    async charge(quota) {
+    async charge(quota, store = own) {
       const { kind, name, limit } = quota
       const nowSeconds = clock.nowSeconds()
       clearInTime(nowSeconds)

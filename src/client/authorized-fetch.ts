@@ -1,3 +1,4 @@
+import type { AuthorizedInit, RefusedRequest } from './approve-request.js'
 import { parseFields, parseJson } from './json.js'
 import type { Setting } from './options.js'
 import { orUnavailable } from './request.js'
@@ -10,25 +11,27 @@ import { unlessAborted } from './timing.js'
  * `fetch` removes it (Node 20, Chrome 119, Firefox 111, Safari 17).
  *
  * @param refresh - one refresh for all who ask at a time
+ * @param approve - has a request signed that was refused for want of that
  */
 export async function authorizedFetch(
   setting: Setting,
   keeper: SessionKeeper,
   refresh: (stale: SessionRecord) => Promise<void>,
+  approve: (refused: RefusedRequest) => Promise<Response>,
   input: string | URL | Request,
-  init: RequestInit = {}
+  init: AuthorizedInit = {}
 ): Promise<Response> {
   const { url, origins, fetch, usesCookies } = setting
   const request = typeof input === 'object' && 'url' in input ? input : undefined
   // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a URL.
-  // eslint-disable-next-line @typescript-eslint/no-base-to-string -- what is no request is a string or a URL
+  // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
   const path = request?.url ?? String(input).replace(/^\/(?!\/)/, './')
   const { href, origin } = new URL(path, `${url}/`)
   const resource = request ?? href
   if (!origins.has(origin)) return fetch(resource, init)
 
   const signal = init.signal ?? request?.signal
-  const send = async (record: SessionRecord | undefined): Promise<Response> => {
+  const send = async (record: SessionRecord | undefined, init: RequestInit): Promise<Response> => {
     const headers = new Headers(init.headers ?? request?.headers)
     headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, application/problem+json`)
     const token = record?.accessToken
@@ -46,11 +49,18 @@ export async function authorizedFetch(
     })
   }
   const used = keeper.record
-  const response = await send(used)
-  if (!used || !(await isExpired(response)) || !canRepeat(init.body ?? request?.body)) return response
-  // Another request may have refreshed meanwhile.
-  if (keeper.record?.pair === used.pair) await unlessAborted(refresh(used), signal)
-  return send(keeper.record)
+  let response = await send(used, init)
+  if (!used || !canRepeat(init.body ?? request?.body)) return response
+  if (await isExpired(response)) {
+    // Another request may have refreshed meanwhile.
+    if (keeper.record?.pair === used.pair) await unlessAborted(refresh(used), signal)
+    response = await send(keeper.record, init)
+  }
+  if (!init.approve || response.status !== 403) return response
+  // The wallet may be open for longer than the token is good.
+  const once = (again: AuthorizedInit): Promise<Response> =>
+    authorizedFetch(setting, keeper, refresh, approve, input, again)
+  return approve({ response, href, init, request, send: once })
 }
 
 async function isExpired(response: Response): Promise<boolean> {

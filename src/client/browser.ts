@@ -35,6 +35,12 @@ export interface Database {
   close(): void
 }
 
+/** A passkey that was made or asked. */
+export interface PasskeyAnswer {
+  readonly rawId: ArrayBuffer
+  getClientExtensionResults(): { readonly prf?: { readonly results?: { readonly first?: ArrayBuffer } } }
+}
+
 /** A channel to the other tabs of this origin. */
 export interface Channel {
   onmessage: ((event: { readonly data: unknown }) => void) | null
@@ -56,7 +62,12 @@ export interface Browser {
   readonly localStorage: WebStorage
   readonly sessionStorage: WebStorage
   readonly indexedDB?: { open(name: string, version: number): DatabaseRequest<Database> }
-  readonly navigator?: { readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> } }
+  readonly navigator?: {
+    readonly locks?: { request<T>(name: string, run: () => Promise<T>): Promise<T> }
+    /** Without passkeys where there is no `PublicKeyCredential`. */
+    readonly credentials?: Record<'create' | 'get', (options: object) => Promise<PasskeyAnswer>>
+  }
+  readonly PublicKeyCredential?: { getClientCapabilities?(): Promise<Readonly<Record<string, boolean>>> }
   readonly BroadcastChannel?: new (name: string) => Channel
   /** On a page only, as the two others. */
   dispatchEvent?(event: Event): boolean

@@ -1,3 +1,4 @@
+import type { AuthorizedInit, RefusedRequest } from './approve-request.js'
 import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
 import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
@@ -5,9 +6,10 @@ import { DidAuthClientError } from './errors.js'
 import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
 import { askJson, orUnavailable } from './request.js'
+import type { KeptToken } from './resource-tokens.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
-import { logIn, prepareChallenge, signUp } from './sign-in.js'
-import type { LogInOptions, PreparedChallenge, SignedIn, SignUpOptions } from './sign-in.js'
+import { logIn, prepareChallenge, type LogInOptions, type PreparedChallenge, type SignedIn } from './sign-in.js'
+import type { SignUpOptions } from './sign-up.js'
 import type { SiweLogin } from './siwe-login.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
@@ -41,11 +43,13 @@ export class DidAuthClient {
   readonly #keeper: SessionKeeper
   #loading: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
-  /** With cookies, a log out under way would end the session of a login that is faster. */
+  /** With cookies, a logout under way would end the session of a login that overtakes it. */
   #leaving: Promise<void> | undefined
   /** The challenge that was asked for ahead of the click, until a login takes it. */
   readonly #prepared: PreparedChallenge[] = []
   #siwe: SiweLogin | undefined
+  /** By the URL of the other service. */
+  readonly #resourceTokens = new Map<string, KeptToken>()
   #wallet: Wallet | undefined
 
   /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
@@ -55,16 +59,16 @@ export class DidAuthClient {
     this.url = this.#setting.url
     this.#use(options.wallet)
     this.ready = this.#load()
-    // Pages need not wait for it. What failed is told to the next request.
+    // Pages need not wait for it. A failure is reported to the next request.
     this.ready.catch(() => undefined)
   }
 
-  /** The session, until it has ended. The object is replaced when something of it changes. */
+  /** The session, until it has ended. The object is replaced when something in it changes. */
   get session(): ClientSession | undefined {
     return this.#keeper.session
   }
 
-  /** Calls a function whenever {@link session} has changed, by this tab or another. @returns what ends it */
+  /** Calls a function whenever {@link session} has changed, by this tab or another. @returns a function that unsubscribes */
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
     return this.#keeper.subscribe(listener)
   }
@@ -86,7 +90,7 @@ export class DidAuthClient {
   }
 
   /**
-   * Does the same by sign up, with credentials and claims: those given, or those that `onDisclosure` picks.
+   * Signs up: a login with credentials and claims, those given or those that `onDisclosure` returns.
    *
    * @throws as {@link logIn} does, and what `onDisclosure` throws
    * @example
@@ -94,15 +98,16 @@ export class DidAuthClient {
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
     const all = this.#withWallet({ ...this.#setting.signUp, ...options })
+    const { signUp } = await orUnavailable('sign-up', undefined, () => import('./sign-up.js'))
     return this.#enter(() => signUp(this.#setting, all), all.wallet)
   }
 
   /**
-   * Asks for the challenge of an account ahead of the click, so that the wallet opens at once: phones open it only while
-   * the click is fresh.
+   * Fetches the challenge of an account before the click, so that the wallet opens at once: phones open it only right after a
+   * click.
    *
-   * @param address - of the account, as the wallet tells it. Without it, what is prepared is a login by EIP-4361, whose
-   * nonce is good for any account
+   * @param address - of the account, as the wallet spells it. Without it, a login by EIP-4361 is prepared, whose nonce is
+   * valid for any account
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async prepare(address?: string): Promise<void> {
@@ -127,11 +132,34 @@ export class DidAuthClient {
    * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced before it ends, and sent to the service's
    * origin and `origins` alone. Every answer is returned untouched.
    *
-   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE (nothing was answered); or the signal's reason
+   * With `approve: true`, a request that the service wants approved is signed by the wallet, and sent once more.
+   *
+   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE (nothing was answered); from the wallet NO_WALLET, USER_REJECTED,
+   * WALLET_BUSY, WALLET; PROTOCOL where the service wants another request approved than this one; or the signal's reason
    */
-  async fetch(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+  async fetch(input: string | URL | Request, init?: AuthorizedInit): Promise<Response> {
     await this.#load()
-    return authorizedFetch(this.#setting, this.#keeper, (stale) => this.#refresh(stale), input, init)
+    const refresh = (stale: SessionRecord): Promise<void> => this.#refresh(stale)
+    const approve = async (refused: RefusedRequest): Promise<Response> =>
+      (await this.siwe()).approve(this.#withWallet(refused))
+    return authorizedFetch(this.#setting, this.#keeper, refresh, approve, input, init)
+  }
+
+  /**
+   * A token of this session for another service, which the service has in `resources`: kept until it is near its end.
+   * Where that service asks for it, send it as `Bearer`.
+   *
+   * @param resource - the URL of that service, as `resources` has it
+   * @param refused - a token that it refused; another is asked for
+   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (which it also is for a
+   * resource that is not listed)
+   * @example
+   * const headers = { Authorization: `Bearer ${await auth.tokenFor('https://api.example.com')}` }
+   */
+  async tokenFor(resource: string, refused?: string): Promise<string> {
+    const { resourceToken } = await orUnavailable('tokenFor', undefined, () => import('./resource-tokens.js'))
+    const service = await this.#withSession()
+    return resourceToken(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
   }
 
   /**
@@ -201,13 +229,18 @@ export class DidAuthClient {
   }
 
   async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
-    await this.#load()
-    if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
-    const service = { ...this.#setting, fetch: (url: string, init: RequestInit) => this.fetch(url, init) }
-    return askJson(service, { method, path: this.#setting.paths.sessions + path })
+    const service = await this.#withSession()
+    return askJson(service, { method, path: service.paths.sessions + path })
   }
 
-  #withWallet<T extends LogInOptions>(options: T): T {
+  /** The service, asked with the session. @throws DidAuthClientError NOT_SIGNED_IN */
+  async #withSession(): Promise<Setting> {
+    await this.#load()
+    if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
+    return { ...this.#setting, fetch: (url, init) => this.fetch(url, init) }
+  }
+
+  #withWallet<T extends Pick<LogInOptions, 'wallet'>>(options: T): T {
     return { ...options, wallet: options.wallet ?? this.#wallet ?? browser.ethereum }
   }
 

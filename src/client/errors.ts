@@ -21,7 +21,7 @@ export type FactsOf<Code> = Code extends keyof ClientErrorFacts ? ClientErrorFac
 
 /** What is known of a failure. */
 export interface ClientErrorDetails {
-  /** For developers: what was done, and what came of it. Never a token. */
+  /** For developers: what was attempted, and what happened. It never has a token. */
   message?: string
   /** Replaces the text for users. */
   userMessage?: string | undefined

@@ -2,11 +2,13 @@
  * The client of a service of this package, for browsers and Node: it logs in with a wallet, keeps the session, and sends
  * requests with it. It needs no other package.
  */
+export type { AuthorizedInit, RefusedRequest } from './approve-request.js'
 export { DidAuthClient, type ListedSession } from './did-auth-client.js'
 export * from './errors.js'
 export type { ClientPaths, DidAuthClientOptions } from './options.js'
 export type { ClientSession } from './session-keeper.js'
-export type { ClientClaim, Disclosure, DisclosureRequest, LogInOptions, SignInText, SignUpOptions } from './sign-in.js'
+export type { LogInOptions, SignInText } from './sign-in.js'
+export type { ClientClaim, Disclosure, DisclosureRequest, SignUpOptions } from './sign-up.js'
 export type { SignedSiwe, SiweLogin } from './siwe-login.js'
 export type { SiweMessage } from '../protocol/format-siwe-message.js'
 export { indexedDb, local, memory, session, type ClientStorage } from './storage.js'

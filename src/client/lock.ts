@@ -32,7 +32,7 @@ export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T>
     if (storage.lock) return storage.lock(name, once)
     return locks ? locks.request(name, once) : withLease(parts, () => !started, once)
   }
-  // What has started goes on. A lock that fails, as it does in a frame without an origin, is as good as none.
+  // Work that has started continues. Where locks fail, as in a frame without an origin, it runs without one.
   return unlessAborted(locked(), withTimeout(LOCK_SECONDS)).catch(once)
 }
 

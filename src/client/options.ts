@@ -3,7 +3,8 @@ import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from './error-codes.j
 import type { DidAuthClientError } from './errors.js'
 import { parseServiceUrl, readAll, textIn, type Answer, type PlainErrorKind } from './request.js'
 import type { KeeperParts } from './session-keeper.js'
-import type { SignInParts, SignInText, SignUpOptions } from './sign-in.js'
+import type { SignInParts, SignInText } from './sign-in.js'
+import type { SignUpOptions } from './sign-up.js'
 import { local, memory, type ClientStorage } from './storage.js'
 import type { ClientClock } from './timing.js'
 import type { Wallet } from './wallet.js'
@@ -17,7 +18,8 @@ const defaultPaths = {
   refreshToken: '/refresh-token',
   logout: '/logout',
   session: '/session',
-  sessions: '/sessions'
+  sessions: '/sessions',
+  resourceToken: '/resource-token'
 }
 
 /** What the service's codes mean, by their beginnings. */
@@ -30,7 +32,7 @@ const meanings = [
 
 function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
   const [, kind] = (status < 500 && meanings.find(([codes]) => codes.test(code))) || []
-  // What business logic says is written for users.
+  // The text of business logic is written for users.
   return kind === REFUSED ? [REFUSED[0], textIn(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
@@ -67,7 +69,7 @@ export interface DidAuthClientOptions {
   readonly paths?: Partial<ClientPaths> | undefined
   /** What every sign up starts from. */
   readonly signUp?: Omit<SignUpOptions, 'signal'> | undefined
-  /** What another account in the wallet does: `signOut` when absent. A wallet that is locked is no other account. */
+  /** What to do when the user changes the account in the wallet: `signOut` by default. Locking the wallet is not a change. */
   readonly onAccountChange?: 'signOut' | 'ignore' | undefined
   /** Called when the session has ended, here, in another tab or at the service. */
   readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined
@@ -97,7 +99,7 @@ export function settingOf(options: DidAuthClientOptions): Setting {
   return {
     ...options,
     url,
-    // Of the storage's keys, the lock and the channel.
+    // Names the storage's keys, the lock and the channel.
     name: `did-auth:${url}`,
     // A browser's fetch works on its window alone.
     fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),

@@ -179,7 +179,7 @@ async function failureOfRefresh(
   isFirst: boolean
 ): Promise<DidAuthClientError> {
   const { message, serverCode } = cause
-  // What business logic says is written for users.
+  // The text of business logic is written for users.
   const userMessage = cause.code === 'REFUSED' ? cause.userMessage : undefined
   // Its fields alone.
   // eslint-disable-next-line @typescript-eslint/no-misused-spread

@@ -28,7 +28,7 @@ export interface Service {
 export type PlainErrorKind = ErrorKind<PlainErrorCode>
 
 export interface Call {
-  /** A POST with a body, else a GET, unless it says otherwise. */
+  /** Default: POST with a body, GET without. */
   readonly method?: string | undefined
   readonly path: string
   /** Sent as JSON. */
@@ -60,7 +60,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   return orUnavailable(`${method} ${url}`, signal, async () => {
     const response = await fetch(url, {
       method,
-      // Errors in this form tell their code.
+      // Errors in this form have their code.
       headers: {
         Accept: '*/*, application/problem+json',
         ...(body && { 'Content-Type': 'application/json' }),
@@ -135,7 +135,7 @@ export function refusalOf(answer: Answer, service?: Service, request?: { did?: s
   })
 }
 
-/** What a request comes to. @throws the signal's reason; UNAVAILABLE for what is no error of the client */
+/** The result of a request. @throws the signal's reason; UNAVAILABLE for errors other than the client's own */
 export async function orUnavailable<T>(
   what: string,
   signal: AbortSignal | null | undefined,

@@ -38,7 +38,7 @@ export async function crypt(
 }
 
 /** Bytes behind each other. */
-export function joined(parts: readonly Uint8Array[]): Bytes {
+export function joined(parts: readonly ArrayLike<number>[]): Bytes {
   const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
   let start = 0
   for (const part of parts) {

@@ -24,7 +24,7 @@ export interface SessionRecord {
   readonly accessToken?: string
 }
 
-/** What `GET /session` tells. */
+/** The answer of `GET /session`. */
 export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expiresAt' | 'lifeSeconds'>
 
 /** Whose session the client has. */
@@ -50,7 +50,7 @@ const endings = {
   loggedOut: 'has ended: you signed out'
 }
 
-/** What one tab tells the others: the storage has something new, or with a reason, a session has ended. */
+/** A message from one tab to the others: the storage has changed, or with a reason, a session has ended. */
 interface Message {
   readonly sessionId: string
   readonly reason?: SessionEndReason
@@ -171,7 +171,7 @@ export class SessionKeeper {
     reason: SessionEndReason,
     details?: ClientErrorDetails
   ): DidAuthClientError<'SESSION_ENDED'> {
-    const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Sign in again.`
+    const userMessage = details?.userMessage ?? `Your session ${endings[reason]}. Log in again.`
     const error = new DidAuthClientError(SESSION_ENDED, { ...details, reason, userMessage })
     if (this.record?.sessionId === sessionId) {
       this.record = undefined
@@ -242,7 +242,7 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
   throw new DidAuthClientError(PROTOCOL, { message: 'No session' })
 }
 
-/** What the storage has; undefined for what is no record. */
+/** The record in the storage; undefined for anything else. */
 export function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const found = parseFields(parseJson(text))
   return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined

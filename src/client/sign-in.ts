@@ -1,34 +1,10 @@
-import { loginMessage, signUpMessage } from '../protocol/login-message.js'
+import { loginMessage } from '../protocol/login-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, parseFields } from './json.js'
 import { withLock, type LockParts } from './lock.js'
 import { ask, askJson, isOutdated, jsonOf, type Call, type Service } from './request.js'
-import { decodeJwt } from './session-keeper.js'
 import { connectWallet, type Wallet } from './wallet.js'
-
-/** A claim of the user, as sign up sends it. */
-export interface ClientClaim {
-  readonly claimType: string
-  readonly claimValue: string
-}
-
-/** What the service asks for at sign up. */
-export interface DisclosureRequest {
-  /** The service's DID. */
-  readonly issuer: string
-  /** Schemas of credentials. */
-  readonly credentials: readonly string[]
-  readonly claims: readonly (ClientClaim & { readonly essential?: boolean; readonly reason?: string })[]
-  /** The request as it came, signed by the service. */
-  readonly jwt: string
-}
-
-/** Credentials (compact JWTs) and claims to sign up with. */
-export interface Disclosure {
-  readonly credentials?: readonly string[]
-  readonly claims?: readonly ClientClaim[]
-}
 
 /** `login` is this protocol's own text of two lines, `siwe` that of EIP-4361, for a service with `siwe`. */
 export type SignInText = 'login' | 'siwe'
@@ -42,15 +18,10 @@ export interface LogInOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure {
-  /** Picks what to answer with. Called where the service asks for something. */
-  readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
-}
-
 export interface SignInParts extends Service, LockParts {
   readonly usesCookies: boolean
   readonly nowSeconds: () => number
-  /** What stands after `Login to `. */
+  /** The text after `Login to `. */
   readonly loginDomain: string
   readonly network?: string | undefined
   readonly paths: Readonly<Record<'requestAuth' | 'auth' | 'requestSignup' | 'signup', string>>
@@ -91,20 +62,8 @@ export function logIn(parts: SignInParts, options: LogInOptions, prepared: Prepa
   })
 }
 
-/** Signs up, with the credentials and claims that the caller gives or picks. */
-export function signUp(parts: SignInParts, options: SignUpOptions): Promise<SignedIn> {
-  const { loginDomain, paths } = parts
-  return signIn(parts, paths.signup, options, async (did) => {
-    const body = await askJson(parts, { path: paths.requestSignup, body: { did }, signal: options.signal })
-    const { sdr } = parseFields(body)
-    const picked = isText(sdr) ? await options.onDisclosure?.(parseDisclosureRequest(sdr)) : undefined
-    const { credentials = [], claims = [] } = picked ?? options
-    return [signUpMessage(loginDomain, parseChallenge(body), credentials), { credentials, claims }]
-  })
-}
-
 /** Signs and sends; once more by itself where the challenge was out of date, as after a long look at the wallet's window. */
-async function signIn(
+export async function signIn(
   parts: SignInParts,
   path: string,
   { wallet, signal }: LogInOptions,
@@ -134,16 +93,9 @@ export async function orOnceMore<T>(attempt: () => Promise<T>): Promise<T> {
   })
 }
 
-function parseChallenge(body: unknown): string {
+/** @throws DidAuthClientError PROTOCOL */
+export function parseChallenge(body: unknown): string {
   const { challenge } = parseFields(body)
   if (!isText(challenge)) throw new DidAuthClientError(PROTOCOL, { message: 'No challenge' })
   return challenge
-}
-
-function parseDisclosureRequest(jwt: string): DisclosureRequest {
-  const { issuer, credentials, claims } = decodeJwt(jwt)
-  if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
-    throw new DidAuthClientError(PROTOCOL)
-  }
-  return { issuer, credentials, claims, jwt }
 }

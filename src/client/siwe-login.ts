@@ -1,12 +1,12 @@
-import { keccak_256 } from '@noble/hashes/sha3.js'
 import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
+import type { RefusedRequest } from './approve-request.js'
 import { browser } from './browser.js'
+import { withChecksum } from './checksum.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, parseFields } from './json.js'
 import type { Setting } from './options.js'
-import { ask, jsonOf } from './request.js'
-import { hexOf, utf8 } from './seal.js'
+import { ask, jsonOf, orUnavailable } from './request.js'
 import type { ClientSession } from './session-keeper.js'
 import { orOnceMore, sendProof, type LogInOptions, type SignedIn } from './sign-in.js'
 import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
@@ -27,17 +27,6 @@ function usualCode(code: string): string {
     .replace(/^ERR_MESSAGE_DOMAIN$/, 'ERR_CROSS_ORIGIN')
     .replace(/^ERR_MESSAGE$/, 'ERR_CHALLENGE')
     .replace(/^ERR_(CONTRACT_.*|NETWORK)$/, 'ERR_BUSINESS_LOGIC')
-}
-
-/**
- * An address with its checksum, which wallets want before they show their sign-in window. Some tell theirs in lower case.
- *
- * @see EIP-55
- */
-function withChecksum(address: string): string {
-  const lower = address.toLowerCase()
-  const hash = hexOf(keccak_256(utf8(lower.slice(2))))
-  return lower.replace(/[a-f]/g, (letter, at: number) => (hash.charAt(at - 2) > '7' ? letter.toUpperCase() : letter))
 }
 
 /** Opens the session of a login that it is given. */
@@ -66,6 +55,8 @@ export interface SiweLogin {
   verify(signed: SignedSiwe): Promise<ClientSession>
   /** Has the wallet sign a text, and opens a session; once more by itself where the nonce was out of date. */
   logIn(options: LogInOptions): Promise<ClientSession>
+  /** Has the wallet sign a request that was refused for want of that, and sends it again; any other refusal is returned. */
+  approve(refused: RefusedRequest): Promise<Response>
 }
 
 /** Logs in by EIP-4361 texts. Apart from the client, which loads it when it is wanted, so that other pages need not. */
@@ -117,6 +108,11 @@ export function siweLoginOf(given: Setting, enter: Enter): SiweLogin {
         const message = formatSiweMessage(siwe.fields({ address, chainId, nonce }))
         return siwe.verify({ message, signature: await signMessage(message), wallet, signal })
       })
+    },
+
+    async approve(refused) {
+      const { approveRequest } = await orUnavailable('approve', undefined, () => import('./approve-request.js'))
+      return approveRequest(setting, (account) => siwe.fields(account), refused)
     }
   }
   return siwe

@@ -145,7 +145,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
       sign: (text) => wallet.request({ method: 'personal_sign', params: [`0x${hexOf(utf8(text))}`, address] })
     }
   }
-  // What a wallet of the other kinds can do, its first call tells.
+  // Whether a wallet of another kind can sign shows at its first call.
   const signer = wallet as unknown as Signer
   const { account, type, address } = signer
   const isViem = account ?? type === 'local'
@@ -155,7 +155,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   }
 }
 
-/** Calls the wallet, and tells what its failures mean. */
+/** Calls the wallet, and turns its failures into errors of the client. */
 export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
     return await unlessAborted((async () => call())(), signal)
@@ -166,7 +166,7 @@ export async function askWallet<T>(call: () => T, signal: AbortSignal | undefine
     const { cause: inner, error, info } = parseFields(cause)
     const codes = [cause, inner, error, parseFields(info).error].map((one) => parseFields(one).code).join()
     // Of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
-    if (/\b(4001|500[02]|ACTION_REJECTED)\b/.test(codes)) throw new DidAuthClientError(USER_REJECTED, { cause })
+    if (/\b(4001|500[02])\b|_REJECTED/.test(codes)) throw new DidAuthClientError(USER_REJECTED, { cause })
     if (/-32002/.test(codes)) throw new DidAuthClientError(WALLET_BUSY, { cause })
     throw new DidAuthClientError(WALLET, { cause })
   }
@@ -202,11 +202,11 @@ export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): 
   if (!browser.dispatchEvent) return []
   const found = new Map<Eip1193Provider, FoundWallet>()
   const hear = (event: object): void => {
-    // What the provider can do, its first request tells.
+    // Whether the provider works shows at its first request.
     const { info, provider } = parseFields(parseFields(event).detail) as { info: unknown; provider?: Eip1193Provider }
     const { rdns: id, name, icon } = parseFields(info)
     if (!isText(id) || !isText(name) || !provider) return
-    // An image of another kind could tell its host who looks at it.
+    // An image from a URL would tell its host who looks at it.
     const image = isText(icon) && icon.startsWith('data:image/') ? icon : undefined
     found.set(provider, { id, name, icon: image, provider })
   }

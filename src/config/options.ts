@@ -7,6 +7,7 @@ import type {
   Logger,
   OnSecurityEvent,
   RefreshBusinessLogic,
+  ResourceKey,
   Signer,
   SignupBusinessLogic,
   Store
@@ -109,6 +110,8 @@ export interface DidAuthConfig {
   didControl?: 'address' | 'document' | undefined
   /** Networks of users' DIDs that are accepted, `''` for Ethereum: `['rsk', '']`. Default: any. */
   networks?: readonly string[] | undefined
+  /** True: the security events `login` and `signup` carry what the user signed. Default false. */
+  loginProofs?: boolean | undefined
   /** Login by EIP-4361 messages, as wallet modals sign them: `true` for its defaults. Default: no such routes. */
   siwe?: true | SiweOptions | undefined
   /**
@@ -122,6 +125,16 @@ export interface DidAuthConfig {
   sessionPath?: string | undefined
   /** Path of `GET` for the list of the caller's sessions, and of `DELETE <path>/:id`. Default: no such routes. */
   sessionsPath?: string | undefined
+  /** URLs of other services that users get tokens for, https or on this machine, at most 50. Needs `resourceKeys`. */
+  resources?: readonly string[] | undefined
+  /** Private keys of P-256 as JWK: the first signs the tokens for `resources`, all are published. */
+  resourceKeys?: readonly ResourceKey[] | undefined
+  /** Default `/resource-token`. */
+  resourceTokenPath?: string | undefined
+  /** `serviceUrl` of a service whose tokens for this one are accepted after `Bearer`. `audience`: default `serviceUrl`. */
+  resourceIssuer?: { issuer: string; audience?: string | undefined } | undefined
+  /** Publishes `/.well-known/did-auth.json`, as `resources` does. Default false. */
+  discovery?: boolean | undefined
   /** Receives each event that an operator may want to count, or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
   /** Format of error answers when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
@@ -157,8 +170,13 @@ export const defaults = {
   loginDomains: [],
   loginDialects: ['login'],
   didControl: 'address',
+  loginProofs: false,
   trustedOrigins: [],
   cookiePrefix: '',
+  resources: [],
+  resourceKeys: [],
+  resourceTokenPath: '/resource-token',
+  discovery: false,
   errorFormat: 'text',
   requiredCredentials: [],
   requiredClaims: []
@@ -206,6 +224,7 @@ export type CompleteSiwe = Required<Pick<SiweOptions, 'network'>> & {
 /** The routes of a configuration; the last ones are off unless they are set. */
 export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'sessionsPath' | 'siwe'>): Paths {
   const siwe = siweOf(config)
+  const hasResources = config.resources.length > 0
   return {
     requestSignup: config.requestSignupPath,
     signup: config.signupPath,
@@ -217,9 +236,13 @@ export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'se
     sessions: config.sessionsPath,
     siweNonce: siwe && `${siwe.path}/nonce`,
     siweVerify: siwe && `${siwe.path}/verify`,
-    siweLogout: siwe && `${siwe.path}/logout`
+    siweLogout: siwe && `${siwe.path}/logout`,
+    resourceToken: hasResources ? config.resourceTokenPath : undefined,
+    jwks: hasResources ? '/.well-known/jwks.json' : undefined,
+    discovery: hasResources || config.discovery ? '/.well-known/did-auth.json' : undefined
   }
 }
 
-export type Paths = Record<keyof typeof defaultPaths, string> &
-  Record<'session' | 'sessions' | 'siweNonce' | 'siweVerify' | 'siweLogout', string | undefined>
+type OptionalPath =
+  'session' | 'sessions' | 'siweNonce' | 'siweVerify' | 'siweLogout' | 'resourceToken' | 'jwks' | 'discovery'
+export type Paths = Record<keyof typeof defaultPaths, string> & Record<OptionalPath, string | undefined>

@@ -11,15 +11,16 @@ import {
 import { storeVerbs } from '../ports.js'
 import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS, parseHttpUrl } from '../protocol/login-message.js'
-import { parseUrl } from '../protocol/parse-url.js'
+import { acceptedLoginDomains, isLoginDialect, MAX_LOGIN_DOMAINS } from '../protocol/login-message.js'
+import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 import { isClaim } from '../protocol/selective-disclosure.js'
 
 // The address of an RPC node often carries its customer's key.
-const SECRET_FIELD = /secret|signer|rpcUrl|config/i
+const SECRET_FIELD = /secret|signer|rpcUrl|config|resourceKeys/i
 // A private key in the wrong field.
 const KEY = /[0-9a-f]{64,}/gi
 const MAX_SHOWN_LENGTH = 100
+const MAX_RESOURCES = 50
 
 /** A value as a message may show it. */
 export function describe(field: string, value: unknown): string {
@@ -47,7 +48,7 @@ const text: Rule = { holds: (value) => typeof value === 'string' && value !== ''
 const path: Rule = {
   // Express would read these characters as a pattern, while our routes compare paths literally.
   holds: (value) => typeof value === 'string' && /^\/[^\s?#:*+!(){}[\]\\]*$/.test(value),
-  remedy: 'give a path that starts with "/" and is no pattern'
+  remedy: 'give a path that starts with "/" and is not a pattern'
 }
 const truth: Rule = { holds: (value) => typeof value === 'boolean', remedy: 'give true or false' }
 const logic: Rule = { holds: (value) => typeof value === 'function', remedy: 'give a function' }
@@ -82,6 +83,12 @@ const isOrigin = (value: unknown): boolean => typeof value === 'string' && origi
 const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
+/** Whether it has the form of a private JWK of P-256. Its halves are compared when it is loaded, for `ready`. */
+const isResourceKey = (key: unknown): boolean =>
+  fieldOf(key, 'kty') === 'EC' &&
+  fieldOf(key, 'crv') === 'P-256' &&
+  ['x', 'y', 'd'].every((name) => /^[\w-]{43}$/.test(String(fieldOf(key, name))))
+
 const siweRules: Record<keyof SiweOptions, Rule> = {
   path,
   network: { holds: isEthrNetwork, remedy: 'give a network such as "rsk", "" for Ethereum' },
@@ -95,7 +102,7 @@ const siweRules: Record<keyof SiweOptions, Rule> = {
   }
 }
 
-/** A client for each chain, which it is of as far as it tells. */
+/** A client for each chain. A client that names its chain has to name the right one. */
 const isContractVerifier = ([chainId, client]: [string, unknown]): boolean =>
   /^[1-9]\d{0,14}$/.test(chainId) &&
   object('verifyMessage', 'getCode', 'getChainId').holds(client) &&
@@ -149,6 +156,17 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   cookiePrefix: oneOf('', '__Host-', '__Secure-'),
   sessionPath: path,
   sessionsPath: path,
+  resources: {
+    holds: (value) => Array.isArray(value) && value.length <= MAX_RESOURCES && value.every(isSecureUrl),
+    remedy: `give an array of at most ${String(MAX_RESOURCES)} URLs, https or on this machine`
+  },
+  resourceKeys: listOf(isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
+  resourceTokenPath: path,
+  resourceIssuer: {
+    holds: (value) => isSecureUrl(fieldOf(value, 'issuer')) && text.holds(fieldOf(value, 'audience') ?? 'serviceUrl'),
+    remedy: 'give { issuer, audience? }, the issuer as a URL, https or on this machine'
+  },
+  discovery: truth,
   onSecurityEvent: logic,
   errorFormat: oneOf('text', 'problem'),
   replayProtection: oneOf('single-use', 'window'),
@@ -161,6 +179,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   },
   didControl: oneOf('address', 'document'),
   networks: listOf(isEthrNetwork, 'give an array of networks such as "rsk", "" for Ethereum, at least one', 1),
+  loginProofs: truth,
   siwe: {
     holds: (value) => value === true || isObject(value),
     remedy: `give true, or an object of ${Object.keys(siweRules).join(', ')}`
@@ -225,6 +244,13 @@ function relationProblems(
       `loginDomains: received ${describe('loginDomains', domains)}; give at most ${most} with those of serviceUrl`
     )
   }
+  // With `window`, a logged signature would log in again.
+  if (config.loginProofs && config.replayProtection === 'window') {
+    problems.push('loginProofs: received true with replayProtection "window"; give "single-use", or no loginProofs')
+  }
+  if (config.resources.length > 0 !== config.resourceKeys.length > 0) {
+    problems.push('resources, resourceKeys: received one without the other; give both, or neither')
+  }
   // As Express compares them: without case, and without a slash at the end.
   const given = Object.values(pathsOf(config)).filter((route) => route !== undefined)
   const paths = given.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
@@ -252,7 +278,7 @@ function siweProblems(config: Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?
   }
   const hasDomain = loginDomains.some(isHost) || typeof domains === 'function' || domains.length > 0
   if (serviceUrl !== undefined && parseHttpUrl(serviceUrl) === undefined && !hasDomain) {
-    const remedy = 'give a host here or in loginDomains, since serviceUrl is no http(s) URL'
+    const remedy = 'give a host here or in loginDomains, since serviceUrl is not an http(s) URL'
     problems.push(`siwe.domains: received nothing; ${remedy}`)
   }
   return problems

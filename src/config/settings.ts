@@ -5,8 +5,8 @@ import { DidAuthError } from '../errors.js'
 import type { ContractVerifier } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
-import { acceptedLoginDomains, parseHttpUrl } from '../protocol/login-message.js'
-import { isLoopbackHost } from '../protocol/parse-url.js'
+import { acceptedLoginDomains } from '../protocol/login-message.js'
+import { isLoopbackHost, parseHttpUrl } from '../protocol/parse-url.js'
 import type { RequiredDisclosure } from '../protocol/selective-disclosure.js'
 
 /** The complete configuration: every default applied, in the units of the code, frozen. */
@@ -32,7 +32,7 @@ export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () =
 
 function completed(given: DidAuthConfig) {
   const config: CompleteConfig = { ...defaults, ...parseGiven(given) }
-  const { serviceUrl, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
+  const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
   const required: RequiredDisclosure = {
     credentials: [...config.requiredCredentials],
     claims: [...config.requiredClaims]
@@ -66,6 +66,7 @@ function completed(given: DidAuthConfig) {
     /** Undefined: contracts cannot log in. */
     contractWallets: config.contractWallets,
     didControl: config.didControl,
+    loginProofs: config.loginProofs,
     /** Undefined: any. */
     networks: config.networks,
     /** Undefined: off. */
@@ -75,6 +76,10 @@ function completed(given: DidAuthConfig) {
       ...config.trustedOrigins
     ]) as ReadonlySet<string>,
     cookiePrefix: config.cookiePrefix,
+    resources: [...config.resources],
+    resourceKeys: [...config.resourceKeys],
+    /** Undefined: the tokens of no other service count here. */
+    resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl },
     errorFormat: config.errorFormat,
     /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
     unknownOptions: Object.keys(given).filter((option) => !optionNames.includes(option))
@@ -93,14 +98,19 @@ function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
     ...(typeof domains === 'function' ? [] : domains)
   ]
   const known = new Set(listed.map((domain) => domain.toLowerCase()))
+  /** @returns how long nonces are valid, and the key of the HMAC in each: a nonce of one label is not valid for another */
+  const noncesOf = (label: string) => ({
+    nonceSeconds: Math.floor(nonceSeconds),
+    nonceKey: createHmac('sha256', config.challengeSecret).update(`${label}\n${config.serviceUrl}`).digest()
+  })
   return Object.freeze({
     path,
     network,
-    nonceSeconds: Math.floor(nonceSeconds),
-    /** Of the HMAC in each nonce. */
-    nonceKey: createHmac('sha256', config.challengeSecret).update(`siwe-nonce\n${config.serviceUrl}`).digest(),
+    ...noncesOf('siwe-nonce'),
+    /** Of approvals of requests. */
+    approvals: Object.freeze(noncesOf('siwe-approval')),
     /** @param domain - lower case, with its port */
-    // What an async function answers is no yes.
+    // A promise, as an async function returns, does not count as a yes.
     isOwnDomain: (domain: string): boolean =>
       known.has(domain) || (typeof domains === 'function' && (domains(domain) as unknown) === true)
   })
@@ -139,7 +149,7 @@ export function configWarnings(
 ): string[] {
   const url = parseHttpUrl(settings.serviceUrl)
   const isLoopback = url !== undefined && isLoopbackHost(url.hostname)
-  const unknownOptions = settings.unknownOptions.map((option) => `${option} is no option, see src/config/README.md`)
+  const unknownOptions = settings.unknownOptions.map((option) => `${option} is not an option, see src/config/README.md`)
   const asksCredentials = settings.required.credentials.length > 0
   const fetching = Object.entries(settings.contractWallets ?? {}).filter(([, client]) => mayFetch(client))
   const warnings: [boolean, string][] = [

@@ -2,6 +2,7 @@ import { accessTokenPayload } from '../protocol/access-token.js'
 import type { Curve } from '../protocol/curve.js'
 import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
+import type { LoginProof } from '../protocol/login-proof.js'
 import type { UserIdentity } from '../ports.js'
 import type { Parts } from './parts.js'
 import { newRefreshToken, newSessionId } from './refresh-token.js'
@@ -64,10 +65,10 @@ export function sessionEndSeconds(
 export async function openSession(
   parts: Pick<Parts, 'settings' | 'random' | 'curve' | 'issueJwt' | 'verifiedTokens' | 'store' | 'logger' | 'report'>,
   user: ProvedUser,
-  session: { event: 'login' | 'signup'; tokenClaims: JsonObject | undefined; nowSeconds: number }
+  session: { event: 'login' | 'signup'; proof: LoginProof; tokenClaims: JsonObject | undefined; nowSeconds: number }
 ): Promise<Tokens> {
   const { settings, store, logger, report } = parts
-  const { event, nowSeconds } = session
+  const { event, proof, nowSeconds } = session
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
   const sessionId = newSessionId(parts, user.canonicalDid)
@@ -87,6 +88,6 @@ export async function openSession(
     logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')
     report({ type: 'sessions-evicted', count: evicted })
   }
-  report({ type: event, did: user.did, sessionId })
+  report({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
 }

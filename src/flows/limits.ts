@@ -1,5 +1,5 @@
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { Quota } from '../ports.js'
+import type { Quota, Quotas } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import type { Caller, Parts } from './parts.js'
 
@@ -20,6 +20,7 @@ type Budget = keyof typeof FACTORS | 'contracts'
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
+  'ERR_APPROVAL',
   'ERR_MESSAGE',
   'ERR_MESSAGE_DOMAIN',
   'ERR_NETWORK',
@@ -55,7 +56,7 @@ export function chargeAnonymous(parts: LimitParts, caller: Caller, did: string):
 export function assertProofBudget(parts: LimitParts, caller: Caller): void {
   const budgets = caller.isShared ? (['proofs'] as const) : (['proofs', 'logins'] as const)
   for (const budget of budgets) {
-    for (const quota of quotasOf(parts, caller, budget)) parts.quotas.assertLeft(quota)
+    for (const quota of quotasOf(caller, budget, limitOf(parts, budget))) parts.quotas.assertLeft(quota)
   }
 }
 
@@ -94,16 +95,36 @@ export async function chargeRefusal(
   if (did !== undefined && UNPROVED.has(code)) await chargeAnonymous(parts, client, did)
 }
 
-/** The smaller network first: what it is refused does not count for the larger one. */
-async function charge(parts: LimitParts, caller: Caller, budget: Budget, owner?: string): Promise<void> {
-  for (const quota of quotasOf(parts, caller, budget, owner)) await parts.quotas.charge(quota)
+function charge(parts: LimitParts, caller: Caller, budget: Budget, owner?: string): Promise<void> {
+  return chargeNetworks(parts.quotas, caller, budget, limitOf(parts, budget), owner)
 }
 
-function quotasOf({ settings }: LimitParts, { networks }: Caller, budget: Budget, owner = ''): readonly Quota[] {
+/**
+ * Counts a request for the networks of a stranger, the smaller first: what it is refused does not count for the larger one.
+ *
+ * @param limit - of the smallest network
+ * @param owner - of a budget that a network has for each of them; with a space at its end
+ * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
+ */
+export async function chargeNetworks(
+  quotas: Pick<Quotas, 'charge'>,
+  caller: Caller,
+  budget: Quota['budget'],
+  limit: number,
+  owner?: string
+): Promise<void> {
+  for (const quota of quotasOf(caller, budget, limit, owner)) await quotas.charge(quota)
+}
+
+function limitOf({ settings }: LimitParts, budget: Budget): number {
+  return budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
+}
+
+function quotasOf({ networks }: Caller, budget: Quota['budget'], limit: number, owner = ''): readonly Quota[] {
   return networks.map(({ network, factor }) => ({
     budget,
     kind: 'anonymous',
     name: `${budget} ${owner}${network}`,
-    limit: (budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]) * factor
+    limit: limit * factor
   }))
 }

@@ -1,6 +1,7 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { accountIdOf, type Account } from '../protocol/account-id.js'
+import { APPROVAL_STATEMENT } from '../protocol/approval.js'
 import { ethrDid, networkOfChain } from '../protocol/did.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
 import { controllersOf } from './did-control.js'
@@ -39,6 +40,8 @@ export async function logInWithSiwe(
     const account = { address: message.address.toLowerCase(), chainId: message.chainId }
     did = ethrDid(siwe.network, account.address)
     assertOwnSite(message, siwe.isOwnDomain)
+    // What reads like an approval is none of a login, nor the proof of one.
+    if (APPROVAL_STATEMENT.test(message.statement ?? '')) throw new DidAuthError('ERR_MESSAGE')
     const nonce = verifyNonce(parts, siwe, message.nonce)
     assertInTime(message, clock.nowSeconds())
     const method = await verifyAccount(parts, { account, message: text, signature, client })
@@ -57,7 +60,9 @@ export async function logInWithSiwe(
     const logic = settings.authenticationBusinessLogic
     const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
     const tokenClaims = { ...added, acct: accountIdOf(account), amr: [method] }
-    const tokens = await openSession(parts, user, { event: 'login', tokenClaims, nowSeconds: clock.nowSeconds() })
+    const proof = { message: text, signature: String(signature) }
+    const nowSeconds = clock.nowSeconds()
+    const tokens = await openSession(parts, user, { event: 'login', proof, tokenClaims, nowSeconds })
     return { user: { did, ...account }, tokens }
   } catch (error) {
     await chargeRefusal(parts, { did, client }, error)

@@ -92,14 +92,16 @@ interface Proof {
 async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Promise<Tokens> {
   const { client } = request
   try {
-    const { user, use } = await verifyControl(parts, request, proof)
+    const { user, use, message } = await verifyControl(parts, request, proof)
     const logic = await proof.prepare()
     await chargeLogin(parts, client)
     await consumeChallenge(parts, user.canonicalDid, use)
     const { canonicalDid, address } = user
     const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))
     const event = proof.flow === 'logIn' ? 'login' : 'signup'
-    return await openSession(parts, user, { event, tokenClaims, nowSeconds: parts.clock.nowSeconds() })
+    const signed = { message, signature: String(request.sig) }
+    const nowSeconds = parts.clock.nowSeconds()
+    return await openSession(parts, user, { event, proof: signed, tokenClaims, nowSeconds })
   } catch (error) {
     await chargeRefusal(parts, request, error)
     throw error
@@ -111,7 +113,7 @@ async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
   { flow, messagesFor }: Proof
-): Promise<{ user: ProvedUser; use: VerifiedUse }> {
+): Promise<{ user: ProvedUser; use: VerifiedUse; message: string }> {
   const { settings, curve, scheduler } = parts
   const { loginDomains, loginDialects } = settings
   assertNetwork(did, settings.networks)
@@ -128,7 +130,9 @@ async function verifyControl(
   const { message, signer, recovered } = findSignedMessage(curve, response, expected)
   // Two lines are a login message, and a sign up message without credentials as well.
   const consumesBoth = message?.split('\n').length === 2
-  if (signer !== undefined) return { user: { ...user, address: signer }, use: { flow, window, useCount, consumesBoth } }
+  if (message !== undefined && signer !== undefined) {
+    return { user: { ...user, address: signer }, use: { flow, window, useCount, consumesBoth }, message }
+  }
 
   // Recoveries that only explain a refusal run in the background, after the logins that wait.
   const mayExplain = await scheduler.yield(client, 'background').then(

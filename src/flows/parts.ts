@@ -10,6 +10,8 @@ import type {
   Logger,
   Quotas,
   Random,
+  ResourceIssuer,
+  ResourceKeys,
   SecurityEvent,
   ServiceKey,
   SignatureCache,
@@ -37,6 +39,9 @@ export interface Parts {
   contractWallets: ContractWallets | undefined
   /** Undefined: the address in a DID controls it. */
   didControllers: DidControllers | undefined
+  resourceKeys: ResourceKeys
+  /** Undefined: the tokens of no other service count here. */
+  resourceIssuer: ResourceIssuer | undefined
   scheduler: Scheduler
   deadline: Deadline
   logger: Logger

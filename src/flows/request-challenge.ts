@@ -1,6 +1,6 @@
 import { challengeSecondsLeft, challengeWindow, computeChallenge } from '../protocol/challenge.js'
 import { assertNetwork, canonicalDid } from '../protocol/did.js'
-import { signUpUrl } from '../protocol/selective-disclosure.js'
+import { routeUrl } from '../protocol/parse-url.js'
 import type { ChallengeFlow, Client } from '../ports.js'
 import type { Parts } from './parts.js'
 import { countUses } from './challenge-uses.js'
@@ -46,7 +46,7 @@ export async function requestSignUpChallenge(
     // Other clients may share this request by now, so that it must go on when this client disconnects.
     await parts.scheduler.yield({ network: client.network, isGone: () => false }, 'background')
     const { serviceDid, serviceUrl, paths } = settings
-    const replyUrl = signUpUrl(serviceUrl, mountPath, paths.signup)
+    const replyUrl = routeUrl(serviceUrl, mountPath, paths.signup)
     // Its type keeps it from ever passing as an access token.
     return parts.issueJwt({
       type: 'sdr',

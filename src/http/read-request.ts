@@ -51,9 +51,25 @@ export async function readBody(req: Request, maxBytes: number): Promise<Body> {
   if (typeof given === 'string' || given instanceof Uint8Array) return isJson ? parseBody(given, maxBytes) : {}
   if (given !== undefined && !isPlaceholder(req, given)) return isObject(given) ? given : {}
   if (!isJson || req.readableEnded) return {}
+  return parseBody(await receive(req, maxBytes), maxBytes)
+}
+
+/**
+ * Reads all bytes of a body that nothing has read before.
+ * @throws DidAuthError ERR_CONFIG behind a body parser, ERR_TOO_LARGE, ERR_JSON (the client disconnects), ERR_REQUEST_TIMEOUT
+ */
+export async function readBytesOf(req: Request, maxBytes: number): Promise<Buffer> {
+  if (req.readableDidRead || (req.body !== undefined && !isPlaceholder(req, req.body))) {
+    const cause = new Error('requireDid.approved has to stand before body parsers: they have read this body')
+    throw new DidAuthError('ERR_CONFIG', { cause })
+  }
+  return req.readableEnded ? Buffer.alloc(0) : receive(req, maxBytes)
+}
+
+async function receive(req: Request, maxBytes: number): Promise<Buffer> {
   if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
   const expired = (): Error => new DidAuthError('ERR_REQUEST_TIMEOUT')
-  return parseBody(await within(BODY_MILLISECONDS, readBytes(req, maxBytes), expired), maxBytes)
+  return within(BODY_MILLISECONDS, readBytes(req, maxBytes), expired)
 }
 
 /** The parsers of Express 4 set `req.body` to `{}` also where they leave a body of another type unread. */
@@ -64,9 +80,14 @@ function isPlaceholder(req: Request, given: unknown): boolean {
 function parseBody(given: string | Uint8Array, maxBytes: number): Body {
   if (given.length > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
   if (given.length === 0) return {}
+  const body = parseJson(given)
+  return isObject(body) ? body : {}
+}
+
+/** Any JSON. @throws DidAuthError ERR_JSON */
+export function parseJson(given: string | Uint8Array): unknown {
   try {
-    const body: unknown = JSON.parse(typeof given === 'string' ? given : UTF_8.decode(given))
-    return isObject(body) ? body : {}
+    return JSON.parse(typeof given === 'string' ? given : UTF_8.decode(given))
   } catch {
     // Without the cause: a parser's message quotes the body.
     throw new DidAuthError('ERR_JSON')

@@ -42,21 +42,30 @@ export interface GuardOptions {
   optional?: boolean | undefined
 }
 
+/** Whose a request is, and the parts for the rest of it, which have its deadline. */
+interface AuthenticatedRequest {
+  parts: Parts
+  user: AuthenticatedUser
+}
+
 /**
  * Authenticates a request: cross-site forgery first, then the token, then the session where that is asked for.
  * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_DUPLICATE_COOKIE, ERR_SESSION_ENDED, ERR_SIGNER,
- * ERR_STORE
+ * ERR_STORE; for a token of another service ERR_DID_UNSUPPORTED, ERR_KEYS
  */
-export async function authenticateRequest(
+async function authenticateRequest(
   http: HttpParts,
   req: Request,
   { checkSession = false }: GuardOptions = {}
-): Promise<AuthenticatedUser> {
-  assertNotForged(http, req)
+): Promise<AuthenticatedRequest> {
+  const resourceToken = http.transport.readResourceToken(req)
+  if (resourceToken === undefined) assertNotForged(http, req)
   const parts = await http.parts()
-  const user = await authenticate(parts, http.transport.readAccessToken(req))
-  if (checkSession) await assertSessionActive(parts, user.claims.sid)
-  return user
+  const trusted = resourceToken === undefined ? undefined : await parts.resourceIssuer?.(resourceToken)
+  const user = trusted ?? (await authenticate(parts, http.transport.readAccessToken(req)))
+  // The session of another service's token is at that service.
+  if (checkSession) await assertSessionActive(parts, trusted === undefined ? user.claims.sid : undefined)
+  return { parts, user }
 }
 
 /**
@@ -64,18 +73,18 @@ export async function authenticateRequest(
  * `req.auth`.
  * @throws DidAuthError as `authenticateRequest`, and ERR_TOO_MANY_REQUESTS
  */
-export async function passWithDid(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
-  const user = await authenticateRequest(http, req, options)
-  const { claims, canonicalDid, address } = user
+export async function passWithDid(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedRequest> {
+  const authenticated = await authenticateRequest(http, req, options)
+  const { claims, canonicalDid, address } = authenticated.user
   // Claims stay the same object while they are remembered: with these, the request has passed a guard of ours already.
   // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
   if (req.auth?.claims !== claims) {
     const isForeignRead = isSafeMethod(req.method) && isForeignPage(req, http.trustedOrigins)
-    await chargeUser(await http.parts(), canonicalDid, isForeignRead)
+    await chargeUser(authenticated.parts, canonicalDid, isForeignRead)
+    req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
   }
   req.user = { did: claims.sub }
-  req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
-  return user
+  return authenticated
 }
 
 /** Makes a middleware for protected routes. It answers every refusal itself. */
@@ -84,21 +93,29 @@ export function requireDidHandler(http: HttpParts, options: GuardOptions): Reque
   const hasNoToken = (req: Request): boolean =>
     req.headers.authorization === undefined && !http.transport.hasTokenCookie(req)
 
+  const guard = guardOf(http, (req) => passWithDid(http, req, options))
+  return (req, res, next: NextFunction | undefined) => {
+    if (next === undefined) {
+      throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
+    }
+    if (optional && hasNoToken(req)) next()
+    else guard(req, res, next)
+  }
+}
+
+/** A middleware that lets a request pass when `pass` resolves, and answers what it throws. */
+export function guardOf(http: HttpParts, pass: (req: Request) => Promise<unknown>): RequestHandler {
   const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
     try {
-      await passWithDid(http, req, options)
+      await pass(req)
     } catch (error) {
       http.sendError(req, res, error)
       return
     }
     next()
   }
-  return (req, res, next: NextFunction | undefined) => {
-    if (next === undefined) {
-      throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
-    }
-    if (optional && hasNoToken(req)) next()
+  return (req, res, next) => {
     // Only the application's own code can fail now: its logger, or its hooks on the response.
-    else passOrAnswer(req, res, next).catch(next)
+    passOrAnswer(req, res, next).catch(next)
   }
 }

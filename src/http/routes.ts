@@ -1,7 +1,9 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
 import type { Settings, SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
+import { authenticate } from '../flows/authenticate.js'
 import { assertProofBudget, chargeAnonymous, chargeNonce } from '../flows/limits.js'
+import { issueResourceToken } from '../flows/issue-resource-token.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
 import {
@@ -15,8 +17,9 @@ import type { Caller, Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
-import { parseDid } from '../protocol/did.js'
+import { networkOfDid, parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
+import { routeUrl } from '../protocol/parse-url.js'
 import { routeFinder, type Answer, type Route } from './find-route.js'
 import { guardCsrf } from './guard-csrf.js'
 import {
@@ -31,7 +34,7 @@ import {
   readSiweLogin,
   type Body
 } from './read-request.js'
-import { assertNotForged, authenticateRequest, passWithDid, type HttpParts } from './require-did.js'
+import { assertNotForged, passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson, sendText } from './send-answer.js'
 
 /** Whether a client names JSON in `Accept`; browsers and axios name other types as well. */
@@ -117,8 +120,11 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const endSession = async (req: Request): Promise<void> => {
     let refusal: unknown
     try {
-      const { claims } = await authenticateRequest(http, req)
-      await logOut(await http.parts(), claims.sid)
+      // Our own tokens alone: the session of another service's token is at that service.
+      assertNotForged(http, req)
+      const parts = await http.parts()
+      const { claims } = await authenticate(parts, transport.readAccessToken(req))
+      await logOut(parts, claims.sid)
       return
     } catch (error) {
       if (!isTokenRefusal(error)) throw error
@@ -160,16 +166,31 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   }
 
   const listSessions: Answer = async (req, res) => {
-    const user = await passWithDid(http, req, {})
-    sendJson(res, await listOwnSessions(await http.parts(), user))
+    const { parts, user } = await passWithDid(http, req, {})
+    sendJson(res, await listOwnSessions(parts, user))
   }
 
   const revokeSession: Answer = async (req, res, sessionId) => {
-    const user = await passWithDid(http, req, {})
+    const { parts, user } = await passWithDid(http, req, {})
     if (typeof sessionId !== 'string' || !SESSION_ID.test(sessionId)) throw new DidAuthError('ERR_SESSION_NOT_FOUND')
-    await revokeOwnSession(await http.parts(), user, sessionId)
+    await revokeOwnSession(parts, user, sessionId)
     sendEmpty(res)
   }
+
+  const resourceToken: Answer = async (req, res) => {
+    const { parts, user } = await passWithDid(http, req, { checkSession: true })
+    const { resource } = await readBody(req, MAX_BODY_BYTES)
+    sendJson(res, await issueResourceToken(parts, user, resource))
+  }
+
+  /** What is public: for pages of every origin, unless the application's own CORS has answered. */
+  const published =
+    (describe: (parts: Parts, mountPath: string) => object | Promise<object>): Answer =>
+    async (req, res) => {
+      if (!res.hasHeader('Access-Control-Allow-Origin')) res.setHeader('Access-Control-Allow-Origin', '*')
+      const body = await describe(await http.parts(), req.baseUrl)
+      sendJson(res, body, { 'Cache-Control': 'public, max-age=300' })
+    }
 
   const siweRoutes = (siwe: SiweSettings): Route[] => {
     const nonce: Answer = async (req, res) => {
@@ -205,12 +226,16 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     { method: 'POST', path: paths.logout, answer: logout }
   ]
   if (settings.siwe !== undefined) routes.push(...siweRoutes(settings.siwe))
-  // The routes by which users see and end their own sessions are there where a path is configured.
-  if (paths.session !== undefined) routes.push({ method: 'GET', path: paths.session, answer: ownSession })
-  if (paths.sessions !== undefined) {
-    routes.push({ method: 'GET', path: paths.sessions, answer: listSessions })
-    routes.push({ method: 'DELETE', path: paths.sessions, hasParameter: true, answer: revokeSession })
-  }
+  // Each of these is there where its path is configured.
+  const optional = [
+    { method: 'GET', path: paths.session, answer: ownSession },
+    { method: 'GET', path: paths.sessions, answer: listSessions },
+    { method: 'DELETE', path: paths.sessions, hasParameter: true, answer: revokeSession },
+    { method: 'POST', path: paths.resourceToken, answer: resourceToken },
+    { method: 'GET', path: paths.jwks, answer: published((parts) => parts.resourceKeys.publish()) },
+    { method: 'GET', path: paths.discovery, answer: published(describeService) }
+  ] as const
+  routes.push(...optional.filter((route): route is typeof route & Route => route.path !== undefined))
   const find = routeFinder(routes)
 
   const answerRequest: RequestHandler = (req, res, next) => {
@@ -237,6 +262,15 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   }
 
   return { answerRequest, answerParserError, ownPaths: startOf(routes.map(({ path }) => path)) }
+}
+
+/** What clients and other services may know of this one: paths below where they found it, and where its keys are. */
+function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: string): object {
+  const { serviceUrl, serviceDid, networks, loginDomains, paths, resources } = settings
+  const siwe = settings.siwe && { network: settings.siwe.network, nonceSeconds: settings.siwe.nonceSeconds }
+  const network = siwe?.network ?? networkOfDid(serviceDid)
+  const jwks_uri = paths.jwks && routeUrl(serviceUrl, mountPath, paths.jwks)
+  return { version: 1, serviceUrl, serviceDid, network, networks, loginDomains, paths, siwe, jwks_uri, resources }
 }
 
 function isTokenRefusal(error: unknown): boolean {

@@ -43,6 +43,8 @@ export interface ErrorAnswer {
   text: string
   /** Seconds after which a retry makes sense, for 429, 503 and 504. Default 5. */
   retryAfterSeconds?: number | undefined
+  /** Further fields, where it is RFC 9457. */
+  details?: Readonly<Record<string, string>> | undefined
 }
 
 export interface ErrorAnswerOptions {
@@ -69,7 +71,7 @@ const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 export function sendErrorAnswer(
   req: Request,
   res: Response,
-  { status, code, text, retryAfterSeconds = DEFAULT_RETRY_AFTER_SECONDS }: ErrorAnswer,
+  { status, code, text, details, retryAfterSeconds = DEFAULT_RETRY_AFTER_SECONDS }: ErrorAnswer,
   { serviceUrl, errorFormat = 'text' }: ErrorAnswerOptions
 ): void {
   if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${serviceUrl}"`)
@@ -79,7 +81,7 @@ export function sendErrorAnswer(
     res.setHeader('Retry-After', String(Math.ceil(retryAfterSeconds)))
   }
   const isProblem = wantsProblem(req, errorFormat)
-  const problem = { type: 'about:blank', title: text, status, code }
+  const problem = { type: 'about:blank', title: text, status, code, ...details }
   const body = Buffer.from(isProblem ? JSON.stringify(problem) : text)
   res.writeHead(status, STATUS_CODES[status], {
     'Content-Type': isProblem ? 'application/problem+json; charset=utf-8' : 'text/plain; charset=utf-8',

@@ -73,8 +73,9 @@ export function errorSender({ logger, report, parseError, closesUnderWay, ...for
 
 function parseDidAuthError(thrown: unknown): FailedRequest {
   const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
-  const { code, message: text, retryAfterSeconds, reason, cause } = error
-  return { status: errorStatuses[code], code, text, retryAfterSeconds, logText: errorTexts[code], reason, cause }
+  const { code, message: text, details, retryAfterSeconds, reason, cause } = error
+  const known = { status: errorStatuses[code], code, text, logText: errorTexts[code] }
+  return { ...known, details, retryAfterSeconds, reason, cause }
 }
 
 /**

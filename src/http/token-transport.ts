@@ -23,7 +23,7 @@ export type TokenTransport = ReturnType<typeof tokenTransport>
  * @see RFC 6265bis, section 4.1.3: `__Host-` before both names keeps pages of sibling domains from setting them
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
-export function tokenTransport({ useCookies, cookiePrefix }: Pick<Settings, 'useCookies' | 'cookiePrefix'>) {
+export function tokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Settings) {
   const accessCookie = `${cookiePrefix}authorization`
   const refreshCookie = `${cookiePrefix}refresh-token`
   const read = (req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined =>
@@ -36,10 +36,13 @@ export function tokenTransport({ useCookies, cookiePrefix }: Pick<Settings, 'use
     /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
     readAccessToken: (req: IncomingMessage): string | undefined =>
       read(req, accessCookie, 'ERR_ACCESS_TOKEN') ?? headerToken(req),
+    /** The token of another service, where one is trusted. */
+    readResourceToken: ({ headers }: IncomingMessage): string | undefined =>
+      resourceIssuer && bearerToken(headers.authorization),
     /** Reads the body only where no cookie has the token. @throws DidAuthError ERR_DUPLICATE_COOKIE */
     readRefreshToken: async (req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown> =>
       read(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
-    /** @param user - what the answer also says; in cookie mode that alone */
+    /** @param user - further fields of the body; in cookie mode they are all of it */
     sendTokens(
       res: Response,
       { accessToken, refreshToken, refreshTokenSeconds }: Tokens,
@@ -63,6 +66,11 @@ export function tokenTransport({ useCookies, cookiePrefix }: Pick<Settings, 'use
       res.clearCookie(refreshCookie, COOKIE_ATTRIBUTES)
     }
   }
+}
+
+/** The token after `Bearer`: one of another service, where one is trusted. */
+export function bearerToken(authorization = ''): string | undefined {
+  return /^Bearer +([^ ]+)$/i.exec(authorization)?.[1]
 }
 
 function headerToken(req: IncomingMessage): string | undefined {

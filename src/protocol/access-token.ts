@@ -3,12 +3,16 @@ import type { Curve } from './curve.js'
 import { isDid } from './did.js'
 import { deepFreeze, type JsonObject } from './json.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from './jwt.js'
+import { isSecureUrl } from './parse-url.js'
 
 /** Longest access token that is parsed, in bytes. */
 export const MAX_ACCESS_TOKEN_BYTES = 4096
 
 /** Seconds by which the clock of another instance may run ahead of ours. */
 export const NOT_BEFORE_TOLERANCE_SECONDS = 5
+
+/** How long a token for another service is good. */
+export const RESOURCE_TOKEN_SECONDS = 300
 
 /** Claims that a login sets, which a session keeps: account, how it signed, and which key controls the DID. */
 const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
@@ -113,13 +117,39 @@ export function assertInForce(
   if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
 }
 
+/**
+ * Parses a token that another service issued for this one. Neither its signature nor its times are verified yet.
+ *
+ * @returns the key that it names, and its claims, frozen; `nbf` is `iat` where it has none
+ * @throws DidAuthError ERR_ACCESS_TOKEN
+ * @see RFC 9068, sections 2 and 4
+ */
+export function parseResourceToken(
+  token: string,
+  { issuer, audience }: { issuer: string; audience: string }
+): { kid: string; claims: AccessTokenClaims } {
+  const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
+  const { alg, typ, kid, ...others } = jwt?.header ?? {}
+  const isPlain = alg === 'ES256' && typ === 'at+jwt' && Object.keys(others).length === 0
+  if (jwt === undefined || !isPlain || typeof kid !== 'string') {
+    throw refused({ check: 'header', expected: 'a compact JWT with alg ES256, typ at+jwt, kid' })
+  }
+  const claims = { nbf: jwt.payload.iat, ...jwt.payload }
+  assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience })
+  return { kid, claims: deepFreeze(claims) }
+}
+
 function assertAccessTokenPayload(
   payload: Record<string, unknown>,
-  expected: AccessTokenExpectation
+  expected: Pick<AccessTokenExpectation, 'serviceDid' | 'serviceUrl'>
 ): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
   if (iss !== expected.serviceDid)
-    throw refused({ check: 'iss', expected: expected.serviceDid, got: isDid(iss) ? iss : typeof iss })
+    throw refused({
+      check: 'iss',
+      expected: expected.serviceDid,
+      got: isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss
+    })
   if (aud !== expected.serviceUrl) throw refused({ check: 'aud', expected: expected.serviceUrl, got: typeof aud })
   if (!isDid(sub)) throw refused({ check: 'sub', expected: 'a DID', got: typeof sub })
   if (![exp, nbf, iat].every(Number.isSafeInteger)) {

@@ -33,7 +33,7 @@ export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: Chal
 export const USES_OUTLIVE_WINDOW_SECONDS = 60
 
 /**
- * Number of the window that a moment lies in.
+ * Number of the window that contains a moment.
  *
  * @param nowSeconds - whole seconds since the Unix epoch
  * @param windowSeconds - length of a window in seconds, at least 1

@@ -17,9 +17,7 @@ const ALGORITHMS: ReadonlySet<unknown> = new Set(['ES256K', 'ES256K-R', 'ES256',
 
 /** A verifiable credential in JWT form, decoded. */
 export interface VerifiedCredential {
-  /**
-   * The compact JWT as received, with the low of the two s that verify: nobody can make a second text of a credential.
-   */
+  /** The compact JWT as received, with the low s of the two that verify, so that a credential has one text. */
   jwt: string
   /** DID that signed it. */
   issuer: string

@@ -9,7 +9,7 @@ const SITES: ReadonlySet<unknown> = new Set(['cross-site', 'same-site', 'same-or
 
 const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** What a request says of where it comes from. */
+/** The headers of a request that name where it comes from. */
 export interface RequestOrigin {
   method: string | undefined
   /** The header `Origin`. */

@@ -5,7 +5,7 @@ import { bytesOfHex } from './encoding.js'
 /** The longest DID that is accepted anywhere, in ASCII characters. */
 export const MAX_DID_LENGTH = 128
 
-// W3C DID Core 1.0, section 3.1. The last character is no colon, which the grammar says by ending on 1*idchar.
+// W3C DID Core 1.0, section 3.1. The last character is not a colon, because the grammar ends with 1*idchar.
 const DID = /^did:[a-z0-9]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})*(?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2})$/
 
 // did:ethr method: an optional network (one or two name segments, or a chain id in hexadecimal), then an address or a

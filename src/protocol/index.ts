@@ -21,7 +21,7 @@ export {
   type UnprovedCredential,
   type VerifiedCredential
 } from './credential.js'
-export { addressOfPublicKey, type Curve } from './curve.js'
+export { addressOfPublicKey, checksumAddress, type Curve } from './curve.js'
 export * from './did.js'
 export type { JsonObject, JsonValue } from './json.js'
 export { isPlainEs256kHeader, isSignedBy, parseJwt, type ParsedJwt } from './jwt.js'
@@ -33,6 +33,7 @@ export {
   signUpMessages,
   type LoginDialect
 } from './login-message.js'
+export { verifyLoginProof, type LoginProof } from './login-proof.js'
 export {
   hashPersonalMessage,
   parseSignature,

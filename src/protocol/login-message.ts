@@ -1,4 +1,4 @@
-import { parseUrl } from './parse-url.js'
+import { parseHttpUrl } from './parse-url.js'
 
 /** More accepted domains than this is a configuration error: each costs a key recovery for every bad signature. */
 export const MAX_LOGIN_DOMAINS = 6
@@ -12,7 +12,7 @@ export function isLoginDialect(value: unknown): value is LoginDialect {
 }
 
 /**
- * The texts that may stand after `Login to `, the usual one first.
+ * The texts that are accepted after `Login to `, the usual one first.
  *
  * No part of the request is used: an attacker controls the `Host` header.
  *
@@ -23,12 +23,6 @@ export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly 
   const url = parseHttpUrl(serviceUrl)
   const own = url === undefined ? [serviceUrl] : [url.host, url.hostname, serviceUrl]
   return [...new Set([...own, ...extraDomains])]
-}
-
-/** The URL, when the text is one with scheme http or https. */
-export function parseHttpUrl(text: string): URL | undefined {
-  const url = parseUrl(text)
-  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
 }
 
 /**

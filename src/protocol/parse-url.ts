@@ -3,6 +3,12 @@ export function isLoopbackHost(hostname: string): boolean {
   return /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }
 
+/** Whether a value is a URL whose traffic no stranger reads or changes: https, or http on this machine. */
+export function isSecureUrl(value: unknown): value is string {
+  const url = typeof value === 'string' ? parseUrl(value) : undefined
+  return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))
+}
+
 /**
  * Parses a URL. Not by `URL.canParse`: in Node 20, once it is optimised, it says no to texts with letters such as ü.
  */
@@ -12,4 +18,20 @@ export function parseUrl(text: string): URL | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The URL, when the text is one with scheme http or https. */
+export function parseHttpUrl(text: string): URL | undefined {
+  const url = parseUrl(text)
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
+}
+
+/** Where a route of a service is; undefined where `serviceUrl` is not an http(s) URL. */
+export function routeUrl(serviceUrl: string, mountPath: string, path: string): string | undefined {
+  const base = serviceUrl.replace(/\/+$/, '')
+  const url = parseHttpUrl(base)
+  if (url === undefined) return undefined
+  // Express mounts without a look at the case.
+  const isNamed = url.pathname.toLowerCase().endsWith(mountPath.toLowerCase())
+  return `${base}${isNamed ? '' : mountPath}${path}`
 }

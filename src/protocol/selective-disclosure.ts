@@ -1,6 +1,5 @@
 import { DidAuthError } from '../errors.js'
 import { fieldOf, isObject } from './json.js'
-import { parseHttpUrl } from './login-message.js'
 import type { VerifiedCredential } from './credential.js'
 
 /** Claims that a sign up may carry, and characters that each of its texts may have. */
@@ -42,19 +41,9 @@ export interface SelectiveDisclosureResponse {
   missing: { credentials: string[]; claims: string[] }
 }
 
-/** Where a sign up is sent. */
-export function signUpUrl(serviceUrl: string, mountPath: string, signupPath: string): string | undefined {
-  const base = serviceUrl.replace(/\/+$/, '')
-  const url = parseHttpUrl(base)
-  if (url === undefined) return undefined
-  // Express mounts without a look at the case.
-  const isNamed = url.pathname.toLowerCase().endsWith(mountPath.toLowerCase())
-  return `${base}${isNamed ? '' : mountPath}${signupPath}`
-}
-
 /**
  * Parses the claims of a sign up; absent is none.
- * @throws DidAuthError ERR_REQUEST when they are no array of claims, too many or too long
+ * @throws DidAuthError ERR_REQUEST when they are not an array of claims, are too many or too long
  */
 export function parseClaims(value: unknown): Claim[] {
   if (value === undefined) return []

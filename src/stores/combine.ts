@@ -1,7 +1,7 @@
 import type { ChallengeUseStore, QuotaStore, SessionStore, Store, StoreLifecycle } from '../ports.js'
 import { memoryStores } from './memory/index.js'
 
-/** The parts of a store, each of which may lie in an engine of its own. One object may be several of them. */
+/** The parts of a store. Each may use another engine, and one object may be several parts. */
 export interface StoreParts {
   sessions: SessionStore & StoreLifecycle
   challengeUses: ChallengeUseStore & StoreLifecycle

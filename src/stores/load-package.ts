@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { isObject } from '../protocol/json.js'
 
-/** Loads a package at run time, by its structure: no declaration of ours names its types. @throws Error that says what to run */
+/** Loads a package at run time, by its structure: our declarations never name its types. @throws Error that names the command */
 export function loadPackage(name: string, store: string, version = ''): unknown {
   try {
     return createRequire(import.meta.url)(name)

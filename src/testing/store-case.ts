@@ -23,7 +23,7 @@ export interface StoreUnderTest {
   store: Store
   /** A second store object on the same data, as another instance of the application has it. */
   another?: Store
-  /** Removes what is left after both are closed. */
+  /** Removes the data after both are closed. */
   remove?: () => unknown
 }
 

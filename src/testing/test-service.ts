@@ -30,7 +30,7 @@ export interface TokenService {
   clock?: Clock | undefined
 }
 
-/** A clock that stands still until a test moves it: `clock` of `setupDidAuth`, of a verifier and of the client. */
+/** A clock that only moves when a test advances it: `clock` of `setupDidAuth`, of a verifier and of the client. */
 export interface FakeClock extends Clock {
   /** Moves the clock, back where `seconds` is negative. */
   advance(seconds: number): void

@@ -67,7 +67,7 @@ export class TestWallet {
     this.info = { ...walletInfo(seed), ...info }
   }
 
-  /** Of the account in use, lower case with `0x`. */
+  /** The address of the account in use, lower case with `0x`. */
   get address(): string {
     return this.#key.address
   }
@@ -209,7 +209,7 @@ export interface WalletInfo {
   rdns: string
 }
 
-/** An account of a wallet: what a seed stands for. */
+/** An account of a wallet, derived from its seed. */
 export interface WalletKey {
   seed: string
   privateKey: Uint8Array
@@ -219,7 +219,7 @@ export interface WalletKey {
   sign(message: Uint8Array): string
 }
 
-/** @throws RangeError for one seed in 2^128, whose hash is no private key */
+/** @throws RangeError for one seed in 2^128, whose hash is not a private key */
 export function walletKey(seed: string): WalletKey {
   const privateKey = pureCurve.sha256(`wallet of a test: ${seed}`)
   const publicKey = pureCurve.publicKeyOf(privateKey)

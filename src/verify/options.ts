@@ -3,7 +3,7 @@ import { DidAuthError } from '../errors.js'
 import { addressOfDid, isDid, isEthrDid } from '../protocol/did.js'
 import { bytesOfHex, hexOfBytes } from '../protocol/encoding.js'
 import { isObject } from '../protocol/json.js'
-import { parseHttpUrl } from '../protocol/login-message.js'
+import { parseHttpUrl } from '../protocol/parse-url.js'
 import type { Clock } from '../ports.js'
 import { systemClock } from '../time.js'
 import { namedKeys, resolvedKeys, type IssuerKeys, type IssuerResolver } from './issuer-keys.js'
@@ -12,20 +12,20 @@ import type { CookieRule } from './read-token.js'
 const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
 
-/** What a verifier accepts tokens by. */
+/** Options of a verifier: whose tokens it accepts, and for which service. */
 export interface VerifierOptions {
   /** `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it is the address of its key. */
   issuer: string
   /** `serviceUrl` of that service, letter by letter. */
   audience: string
   /**
-   * The keys of the issuer, where it has another than that of its DID: 33 or 65 bytes, or these in hexadecimal. Instead of
-   * `resolver`.
+   * The keys of the issuer, if it signs with another key than that of its DID: 33 or 65 bytes, or their hexadecimal. Not together
+   * with `resolver`.
    */
   publicKeys?: readonly (string | Uint8Array)[] | undefined
   /** Any did-resolver `Resolvable`: the issuer's DID document decides, asked again after 60 s. */
   resolver?: IssuerResolver | undefined
-  /** As the service has it, for its cookies. Default: none. */
+  /** The `cookiePrefix` of the service. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
   /** Origins besides that of `audience` whose pages may make unsafe requests with cookies. */
   trustedOrigins?: readonly string[] | undefined
@@ -81,11 +81,11 @@ function hasResolve(resolver: unknown): boolean {
 
 /** The address of a did:ethr, as a key is named by it. */
 function parseAddress(issuer: string): string {
-  if (!isEthrDid(issuer)) throw wrong('issuer: one that is no did:ethr needs publicKeys or resolver')
+  if (!isEthrDid(issuer)) throw wrong('issuer: one that is not a did:ethr needs publicKeys or resolver')
   try {
     return addressOfDid(issuer, pureCurve).slice(2)
   } catch {
-    throw wrong('issuer: its public key is no point of the curve')
+    throw wrong('issuer: its public key is not a point of the curve')
   }
 }
 

@@ -19,7 +19,7 @@ import {
   type Tokens
 } from './http-client.js'
 import { costOf, startLoad, startServer, type BenchServer, type Step } from './servers.js'
-import { freshWallets, mintTokens, type BenchWallet } from './wallets.js'
+import { freshWallets, mintTokens, RESOURCE, type BenchWallet } from './wallets.js'
 
 const CLIENTS = 16
 const unit = 'µs CPU'
@@ -37,6 +37,14 @@ const logins = (server: BenchServer, count: number, paths?: LoginPaths): Promise
   const wallets = freshWallets(count)
   return costOf(server, count, (connection, index) => logIn(connection, wallets[index]!, paths))
 }
+
+/** Each worker exchanges its own refresh token. */
+const refreshWith =
+  (tokens: Tokens[]): Step =>
+  async (connection, _index, worker) => {
+    const { refreshToken } = tokens[worker]!
+    tokens[worker] = JSON.parse(assertStatus(await connection.post('/refresh-token', { refreshToken })).body) as Tokens
+  }
 
 async function logInAll(server: BenchServer): Promise<Tokens[]> {
   const connection = new Connection(server.port)
@@ -89,6 +97,19 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
       }
     }
   )
+  const resource = { resource: RESOURCE }
+  await measure(
+    `P14 resource token over refresh, ${label}`,
+    { goal: '>= 0.90', unit },
+    {
+      refresh: () => costOf(ours, 5_000, refreshWith(refreshed)),
+      token: () =>
+        costOf(ours, 5_000, async (connection, index) => {
+          const header = `Authorization: DIDAuth ${accessTokens[index % CLIENTS]!}\r\n`
+          assertStatus(await connection.post('/resource-token', resource, header))
+        })
+    }
+  )
   for (const [[, path], what, goal] of [
     [BARE, label, '>= 0.65'],
     [DRAINED, 'over a route that does not read its body', 'none']
@@ -101,13 +122,7 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
           costOf(bare, 5_000, async (connection) => {
             assertStatus(await connection.post(path, { refreshToken: 'r'.repeat(43) }))
           }),
-        ours: () =>
-          costOf(ours, 5_000, async (connection, _index, worker) => {
-            const { refreshToken } = refreshed[worker]!
-            refreshed[worker] = JSON.parse(
-              assertStatus(await connection.post('/refresh-token', { refreshToken })).body
-            ) as Tokens
-          })
+        ours: () => costOf(ours, 5_000, refreshWith(refreshed))
       }
     )
   }

@@ -1,10 +1,11 @@
 /** Child process: serves one of the applications that are measured. `server.ts <name> [arguments]` */
+import { generateKeyPairSync } from 'node:crypto'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import express, { type Express, type RequestHandler } from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { p256Key } from '../support/credentials.js'
-import { SERVICE_KEY, SERVICE_URL } from './wallets.js'
+import { RESOURCE, SERVICE_KEY, SERVICE_URL } from './wallets.js'
 
 const MEBIBYTE = 1_048_576
 const { publicKeyJwk } = p256Key()
@@ -17,6 +18,8 @@ async function guard(options: Partial<DidAuthConfig>): Promise<void> {
     serviceUrl: SERVICE_URL,
     serviceDid: await didOfPrivateKey(SERVICE_KEY),
     serviceSigner: es256kSigner(SERVICE_KEY),
+    resources: [RESOURCE],
+    resourceKeys: [generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })],
     ...options
   })
   await requireDid.ready
@@ -32,7 +35,7 @@ const applications: Record<string, () => Promise<unknown>> = {
   'did-auth': () => guard({ maxRequestsPerTimeSlot: Infinity, siwe: true }),
   'did-auth-sqlite': async () => {
     const { sqliteStore } = await import('express-did-auth/stores/sqlite')
-    await guard({ maxRequestsPerTimeSlot: Infinity, store: sqliteStore(args[0]!) })
+    await guard({ maxRequestsPerTimeSlot: Infinity, siwe: true, store: sqliteStore(args[0]!) })
   },
   // An instance on PostgreSQL: its URL, and the size of the pool.
   instance: async () => {

@@ -4,6 +4,8 @@ import secp256k1 from 'secp256k1'
 
 export const SERVICE_KEY = '77'.repeat(32)
 export const SERVICE_URL = 'https://bench.example'
+/** A service that tokens are issued for. */
+export const RESOURCE = 'https://resource.example'
 
 /** A wallet that signs natively: ethers takes a millisecond a signature, and would be all that is measured. */
 export interface BenchWallet {

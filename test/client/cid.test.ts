@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { importer } from 'ipfs-unixfs-importer'
 import { readFileSync } from 'node:fs'
-import { cidOf, isBlockOf, linksOf } from '../../src/client/relay/blocks.js'
+import { cidOf } from '../../src/client/relay/blocks.js'
+import { isBlockOf, linksOf } from '../../src/client/relay/gateway.js'
 import { blocksOf } from '../support/unixfs-importer.js'
 
 interface Vector {

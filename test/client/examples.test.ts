@@ -31,14 +31,17 @@ const urlOf = (server: Server): string => `http://127.0.0.1:${(server.address() 
 interface FakeElement {
   textContent: string
   value: string
+  hidden: boolean
   onclick: () => Promise<void>
+  onsubmit: (event: object) => Promise<void>
 }
 
 /** What the script of a page sees of a browser, with a wallet and cookies. */
 function openPage(url: string): (id: string) => FakeElement {
   const elements = new Map<string, FakeElement>()
+  const never = (): Promise<void> => Promise.reject(new Error('no script'))
   const getElementById = (id: string): FakeElement => {
-    const element = elements.get(id) ?? { textContent: '', value: '', onclick: () => Promise.resolve() }
+    const element = elements.get(id) ?? { textContent: '', value: '', hidden: true, onclick: never, onsubmit: never }
     elements.set(id, element)
     return element
   }
@@ -74,25 +77,48 @@ describe('examples/page-server.ts with its page', () => {
   it.each([
     ['cookies', 'page-cookies.mjs'],
     ['header', 'page-header.mjs']
-  ])('logs in, adds a note, and logs out, with %s', async (MODE, script) => {
+  ])('shows one state at a time, and errors below what caused them, with %s', async (MODE, script) => {
     const server = await serve(() => import(`${join(root, 'examples/page-server.ts')}?${MODE}`), { MODE })
     await request(server)
       .get('/')
       .expect(200)
       .expect(/src="\/page.mjs"/)
+    await request(server)
+      .get('/page.css')
+      .expect(200)
+      .expect(/light dark/)
     const served = await request(server).get('/page.mjs').expect(200)
     expect(served.text).toContain('DidAuthClient')
     const at = openPage(urlOf(server))
+    const shown = () => ['logged-out', 'logged-in'].filter((id) => !at(id).hidden)
+    const add = async (text: string): Promise<void> => {
+      at('text').value = text
+      await at('add').onsubmit({ preventDefault: () => undefined })
+    }
     await import(join(root, 'examples', script))
-    expect(at('who').textContent).toBe('Not logged in')
+    expect(shown()).toEqual(['logged-out'])
+
+    const { ethereum } = globalThis as { ethereum?: unknown }
+    Object.assign(globalThis, { ethereum: undefined })
     await at('log-in').onclick()
-    expect(at('problem').textContent).toBe('')
-    expect(at('who').textContent).toBe(`Logged in as ${alice.did}`)
-    at('text').value = 'Milk'
-    await at('add').onclick()
-    expect(at('notes').textContent).toBe('Milk')
+    expect([at('log-in-problem').textContent, shown()]).toEqual([
+      expect.stringMatching(/^This browser has no wallet\. Install one/),
+      ['logged-out']
+    ])
+    Object.assign(globalThis, { ethereum })
+    await at('log-in').onclick()
+    expect([at('log-in-problem').textContent, shown()]).toEqual(['', ['logged-in']])
+    expect(at('who').textContent).toBe(alice.did)
+
+    await add('Milk')
+    expect([at('notes').textContent, at('text').value, at('add-problem').textContent]).toEqual(['Milk', '', ''])
+    await add('x'.repeat(200_000))
+    expect(at('add-problem').textContent).toBe('The service answered 413. Try again later.')
+    expect([at('notes').textContent, at('text').value.length]).toEqual(['Milk', 200_000])
+
     await at('log-out').onclick()
-    await until(() => at('who').textContent === 'Not logged in')
+    expect([shown(), at('who').textContent, at('notes').textContent]).toEqual([['logged-out'], '', ''])
+    expect(at('log-in-problem').textContent).toBe('')
   })
 })
 

@@ -115,7 +115,7 @@ describe('the answers to a refresh that end the session', () => {
 
   it('expired, where the service refuses a token that is older than a week', async () => {
     const error = await endOf({}, async () => void (service.clock.seconds += 8 * 86_400))
-    expect(error).toMatchObject({ reason: 'expired', userMessage: 'Your session has expired. Sign in again.' })
+    expect(error).toMatchObject({ reason: 'expired', userMessage: 'Your session has expired. Log in again.' })
   })
 
   it('refused by business logic, with its words', async () => {

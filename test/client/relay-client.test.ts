@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
+import { crypt, randomBytes } from '../../src/client/seal.js'
 import { cidOf } from '../../servers/storage/unixfs-blocks.js'
-import { listenAt, type HttpAddress } from '../support/client-error.js'
+import { listenAt, serverAt, type HttpAddress } from '../support/client-error.js'
+import { afterTest } from '../support/after-test.js'
 import { getFile, logIn, loginCredential, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -43,9 +45,18 @@ async function recordedRelay() {
 }
 
 /** Jest compares large arrays number by number, which takes half a minute. */
-function expectSame(opened: string | Uint8Array, content: string | Uint8Array): void {
+function expectSame(opened: string | Uint8Array | File, content: string | Uint8Array): void {
   expect(typeof opened).toBe(typeof content)
-  expect(Buffer.compare(Buffer.from(opened), Buffer.from(content))).toBe(0)
+  expect(Buffer.compare(Buffer.from(opened as string | Uint8Array), Buffer.from(content))).toBe(0)
+}
+
+/** Posts what no client of ours encrypts, and answers its URI. */
+async function sendPlain(plain: Uint8Array): Promise<string> {
+  const [key, iv] = [randomBytes(32), randomBytes(12)]
+  const sealed = await crypt('encrypt', key, iv, 'relay:1', Uint8Array.from(plain))
+  const file = Buffer.concat([iv, sealed]).toString('base64url')
+  const { cid } = (await postFile(relay, await logIn(relay, walletOf(8)), file)).body
+  return `relay://${cid}#${Buffer.from(key).toString('base64url')}`
 }
 
 describe('RelayClient', () => {
@@ -64,6 +75,70 @@ describe('RelayClient', () => {
   })
 
   it.each([
+    ['notes.pdf', 'application/pdf', 'notes.pdf'],
+    ['Übersicht \u{1F333}.txt', 'text/plain;charset=utf-8', 'Übersicht \u{1F333}.txt'],
+    ['a "quoted"\nname', '', 'a "quoted"name'],
+    ['../..\\/etc/passwd', '', '....etcpasswd'],
+    ['invoice\u202Efdp.exe\u0000', '', 'invoicefdp.exe'],
+    ['..', '', 'file'],
+    ['', '', 'file'],
+    ['n'.repeat(300), 't'.repeat(300), 'n'.repeat(255)]
+  ])('sends a file %j of type %j, and opens it as %j', async (name, type, expected) => {
+    const uri = await client().send(new File(['a', Uint8Array.of(0, 10, 255)], name, { type }))
+    const file = (await client({ wallet: plainWallet(2) }).open(uri)) as File
+    expect(file).toBeInstanceOf(File)
+    expect([file.name, file.type]).toEqual([expected, type.slice(0, 255)])
+    expect([...new Uint8Array(await file.arrayBuffer())]).toEqual([97, 0, 10, 255])
+  })
+
+  it.each([
+    ['a name that a client of ours does not write', '\u0002["../a\\u0007b",""]\nhi', 'ab'],
+    ['half a character', '\u0002["a\\ud800",""]\nhi', 'a'],
+    ['a field more', '\u0002["a","",1]\nhi', 'a'],
+    ['a header of 4096 bytes', `\u0002["a",${' '.repeat(4_087)}""]\nhi`, 'a']
+  ])('opens a file with %s', async (_what, plain, name) => {
+    const file = (await client().open(await sendPlain(Buffer.from(plain)))) as File
+    expect([file.name.replace(/^\.+/, ''), await file.text()]).toEqual([name, 'hi'])
+  })
+
+  it.each([
+    ['no header', ''],
+    ['no line feed', '["a","b"]x'],
+    ['an object', '{"0":"a","1":"b"}\n'],
+    ['null', 'null\n'],
+    ['one text', '["a"]\n'],
+    ['numbers', '[1,2]\n'],
+    ['no JSON', '["a","b"\n'],
+    ['deep JSON', `${'['.repeat(4_000)}\n`],
+    ['more than 4096 bytes', `["a",${' '.repeat(4_088)}""]\nhi`]
+  ])('cannot read a file whose header is %s', async (_what, header) => {
+    const work = client().open(await sendPlain(Buffer.from(`\u0002${header}`)))
+    await expect(work).rejects.toMatchObject({ code: 'KEY' })
+  })
+
+  it('needs no File until it is given or opens one', async () => {
+    const uri = await client().send(new File([], 'a'))
+    const { File: own } = globalThis
+    Object.assign(globalThis, { File: undefined })
+    try {
+      expect(await client().open(await client().send('Hello'))).toBe('Hello')
+      await expect(client().open(uri)).rejects.toMatchObject({ code: 'KEY' })
+    } finally {
+      Object.assign(globalThis, { File: own })
+    }
+  })
+
+  it('asks the relay without a token where it has no wallet', async () => {
+    const open = await startTestRelay({ RELAY_OPEN_READS: 'true' })
+    afterTest(open.end)
+    const url = await serverAt(open.listener)
+    const uri = await client({ url }).send('Hello')
+    const told: number[] = []
+    expect(await new RelayClient({ url }).open(uri, { onExpiresIn: (seconds) => told.push(seconds) })).toBe('Hello')
+    expect(told).toEqual([604_800])
+  })
+
+  it.each([
     ['3600', [3600]],
     [undefined, []],
     ['soon', []]
@@ -77,6 +152,8 @@ describe('RelayClient', () => {
     expect(await client({ fetch: fetchWith }).send('Hello', { onExpiresIn })).toMatch(/^relay:/)
     // The logins of the same client answer no file.
     expect(told).toEqual(expected)
+    await client({ fetch: fetchWith }).open(await client().send('Hello'), { onExpiresIn })
+    expect(told).toEqual([...expected, ...expected])
   })
 
   it('makes a link that a phone opens, and opens it', async () => {
@@ -85,6 +162,7 @@ describe('RelayClient', () => {
     expect(link).toBe(`https://app.example/open?lang=en#r=${uri.slice(8).replace('#', '.')}`)
     expect(await client().open(link)).toBe('Hello')
     expect(await client().open(`  ${client().link(link, 'http://localhost:3000/')}\n`)).toBe('Hello')
+    expect(await client().open(`${link}&until=1800000000#&r=`)).toBe('Hello')
   })
 
   it('posts what the relay cannot read, under the cid of its bytes, in the documented form', async () => {

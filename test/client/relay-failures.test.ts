@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
 import { RelayClient, type RelayClientOptions } from 'express-did-auth/client/relay'
+import { readFromGateway } from '../../src/client/relay/gateway.js'
+import { readAll } from '../../src/client/request.js'
 import { blocksOf } from '../support/unixfs-importer.js'
 import {
   answering,
@@ -119,6 +121,7 @@ describe('RelayClient at a relay that fails', () => {
     'https://app.example/open',
     `relay://bafkrei${'a'.repeat(52)}`,
     `${MISSING}A`,
+    `${MISSING}?until=1`,
     MISSING.slice(0, -1),
     MISSING.replace('relay:', 'file:'),
     MISSING.replace('bafkrei', 'bafkREI'),
@@ -141,7 +144,8 @@ describe('RelayClient at a relay that fails', () => {
     await expectError(one.open(small), { code: 'USER_REJECTED' })
     expect(await one.open(small)).toBe('Hello')
     const { url } = address
-    await expectError(new RelayClient({ url }).open(small), { code: 'NO_WALLET' })
+    await expectError(new RelayClient({ url }).send('Hello'), { code: 'NO_WALLET' })
+    await expectError(new RelayClient({ url }).open(small), { code: 'NOT_SIGNED_IN', status: 401 })
     await expectError(client({ domain: 'evil.example' }).open(small), { code: 'CHALLENGE', status: 401 })
   })
 
@@ -162,16 +166,20 @@ describe('RelayClient at a relay that fails', () => {
 })
 
 describe('RelayClient with gateways', () => {
-  const { url } = { url: 'http://127.0.0.1:1' }
-  const fromGateways = (gateways: string[], options: Partial<RelayClientOptions> = {}) => {
-    // Without a wallet the relay is not asked.
-    return new RelayClient({ url, ...options }).open(large, { gateways })
+  const url = 'http://127.0.0.1:1'
+  const openLarge = async (gateways: string[]) => {
+    const content = await new RelayClient({ url }).open(large, { gateways })
+    return Buffer.compare(Buffer.from(content as Uint8Array), LARGE)
   }
+  /** Of one gateway, without the relay, whose error counts where all fail. */
+  const readLarge = (gateway: string) =>
+    readFromGateway({ url, read: readAll }, gateway, large.slice(8, 67), new AbortController().signal)
 
-  it('reads a small and a large file from a gateway alone, without a wallet', async () => {
+  it('reads a small and a large file without a wallet, where the relay is unavailable or refuses', async () => {
     const gateways = [await honest()]
     expect(await new RelayClient({ url }).open(small, { gateways })).toBe('Hello')
-    expect(Buffer.compare(Buffer.from(await fromGateways(gateways)), LARGE)).toBe(0)
+    expect(await new RelayClient({ url: address.url }).open(small, { gateways })).toBe('Hello')
+    expect(await openLarge(gateways)).toBe(0)
   })
 
   it('takes the first whose bytes are right: gateways that lie, fail or are slow do not matter', async () => {
@@ -179,7 +187,7 @@ describe('RelayClient with gateways', () => {
     const slow = await serverAt(() => undefined)
     const failing = await serverAt((_req, res) => res.writeHead(500).end())
     const gateways = [lying, slow, failing, 'http://127.0.0.1:1', 'no url', await honest()]
-    expect(Buffer.compare(Buffer.from(await fromGateways(gateways)), LARGE)).toBe(0)
+    expect(await openLarge(gateways)).toBe(0)
     expect(await client().open(small, { gateways: [lying, slow] })).toBe('Hello')
     const gone = client({ url: await serverAt((_req, res) => res.writeHead(500).end()) })
     expect(await gone.open(small, { gateways: [await honest()] })).toBe('Hello')
@@ -199,7 +207,7 @@ describe('RelayClient with gateways', () => {
     ['answers nothing', () => Buffer.alloc(0)]
   ])('does not believe one that %s', async (_what, change) => {
     const gateway = await gatewayAt((res, bytes, cid) => res.end(change(bytes, cid)))
-    await expectError(fromGateways([gateway]), { code: 'MISMATCH' })
+    await expectError(readLarge(gateway), { code: 'MISMATCH' })
   })
 
   it('stops reading one that answers without an end', async () => {
@@ -210,12 +218,12 @@ describe('RelayClient with gateways', () => {
       res.on('drain', write)
       write()
     })
-    await expectError(fromGateways([endless]), { code: 'PROTOCOL' })
+    await expectError(readLarge(endless), { code: 'PROTOCOL' })
   })
 
   it('says that it is not there where the gateway does not have it', async () => {
     const empty = await serverAt((_req, res) => res.writeHead(404).end())
-    await expectError(fromGateways([empty]), { code: 'NOT_FOUND' })
+    await expectError(readLarge(empty), { code: 'NOT_FOUND' })
   })
 
   it("answers the relay's error where all fail", async () => {

@@ -125,7 +125,7 @@ describe('DidAuthClient.logOut', () => {
     const ended = {
       code: 'SESSION_ENDED',
       reason: 'loggedOut',
-      userMessage: expect.stringContaining('Sign in again')
+      userMessage: expect.stringContaining('Log in again')
     }
     await expect(other.fetch('/me')).rejects.toMatchObject(ended)
   })

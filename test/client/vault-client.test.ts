@@ -148,6 +148,55 @@ describe('VaultClient', () => {
   })
 })
 
+describe('VaultClient.restore', () => {
+  it('writes what is missing, in its order and behind what is there, as often as it is called', async () => {
+    const { client } = await newUser({ encrypt: { key } })
+    for (const content of ['one', 'two', 'three']) await client.add('notes', content)
+    await client.add('other', 'four')
+    const backup = await client.backup({ raw: true })
+    expect(backup.entries.map(({ key, content }) => [key, /^eda1\./.test(content)])).toEqual([
+      ...['notes', 'notes', 'notes', 'other'].map((name) => [name, true])
+    ])
+    expect(await client.restore(backup)).toBe(0)
+    await client.delete('notes')
+    await client.add('notes', 'newer')
+    expect(await client.restore(backup)).toBe(3)
+    expect((await client.get('notes')).contents).toEqual(['newer', 'one', 'two', 'three'])
+    expect(await client.restore(backup)).toBe(0)
+    await client.delete('notes', { id: backup.entries[1]!.id })
+    expect(await client.restore(backup)).toBe(1)
+    expect((await client.get('notes')).contents).toEqual(['newer', 'one', 'three', 'two'])
+  })
+
+  // Cause: a keyring that was made meanwhile got a second entry, and opened by nothing.
+  it('writes the keyring first, and nothing where another one was made meanwhile', async () => {
+    const { auth, client } = await newUser()
+    await client.add('notes', 'one')
+    await client.replace('did-auth.keyring', 'mine')
+    const backup = await client.backup({ raw: true })
+    for (const { key } of await client.keys()) await client.delete(key)
+    let isFirst = true
+    const fetch: VaultClientOptions['fetch'] = async (path, init) => {
+      if (init?.method === 'POST' && isFirst) {
+        isFirst = false
+        await client.replace('did-auth.keyring', 'of another device')
+      }
+      return auth.fetch(path, init)
+    }
+    await expectError(new VaultClient({ auth, fetch }).restore(backup), { code: 'KEYRING_EXISTS' })
+    expect((await client.keys()).map(({ key, entries }) => [key, entries.length])).toEqual([['did-auth.keyring', 1]])
+  })
+
+  it('refuses a backup that is decrypted, which it would publish, and one of another DID', async () => {
+    const { client } = await newUser({ encrypt: { key } })
+    await client.add('notes', 'secret')
+    await expect(client.restore(await client.backup())).rejects.toThrow('Give a backup({ raw: true })')
+    const other = await newUser()
+    await expectError(other.client.restore(await client.backup({ raw: true })), { code: 'KEY' })
+    expect(await other.client.keys()).toEqual([])
+  })
+})
+
 describe('VaultClient with encryption', () => {
   it('stores eda1.<iv>.<ciphertext>, bound to the canonical DID, the key and the version', async () => {
     const { client, did, auth } = await newUser({ encrypt: { key } })

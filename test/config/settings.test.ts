@@ -4,6 +4,7 @@ import { optionNames } from '../../src/config/rules.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
+import { resourceKey } from '../support/test-app.js'
 
 const serviceSigner = async (): Promise<string> => ''
 const least: DidAuthConfig = {
@@ -75,9 +76,12 @@ describe('the defaults', () => {
       loginDialects: ['login'],
       contractWallets: undefined,
       didControl: 'address',
+      loginProofs: false,
       networks: undefined,
       trustedOrigins: new Set(['https://service.example']),
       cookiePrefix: '',
+      resources: [],
+      resourceKeys: [],
       errorFormat: 'text',
       unknownOptions: []
     })
@@ -124,6 +128,24 @@ describe('the settings', () => {
     expect(listed.isTrustedIssuer?.('did:ethr:rsk:0xabcdef5e34C44E07795a67d3554c38b752388d91')).toBe(true)
     expect(listed.isTrustedIssuer?.('did:ethr:rsk:0xf05e5b34c44e07795a67d3554c38b752388d9186')).toBe(false)
     expect(settingsOf({ trustedIssuers: [] }).isTrustedIssuer?.('did:web:issuer.example')).toBe(false)
+  })
+
+  it('need resources and the keys for them together', () => {
+    const both = { resources: ['https://a.example', 'http://[::1]:3001'], resourceKeys: [resourceKey(1)] }
+    expect(settingsOf(both)).toMatchObject({ ...both, paths: { resourceToken: '/resource-token' } })
+    const problem = 'resources, resourceKeys: received one without the other; give both, or neither'
+    expect(problemsWith({ resources: both.resources })).toEqual([problem])
+    expect(problemsWith({ resourceKeys: both.resourceKeys, resources: [] })).toEqual([problem])
+    expect(settingsOf({ resources: [], resourceKeys: [] }).paths.discovery).toBeUndefined()
+  })
+
+  it('know the service by its own URL at the issuer whose tokens count, unless an audience is given', () => {
+    const issuer = 'https://auth.example'
+    const audienceOf = (given: object) => settingsOf({ resourceIssuer: { issuer, ...given } }).resourceIssuer?.audience
+    expect(audienceOf({})).toBe('https://service.example')
+    // As from process.env: a token without audience must not be good.
+    expect(audienceOf({ audience: undefined })).toBe('https://service.example')
+    expect(audienceOf({ audience: 'https://a.example' })).toBe('https://a.example')
   })
 
   it('have the paths of sessions when they are given', () => {
@@ -259,7 +281,7 @@ describe('parseConfig', () => {
     ['trustedIssuers', ['issuer.example'], '["issuer.example"]; give an array of DIDs, or a function of a DID'],
     ['cookiePrefix', '__host-', '"__host-"; give "__Host-" or "__Secure-"'],
     ['errorFormat', 'json', '"json"; give "text" or "problem"'],
-    ['sessionsPath', '/sessions/:id', '"/sessions/:id"; give a path that starts with "/" and is no pattern'],
+    ['sessionsPath', '/sessions/:id', '"/sessions/:id"; give a path that starts with "/" and is not a pattern'],
     ['replayProtection', 'none', '"none"; give "single-use" or "window"'],
     ['refreshReuseGraceSeconds', -1, '-1; give a number of seconds, at least 0'],
     ['loginDomains', 'app.example', '"app.example"; give an array of domains'],
@@ -279,6 +301,45 @@ describe('parseConfig', () => {
     ['didControl', 'chain', '"chain"; give "address" or "document"'],
     ['networks', [], '[]; give an array of networks such as "rsk", "" for Ethereum, at least one'],
     ['networks', ['rsk:'], '["rsk:"]; give an array of networks'],
+    [
+      'resources',
+      'https://a.example',
+      '"https://a.example"; give an array of at most 50 URLs, https or on this machine'
+    ],
+    ['resources', ['http://a.example'], '["http://a.example"]; give an array of at most 50 URLs'],
+    ['resources', Array(51).fill('https://a.example'), '["https://a.example"'],
+    ...[
+      { ...resourceKey(1), d: undefined },
+      { ...resourceKey(1), d: `${resourceKey(1).d}A` },
+      { ...resourceKey(1), crv: 'P-384' },
+      { kty: 'oct', k: 'c2VjcmV0' }
+    ].map((key): [string, unknown, string] => [
+      'resourceKeys',
+      [key],
+      '[a value of type object (not shown)]; give an array of private keys of P-256 as JWK'
+    ]),
+    [
+      'resourceKeys',
+      JSON.stringify(resourceKey(1)),
+      'a value of type string (not shown); give an array of private keys'
+    ],
+    [
+      'resourceKeys',
+      [JSON.stringify(resourceKey(1))],
+      '[a value of type string (not shown)]; give an array of private'
+    ],
+    [
+      'resourceIssuer',
+      'https://auth.example',
+      '"https://auth.example"; give { issuer, audience? }, the issuer as a URL'
+    ],
+    ['resourceIssuer', { issuer: 'http://auth.example' }, 'a value of type object (not shown); give { issuer'],
+    [
+      'resourceIssuer',
+      { issuer: 'https://auth.example', audience: '' },
+      'a value of type object (not shown); give { issuer'
+    ],
+    ['discovery', 'yes', '"yes"; give true or false'],
     ['trustedOrigins', ['https://app.example/'], '["https://app.example/"]; give an array of origins'],
     ['resolver', () => undefined, 'a value of type function (not shown); give an object with resolve'],
     ['logger', { info: () => undefined }, 'a value of type object (not shown); give an object with info, warn, error'],
@@ -469,7 +530,7 @@ describe('the option siwe', () => {
 
   it.each([
     [{ siwe: false }, 'siwe: received false; give true, or an object of path, network, nonceSeconds, domains'],
-    [{ siwe: { path: 'siwe' } }, 'siwe.path: received "siwe"; give a path that starts with "/" and is no pattern'],
+    [{ siwe: { path: 'siwe' } }, 'siwe.path: received "siwe"; give a path that starts with "/" and is not a pattern'],
     [{ siwe: { network: '0x' } }, 'siwe.network: received "0x"; give a network such as "rsk", "" for Ethereum'],
     [{ siwe: { nonceSeconds: 29 } }, 'siwe.nonceSeconds: received 29; give a number of seconds, 30 to 3600'],
     [{ siwe: { nonceSeconds: 3_601 } }, 'siwe.nonceSeconds: received 3601; give a number of seconds, 30 to 3600'],
@@ -487,7 +548,7 @@ describe('the option siwe', () => {
     [{ siwe: { network: 'sepolia' }, networks: ['rsk'] }, 'siwe.network: received "sepolia"; give one of networks'],
     [
       { siwe: true, serviceUrl: 'urn:service' },
-      'siwe.domains: received nothing; give a host here or in loginDomains, since serviceUrl is no http(s) URL'
+      'siwe.domains: received nothing; give a host here or in loginDomains, since serviceUrl is not an http(s) URL'
     ],
     [{ siwe: true, logoutPath: '/SIWE/logout/' }, 'paths: received /siwe/logout twice; give each route its own path']
   ])('is refused in %j', (config, problem) => {

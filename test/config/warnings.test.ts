@@ -127,8 +127,8 @@ describe('configWarnings', () => {
 
   it('are given for options that do not exist, by name and never by value', () => {
     expect(warningsOf({ challangeSecret: 'PLANTED', usecookies: true })).toEqual([
-      'challangeSecret is no option, see src/config/README.md',
-      'usecookies is no option, see src/config/README.md'
+      'challangeSecret is not an option, see src/config/README.md',
+      'usecookies is not an option, see src/config/README.md'
     ])
   })
 })

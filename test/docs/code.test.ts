@@ -129,7 +129,7 @@ it('the lines for CORS answer a preflight, and expose what a client reads', asyn
   expect(preflight.headers).toMatchObject({
     'access-control-allow-origin': 'https://app.example.com',
     'access-control-allow-credentials': 'true',
-    'access-control-allow-headers': 'Authorization,Content-Type,Idempotency-Key'
+    'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,Idempotency-Key'
   })
   const refused = await request(app).post('/logout').set(page)
   expect(refused.status).toBe(401)

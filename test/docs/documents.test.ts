@@ -16,7 +16,7 @@ const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
 /** Words that a reader has to translate; DESIGN.md of the project has the list. */
 const FORBIDDEN =
-  /\b(?:patience|whoever|nobody|nonsense|doubtful|lets? go|change of mind|anew|in earnest|of late|minded|mend(?:s|ed|ing)?|is away|room)\b/gi
+  /\b(?:patience|whoever|nobody|nonsense|doubtful|lets? go|change of mind|anew|in earnest|of late|minded|mend(?:s|ed|ing)?|is away|room|stands? behind|became of|that pay|are no browsers|walks? with)\b/gi
 
 describe.each(documentFiles)('%s', (file) => {
   const document = readDocument(file)
@@ -46,7 +46,7 @@ describe.each(documentFiles)('%s', (file) => {
   })
 
   it('names no path of any one machine', () => {
-    expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var|usr)\//)
+    expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var(?!\/lib\/did-auth)|usr)\//)
   })
 
   it("is written in the field's words", () => {
@@ -59,7 +59,9 @@ const MAX_LINES: readonly (readonly [string, number])[] = [
   ['SECURITY.md', 100],
   ['CONTRIBUTING.md', 80],
   ['test/README.md', 60],
-  ...['README.md', ...referenceFiles].map((file) => [file, 200] as const)
+  ...['README.md', ...documentFiles.filter((file) => /^(?:src|servers)\//.test(file))].map(
+    (file) => [file, 200] as const
+  )
 ]
 
 describe.each(MAX_LINES)('the length of %s', (file, maxLines) => {
@@ -83,7 +85,7 @@ describe('the table of threats', () => {
     const exists = (file: string): boolean =>
       existsSync(join(root, `${file}.test.ts`)) || existsSync(join(root, `${file}.slow.test.ts`))
     expect(files.filter((file) => !exists(file))).toEqual([])
-    expect(tests.filter((named) => named === '')).toEqual([])
+    expect(tests.filter((named) => !named.includes('`'))).toEqual([])
   })
 })
 
@@ -114,7 +116,9 @@ describe('README.md', () => {
 
   it('shows the whole quick start on the first screen', () => {
     const lines = read('README.md').split('\n')
-    expect(lines.indexOf('app.listen(3000)')).toBeLessThan(45)
+    const end = lines.findIndex((line) => line.startsWith('app.listen(3000)'))
+    expect(end).toBeGreaterThan(0)
+    expect(end).toBeLessThan(45)
   })
 
   it('tells a newcomer the two commands that .ci/run runs', () => {
@@ -123,6 +127,6 @@ describe('README.md', () => {
     const run = read('.ci/run')
     expect(run).toMatch(/^npm ci$/m)
     // `run test` is `npm run test`, which is `npm test`.
-    expect(run).toMatch(/^(?:npm|run) test\b/m)
+    expect(run).toMatch(/^(?:npm|run) test$/m)
   })
 })

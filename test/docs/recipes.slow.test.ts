@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { build } from 'esbuild'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { clientHook, readDocument } from '../support/documents.js'
+import { clientHook, readDocument, recipe } from '../support/documents.js'
 import { packBoth, root, runIn, whileRunning } from '../support/packed-package.js'
 import { scaled } from '../support/time-factor.js'
 
@@ -34,6 +35,28 @@ exports.makeApp = async () => {
   app.get('/profile', requireDid, (req, res) => res.json(req.user))
   return app
 }
+`
+
+/** An app of NestJS that uses the recipe of a guard. */
+const NESTJS_APP = `import 'reflect-metadata'
+import { Controller, Get, Module, Req, UseGuards } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
+import { DidAuthModule, DidGuard } from './did-auth'
+
+@Controller()
+class ProfileController {
+  @Get('profile')
+  @UseGuards(DidGuard)
+  profile(@Req() req) {
+    return req.user
+  }
+}
+
+@Module({ imports: [DidAuthModule], controllers: [ProfileController] })
+class AppModule {}
+
+const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] })
+await app.listen(3000)
 `
 
 describe('what the documents tell a newcomer to type', () => {
@@ -100,23 +123,46 @@ describe('what the documents tell a newcomer to type', () => {
     scaled(180_000)
   )
 
-  it(
-    'the example for NestJS runs with the packages that it names, and a client logs in there',
-    async () => {
-      const other = join(folder, 'nestjs')
+  describe('NestJS', () => {
+    const other = join(folder, 'nestjs')
+
+    beforeAll(async () => {
       mkdirSync(other)
       for (const file of ['nestjs.mjs', 'log-in.mjs']) cpSync(join(root, 'examples', file), join(other, file))
       const line = /`(npm install .*?)`/.exec(readFileSync(join(other, 'nestjs.mjs'), 'utf8'))![1]!
-      await type(other, `npm init --yes\n${line} express ethers --no-audit --no-fund`)
-      await whileRunning(other, 'nestjs.mjs', async (url) => {
-        const answer = await fetch(`${url}/profile`)
-        expect([answer.status, await answer.text()]).toEqual([401, 'Missing access token'])
-        const printed = await runIn(other, process.execPath, '--import', clientHook(new URL(url).port), 'log-in.mjs')
-        expect(printed).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)
+      await type(other, `npm init --yes\n${line} express ethers`)
+      const options = '{ ...testConfig(), logger: console }'
+      const config = `import { testConfig } from 'express-did-auth/testing'\nexport const config = ${options}\n`
+      writeFileSync(join(other, 'did-auth-config.ts'), config)
+      writeFileSync(join(other, 'did-auth.ts'), recipe('canActivate'))
+      writeFileSync(join(other, 'main.ts'), NESTJS_APP)
+      await build({
+        entryPoints: [join(other, 'main.ts')],
+        outfile: join(other, 'main.mjs'),
+        bundle: true,
+        packages: 'external',
+        format: 'esm',
+        target: 'node20',
+        tsconfigRaw: { compilerOptions: { experimentalDecorators: true } }
       })
-    },
-    scaled(180_000)
-  )
+    }, scaled(180_000))
+
+    it.each([
+      ['the example', 'nestjs.mjs'],
+      ['the recipe of a guard', 'main.mjs']
+    ])(
+      '%s refuses a stranger, and a client logs in there',
+      async (_what, file) => {
+        await whileRunning(other, file, async (url) => {
+          const answer = await fetch(`${url}/profile`)
+          expect([answer.status, await answer.text()]).toEqual([401, 'Missing access token'])
+          const printed = await runIn(other, process.execPath, '--import', clientHook(new URL(url).port), 'log-in.mjs')
+          expect(printed).toMatch(/^200 \{ did: 'did:ethr:rsk:0x[0-9a-fA-F]{40}' \}\n$/)
+        })
+      },
+      scaled(60_000)
+    )
+  })
 
   it(
     'an app in CommonJS is tested by Jest with the transform of the reference',

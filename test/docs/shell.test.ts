@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { variableNames } from '../../servers/config/env-schema.js'
 import { serverPorts } from '../../servers/config/read-env.js'
 import { clientHook, documentFiles, packageJson, readDocument, root } from '../support/documents.js'
 import { runExample, scriptFile } from '../support/run-script.js'
@@ -21,25 +22,44 @@ const isServerCommand = (args: string): boolean => {
   const [server = '', command] = args.split(' ')
   // The address of a service is the reader's, and so are options.
   const shown = /^(?:https:\/\/|--)/.test(command ?? '') ? '' : (command ?? '')
-  return new RegExp(`^  ${server} ${shown}`, 'm').test(usage)
+  const options = [...args.matchAll(/(?<= )--[\w-]+/g)].map(([option]) => option)
+  return (
+    new RegExp(`^  ${`${server} ${shown}`.trim()}(?= |$)`, 'm').test(usage) &&
+    options.every((option) => new RegExp(`[[| ]${option}[\\] |]`).test(usage))
+  )
 }
+
+/** Whether a line that writes a variable to `.env` names one of the servers. */
+const isVariable = (name: string): boolean => variableNames.includes(name.replace(/^[A-Z]+_(?=SERVICE_URL$)/, ''))
+
+/** Programs of an operator's machine, and the servers where they are installed for all users of it. */
+const OF_THE_SYSTEM =
+  /^(?:cd|createdb|docker (?:build|run)|install|journalctl|mv|pg_dump|pg_restore|systemctl|tar|umask|useradd) /
 
 /** Whether a line of a document can be typed as it stands. */
 function isRunnable(line: string): boolean {
-  const command = line.replace(/^[A-Z_]+=\S* (?=npx |docker )/, '').replace(/ +#.*$/, '')
-  if (/^(?:[A-Z]+=|curl |echo |Verification code: )/.test(command)) return true
+  const command = line.replace(/^(?:[A-Z_]+=\S* )+(?=npx |docker )/, '').replace(/ +#.*$/, '')
+  const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*/g) ?? []
+  if (names.some((name) => !['express-did-auth', 'express-did-auth-servers'].includes(name))) return false
+  const variable = /^echo ["']([A-Z_]+)=.*["'] >> \.env$/.exec(command)?.[1]
+  if (variable !== undefined) return isVariable(variable)
+  if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
   const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
   if (script !== undefined) return script in packageJson.scripts
   if (/^npm (?:ci|test|start|ci && npm start|pkg set type=module|install .*)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
-  const args = /^npx express-did-auth-servers (.*)$/.exec(command)?.[1]
+  const args = /^(?:npx|runuser -u did-auth --) express-did-auth-servers (.*)$/.exec(command)?.[1]
   if (args !== undefined) return isServerCommand(args)
+  if (OF_THE_SYSTEM.test(command)) return true
   return ['npx vitest run', 'npx jest'].includes(command)
 }
 
 describe.each(documentFiles)('the shell commands of %s', (file) => {
-  const blocks = readDocument(file).blocks.filter(({ language }) => language === 'sh')
+  // A script, which begins with `set -eu`, has a test of its own that runs it.
+  const blocks = readDocument(file).blocks.filter(
+    ({ language, code }) => language === 'sh' && !code.startsWith('set -eu\n')
+  )
 
   it('name scripts, files and commands that exist', () => {
     const lines = blocks.flatMap(({ code }) => code.split('\n')).filter((line) => !/^\s*(?:#|$)/.test(line))

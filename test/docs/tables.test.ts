@@ -14,6 +14,7 @@ const readme = readDocument('README.md')
 const clientPage = readDocument('src/client/README.md')
 const vaultPage = readDocument('servers/vault/README.md')
 const operating = readDocument('servers/README.md')
+const maintenance = readDocument('servers/MAINTENANCE.md')
 
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 const inCode = (name: string): string => `\`${name}\``
@@ -44,7 +45,7 @@ describe('the tables of servers', () => {
 })
 
 describe('the chapter of commands', () => {
-  const chapter = operating.prose.split(/^## /m).find((part) => part.startsWith('Commands\n'))!
+  const chapter = maintenance.prose.split(/^## /m).find((part) => part.startsWith('Commands\n'))!
 
   it.each(['keys', 'doctor/command', 'conformance/command'])('names the options of %s', (file) => {
     const source = read(`servers/commands/${file}.ts`)
@@ -58,12 +59,12 @@ describe('the chapter of commands', () => {
 
 describe('the page for operators', () => {
   it('replaces the old packages of the IPFS client as this project does', () => {
-    const [overrides] = operating.blocks.filter(({ language }) => language === 'json')
+    const [overrides] = maintenance.blocks.filter(({ language }) => language === 'json')
     const name = 'ipfs-http-client'
     expect(JSON.parse(overrides!.code)).toEqual({ overrides: { [name]: packageJson.overrides[name] } })
   })
 
-  const chapter = operating.prose.split(/^## /m).find((part) => part.startsWith('Monitoring\n'))!
+  const chapter = maintenance.prose.split(/^## /m).find((part) => part.startsWith('Monitoring\n'))!
   const sources = ['src', 'servers']
     .flatMap((folder) => listSourceFiles(root, [folder]))
     .map(read)
@@ -119,7 +120,7 @@ describe('the chapter on clients', () => {
   it('tells what users are told to do by every error', () => {
     for (const [, text] of Object.values(codes)) {
       expect(text).toMatch(
-        /^[A-Z][^.]+[.] (?:.*(?:try again|it again)|Sign in|Check|Tell|Send|Delete|Choose|.*Confirm).*[.]$/
+        /^[A-Z][^.]+[.] (?:.*(?:try again|it again)|Log in|Check|Tell|Send|Delete|Choose|.*Confirm).*[.]$/
       )
     }
   })

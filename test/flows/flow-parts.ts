@@ -4,6 +4,7 @@ import { loadCurve } from '../../src/adapters/curve.js'
 import { issueJwt } from '../../src/adapters/es256k-signer.js'
 import { MemorySignatureCache } from '../../src/adapters/in-flight-requests.js'
 import { RecentEntries } from '../../src/adapters/caches.js'
+import { resourceKeys } from '../../src/adapters/resource-keys.js'
 import { systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
@@ -113,6 +114,8 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     },
     contractWallets: undefined,
     didControllers: undefined,
+    resourceKeys: resourceKeys([]),
+    resourceIssuer: undefined,
     scheduler: {
       async yield(_client, priority) {
         steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')

@@ -32,6 +32,7 @@ const unproved: DidAuthErrorCode[] = [
   'ERR_NETWORK',
   'ERR_CONTRACT_ABSENT',
   'ERR_CONTRACT_SIGNATURE',
+  'ERR_APPROVAL',
   'ERR_CHAIN',
   'ERR_RESOLVER'
 ]

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { es256kSigner, memoryStore, type QuotaCharge } from 'express-did-auth'
+import { es256kSigner, memoryStore, type QuotaCharge, type Store } from 'express-did-auth'
 import { breakableStore, serviceWallet, testApp, type StoreVerb } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -59,6 +59,28 @@ describe('a store out of reach', () => {
     }
     const { me, logIn } = await testApp({ store: Object.assign(memoryStore(), { chargeQuota }) })
     await me((await logIn()).accessToken).expect(503, UNAVAILABLE)
+  })
+
+  // Cause: charges had 5 s of their own, so that a request lasted longer than its 10 s.
+  it('counts its quotas within the 10 s of a request', async () => {
+    let spent = 0
+    const now = performance.now.bind(performance)
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + spent)
+    const store = memoryStore()
+    const counted = jest.spyOn(store, 'chargeQuota')
+    const findSession = store.findSession.bind(store)
+    jest.spyOn(store, 'findSession').mockImplementation((...args) => {
+      spent += 11_000
+      return findSession(...args)
+    })
+    const { get, logIn } = await testApp(
+      { store: Object.assign(Object.create(store) as Store, store) },
+      { after: (app, requireDid) => app.get('/pay', requireDid.with({ checkSession: true }), (_, res) => res.end()) }
+    )
+    const { accessToken } = await logIn()
+    counted.mockClear()
+    await get('/pay', { Authorization: `DIDAuth ${accessToken}` }).expect(503, UNAVAILABLE)
+    expect(counted).not.toHaveBeenCalled()
   })
 })
 

@@ -130,6 +130,14 @@ describe('POST /logout in cookie mode', () => {
     await refreshed().expect(200)
   })
 
+  // Cause: with `resourceIssuer`, a made-up token of another service kept the page from being asked for.
+  it('clears nothing for such a page with a Bearer token beside the cookies, either', async () => {
+    const { send, refreshed } = await loggedIn({ resourceIssuer: { issuer: 'https://auth.example' } })
+    const headers = { Origin: 'https://evil.example', Authorization: 'Bearer x' }
+    expect(setCookies(await send(undefined, headers).expect(403, 'Cross-origin request refused'))).toEqual([])
+    await refreshed().expect(200)
+  })
+
   it('takes the refresh token from the body where there is no cookie', async () => {
     const { post, Cookie, refreshed } = await loggedIn()
     await post('/logout', { refreshToken: tokensOfCookies(Cookie).refreshToken }).expect(200, '')

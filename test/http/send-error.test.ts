@@ -15,6 +15,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_IDEMPOTENCY_KEY: [400, 'Invalid Idempotency-Key'],
   ERR_CROSS_ORIGIN: [403, 'Cross-origin request refused'],
   ERR_TOO_MANY_REQUESTS: [429, 'Too many requests'],
+  ERR_APPROVAL: [403, 'Approval needed'],
   ERR_DID: [401, 'Invalid DID'],
   ERR_DID_UNSUPPORTED: [401, 'Unsupported DID'],
   ERR_SIGNATURE: [401, 'Invalid signature'],
@@ -36,6 +37,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_ACCESS_TOKEN: [401, 'Invalid access token'],
   ERR_ACCESS_TOKEN_EXPIRED: [401, 'Expired access token'],
   ERR_SESSION_ENDED: [401, 'Session ended'],
+  ERR_RESOURCE: [400, 'Unknown resource'],
   ERR_SESSION_NOT_FOUND: [404, 'Session not found'],
   ERR_REFRESH_TOKEN: [401, 'Invalid refresh token'],
   ERR_REFRESH_TOKEN_REUSED: [401, 'Refresh token used twice: session revoked'],
@@ -43,6 +45,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_STORE: [503, 'Store unavailable, try again'],
   ERR_RESOLVER: [503, 'DID resolver unavailable, try again'],
   ERR_CHAIN: [503, 'Chain unavailable, try again'],
+  ERR_KEYS: [503, 'Keys unavailable, try again'],
   ERR_SIGNER: [503, 'Signer unavailable, try again'],
   ERR_BUSINESS_LOGIC_TIMEOUT: [503, 'Timed out, try again'],
   ERR_INTERNAL: [500, 'Internal error']

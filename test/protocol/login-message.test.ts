@@ -1,12 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
-import { parseUrl } from '../../src/protocol/parse-url.js'
 import {
   acceptedLoginDomains,
   loginMessage,
   MAX_LOGIN_DOMAINS,
-  parseHttpUrl,
   signUpMessages
 } from '../../src/protocol/login-message.js'
+import { parseHttpUrl, parseUrl } from '../../src/protocol/parse-url.js'
 
 describe('loginMessage', () => {
   it('is the two lines of the specification, without a line feed at the end', () => {

@@ -9,7 +9,7 @@ import { signUp } from '../support/credentials.js'
 import { answering, answeringResults, deadRpcUrl, startSwitchedNode } from '../support/rpc-node.js'
 import { accountOf, signedSiwe } from '../support/siwe.js'
 import { stretchDeadlines } from '../support/stretch-deadlines.js'
-import { testApp, type TestApp } from '../support/test-app.js'
+import { resourceKey, testApp, type TestApp } from '../support/test-app.js'
 import { loginText, walletOf, type TestWallet } from '../support/wallet.js'
 
 const nobody = '0x0000000000000000000000000000000000000000'
@@ -63,6 +63,14 @@ describe("POST /auth with didControl: 'document'", () => {
     const { accessToken } = answer.body as TestTokens
     expect(payloadOf(accessToken)).toMatchObject({ sub: user.did, ctl: user.address.toLowerCase() })
     expect(answerOf(await logIn(await documentApp(), other, user.did))).toEqual(REFUSED)
+  })
+
+  it('does not tell other services who signed: a resource token has no claim ctl', async () => {
+    const resources = ['https://orders.example']
+    const app = await documentApp({ resources, resourceKeys: [resourceKey(1)] })
+    const { accessToken } = (await logIn(app, walletOf(3001))).body as TestTokens
+    const { body } = await app.post('/resource-token', { resource: resources[0] }, accessToken).expect(200)
+    expect(Object.keys(payloadOf((body as TestTokens).accessToken))).not.toContain('ctl')
   })
 
   it('accepts the new owner after changeOwner, and no longer the first key; business logic and req.auth see the signer', async () => {

@@ -12,6 +12,7 @@ import {
   unqualifiedFunctionsIn,
   type TestDatabase
 } from '../support/postgres-server.js'
+import { until } from '../support/until.js'
 import { challengeStatements } from '../../src/stores/sql/challenge-verbs.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'
@@ -49,6 +50,24 @@ describe('migratePostgres', () => {
     expect(await versions()).toEqual([1, 2])
     const texts = STEPS.flatMap(({ statements }) => statements)
     expect(runs.flat().filter((text) => texts.includes(text))).toEqual(texts)
+  })
+
+  it('runs nothing on a connection that saw no tables, and then waited for the instance that made them', async () => {
+    const [slow, fast] = databases as [PostgresDatabase, PostgresDatabase]
+    // The connection knows by heart what a migration asks the catalogue.
+    await migratePostgres(slow, [{ statements: ['CREATE TABLE plants (name text)'], needsCode: 1 }], {
+      schemaTable: 'plants_schema'
+    })
+    const waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    const texts = await migratePostgres(fast, STEPS, { ...options, mode: 'print' })
+    let run: Promise<unknown> = Promise.resolve()
+    await fast.transaction(async (query) => {
+      await query({ text: 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))' }, [options.schemaTable])
+      run = migratePostgres(slow, STEPS, options)
+      await until(async () => (await runOn(server.url, waiting)).length > 0)
+      for (const text of texts) await query({ text })
+    })
+    expect(await run).toEqual([])
   })
 
   it('continues where an older version of the code ended', async () => {

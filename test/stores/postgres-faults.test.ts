@@ -201,8 +201,8 @@ describe('a PostgreSQL store whose server crashes', () => {
       isOver = true
       await Promise.all(writers)
       expect([...codes]).toEqual(['ERR_STORE'])
-      const found = await Promise.all(answered.map((name) => store.findSession(service, `session-${name}`)))
-      expect(found.filter((session) => session === undefined)).toEqual([])
+      // One by one: on a machine whose crash takes long there are more than may wait for a connection.
+      for (const name of answered) expect(await store.findSession(service, `session-${name}`)).toBeDefined()
       // Quotas lie in unlogged tables.
       expect((await store.chargeQuota(chargeOf())).count).toBe(1)
     } finally {

@@ -1,5 +1,6 @@
 import { wallet, walletScript, type PageWallet } from 'express-did-auth/testing'
 import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { scaled } from './time-factor.js'
@@ -64,6 +65,32 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
     if (await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)) return
   }
   throw new Error(`no way to ${selector} by the keyboard`)
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** What axe-core finds in a page as it is now. */
+export async function axeFindings(page: Page): Promise<string[]> {
+  type Result = { violations: { id: string; nodes: { target: string[] }[] }[] }
+  const { violations } = await page.evaluate<Result>(`${axe}; axe.run()`)
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`)
+}
+
+/** By how many pixels a page is wider than its window. */
+export function overflowOf(page: Page): Promise<number> {
+  return page.evaluate('document.documentElement.scrollWidth - innerWidth')
+}
+
+/** Logs in to the page of the auth server, by a key of its tab. */
+export async function logInByTabKey(page: Page): Promise<void> {
+  await page.click('#use-tab-key')
+  await page.click('#log-in')
+  await page.waitForSelector('#sessions li')
+}
+
+/** Waits for what a step of that page answers. */
+export function says(page: Page, step: string, text: string): Promise<unknown> {
+  return page.waitForSelector(`#${step}-step [role=status]:has-text(${JSON.stringify(text)})`)
 }
 
 /** Compiled from the sources by .config/compile-for-tests.js. */

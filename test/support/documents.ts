@@ -8,7 +8,11 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 /** The reference of the library: an index, and a page for each door. */
 export const referenceFiles: readonly string[] = [
   'src/README.md',
-  ...['config', 'client', 'protocol', 'stores', 'verify', 'testing', 'adapters'].map((door) => `src/${door}/README.md`)
+  ...['config', 'client', 'protocol', 'stores', 'verify', 'testing', 'adapters', 'http'].map(
+    (door) => `src/${door}/README.md`
+  ),
+  'src/client/KEYS.md',
+  'src/RECIPES.md'
 ]
 
 /** The documents, as paths from the top of the repository. The last two come with their servers. */
@@ -22,8 +26,8 @@ export const documentFiles: readonly string[] = [
   'test/README.md',
   'test/bench/README.md',
   'servers/README.md',
-  'servers/INSTANCES.md',
-  'servers/MIGRATION.md',
+  ...['BACKUP', 'DEPLOY', 'INSTANCES', 'MAINTENANCE', 'MIGRATION', 'SIZING'].map((page) => `servers/${page}.md`),
+  'servers/docker/README.md',
   'servers/relay/README.md',
   'servers/vault/README.md'
 ].filter((file) => existsSync(join(root, file)))
@@ -31,6 +35,13 @@ export const documentFiles: readonly string[] = [
 /** @param file - path from the top of the repository */
 export function readDocument(file: string): Markdown {
   return readMarkdown(join(root, file))
+}
+
+/** The first recipe of src/RECIPES.md that has a text. */
+export function recipe(part: string): string {
+  const found = readDocument('src/RECIPES.md').blocks.find(({ code }) => code.includes(part))
+  if (found === undefined) throw new Error(`no recipe with ${part}`)
+  return found.code
 }
 
 export const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

@@ -11,9 +11,16 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
 
 /** Without what npm tells the scripts of this package: it would take the folder of the test for this one. */
-const environment = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^(?:npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/.test(name))
+const own = Object.entries(process.env).filter(
+  ([name]) => !/^(?:npm_(?!config_)|npm_config_local_prefix$|INIT_CWD$)/.test(name)
 )
+/** What an earlier installation has fetched is good. */
+const environment = {
+  ...Object.fromEntries(own),
+  npm_config_prefer_offline: 'true',
+  npm_config_audit: 'false',
+  npm_config_fund: 'false'
+}
 
 /** Runs a program, and answers what it printed. @throws Error with all that it said */
 export async function runIn(folder: string, command: string, ...args: string[]): Promise<string> {

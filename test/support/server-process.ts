@@ -134,11 +134,17 @@ export class ServerProcesses {
     return server
   }
 
+  /** Ends them, and keeps the folder. */
+  async stopAll(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    for (const server of this.#all) server.signal(signal)
+    await Promise.all(this.#all.splice(0).map(({ ended }) => ended))
+  }
+
   /** Ends what is left of them, and removes the folder. */
   async killAll(): Promise<void> {
-    for (const server of this.#all) server.signal('SIGKILL')
-    await Promise.all(this.#all.splice(0).map(({ ended }) => ended))
-    rmSync(this.#folder, { recursive: true, force: true })
+    await this.stopAll('SIGKILL')
+    // A server whose npm was ended may still be writing.
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
   }
 }
 

@@ -5,8 +5,10 @@ import {
   setupDidAuth,
   type DidAuthConfig,
   type RequireDid,
+  type ResourceKey,
   type Store
 } from 'express-did-auth'
+import { createECDH } from 'node:crypto'
 import { Writable } from 'node:stream'
 import type { ServerEnv } from '../../servers/config/read-env.js'
 import type { ServerApp, ServerAppParts } from '../../servers/http/create-app.js'
@@ -18,6 +20,18 @@ import { walletOf } from './wallet.js'
 export const serviceWallet = walletOf(7777)
 export const serviceUrl = 'https://service.example'
 export const challengeSecret = 'a secret of the tests, longer than 32 bytes'
+
+/** The private JWK of a number: the same in every run. */
+export function resourceKey(number: number): Required<ResourceKey> {
+  const secret = Buffer.alloc(32, number)
+  const pair = createECDH('prime256v1')
+  pair.setPrivateKey(secret)
+  const point = pair.getPublicKey()
+  const [x = '', y = '', d = ''] = [point.subarray(1, 33), point.subarray(33), secret].map((part) =>
+    part.toString('base64url')
+  )
+  return { kty: 'EC', crv: 'P-256', x, y, d }
+}
 
 /** Start of a challenge window of 300 s, far from any real time, so that a look at the real clock is noticed. */
 export const START_SECONDS = 1_800_000_000
@@ -116,7 +130,8 @@ export async function testServer(
   const identity = {
     serviceDid: env.SERVICE_DID ?? serviceWallet.did,
     privateKey: serviceWallet.privateKey,
-    challengeSecret
+    challengeSecret,
+    resourceKeys: [resourceKey(1)]
   }
   const dependencies = dependenciesOf(env, {}, { durable: store })
   const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }

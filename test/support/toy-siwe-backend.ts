@@ -17,22 +17,41 @@ export type SiweFault =
   | 'no end'
   | 'no beginning'
   | 'text behind the message'
+  | 'nonce kept by the client'
+  | 'forms of any page'
+  | 'scripts of any page'
+  | 'status 200 for all'
 
-/** A backend of EIP-4361 as others write it with viem, in front of the routes of an application. */
-export function addToySiweBackend(app: Express, domain: string, fault?: SiweFault): void {
+/**
+ * A backend of EIP-4361 as others write it with viem, in front of the routes of an application.
+ *
+ * @param cookie - that a login sets, in place of tokens in its body
+ */
+export function addToySiweBackend(app: Express, domain: string, fault?: SiweFault, cookie?: string): void {
   const nonces = new Set<string>()
   const issue = (): string => {
     const nonce = fault === 'one nonce for all' ? 'a'.repeat(32) : randomBytes(16).toString('hex')
     nonces.add(nonce)
     return nonce
   }
-  app.get('/siwe/nonce', (_req, res) => void res.set('Cache-Control', 'no-store').type('text/plain').send(issue()))
+  app.use('/siwe', (_req, res, next) => {
+    if (fault === 'scripts of any page') {
+      res.set({ 'Access-Control-Allow-Origin': 'https://other.example', 'Access-Control-Allow-Credentials': 'true' })
+    }
+    next()
+  })
+  app.get('/siwe/nonce', (_req, res) => {
+    const nonce = issue()
+    if (fault === 'nonce kept by the client') res.set('Set-Cookie', `nonce=${nonce}; HttpOnly; SameSite=Lax`)
+    res.set('Cache-Control', 'no-store').type('text/plain').send(nonce)
+  })
   app.post('/siwe/nonce', (_req, res) => void res.set('Cache-Control', 'no-store').json({ nonce: issue() }))
+  if (fault === 'forms of any page') app.use(express.urlencoded({ extended: true }))
   app.post('/siwe/verify', express.json(), async (req, res) => {
-    const { message, signature } = req.body as { message: string; signature: Hex }
+    const { message = '', signature = '0x' } = (req.body ?? {}) as { message?: string; signature?: Hex }
     const { address, chainId, nonce = '', uri = '', ...fields } = parseSiweMessage(message)
     const isGood = [
-      fault === 'any nonce' || nonces.has(nonce),
+      fault === 'any nonce' || nonces.has(nonce) || req.headers.cookie === `nonce=${nonce}`,
       fault === 'any domain' || fields.domain === domain,
       fault === 'any URI' || fault === 'any domain' || new URL(uri).host === domain,
       fault === 'no end' || !(fields.expirationTime !== undefined && fields.expirationTime.getTime() < Date.now()),
@@ -43,7 +62,10 @@ export function addToySiweBackend(app: Express, domain: string, fault?: SiweFaul
     ].every(Boolean)
     if (fault === 'nonce consumed late') await pause(50)
     if ((isGood && fault !== 'nonce good twice') || fault === 'nonce burnt by a bad signature') nonces.delete(nonce)
-    if (isGood) res.set('Cache-Control', 'no-store').json({ accessToken: 'a', refreshToken: 'r', address, chainId })
+    if (isGood && cookie !== undefined) res.set('Set-Cookie', cookie).status(204).end()
+    else if (isGood)
+      res.set('Cache-Control', 'no-store').json({ accessToken: 'a', refreshToken: 'r', address, chainId })
+    else if (fault === 'status 200 for all') res.json({ ok: false })
     else res.status(401).set('WWW-Authenticate', 'DIDAuth realm="toy"').type('text/plain').send('Refused')
   })
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { ipfsHttpNode } from '../../servers/ipfs/ipfs-rpc-client.js'
@@ -72,13 +73,17 @@ export async function checkVaultModel(sequences: number, contents?: OpenContentS
       for (const operation of sequence) {
         const user = users.find(({ did }) => did === operation.did)!
         assert.deepEqual(await perform(user, operation), answerOf(operation, model.apply(operation)))
+        const expected = model.stored().map(idOf).sort()
+        const isInStep = async (): Promise<boolean> =>
+          (await vault.store.countOpen()) === 0 && isDeepStrictEqual(await pins(), expected)
+        // Content that a collector had locked just then is left to its next round, which is up to 72 s away.
+        if (!(await isInStep())) await vault.store.collectGarbage(Math.floor(Date.now() / 1_000))
         // Beyond 2 s, the node is brought in step after the answer.
-        await until(async () => (await vault.store.countOpen()) === 0)
-        assert.deepEqual(await pins(), model.stored().map(idOf).sort())
+        await until(isInStep)
       }
       for (const user of users) await compareUser(user, model)
     }
-    await fc.assert(fc.asyncProperty(operations, run), { numRuns: sequences })
+    await fc.assert(fc.asyncProperty(operations, run), { numRuns: sequences, includeErrorInReport: true })
     const faults = contents
       ? await faultsOf(contents, node)
       : await findVaultFaults({ DATA_DIR: path, IPFS_API_URL: server.url })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { getAddress, Wallet } from 'ethers'
-import { decodeJwt } from 'jose'
+import { decodeJwt } from 'jose5'
 import request from 'supertest'
 import { checksumAddress as viemChecksumAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'

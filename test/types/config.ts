@@ -9,6 +9,7 @@ import {
   type Signer,
   type Store
 } from 'express-did-auth'
+import { generateKeyPairSync } from 'node:crypto'
 import { createPublicClient, http } from 'viem'
 
 const least: DidAuthConfig = {
@@ -64,6 +65,7 @@ export const all: Required<DidAuthConfig> = {
     }
   },
   didControl: 'document',
+  loginProofs: true,
   networks: ['rsk', ''],
   siwe: { path: '/siwe', network: '', nonceSeconds: 60, domains: (domain) => domain.endsWith('.preview.example') },
   trustedOrigins: ['https://app.example'],
@@ -79,6 +81,14 @@ export const all: Required<DidAuthConfig> = {
   errorFormat: 'problem',
   sessionPath: '/session',
   sessionsPath: '/sessions',
+  resources: ['https://orders.example'],
+  resourceKeys: [
+    { kty: 'EC', crv: 'P-256', x: '', y: '', d: '' },
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
+  ],
+  resourceTokenPath: '/resource-token',
+  resourceIssuer: { issuer: 'https://auth.example', audience: 'https://orders.example' },
+  discovery: true,
   onSecurityEvent: (event: SecurityEvent) => {
     const did: string | undefined = event.did
     const at: number = event.atSeconds

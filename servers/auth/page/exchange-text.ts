@@ -20,6 +20,7 @@ const ABOUT: readonly [request: RegExp, about: string][] = [
   [/^POST \/(?:auth|siwe\/verify)$/, 'Exchange the signature for tokens'],
   [/^POST \/refresh-token$/, 'Exchange the refresh token for the next pair; the idempotency key makes a repeat safe'],
   [/^POST \/logout$/, 'End this session'],
+  [/^POST \/resource-token$/, 'Ask for a token for another server: one signature is good for all three'],
   [/^GET \/me$/, 'A protected route: the middleware verified the access token'],
   [/^GET \/session$/, 'Ask whether the cookies are good'],
   [/^GET \/sessions$/, 'List the sessions of this DID'],
@@ -56,12 +57,7 @@ export function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { stat
   return { state: `${answer.status} · ${Math.round(milliseconds)} ms`, kind }
 }
 
-/**
- * A request and its answer, as HTTP writes them.
- *
- * @param isShort - without the headers of the answer that say little here
- * @param unseen - headers that the browser hides
- */
+/** A request and its answer, as HTTP writes them: with `unseen`, which the browser hides; short without most headers. */
 export function partsOf(
   exchange: Exchange,
   isShort: boolean,

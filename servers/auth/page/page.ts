@@ -1,88 +1,73 @@
 import { DidAuthClient, local } from 'express-did-auth/client'
 import { RelayClient } from 'express-did-auth/client/relay'
-import { byId, make, show } from './elements.js'
-import type { Exchange } from './exchange-text.js'
-import { readLink, startRelayStep } from './relay-step.js'
+import { changeUser, say, sentenceOf } from './answer.js'
+import { allow, byId, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
+import { startRelayStep } from './relay-step.js'
 import { pageClock, startSessionStep } from './session-step.js'
-import { sentenceOf } from './step.js'
 import { startVaultStep } from './vault-step.js'
 import { startWalletStep, type PageWallet } from './wallet-step.js'
-import { relayUrl, serviceUrl, shownFetch, usesCookies, vaultUrl } from './wire.js'
+import { shownFetch } from './wire.js'
 
-const shared = { mode: usesCookies ? 'cookie' : 'header', fetch: shownFetch(tellToken), storage: local() } as const
-
+const fetch = shownFetch((exchange) => {
+  showToken(exchange)
+})
 const auth = new DidAuthClient({
-  ...shared,
+  mode: usesCookies ? 'cookie' : 'header',
+  fetch,
+  storage: local(),
   // Where the page came from, which differs from the server's own URL where somebody opens it by an address.
   url: new URL('.', location.href).href,
   domain: /^https?:/i.test(serviceUrl) && URL.canParse(serviceUrl) ? new URL(serviceUrl).host : serviceUrl,
   clock: pageClock,
   onSignedOut: (error) => {
-    if (error.reason !== 'loggedOut') session.step.say(sentenceOf(error), 'bad')
+    if (error.reason !== 'loggedOut') sayOfSession(error)
   }
 })
 
-let relay: RelayClient | undefined
 let chosen: PageWallet | undefined
 const findWallets = startWalletStep(onWallet)
-const session = startSessionStep(auth, () => chosen)
-if (relayUrl !== '') startRelayStep(findRelay)
-// With cookies, each of the two needs a host of its own, which a page cannot know.
-const vaultAuth = vaultUrl === '' || usesCookies ? undefined : new DidAuthClient({ ...shared, url: vaultUrl })
-const forgetNotes = vaultAuth && startVaultStep(vaultAuth, chosenWallet)
+const showToken = startSessionStep(auth, () => chosen)
+// One signature for all three: relay and vault accept tokens of this server for them.
+if (relayUrl !== '') startRelayStep(new RelayClient({ auth, resource: relayUrl, fetch }))
+const vault = { auth, resource: vaultUrl, fetch }
+const forgetNotes =
+  vaultUrl === '' ? undefined : startVaultStep(vault, () => chosen?.isPasskey === true && isOf(chosen))
+let shownDid: string | undefined
+auth.subscribe(onSession)
 
-/** Access tokens are shown where they went over the wire: in an answer, or as a header. */
-function tellToken({ url, requestHeaders, answer }: Exchange): void {
-  if (url.origin !== location.origin) return
-  const sent = requestHeaders.find(([name]) => name === 'authorization')?.[1].replace(/^DIDAuth /i, '')
-  const [, received] = /"accessToken":"([^"]+)"/.exec(answer?.body ?? '') ?? []
-  const token = received ?? sent
-  if (token === undefined) return
-  // The client has taken the token over by then.
-  setTimeout(() => {
-    session.showToken(token)
-  })
+function sayOfSession(error: unknown): void {
+  say(byId('session-status'), sentenceOf(error), 'bad')
 }
 
-/** One client for each wallet: it keeps the token of its login. */
-function findRelay(): RelayClient {
-  return (relay ??= new RelayClient({ url: relayUrl, wallet: chosenWallet().wallet, fetch: shared.fetch }))
+/** Whether the session is of a wallet's account. */
+function isOf({ address }: PageWallet): boolean {
+  return auth.session?.did.endsWith(address.toLowerCase()) === true
 }
 
-function chosenWallet(): PageWallet {
-  if (chosen === undefined) throw new Error('Choose a wallet first.')
-  return chosen
-}
-
-/** Steps that need a wallet say so until there is one. */
-function onWallet(wallet: PageWallet | undefined): void {
+/** @param isNew - whether the user has chosen it now, in place of one that was there before a reload */
+function onWallet(wallet: PageWallet | undefined, isNew: boolean): void {
   chosen = wallet
-  relay = undefined
-  forgetNotes?.()
-  const buttons = 'form button[type=submit], #log-in, #sign-up, #read-notes'
-  for (const button of document.querySelectorAll<HTMLButtonElement>(buttons)) button.disabled = wallet === undefined
-  for (const hint of document.querySelectorAll<HTMLElement>('.actions > .hint')) hint.hidden = wallet !== undefined
+  allow('wallet', wallet !== undefined)
+  if (wallet === undefined) return
+  byId('session-step', HTMLDetailsElement).open = true
+  if (isNew) byId('log-in').focus()
+  if (isNew && auth.session !== undefined && !isOf(wallet)) auth.logOut().catch(sayOfSession)
 }
 
-async function start(): Promise<void> {
-  show('relay-missing', relayUrl === '')
-  show('relay-here', relayUrl !== '')
-  show('vault-missing', vaultUrl === '')
-  show('vault-cookies', vaultUrl !== '' && usesCookies)
-  show('vault-here', vaultAuth !== undefined)
-  show('about-storage', !usesCookies)
-  show('about-cookies', usesCookies)
-  if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) {
-    const link = make('a', { href: serviceUrl }, serviceUrl)
-    byId('elsewhere').append('Open the page at ', link, ': at this address, relay and vault refuse it.')
-    show('elsewhere', true)
-  }
-  const isLink = relayUrl !== '' && readLink(location.href)
-  await findWallets()
-  await auth.ready
-  session.update()
-  if (auth.session !== undefined) await session.listSessions()
-  if (isLink) byId('open-link').scrollIntoView({ block: 'center' })
+/** Answers, the link and notes are of one user. */
+function onSession(): void {
+  const did = auth.session?.did
+  allow('session', did !== undefined)
+  if (shownDid === did) return
+  if (shownDid !== undefined) changeUser()
+  for (const place of document.querySelectorAll<HTMLElement>('.step + .step [role=status]')) say(place, '')
+  show('sent', false)
+  forgetNotes?.(shownDid)
+  shownDid = did
 }
 
-void start()
+// The column is long on a phone. A step opens when it is tapped, and the second with a wallet.
+if (matchMedia('(max-width: 40rem)').matches) {
+  for (const step of document.querySelectorAll('.step + .step')) step.removeAttribute('open')
+}
+void findWallets()

@@ -1,111 +1,121 @@
-import type { DidAuthClient } from 'express-did-auth/client'
-import { DidAuthClientError, VaultClient } from 'express-did-auth/client/vault'
-import { byId, bytesOfBase64url, make, makeButton } from './elements.js'
-import { Step } from './step.js'
-import type { PageWallet } from './wallet-step.js'
+import { createKeyring, openKeyring, passkey, recovery } from 'express-did-auth/client/keyring'
+import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { makeButton, ofUser, onClick, onCopy, onSubmit } from './answer.js'
+import { byId, make, show } from './elements.js'
 
-/** Of the list in the vault, and of the key in this tab's storage. */
+/** Of the list in the vault. */
 const LIST = 'notes'
-const STORED_KEY = 'notes-key'
+/** Before the DID, of the recovery code in this tab's storage. */
+const CODE = 'notes-code '
 
 /** Changes something, where what was read is still so. */
 type Change = (vault: VaultClient, condition: { ifMatch?: string }) => Promise<string>
 
 /**
- * Notes in the vault, encrypted here.
+ * Notes in the vault, encrypted here by a key that the vault keeps in the user's keyring.
  *
- * @param auth - of the vault, which is a service of its own
- * @returns what shows no notes any more: those of the wallet of before
+ * @param hasPasskey - whether the user's wallet is a passkey, which then opens the keyring as well
+ * @returns what is called when the user is another one, and forgets what it knows of the one before
  */
-export function startVaultStep(auth: DidAuthClient, wallet: () => PageWallet): () => void {
-  const step = new Step('vault')
-  const keyInput = byId('vault-key', HTMLInputElement)
+export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => boolean): (before?: string) => void {
+  const codeInput = byId('vault-code', HTMLInputElement)
+  let key: Uint8Array | undefined
   /** Of the list as it is shown. Nothing was read yet: a note is added to what is there. */
   let condition: { ifMatch?: string } = {}
 
-  /** Logs in where that is needed, changes something, and reads the list again. */
-  async function change(work: Change): Promise<string> {
-    const vault = new VaultClient({ auth, encrypt: { key: parseKey(keyInput.value) } })
-    await logIn()
+  /** Changes something, and reads the list again. */
+  async function change(work: Change, mayCreate = false): Promise<string> {
+    if (key === undefined) {
+      const found = await ofUser(findKey(new VaultClient(vault), mayCreate))
+      key = found.key
+      if (found.recoveryCode !== undefined) codeInput.value = found.recoveryCode
+      show('vault-code-new', found.recoveryCode !== undefined)
+      keepCode()
+    }
+    const notes = new VaultClient({ ...vault, encrypt: { key } })
     try {
-      const outcome = await work(vault, condition)
-      await read(vault)
+      const outcome = await ofUser(work(notes, condition))
+      await read(notes)
       return outcome
     } catch (error) {
-      if (!(error instanceof DidAuthClientError && error.code === 'CONFLICT')) throw error
-      await read(vault)
-      throw new Error('Another device or tab changed the notes meanwhile. Here they are as they are now; try again.')
+      if (codeOf(error) !== 'CONFLICT') throw error
+      await read(notes)
+      throw new Error('Another device or tab changed the notes meanwhile. The list is up to date now: try again.')
     }
   }
 
-  /** The storage may have a session of another wallet. */
-  async function logIn(): Promise<void> {
-    const { address, wallet: chosen } = wallet()
-    await auth.ready
-    if (auth.session?.did.toLowerCase().endsWith(address.toLowerCase()) === true) return
-    await auth.logOut()
-    await auth.logIn({ wallet: chosen })
+  /** The key in the keyring of the user, who gets one with the first note. */
+  async function findKey(vault: VaultClient, mayCreate: boolean): Promise<{ key: Uint8Array; recoveryCode?: string }> {
+    const ownPasskey = hasPasskey() ? [passkey({ rpId: location.hostname })] : []
+    const unlock = codeInput.value === '' ? (ownPasskey[0] ?? recovery('')) : recovery(codeInput.value)
+    try {
+      return await openKeyring({ vault, unlock })
+    } catch (error) {
+      if (codeOf(error) === 'LOCKED') throw new Error('Enter the recovery code of your notes, and try again.')
+      if (codeOf(error) !== 'KEYRING_MISSING' || !mayCreate) throw error
+      return createKeyring({ vault, unlockers: ownPasskey })
+    }
+  }
+
+  /** For this tab and this session, so that a reload finds it. */
+  const keepCode = (): void => {
+    sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
   }
 
   async function read(vault: VaultClient): Promise<void> {
     // In this order: where the ids are of a later list than the ETag, the vault refuses the change of a wrong entry.
-    const { contents, etag } = await vault.get(LIST)
-    const entries = (await vault.keys()).find(({ key }) => key === LIST)?.entries ?? []
+    const { contents, etag } = await ofUser(vault.get(LIST))
+    const entries = (await ofUser(vault.keys())).find(({ key }) => key === LIST)?.entries ?? []
     condition = { ifMatch: etag }
     byId('notes').replaceChildren(...contents.map((text, index) => makeItem(text, entries[index]?.id ?? '')))
+    // The button that had the focus may be gone with its note.
+    if (document.activeElement === document.body) byId('note').focus()
   }
 
   function makeItem(text: string, id: string): HTMLLIElement {
-    const edit = makeButton('Edit', `Edit the note ${text}`, () => {
+    const edit = makeButton('Edit', `Edit the note ${text}`, async () => {
       const area = make('textarea', { rows: '2', 'aria-label': 'The note' })
       area.value = text
-      const save = changeButton('Save', 'Save the note', 'Replace a note', async (vault, condition) => {
+      const replace: Change = async (vault, condition) => {
         await vault.replace(LIST, area.value, { id, ...condition })
         return 'Replaced.'
-      })
+      }
+      const save = makeButton('Save', 'Save the note', () => change(replace))
       item.className = 'editing'
       item.replaceChildren(area, make('span', { class: 'actions' }, save))
       area.focus()
     })
-    const remove = changeButton('Delete', `Delete the note ${text}`, 'Delete a note', async (vault, condition) => {
+    const remove: Change = async (vault, condition) => {
       await vault.delete(LIST, { id, ...condition })
       return 'Deleted.'
-    })
-    const item = make('li', {}, make('p', {}, text), make('span', { class: 'actions' }, edit, remove))
+    }
+    const removal = makeButton('Delete', `Delete the note ${text}`, () => change(remove))
+    const item = make('li', {}, make('p', {}, text), make('span', { class: 'actions' }, edit, removal))
     return item
   }
 
-  const changeButton = (text: string, label: string, action: string, work: Change): HTMLButtonElement =>
-    step.makeButton(text, label, action, () => change(work))
-
-  keyInput.value = sessionStorage.getItem(STORED_KEY) ?? makeKey()
-  const keep = (): void => {
-    sessionStorage.setItem(STORED_KEY, keyInput.value)
-  }
-  keep()
-  keyInput.addEventListener('change', keep)
-  step.onCopy('copy-key', () => keyInput.value)
-  step.onClick('read-notes', 'Read my notes', () => change(async () => 'Read and decrypted.'))
-  step.onSubmit('note-form', 'Add a note', () =>
+  codeInput.addEventListener('change', () => {
+    key = undefined
+    keepCode()
+  })
+  onCopy('copy-code', () => codeInput.value)
+  onClick('read-notes', () => change(async () => 'Read and decrypted.'))
+  onSubmit('note-form', () =>
     change(async (vault, condition) => {
       const note = byId('note', HTMLTextAreaElement)
       await vault.add(LIST, note.value, condition)
       note.value = ''
       return 'Added. The vault has the ciphertext only.'
-    })
+    }, true)
   )
-  return () => {
+  return (before) => {
+    if (before !== undefined) sessionStorage.removeItem(CODE + before)
     byId('notes').replaceChildren()
     condition = {}
+    key = undefined
+    codeInput.value = sessionStorage.getItem(`${CODE}${vault.auth.session?.did ?? ''}`) ?? ''
+    show('vault-code-new', false)
   }
 }
 
-function makeKey(): string {
-  const text = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))
-  return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
-}
-
-function parseKey(text: string): Uint8Array {
-  if (!/^[\w-]{43}$/.test(text.trim())) throw new Error('A key has 43 characters: letters, digits, - and _.')
-  return bytesOfBase64url(text.trim())
-}
+const codeOf = (error: unknown): string | undefined => (error instanceof DidAuthClientError ? error.code : undefined)

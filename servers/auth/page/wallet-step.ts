@@ -1,50 +1,54 @@
 import { findWallets, type Eip1193Provider, type FoundWallet, type Wallet } from 'express-did-auth/client'
+import { createPasskey, openPasskey, type PasskeyWallet } from 'express-did-auth/client/passkey'
+import { makeButton, onClick, say } from './answer.js'
 import { byId, make, show, write } from './elements.js'
-import { Step } from './step.js'
-import { makeThrowAwayKey, THROW_AWAY_KEY, walletOfKey } from './throw-away-wallet.js'
+import { makeKey, walletOfKey } from './key-wallet.js'
 import { shownSigning } from './wire.js'
+
+/** Of the key in this tab's storage, which ends with the tab, so that a reload finds it. */
+const TAB_KEY = 'throw-away-key'
+const OF_TAB = 'A key of this tab'
+const PASSKEY = 'A passkey'
 
 /** The wallet that the user chose. */
 export interface PageWallet {
-  /** Empty for the throw-away wallet. */
   name: string
   /** As the wallet spells it. */
   address: string
   wallet: Wallet
+  isPasskey?: boolean
   /** Of a wallet of the browser. */
   provider?: Eip1193Provider
 }
 
-/**
- * Lets the user choose a wallet.
- *
- * @param onChange - called with the wallet that was chosen, and with undefined when none is any more
- * @returns finds the throw-away wallet of before a reload, and the wallets of the browser
- */
-export function startWalletStep(onChange: (wallet: PageWallet | undefined) => void): () => Promise<void> {
-  const step = new Step('wallet')
+/** Lets the user choose a wallet. @returns finds the key of this tab after a reload, and the wallets of the browser */
+export function startWalletStep(
+  onChange: (wallet: PageWallet | undefined, isNew: boolean) => void
+): () => Promise<void> {
   const listed = new Map<string, { provider: Eip1193Provider; button: HTMLButtonElement }>()
   let isListing = false
   let chosen: PageWallet | undefined
 
-  function choose(wallet: PageWallet | undefined): void {
+  function choose(wallet: PageWallet | undefined, isNew = true): void {
     chosen = wallet
-    byId('wallet-step').toggleAttribute('data-done', wallet !== undefined)
-    show('wallet-choice', wallet === undefined)
-    show('wallet-chosen', wallet !== undefined)
-    write('wallet-name', wallet?.name === '' ? 'A throw-away key in this tab' : (wallet?.name ?? ''))
+    write('wallet-name', wallet?.name ?? '')
     write('wallet-address', wallet?.address ?? '')
-    onChange(wallet)
+    onChange(wallet, isNew)
   }
 
-  function chooseThrowAway(key: string): void {
-    const { address, signMessage } = walletOfKey(key)
-    const watched = (text: string): Promise<string> => shownSigning(text, () => signMessage(text))
-    choose({ name: '', address, wallet: { address, signMessage: watched } })
+  /** Takes a wallet whose private key signs in this page. */
+  async function chooseOwn(
+    name: string,
+    key: Pick<PasskeyWallet, 'address' | 'signMessage'>,
+    isNew = true
+  ): Promise<void> {
+    const { address } = key
+    const signMessage = (text: string): Promise<string> => shownSigning(text, () => key.signMessage(text))
+    choose({ name, address, wallet: { address, signMessage }, isPasskey: name === PASSKEY }, isNew)
   }
 
   /** Takes the first account of a wallet. @throws Error where it has none */
-  function chooseAccount(name: string, provider: Eip1193Provider, accounts: unknown): void {
+  async function chooseAccount(name: string, provider: Eip1193Provider, accounts: unknown): Promise<void> {
     const [address] = Array.isArray(accounts) ? (accounts as unknown[]) : []
     if (typeof address !== 'string' || !/^0x[0-9a-f]{40}$/i.test(address)) {
       throw new Error('The wallet named no account. Unlock it, and try again.')
@@ -53,21 +57,19 @@ export function startWalletStep(onChange: (wallet: PageWallet | undefined) => vo
   }
 
   function makeChoice({ name, icon, provider }: FoundWallet): HTMLButtonElement {
-    const image = icon === undefined ? [] : [make('img', { src: icon, alt: '' })]
-    const button = make('button', { type: 'button' }, ...image, name)
-    const connect = async (): Promise<string> => {
+    const button = makeButton(name, name, async () =>
       chooseAccount(name, provider, await provider.request({ method: 'eth_requestAccounts' }))
-      byId('log-in').focus()
-      return 'Connected. Go on with step 2.'
-    }
+    )
+    button.className = ''
+    if (icon !== undefined) button.prepend(make('img', { src: icon, alt: '' }))
     provider.on?.('accountsChanged', (accounts: unknown) => {
       if (chosen?.provider !== provider) return
       const isLocked = !Array.isArray(accounts) || accounts.length === 0
       if (isLocked) choose(undefined)
-      else chooseAccount(name, provider, accounts)
-      step.say(isLocked ? 'The wallet was locked or disconnected.' : 'Another account was chosen in the wallet.')
+      else void chooseAccount(name, provider, accounts)
+      const text = isLocked ? 'The wallet was locked or disconnected.' : 'Another account was chosen in the wallet.'
+      say(byId('wallet-status'), text)
     })
-    button.addEventListener('click', () => void step.run(button, '', connect))
     return button
   }
 
@@ -86,22 +88,26 @@ export function startWalletStep(onChange: (wallet: PageWallet | undefined) => vo
     isListing = false
   }
 
-  step.onClick('throw-away', '', async () => {
-    chooseThrowAway(makeThrowAwayKey())
-    byId('log-in').focus()
-    return 'Made. Go on with step 2.'
+  const rpId = location.hostname
+  onClick('use-tab-key', async () => {
+    const key = makeKey()
+    sessionStorage.setItem(TAB_KEY, key)
+    return chooseOwn(OF_TAB, walletOfKey(key))
   })
-  step.onClick('other-wallet', '', async () => {
-    sessionStorage.removeItem(THROW_AWAY_KEY)
+  onClick('use-passkey', async () => chooseOwn(PASSKEY, await openPasskey({ rpId })))
+  onClick('new-passkey', async () => chooseOwn(PASSKEY, await createPasskey({ rpId, userName: location.host })))
+  // A passkey belongs to a name: there is none for an address of numbers.
+  show('passkey-choice', 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId))
+  onClick('other-wallet', async () => {
+    sessionStorage.removeItem(TAB_KEY)
     choose(undefined)
-    byId('throw-away').focus()
-    return undefined
+    byId('use-tab-key').focus()
   })
   // A wallet that takes long to load announces itself without being asked (EIP-6963).
   window.addEventListener('eip6963:announceProvider', () => void list())
   return async () => {
-    const key = sessionStorage.getItem(THROW_AWAY_KEY) ?? ''
-    if (/^[0-9a-f]{64}$/.test(key)) chooseThrowAway(key)
+    const key = sessionStorage.getItem(TAB_KEY) ?? ''
+    if (/^[0-9a-f]{64}$/.test(key)) await chooseOwn(OF_TAB, walletOfKey(key), false)
     await list()
   }
 }
@@ -112,15 +118,10 @@ function watchedProvider(provider: Eip1193Provider): Eip1193Provider {
     request: async (args) => {
       const [text] = args.params ?? []
       if (args.method !== 'personal_sign' || typeof text !== 'string') return provider.request(args)
-      return shownSigning(textOfHex(text), async () => String(await provider.request(args)))
+      // Wallets are given the text as hexadecimal bytes.
+      const shown = decodeURIComponent(text.replace(/^0x/, '').replace(/../g, '%$&'))
+      return shownSigning(shown, async () => String(await provider.request(args)))
     },
     on: (event, listener) => provider.on?.(event, listener)
   }
-}
-
-/** Wallets are given the text as hexadecimal bytes. */
-function textOfHex(text: string): string {
-  if (!/^0x(?:[0-9a-f]{2})*$/i.test(text)) return text
-  const bytes = text.slice(2).match(/../g) ?? []
-  return new TextDecoder().decode(Uint8Array.from(bytes, (byte) => Number.parseInt(byte, 16)))
 }

@@ -1,37 +1,31 @@
-import { byId, make, makeButton, show, write } from './elements.js'
+import { makeButton, sentenceOf } from './answer.js'
+import { byId, make, relayUrl, usesCookies, vaultUrl, write } from './elements.js'
 import { aboutOf, partsOf, shorten, stateOf, type Exchange } from './exchange-text.js'
 
-/** Where the servers are, as auth wrote it into the page. Relay and vault are empty where they do not run beside it. */
-export const {
-  auth: serviceUrl = '',
-  relay: relayUrl = '',
-  vault: vaultUrl = '',
-  mode
-} = document.documentElement.dataset
-export const usesCookies = mode === 'cookie'
-
+const SERVERS = Object.entries({ auth: location.origin, relay: relayUrl, vault: vaultUrl })
 const SETS_COOKIES = /^\/(?:auth|siwe\/verify|signup|refresh-token|logout)$/
 const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
-const SIGNING = 'In the wallet: the key signs this text. It proves the DID, and is good for one login'
+const SIGNING = 'The wallet signs this text, which proves the DID, and is good for one login'
 
 const list = byId('exchanges', HTMLOListElement)
-let count = 0
+/** The button that the user pressed last, until a request follows. */
+let action = ''
 
 byId('clear').addEventListener('click', () => {
   list.replaceChildren()
-  setEmpty(true)
 })
 
-/** Names what the user did; what it causes stands below. */
-export function showAction(action: string): void {
-  add(make('li', { class: 'action' }, action))
-}
+// What the user did is named above what it causes. The return key in a form presses its button as well.
+document.addEventListener(
+  'click',
+  ({ target }) => {
+    const button = target instanceof Element ? target.closest('button') : null
+    if (button?.ariaBusy !== 'true') action = button?.ariaLabel ?? button?.textContent ?? ''
+  },
+  true
+)
 
-/**
- * `fetch` that shows each exchange. Showing changes no request and no answer.
- *
- * @param onAnswer - called with each exchange once its answer is there
- */
+/** `fetch` that shows each exchange, and hands it on once its answer is there. It changes no request and no answer. */
 export function shownFetch(onAnswer: (exchange: Exchange) => void): typeof fetch {
   return async (input, init) => {
     const request = new Request(input, init)
@@ -61,12 +55,8 @@ export function shownFetch(onAnswer: (exchange: Exchange) => void): typeof fetch
 
 function showExchange(exchange: Exchange): () => void {
   const { method, url } = exchange
-  const server = [location.origin, relayUrl, vaultUrl].findIndex(
-    (one) => one !== '' && new URL(one).origin === url.origin
-  )
-  const where = ['auth', 'relay', 'vault'][server] ?? url.host
+  const [where = url.host] = SERVERS.find(([, base]) => base !== '' && url.href.startsWith(base)) ?? []
   const unseen = usesCookies && where === 'auth' && SETS_COOKIES.test(url.pathname) ? [COOKIES] : []
-  count += 1
   // `did%3Aethr…` as people read it.
   return addEntry([method, decodeURIComponent(url.pathname), aboutOf(exchange), where], (isShort) => ({
     ...stateOf(exchange),
@@ -76,28 +66,25 @@ function showExchange(exchange: Exchange): () => void {
 
 /** Has a wallet sign, and shows it. It goes over no wire, and explains what follows. */
 export async function shownSigning(text: string, sign: () => Promise<string>): Promise<string> {
-  let [state, kind, answer] = ['…', 'good', '']
-  const parts = (): Part[] => [
-    ['Text', text],
-    ['Answer', answer]
-  ]
-  const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({ state, kind, parts: parts() }))
+  const shown = { state: '…', kind: 'good', answer: '' }
+  const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
+    ...shown,
+    parts: Object.entries({ Text: text, Answer: shown.answer })
+  }))
   try {
-    answer = await sign()
-    state = 'signed'
+    const answer = await sign()
+    Object.assign(shown, { state: 'signed', answer })
     return answer
   } catch (error) {
-    answer = error instanceof Error ? error.message : 'The wallet refused.'
-    ;[state, kind] = ['refused', 'bad']
+    Object.assign(shown, { state: 'refused', kind: 'bad', answer: sentenceOf(error) })
     throw error
   } finally {
     update()
   }
 }
 
-type Part = [title: string, text: string]
 /** An entry as it is now, perhaps without what says little here. */
-type View = (isShort: boolean) => { state: string; kind: string; parts: Part[] }
+type View = (isShort: boolean) => { state: string; kind: string; parts: [title: string, text: string][] }
 
 /** @returns shows the entry as it is then */
 function addEntry([method, path, about, where]: [string, string, string, string], view: View): () => void {
@@ -113,7 +100,7 @@ function addEntry([method, path, about, where]: [string, string, string, string]
   )
   const details = make('details', { class: 'exchange' }, summary, body)
   let isShort = true
-  const toggle = makeButton('Show everything', 'Show everything', () => {
+  const toggle = makeButton('Show everything', 'Show everything', async () => {
     isShort = !isShort
     toggle.ariaLabel = toggle.textContent = isShort ? 'Show everything' : 'Show less'
     update()
@@ -123,32 +110,25 @@ function addEntry([method, path, about, where]: [string, string, string, string]
     stateText.textContent = state
     stateText.dataset.kind = kind
     if (!details.open) return
-    const blocks = parts.flatMap(([title, text]) => [
-      make('h3', {}, title),
-      make('pre', {}, isShort ? shorten(text) : text)
-    ])
+    const textOf = isShort ? shorten : String
+    const blocks = parts.flatMap(([title, text]) => [make('h3', {}, title), make('pre', {}, textOf(text))])
     body.replaceChildren(...blocks, toggle)
   }
   details.addEventListener('toggle', update)
+  if (action !== '') add(make('li', { class: 'action' }, action))
+  action = ''
   add(make('li', {}, details))
   const showLatest = (): void => {
     update()
-    write('wire-bar', `${count} requests · ${method} ${path} ${view(isShort).state}`)
+    write('wire-bar', `Last request: ${method} ${path} ${view(isShort).state}`)
   }
   showLatest()
   return showLatest
 }
 
 function add(item: HTMLLIElement): void {
-  setEmpty(false)
   list.append(item)
   const wire = byId('wire')
   // Only the column: on a phone it is no column, and the page stays where its reader is.
   wire.scrollTop = wire.scrollHeight
-}
-
-function setEmpty(isEmpty: boolean): void {
-  show('wire-empty', isEmpty)
-  show('clear', !isEmpty)
-  show('wire-bar', !isEmpty)
 }

@@ -1,7 +1,14 @@
 import { describe, sessionOf, type Exchange, type ServiceUnderTest, type Session } from '../service-under-test.js'
-import { assertNotStored, assertStatus, assertThat, NotApplicable, type Ask } from './rules.js'
+import {
+  allowsForeignPage,
+  assertNotStored,
+  assertStatus,
+  assertThat,
+  FOREIGN_ORIGIN,
+  NotApplicable,
+  type Ask
+} from './rules.js'
 
-const FOREIGN_ORIGIN = 'https://other.example'
 /** Lines of stacks, pages, and paths of this machine or of packages. No run of line feeds is read twice. */
 const LEAKS = /<!doctype|<html|<pre>|\n[ \t]+at |\bat \S+ \(|node_modules|\.[jt]s:\d+:\d+/i
 
@@ -43,9 +50,7 @@ export const answerChecks = {
       await service.send('OPTIONS', service.paths.auth, { headers: { ...headers, ...asked } })
     ]
     for (const { headers } of answers) {
-      const isAllowed = ['*', FOREIGN_ORIGIN].includes(headers.get('access-control-allow-origin') ?? '')
-      const withCredentials = headers.get('access-control-allow-credentials') === 'true'
-      assertThat(!(isAllowed && withCredentials), `${FOREIGN_ORIGIN} may read answers with credentials`)
+      assertThat(!allowsForeignPage(headers), `${FOREIGN_ORIGIN} may read answers with credentials`)
     }
   },
   'problem-json': async (service) => {

@@ -1,4 +1,4 @@
-import { defaultPaths, loadCurve } from 'express-did-auth'
+import { loadCurve } from 'express-did-auth'
 import { setTimeout as pause } from 'node:timers/promises'
 import { reasonOfCause, StartError } from '../../config/startup-error.js'
 import {
@@ -10,7 +10,7 @@ import {
   UsageError,
   type CommandLine
 } from '../command-line.js'
-import { realmOf, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
+import { flowPaths, realmOf, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
 import { loginChecks } from './login-checks.js'
 import { assertThat, NotApplicable, rules, siweRules, type Ask, type CheckResult, type RuleId } from './rules.js'
@@ -28,7 +28,8 @@ const OPTIONS = {
   wait: { type: 'string' },
   'sign-up': { type: 'boolean' },
   json: { type: 'boolean' },
-  ...Object.fromEntries(Object.keys(defaultPaths).map((name) => [optionOf(name), { type: 'string' } as const]))
+  siwe: { type: 'boolean' },
+  ...Object.fromEntries(Object.keys(flowPaths).map((name) => [optionOf(name), { type: 'string' } as const]))
 } as const
 
 /** The route that the auth server has behind its middleware. */
@@ -46,16 +47,20 @@ export interface ConformanceReport {
  * Asks a running service whether it keeps the rules of this protocol. It logs in with wallets made for the occasion, about
  * sixty times, and leaves those sessions behind.
  *
- * @throws StartError when nothing answers there
+ * @param isSiwe - checks any backend of EIP-4361 for the rules of EIP-4361 only
+ * @throws StartError when nothing answers there; with `--siwe` a valid login then fails instead
  * @see CONTRACT of the wire: the README of the library, "HTTP"
  */
-export async function checkConformance(options: Omit<ServiceOptions, 'curve'>): Promise<ConformanceReport> {
+export async function checkConformance(
+  options: Omit<ServiceOptions, 'curve'>,
+  isSiwe = false
+): Promise<ConformanceReport> {
   const service = new ServiceUnderTest({ ...options, curve: await loadCurve() })
-  await learnDomain(service)
-  const refused = await refusedLogin(service)
+  if (!isSiwe) await learnDomain(service)
+  const refused = await refusedLogin(service, isSiwe)
   const checks: CheckResult[] = []
-  const hasSiwe = (await service.siweNonce()) !== undefined
-  const asked = { ...rules, ...(hasSiwe && siweRules) }
+  const hasSiwe = isSiwe || (await service.siweNonce()) !== undefined
+  const asked = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
   for (const [id, rule] of Object.entries(asked)) {
     try {
       assertThat(refused === undefined, `not asked, because a good login fails: ${refused ?? ''}`)
@@ -80,29 +85,33 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
   const { args, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
   const given: Readonly<Record<string, string | boolean | undefined>> = values
-  const paths = Object.entries(defaultPaths).map(([name, path]) => {
+  const isSiwe = values.siwe === true
+  const paths = Object.entries(flowPaths).flatMap(([name, path]) => {
     const option = optionOf(name)
-    return [name, parsePath(option, String(given[option] ?? path))]
+    // With `--siwe`, the URL is the path above /nonce and /verify.
+    const chosen = given[option] ?? (isSiwe ? path.replace('/siwe', '') : undefined)
+    return chosen === undefined ? [] : [[name, parsePath(option, String(chosen))]]
   })
   const options = {
     url: readUrl(positionals[0] ?? ''),
     domain: values.domain,
     protectedPath: parsePath('protected', values.protected ?? DEFAULT_PROTECTED_PATH),
     signsUpFirst: values['sign-up'] === true,
-    paths: Object.fromEntries(paths) as FlowPaths,
+    paths: Object.fromEntries(paths) as Partial<FlowPaths>,
     maxWaitSeconds: parseSeconds(values.wait),
     wait: (seconds: number): Promise<void> => pause(seconds * 1_000)
   }
-  const report = await checkConformance(options)
+  const report = await checkConformance(options, isSiwe)
   if (values.json === true) out(printableJson(report))
   else for (const line of linesOf(report, commandLine)) out(line)
   return report.passed === report.total ? 0 : 1
 }
 
-/** A service behind a proxy knows its domain better than the address by which it is asked. @throws StartError */
+/** A service behind a proxy knows its domain better than its address does. @throws StartError */
 async function learnDomain(service: ServiceUnderTest): Promise<void> {
   const { url, domain, protectedPath } = service.options
   try {
+    await service.discover()
     const answers = [await service.send('GET', protectedPath), await service.post(service.paths.auth, {})]
     const [realm] = answers.flatMap((answer) => realmOf(answer) ?? [])
     if (domain !== undefined || realm === undefined) return
@@ -114,7 +123,8 @@ async function learnDomain(service: ServiceUnderTest): Promise<void> {
 }
 
 /** Why a good login fails. A service that refuses everybody keeps each rule about refusals. */
-async function refusedLogin(service: ServiceUnderTest): Promise<string | undefined> {
+async function refusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
+  if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, reasonOfCause)
   if ((await service.challenge('auth', service.newUser().did)) === '') {
     service.challengeForm = 'GET'
     if ((await service.challenge('auth', service.newUser().did)) === '') service.challengeForm = 'POST'

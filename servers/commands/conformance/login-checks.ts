@@ -12,7 +12,7 @@ import { assertNotStored, assertStatus, assertThat, NotApplicable, RACERS, type 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const LARGE_BYTES = 1_048_576
 
-/** Challenges, sign up and login: who is let in, and what is refused. */
+/** Challenges, sign up and login: what is accepted, and what is refused. */
 export const loginChecks = {
   'challenge-post': async (service) => {
     const exchange = await service.post(service.paths.requestAuth, { did: service.newUser().did })

@@ -3,6 +3,7 @@ import { describe, type Exchange, type ServiceUnderTest } from '../service-under
 /** How many copies of one request compete in a race. */
 export const RACERS = 8
 export const MAX_ACCESS_TOKEN_SECONDS = 900
+export const FOREIGN_ORIGIN = 'https://other.example'
 
 /** The rules of the wire, by stable ids, in the order in which they are asked. */
 export const rules = {
@@ -69,19 +70,22 @@ export const rules = {
   'no-server-errors': 'nothing that was asked here is answered with 500 or above, or with 429'
 }
 
-/** The rules of EIP-4361, asked where a service gives nonces for it. */
+/** The rules of EIP-4361 for any backend, asked also where a service of this protocol gives nonces for it. */
 export const siweRules = {
-  'siwe-nonce': 'EIP-4361: GET answers a nonce as text, POST as JSON, each another one, with Cache-Control: no-store',
-  'siwe-login': 'EIP-4361: a signed message logs in; the answer names address and chain',
-  'siwe-single-use': 'EIP-4361: one message opens one session: the same again is 401',
+  'siwe-nonce': 'EIP-4361: each request gets another nonce, with Cache-Control: no-store',
+  'siwe-login': 'EIP-4361: a signed message logs in',
+  'siwe-single-use': 'EIP-4361: one message opens one session: the same again is refused, with the same cookies too',
   'siwe-race': `EIP-4361: of ${RACERS} copies of a login that arrive at once, one succeeds`,
-  'siwe-bad-signature': 'EIP-4361: a signature of another wallet is 401, and leaves the nonce good',
-  'siwe-own-nonce': 'EIP-4361: a nonce that the client made is 401',
-  'siwe-wrong-domain': 'EIP-4361: a message for another domain is 401',
-  'siwe-wrong-uri': 'EIP-4361: a message whose URI is of another site is 401',
-  'siwe-ended': 'EIP-4361: a message whose Expiration Time is over is 401',
-  'siwe-not-yet': 'EIP-4361: a message whose Not Before is ahead is 401',
-  'siwe-other-text': 'EIP-4361: text behind the message is 401'
+  'siwe-wrong-signer': 'EIP-4361: a message that another wallet signed is refused',
+  'siwe-burnt-nonce': 'EIP-4361: a signature of another wallet leaves the nonce good',
+  'siwe-own-nonce': 'EIP-4361: a nonce that the client made is refused',
+  'siwe-wrong-domain': 'EIP-4361: a message for another domain is refused',
+  'siwe-wrong-uri': 'EIP-4361: a message whose URI is of another site is refused',
+  'siwe-ended': 'EIP-4361: a message whose Expiration Time is over is refused',
+  'siwe-not-yet': 'EIP-4361: a message whose Not Before is ahead is refused',
+  'siwe-other-text': 'EIP-4361: text behind the message is refused',
+  'siwe-csrf': 'EIP-4361: with cookies, a page of another site logs its visitor in to no account',
+  'siwe-cookies': 'EIP-4361: cookies are HttpOnly and SameSite=Lax or Strict, and behind https Secure'
 }
 
 export type RuleId = keyof typeof rules | keyof typeof siweRules
@@ -112,6 +116,12 @@ export function assertThat(holds: boolean, otherwise: string): asserts holds {
 /** @param what - what was sent, for the reader of a failure */
 export function assertStatus(exchange: Exchange, expected: number, what: string): void {
   assertThat(exchange.status === expected, `${what}: ${describe(exchange)} instead of ${expected}`)
+}
+
+/** Whether a page of another site may send requests with the cookies of its visitor, and read what comes. */
+export function allowsForeignPage(headers: Headers): boolean {
+  const isAllowed = ['*', FOREIGN_ORIGIN].includes(headers.get('access-control-allow-origin') ?? '')
+  return isAllowed && headers.get('access-control-allow-credentials') === 'true'
 }
 
 /** Whether the answer may not be kept by a cache. */

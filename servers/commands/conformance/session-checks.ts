@@ -63,7 +63,7 @@ export const sessionChecks = {
     await service.options.wait?.(seconds + 1)
     const exchange = await service.guarded(session)
     assertStatus(exchange, 401, 'an expired access token')
-    // The title of a problem where the service answers problems.
+    // The title, if the service answers with problem documents.
     const text = exchange.json.title ?? exchange.text
     assertThat(text === 'Expired access token', `${describe(exchange)} instead of "Expired access token"`)
   },

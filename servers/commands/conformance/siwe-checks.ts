@@ -1,57 +1,127 @@
-import { describe, sessionOf, type SiweChanges } from '../service-under-test.js'
-import { assertNotStored, assertStatus, assertThat, RACERS, type Ask } from './rules.js'
+import { describe, type Exchange, type ServiceUnderTest, type SiweChanges } from '../service-under-test.js'
+import { allowsForeignPage, assertNotStored, assertThat, FOREIGN_ORIGIN, NotApplicable, RACERS } from './rules.js'
+import type { Ask } from './rules.js'
 
-const OTHER_SITE = 'other.example'
+const OTHER_SITE = new URL(FOREIGN_ORIGIN).host
+const FROM_FOREIGN_PAGE = { Origin: FOREIGN_ORIGIN, 'Sec-Fetch-Site': 'cross-site' }
+const PREFLIGHT = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'content-type' }
+const FORM = 'application/x-www-form-urlencoded'
 
-/** EIP-4361: asked where the service gives nonces. */
+/** EIP-4361, of any backend. */
 export const siweChecks = {
   'siwe-nonce': async (service) => {
-    const [text, json] = [await service.send('GET', '/siwe/nonce'), await service.post('/siwe/nonce', {})]
-    for (const exchange of [text, json]) assertNotStored(exchange)
-    const nonces = [text.text, json.json.nonce]
-    for (const nonce of nonces) {
-      assertThat(typeof nonce === 'string' && /^[A-Za-z0-9]{8,}$/.test(nonce), `${describe(text)} without a nonce`)
-    }
+    const nonces = [await service.siweNonce(), await service.siweNonce()]
+    const given = service.exchanges.slice(-1)
+    assertThat(!nonces.includes(undefined), `${given.map(describe).join()} without a nonce`)
     assertThat(nonces[0] !== nonces[1], 'two requests received the same nonce')
+    given.forEach(assertNotStored)
   },
   'siwe-login': async (service) => {
-    const user = service.newUser()
-    const exchange = await service.post('/siwe/verify', await service.siweProof(user))
-    assertThat(sessionOf(user, exchange) !== undefined, `no session: ${describe(exchange)}`)
-    const { address, chainId } = exchange.json
-    const isNamed = String(address).toLowerCase() === user.did.slice(-42) && chainId === 1
-    assertThat(isNamed, 'the answer names another address or chain')
+    await goodLogin(service)
   },
   'siwe-single-use': async (service) => {
-    const body = await service.siweProof()
-    assertStatus(await service.post('/siwe/verify', body), 200, 'a good message')
-    assertStatus(await service.post('/siwe/verify', body), 401, 'the same message again')
+    const { visit, proof, before } = await goodLogin(service)
+    assertRefused(await verify(visit, proof), 'the same message again')
+    assertRefused(await verify(before, proof), 'the same message again, with the cookies of the first time')
   },
   'siwe-race': async (service) => {
-    const body = await service.siweProof()
-    const all = await Promise.all(Array.from({ length: RACERS }, () => service.post('/siwe/verify', body)))
-    const good = all.filter(({ status }) => status === 200)
+    const visit = service.visit()
+    const proof = await visit.siweProof()
+    const all = await Promise.all(Array.from({ length: RACERS }, () => verify(visit.visit(), proof)))
+    const good = all.filter(isAccepted)
     assertThat(good.length === 1, `${good.length} of ${RACERS} copies of one login succeeded`)
   },
-  'siwe-bad-signature': async (service) => {
-    const body = await service.siweProof()
-    const stolen = { ...body, signature: service.newUser().sign(body.message) }
-    assertStatus(await service.post('/siwe/verify', stolen), 401, 'a signature of another wallet')
-    assertStatus(await service.post('/siwe/verify', body), 200, 'the good signature after it')
+  'siwe-wrong-signer': async (service) => {
+    assertRefused((await stolenLogin(service)).exchange, 'a signature of another wallet')
+  },
+  'siwe-burnt-nonce': async (service) => {
+    const { visit, proof } = await stolenLogin(service)
+    assertAccepted(await verify(visit, proof), 'the good signature after one of another wallet')
   },
   'siwe-own-nonce': refuses('a nonce that the client made', { nonce: 'a1b2c3d4e5f60718' }),
   'siwe-wrong-domain': refuses('another domain', { domain: OTHER_SITE }),
   'siwe-wrong-uri': refuses('the URI of another site', { uri: `https://${OTHER_SITE}/` }),
   'siwe-ended': refuses('an end that is over', { end: '\nExpiration Time: 2020-01-01T00:00:00Z' }),
   'siwe-not-yet': refuses('a beginning ahead', { end: '\nNot Before: 2120-01-01T00:00:00Z' }),
-  'siwe-other-text': refuses('text behind the message', { end: '\nI agree to more' })
+  'siwe-other-text': refuses('text behind the message', { end: '\nI agree to more' }),
+  'siwe-csrf': async (service) => {
+    await cookiesOf(service)
+    const headers = { ...FROM_FOREIGN_PAGE, ...PREFLIGHT }
+    const preflight = await service.send('OPTIONS', service.paths.siweVerify, { headers })
+    // What a browser sends for a page of another site without asking, and what it sends after a yes.
+    const types = ['text/plain', FORM, ...(allowsForeignPage(preflight.headers) ? ['application/json'] : [])]
+    for (const type of types) {
+      // The page has a nonce of its own, and its visitor another one.
+      const [proof, visitor] = [await service.visit().siweProof(), service.visit()]
+      await visitor.siweNonce()
+      const exchange = await verify(visitor, proof, { ...FROM_FOREIGN_PAGE, 'Content-Type': type })
+      assertThat(!isAccepted(exchange), `as ${type} of another site, ${describe(exchange)}`)
+    }
+  },
+  'siwe-cookies': async (service) => {
+    const isSecure = service.options.url.protocol === 'https:'
+    for (const cookie of await cookiesOf(service)) {
+      assertThat(/; ?httponly/i.test(cookie), 'a cookie comes without HttpOnly')
+      assertThat(/; ?samesite=(?:lax|strict)/i.test(cookie), 'a cookie comes without SameSite=Lax or Strict')
+      assertThat(!isSecure || /; ?secure/i.test(cookie), 'a cookie comes without Secure')
+    }
+  }
 } satisfies Record<string, Ask>
+
+/** Logs in with a message, as JSON unless `headers` say otherwise. */
+function verify(visit: ServiceUnderTest, proof: object, headers: Record<string, string> = {}): Promise<Exchange> {
+  const isForm = headers['Content-Type'] === FORM
+  const text = isForm ? String(new URLSearchParams({ ...proof })) : JSON.stringify(proof)
+  return visit.send('POST', visit.paths.siweVerify, { text, headers })
+}
+
+/** A login that succeeds, of a browser of its own, and that browser as it was before. */
+async function goodLogin(service: ServiceUnderTest) {
+  const visit = service.visit()
+  const proof = await visit.siweProof()
+  const before = visit.visit()
+  assertAccepted(await verify(visit, proof), 'a good message')
+  return { visit, before, proof }
+}
+
+/** A login by a message that another wallet signed. */
+async function stolenLogin(service: ServiceUnderTest) {
+  const visit = service.visit()
+  const proof = await visit.siweProof()
+  const exchange = await verify(visit, { ...proof, signature: service.newUser().sign(proof.message) })
+  return { visit, proof, exchange }
+}
 
 /** A message that differs from a good one, which is good itself: a service that refuses everything keeps no rule. */
 function refuses(what: string, changes: SiweChanges): Ask {
   return async (service) => {
-    const user = service.newUser()
-    assertStatus(await service.post('/siwe/verify', await service.siweProof(user, changes)), 401, what)
-    assertStatus(await service.post('/siwe/verify', await service.siweProof(user)), 200, 'a good message')
+    const [user, visit] = [service.newUser(), service.visit()]
+    // A backend may look for its nonce in a session.
+    await visit.siweNonce()
+    assertRefused(await verify(visit, await visit.siweProof(user, changes)), what)
+    assertAccepted(await verify(visit, await visit.siweProof(user)), 'a good message')
   }
+}
+
+/** The cookies that a login sets. @throws NotApplicable where it sets none */
+async function cookiesOf(service: ServiceUnderTest): Promise<string[]> {
+  const { visit } = await goodLogin(service)
+  const cookies = visit.exchanges.flatMap(({ setCookies }) => setCookies)
+  if (cookies.length === 0) throw new NotApplicable('tokens travel in bodies')
+  return cookies
+}
+
+/** Whether an answer opens a session. Some backends say no with status 200. */
+function isAccepted({ status, json, text }: Exchange): boolean {
+  return status < 300 && json.ok !== false && json.success !== false && text !== 'false'
+}
+
+function assertAccepted(exchange: Exchange, what: string): void {
+  assertThat(isAccepted(exchange), `${what}: ${describe(exchange)} instead of a session`)
+}
+
+/** @throws Error also where nothing was there, too many came, or the service failed: none of these is a refusal */
+function assertRefused(exchange: Exchange, what: string): void {
+  const isRefused = !isAccepted(exchange) && exchange.status < 500 && ![404, 405, 429].includes(exchange.status)
+  assertThat(isRefused, `${what}: ${describe(exchange)} instead of a refusal`)
 }

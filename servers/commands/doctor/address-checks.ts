@@ -1,6 +1,7 @@
+import { isLoopbackHost } from 'express-did-auth/server-kit'
 import { change, note, type Checks } from './finding.js'
 
-/** Where a service is, as its environment or its answers tell. */
+/** Where a service is, by its environment or its answers. */
 export interface Address {
   url: URL
   usesCookies: boolean
@@ -21,7 +22,7 @@ export interface Page extends Pick<Address, 'url' | 'usesCookies'> {
 
 const overHttp = ({ url, urlVariable }: Address, isAsked: boolean) =>
   change(
-    isAsked && url.protocol === 'http:' && !isLoopback(url),
+    isAsked && url.protocol === 'http:' && !isLoopbackHost(url.hostname),
     `${url.origin} is http`,
     `${urlVariable}=https://${url.host}`
   )
@@ -42,11 +43,6 @@ export const pageChecks: Checks<Page> = {
   },
   'login-domains': async ({ origin, isLoginDomain, lines }) =>
     note(!(await isLoginDomain()), `${new URL(origin).host} is no login domain`, lines.loginDomains)
-}
-
-/** Whether a URL is of this machine, where http is private and cookies work without TLS. */
-export function isLoopback(url: URL): boolean {
-  return /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname)
 }
 
 function isSameSite(origin: string, url: URL): boolean {

@@ -55,7 +55,8 @@ async function examineEnvironment(
 }
 
 async function examineService(url: URL, env: CommandLine['env'], origins: readonly string[]): Promise<Finding[]> {
-  for (const origin of origins) if (readUrl(origin).origin !== origin) throw new UsageError(`${origin} is no origin`)
+  for (const origin of origins)
+    if (readUrl(origin).origin !== origin) throw new UsageError(`${origin} is not an origin`)
   const isGiven = variableNames.some((name) => (env[name] ?? '') !== '')
   const [plan] = isGiven ? readPlans(env, ['auth'], false).plans : []
   if (plan === undefined) return checkService({ url, origins })

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
+import { isLoopbackHost } from 'express-did-auth/server-kit'
 import { ownCommand } from '../../config/startup-error.js'
 import {
   EnvError,
@@ -11,7 +12,7 @@ import {
   type ServerName
 } from '../../config/read-env.js'
 import { assertIpfsClientInstalled } from '../../ipfs/load-ipfs-client.js'
-import { addressChecks, isLoopback, pageChecks, type Page } from './address-checks.js'
+import { addressChecks, pageChecks, type Page } from './address-checks.js'
 import { change, examine, note, type Checks, type Finding } from './finding.js'
 
 type Variables = Readonly<Record<string, string | undefined>>
@@ -19,7 +20,7 @@ type Variables = Readonly<Record<string, string | undefined>>
 /** One server as the environment describes it. */
 export interface Plan {
   env: ServerEnv
-  /** Undefined where `SERVICE_URL` is none that a browser opens. */
+  /** Undefined if a browser cannot open `SERVICE_URL`. */
   url: URL | undefined
   urlVariable: string
   loginDomains: readonly string[]
@@ -43,7 +44,7 @@ const PUBLISHED_KEYS = new Set([
 ])
 const LEAST_SECRET_BITS = 100
 
-/** Reads the environment of servers. What is wrong with it is left out, so that the other checks go on. */
+/** Reads the environment of servers. Wrong variables are left out, so that the other checks can run. */
 export function readPlans(env: Variables, names: readonly ServerName[], isAll: boolean): Reading {
   const misspelt = findMisspellings(env)
   const spelled = { ...env, ...Object.fromEntries(misspelt.map(({ variable }) => [variable, undefined])) }
@@ -68,7 +69,7 @@ function readValid(env: Variables, name: ServerName, isAll: boolean, found: Set<
   }
   for (let left = env; ;) {
     try {
-      // What is missing for a server's identity is nothing that could be left out.
+      // A missing identity cannot be left out.
       return readEnv(left, name, isAll, 'operate')
     } catch (error) {
       // Each problem names its variable, and those that have the variable as their condition.
@@ -85,7 +86,7 @@ function problemsIn(error: unknown): readonly string[] {
   throw error
 }
 
-/** What is wrong with variables by themselves. */
+/** Faults of single variables. */
 export const variableChecks: Checks<Reading> = {
   'unused-variable': ({ unused }) =>
     unused.map((variable) => {
@@ -103,7 +104,7 @@ export const variableChecks: Checks<Reading> = {
     })
 }
 
-/** What can be told about a server without asking anything. */
+/** Faults of a server that show without a request. */
 export async function checkPlan(plan: Plan): Promise<Finding[]> {
   const { env, url, urlVariable } = plan
   const address = url && { url, usesCookies: env.USE_COOKIES === true, urlVariable }
@@ -124,7 +125,7 @@ const planChecks: Checks<Plan> = {
   },
   'one-secret': ({ env }) => {
     const isOne = digitsOf(env) === env.CHALLENGE_SECRET?.toLowerCase()
-    return change(isOne, 'PRIVATE_KEY is CHALLENGE_SECRET as well', newOne('CHALLENGE_SECRET'))
+    return change(isOne, 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   },
   'data-folder': ({ env: { DATA_DIR: folder } }) =>
     change(existsSync(folder) && !isWritable(folder), `DATA_DIR ${folder} cannot be written`, `chown … ${folder}`),
@@ -134,7 +135,7 @@ const planChecks: Checks<Plan> = {
         const file = join(env.DATA_DIR, name)
         const { mode = 0 } = (value === undefined && statSync(file, { throwIfNoEntry: false })) || {}
         const isOpen = process.platform !== 'win32' && (mode & 0o077) !== 0
-        return change(isOpen, `${file} is not for its owner alone`, `chmod 600 ${file}`)
+        return change(isOpen, `${file} is accessible to other users`, `chmod 600 ${file}`)
       }
     ),
   'ipfs-package': ({ env: { name, IPFS_API_URL: url } }) => {
@@ -147,9 +148,9 @@ const planChecks: Checks<Plan> = {
   },
   'service-url': ({ env: { SERVICE_URL: text, HOST: host }, url, urlVariable: name }) => {
     if (url === undefined)
-      return change(true, `${name} ${text ?? ''} is no http(s) URL`, `${name}=https://${text ?? ''}`)
+      return change(true, `${name} ${text ?? ''} is not an http(s) URL`, `${name}=https://${text ?? ''}`)
     const isAssumed = text === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)
-    return change(isAssumed, `HOST is ${host} without ${name}`, `${name}=https://<host that users see>`)
+    return change(isAssumed, `HOST is ${host}, and ${name} is not set`, `${name}=https://<host that users see>`)
   },
   'trust-proxy': ({ env, url }) => {
     const what = `${url?.origin ?? ''} is https, so a proxy is in front, and TRUST_PROXY is off`
@@ -158,7 +159,7 @@ const planChecks: Checks<Plan> = {
   'trust-proxy/all': ({ env }) =>
     note(env.TRUST_PROXY === true, 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
   'demo-page': ({ env: { PAGE: isOn, name }, url }) => {
-    const isShown = isOn && name === 'auth' && url !== undefined && !isLoopback(url)
+    const isShown = isOn && name === 'auth' && url !== undefined && !isLoopbackHost(url.hostname)
     return note(isShown, `${url?.origin ?? ''} shows the demo page`, 'PAGE=false')
   },
   'login-domains/many': ({ loginDomains: { length } }) => {

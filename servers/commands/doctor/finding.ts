@@ -1,28 +1,29 @@
 import { reasonOfCause } from '../../config/startup-error.js'
 import { printable, type Paint } from '../command-line.js'
 
-/** Why each finding matters, by stable ids. What follows a slash tells two reasons of one id apart. */
+/** Why each finding matters, by stable ids. What follows a slash distinguishes two reasons of one id. */
 const reasons = {
-  'unused-variable': 'Under `all`, each server has its own, with its name before it; a server alone has it without.',
-  'misspelt-variable': 'No server reads it, and what it should set has its default.',
+  'unused-variable': 'Under `all`, the name of each variable begins with its server; a single server has it without.',
+  'misspelt-variable': 'No server reads it, so the setting keeps its default.',
   'invalid-variable': 'The server does not start with it.',
   'weak-secret': 'An attacker who guesses it computes every challenge.',
   'weak-key': 'An attacker who has it issues tokens for every user.',
-  'one-secret': 'Each of the two is to be useless without the other.',
+  'one-secret': 'An attacker who learns one of the two has both.',
   'data-folder': 'The server stores sessions and content there.',
   'secret-file': 'Other users of this machine can read it.',
   'ipfs-package': 'Relay and vault do not start without it.',
   'service-url': 'It is the audience of all tokens, and its host is the domain that users see and sign.',
   'trust-proxy': 'All users share the address of the proxy, and with it one budget of requests.',
   'trust-proxy/all': 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.',
-  'demo-page': 'Every visitor of the root finds the page for trying out the servers.',
+  'demo-page': 'Every visitor of the root sees the page for trying out the servers.',
   http: 'Tokens can be read on the way, and used by others.',
   'cookies-over-http': 'The cookies are Secure: browsers do not keep them over http, and no login lasts.',
   'same-site': 'The cookies are SameSite=Strict: no browser sends them with requests of its pages.',
   'trusted-origins': 'Its logins, refreshes and writes are 403, because a foreign page could make them as well.',
   'cors-origins': 'Its pages may send requests, but their scripts cannot read the answers.',
-  'login-domains': 'A client there whose users sign "Login to" this host gets 401; ours signs the host of the service.',
-  'login-domains/many': 'Each accepted domain costs arithmetic for every bad signature: the server does not start.',
+  'login-domains':
+    'A client there gets 401 if its users sign "Login to" this host; ours signs the host of the service.',
+  'login-domains/many': 'Each accepted domain costs CPU time for every bad signature: the server does not start.',
   database: 'No user can log in without it: the answer is 503, or the server does not start.',
   redis: 'No user can log in without it: the answer is 503, or the server does not start.',
   'rpc-unavailable': 'Credentials of issuers that are looked up there are answered with 503. Logins do not need it.',
@@ -31,10 +32,10 @@ const reasons = {
   unavailable: 'Users cannot reach it either, or only from elsewhere.',
   'no-challenge': 'No user can log in there.',
   clock: 'Tokens would be refused as not yet good or as expired by other services and instances.',
-  'not-ready': 'The service says so itself: with 503 it does not work at all.',
-  'siwe-nonce': 'A cache in front gives one nonce to several users: the first who logs in spends it for all.',
+  'not-ready': 'The service reports it itself. If /ready is 503, it does not work at all.',
+  'siwe-nonce': 'A cache in front gives one nonce to several users: the first user who logs in uses it up for all.',
   'siwe-domain': 'Wallet modals there sign messages (EIP-4361) that name this host, which are answered with 401.',
-  cors: 'The browser refuses it to its scripts: logins, or safe repeats of a refresh, fail.'
+  cors: 'The browser blocks its scripts: logins, or safe repeats of a refresh, fail.'
 }
 
 /** Something that the operator should know. */
@@ -61,7 +62,7 @@ export type Checks<Subject> = Partial<
 export const change = (isWrong: boolean, what: string, line: string): Fault =>
   isWrong ? { level: 'change', what, change: line } : undefined
 
-/** May be as intended. */
+/** May be intended. */
 export const note = (isWrong: boolean, what: string, line: string): Fault =>
   isWrong ? { level: 'note', what, change: line } : undefined
 
@@ -73,7 +74,7 @@ export async function examine<Subject>(checks: Checks<Subject>, subject: Subject
       return [await ask(subject)].flat().flatMap((fault) => (fault === undefined ? [] : { id, why, ...fault }))
     } catch (error) {
       const what = `A request was not answered: ${reasonOfCause(error)}`
-      const why = 'It answered before. Users meet this as well, and the checks that asked are left out here.'
+      const why = 'It answered before. Users may see this too. The checks that needed the answer are left out.'
       return [{ id: 'unanswered', level: 'change', what, why, change: 'its log, or that of the proxy, says why' }]
     }
   })

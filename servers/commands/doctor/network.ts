@@ -6,7 +6,7 @@ import { askChainId } from '../../observability/health-checks.js'
 import { askRedis, connectDatabase, connectRedis } from '../../storage/connections.js'
 import { faultOf } from '../migrate.js'
 import { boundedText } from '../service-under-test.js'
-import { isLoopback } from './address-checks.js'
+import { isLoopbackHost } from 'express-did-auth/server-kit'
 import { change, examine, note, type Checks, type Fault, type Finding } from './finding.js'
 
 const TIMEOUT_MILLISECONDS = 3_000
@@ -124,9 +124,9 @@ function portOf(text: string, { addresses = publicAddresses() }: NetworkSurround
   const url = new URL(text)
   const { protocol, host, port } = url
   const own = port === '' ? (protocol === 'https:' ? '443' : '80') : port
-  return isLoopback(url)
+  return isLoopbackHost(url.hostname)
     ? { origins: addresses.map((address) => `${protocol}//${address}:${own}`), remedy: LOCAL_REMEDY }
-    : // Without the user and password that may stand in it.
+    : // Without the user and password that it may contain.
       {
         origins: [`${protocol}//${host}`],
         shown: 'the node of IPFS_API_URL',

@@ -1,8 +1,9 @@
 import { loadCurve } from 'express-did-auth'
 import { challengeWindow, computeChallenge, loginMessage } from 'express-did-auth/protocol'
+import { isLoopbackHost } from 'express-did-auth/server-kit'
 import { reasonOfCause } from '../../config/startup-error.js'
 import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange } from '../service-under-test.js'
-import { addressChecks, isLoopback, pageChecks, type Page } from './address-checks.js'
+import { addressChecks, pageChecks, type Page } from './address-checks.js'
 import { newOne } from './environment.js'
 import { change, examine, note, type Checks, type Finding } from './finding.js'
 import { ipfsChecks, portAt } from './network.js'
@@ -10,7 +11,7 @@ import { ipfsChecks, portAt } from './network.js'
 /** Access tokens may be used this early, and instances may differ by as much. */
 const MAX_SKEW_SECONDS = 5
 const WINDOWS_SECONDS = [300, 60, 120, 600]
-/** What stands in examples, and what people type. */
+/** Secrets of examples, and ones that people choose. */
 const GUESSES =
   ' secret challenge-secret challengeSecret password changeme change-me test dev theSuperSecret your-secret'.split(' ')
 /** Headers that proxies add. */
@@ -24,7 +25,7 @@ export interface RunningService {
   url: URL
   /** Origins of the pages that use it. */
   origins: readonly string[]
-  /** Of the environment, where it is that of this service. */
+  /** `TRUST_PROXY` of the environment, if that is this service's environment. */
   trustProxy?: unknown
 }
 
@@ -42,6 +43,8 @@ interface Examined extends RunningService {
 export async function checkService(known: RunningService): Promise<Finding[]> {
   const { url, origins } = known
   const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve() })
+  // What does not answer is found below.
+  await service.discover().catch(() => undefined)
   const askedAt = Date.now()
   const answer = await askChallengeOf(service).catch(reasonOfCause)
   if (typeof answer === 'string' || typeof answer.json.challenge !== 'string')
@@ -63,14 +66,14 @@ function askChallengeOf(service: ServiceUnderTest, headers: Record<string, strin
   return service.askChallenge('auth', service.newUser().did, headers)
 }
 
-/** What is wrong where no challenge comes back. @param answer - or why there is none */
+/** Faults of a service that issues no challenge. @param answer - or why there is none */
 const firstChecks: Checks<{ url: URL; answer: Exchange | string }> = {
   unavailable: ({ url, answer }) => {
     const what = `${url.href} does not answer: ${typeof answer === 'string' ? answer : ''}`
     return change(typeof answer === 'string', what, 'HOST=0.0.0.0, or the configuration of the proxy')
   },
   'no-challenge': ({ answer }) => {
-    const what = `It gives no challenge: ${typeof answer === 'string' ? '' : describe(answer)}`
+    const what = `It issues no challenge: ${typeof answer === 'string' ? '' : describe(answer)}`
     return change(typeof answer !== 'string', what, 'the URL, with the path below which it is')
   }
 }
@@ -86,7 +89,9 @@ const serviceChecks: Checks<Examined> = {
   'service-url': async ({ url, refusal }) => {
     const realm = realmOf(await refusal) ?? ''
     const named = URL.canParse(realm) ? new URL(realm) : url
-    const isSame = named.host === url.host || (isLoopback(named) && isLoopback(url) && named.port === url.port)
+    const isSame =
+      named.host === url.host ||
+      ([named, url].every(({ hostname }) => isLoopbackHost(hostname)) && named.port === url.port)
     const what = `The service calls itself ${realm}, and answers at ${url.origin}`
     return note(!isSame, what, `SERVICE_URL=${url.origin}`)
   },
@@ -96,7 +101,11 @@ const serviceChecks: Checks<Examined> = {
     if (sign === undefined || trustProxy === false) {
       return change(sign !== undefined, `${what}, and TRUST_PROXY is off`, 'TRUST_PROXY=1')
     }
-    return note(trustProxy === undefined, `${what}: see that it is trusted, which cannot be seen here`, 'TRUST_PROXY=1')
+    return note(
+      trustProxy === undefined,
+      `${what}: make sure that it is trusted; that cannot be checked from outside`,
+      'TRUST_PROXY=1'
+    )
   },
   'trust-proxy/all': ({ first, url, trustProxy = false }) => {
     const isMissing = trustProxy !== false && signOfProxy(first, url) === undefined
@@ -112,7 +121,11 @@ const serviceChecks: Checks<Examined> = {
   'siwe-nonce': async ({ service }) => {
     const nonce = await service.siweNonce()
     const isCached = nonce !== undefined && nonce === (await service.siweNonce())
-    return change(isCached, 'Two requests received the same nonce', 'the cache in front: /siwe/nonce is no-store')
+    return change(
+      isCached,
+      'Two requests received the same nonce',
+      'configure the cache in front: /siwe/nonce is no-store'
+    )
   },
   // A deterministic challenge tells whether a guess is the secret.
   'weak-secret': async ({ service }) => {
@@ -204,7 +217,7 @@ const askedPageChecks: Checks<AskedPage> = {
       if (allowed !== origin && (usesCookies || allowed !== '*')) return 'may not read answers'
       return isCredentialed ? '' : 'may not send its cookies'
     })
-    // A wildcard is none where credentials are sent, and never stands for Authorization (Fetch Standard).
+    // With credentials `*` is no wildcard, and it never covers Authorization (Fetch Standard).
     const missing = (verb: string, { headers }: Exchange, list: string, needed: readonly string[]): string => {
       const given = (headers.get(list) ?? '').toLowerCase().split(/ *, */)
       const isAll = given.includes('*') && !usesCookies

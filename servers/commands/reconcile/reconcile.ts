@@ -16,7 +16,7 @@ export interface ReconcileParts {
   node: Pick<IpfsNode, 'read' | 'listPins'> | undefined
   /** Nothing is written then. */
   isDryRun: boolean
-  /** Lists that lost entries go on with those that are left. */
+  /** Lists that lost entries keep those that are left. */
   acceptsDamage: boolean
 }
 

@@ -13,7 +13,7 @@ const OWN = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
 export class Spool {
   readonly #folder: string
 
-  /** Makes the folder where there is none, and deletes what processes left there that have ended. */
+  /** Creates the folder if it is missing, and deletes what ended processes left there. */
   constructor(folder: string) {
     this.#folder = folder
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -23,7 +23,7 @@ export class Spool {
     }
   }
 
-  /** A path where there is no file. It is to be opened with mode 0600. */
+  /** The path of a new file. Open it with mode 0600. */
   newFile(): string {
     return join(this.#folder, `${OWN}~${randomBytes(8).toString('hex')}`)
   }

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { AwsV4Signer } from 'aws4fetch'
+import { readBounded } from 'express-did-auth/server-kit'
 
 /** Where a bucket is, and by whose keys it is used. */
 export interface S3Bucket {
@@ -11,7 +12,7 @@ export interface S3Bucket {
   readonly region: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Whether the bucket stands in the path, and not before the host. */
+  /** Whether the bucket is part of the path, not of the host name. */
   readonly forcePathStyle: boolean
 }
 
@@ -31,7 +32,7 @@ export interface S3Request {
   /** Key of an object; empty: the bucket itself. */
   readonly key: string
   readonly query?: Readonly<Record<string, string>>
-  /** The first byte that is asked for. Default 0. */
+  /** The first byte to read. Default 0. */
   readonly start?: number
   /** What is uploaded. Its hash is signed, so that the storage refuses what arrives changed. */
   readonly body?: { readonly file: string; readonly byteCount: number; readonly sha256: string }
@@ -55,7 +56,7 @@ interface S3ErrorOptions {
 
 /**
  * What object storage refused, with a code of the system as the port asks for it: ENOENT where there is no such object,
- * ENOSPC where there is no space, EACCES where the keys are not accepted, EIO for all else. Never with a key or an address.
+ * ENOSPC if there is no space, EACCES if the keys are not accepted, otherwise EIO. Never with a key or an address.
  */
 export class S3Error extends Error {
   override readonly name = 'S3Error'
@@ -205,7 +206,7 @@ class Deadline {
   readonly signal = this.#controller.signal
   #timer: NodeJS.Timeout | undefined
 
-  /** Waits from now on. Nothing after it expired: what is still uploaded then ends by itself. */
+  /** Restarts the time limit. It does nothing after the limit has expired: an upload in progress then ends. */
   restart(milliseconds: number): void {
     this.stop()
     if (this.signal.aborted) return
@@ -226,14 +227,7 @@ class Deadline {
 }
 
 async function readText(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
-  const all: Uint8Array[] = []
-  let byteCount = 0
-  for await (const chunk of chunks) {
-    byteCount += chunk.length
-    if (byteCount > maxBytes) throw new S3Error('Object storage answered too much')
-    all.push(chunk)
-  }
-  return Buffer.concat(all).toString()
+  return (await readBounded(chunks, maxBytes, () => new S3Error('Object storage answered too much'))).toString()
 }
 
 /** No whole answer: no connection, a broken one, or a deadline. `fetch` says why in the cause of its own error. */
@@ -246,7 +240,7 @@ function failureOf(method: string, error: unknown): S3Error {
 /** Failures that pass, by status; AWS says RequestTimeout with a 400. */
 const TEMPORARY = new Set([408, 429, 500, 502, 503, 504])
 
-/** The error that an answer means, of whose body only the code is taken. */
+/** The error for an answer; of its body, only the code is used. */
 function refusalOf(method: string, { status, headers }: Response, text: string): S3Error {
   const [, said = ''] = /<Code>(\w{1,64})<\/Code>/.exec(text) ?? []
   const retryAfter = headers.get('retry-after') ?? ''

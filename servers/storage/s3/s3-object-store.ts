@@ -6,7 +6,7 @@ import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } fr
 
 /** A bucket, and how this store uses it. */
 export interface S3StoreOptions extends S3Bucket {
-  /** Of all keys, such as `vault/`: what lies below it is this store's alone, for reading, listing and deleting. */
+  /** Prefix of all keys, such as `vault/`. Everything below it belongs to this store, which reads, lists and deletes it. */
   readonly prefix: string
   readonly deadlines?: Partial<S3Deadlines>
 }
@@ -39,7 +39,7 @@ export class S3ObjectStore implements ObjectStore {
     return inLeaves(this.#chunks(name))
   }
 
-  /** Without overwriting: where its bytes lay is known to the storage alone. */
+  /** Without overwriting: only the storage knows where the bytes are. */
   async delete(name: string): Promise<void> {
     try {
       await this.#client.callForText({ method: 'DELETE', key: this.#keyOf(name) }, LEAF_BYTES)

@@ -17,11 +17,11 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
   readonly isIn: (column: string, parameter: string) => string
   /** A condition: a text is one of those that a query finds, which are locked; those that another transaction has are left aside. */
   readonly isFree: (column: string, select: string) => string
-  /** At the end of a query: what it finds is locked against changes, or left aside where another transaction has it. */
+  /** At the end of a query: locks the rows it finds, and skips those that another transaction has locked. */
   readonly skipLocked: string
-  /** At the end of a query: what it finds does not change until the transaction ends. */
+  /** At the end of a query: the rows it finds do not change until the transaction ends. */
   readonly forUpdate: string
-  /** At the end of a query on contents `c`: what it finds is not deleted until the transaction ends. */
+  /** At the end of a query on contents `c`: the rows it finds are not deleted until the transaction ends. */
   readonly forReference: string
   /**
    * A table of one row; reading it locks the name of the content `$1` until the transaction ends, for writers together or for
@@ -30,7 +30,7 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
   readonly lockContent: ((mode: 'shared' | 'alone') => string) | undefined
   /** A number that no pin of the same content ever had, larger than all before. */
   readonly nextRevision: string
-  /** Statements around a deletion that overwrites what it deletes, where the engine can. */
+  /** Statements around a deletion that overwrites the deleted bytes, if the engine can. */
   readonly overwriting: { readonly on: SqlStatement; readonly off: SqlStatement } | undefined
 }
 

@@ -203,7 +203,7 @@ export function contentSteps(dialect: ContentDialect) {
      * The last step of a transaction that lets content go: what nothing has is deleted. What another transaction has locked,
      * or still uses, is left to the collector, so that none waits for it.
      *
-     * @returns cids whose pins are to change because of it
+     * @returns cids whose pins have to change because of it
      */
     async release(query: SqlQuery, released: readonly ContentInfo[], nowSeconds: number): Promise<string[]> {
       if (released.length === 0) return []

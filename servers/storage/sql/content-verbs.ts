@@ -18,7 +18,7 @@ export type ContentVerbs = ReturnType<typeof contentVerbs>['verbs']
  * `reads` write nothing: SQLite runs them in no transaction. Each of `transactions` is one. PostgreSQL runs each statement of
  * all others as one of its own.
  *
- * @param database - how the engine is asked whether its files are sound
+ * @param database - how the engine checks whether its files are sound
  */
 export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
   const [content, steps] = [contentSteps(dialect), entrySteps(dialect)]

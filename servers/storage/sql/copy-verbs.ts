@@ -9,7 +9,7 @@ const PAGE = 500
 export interface PinState {
   readonly cid: string
   readonly state: 'pin' | 'pinned' | 'unpin'
-  /** A call of before may still be carried out by the node. */
+  /** The node may still carry out an earlier call. */
   readonly isInDoubt: boolean
 }
 

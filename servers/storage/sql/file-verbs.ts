@@ -57,7 +57,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
       const { cid, byteCount } = written
       const slotSeconds = post?.bounds.slotSeconds ?? 1
       const endsAt = (Math.floor(nowSeconds / slotSeconds) + 1) * slotSeconds
-      // A hash, so that the table tells no reader who posted how much.
+      // A hash, so that the table does not reveal who posted how much.
       const user = post && createHash('sha256').update(post.did).digest('base64url')
       const [, isClaimed, states, charged] = await Promise.all([
         content.lock(query, cid, 'shared'),

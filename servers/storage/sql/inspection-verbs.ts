@@ -11,13 +11,13 @@ const OWNERS = 20
 
 /** What is wrong with a database's file. */
 export interface DatabaseCheck {
-  /** In the database's words. It can be derived from nothing that is left; none: the file is sound. */
+  /** In the database's words. Nothing that is left can restore it. Empty: the file is sound. */
   readonly damage: readonly string[]
   /** Indexes that are damaged; they are rebuilt. */
   readonly indexes: readonly string[]
 }
 
-/** How an engine is asked whether its files are sound. */
+/** How an engine checks whether its files are sound. */
 export interface DatabaseVerbs {
   readonly findFaults: (query: SqlQuery) => Promise<DatabaseCheck>
   readonly rebuildIndexes: (query: SqlQuery, indexes: readonly string[]) => Promise<void>
@@ -53,7 +53,7 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
     `SELECT cid, byte_count FROM (SELECT cid, ${fn}max(byte_count) AS byte_count FROM ${table} WHERE cid > $1
        GROUP BY cid ORDER BY cid LIMIT $2) AS used`
   const s = dialect.statements('inspect', {
-    // Of one moment, so that nothing that is written meanwhile looks wrong.
+    // A single snapshot, so that concurrent writes do not look like faults.
     owners: `SELECT id, did, NULL AS key, NULL AS hash, entry_count, 0 AS number, NULL AS cid, byte_count, 1 AS is_owner
         FROM ~owners WHERE id IN (${page})
       UNION ALL SELECT o.id, o.did, l.key, l.hash, l.entry_count, 0, NULL, 0, 0

@@ -39,7 +39,7 @@ export class ObjectWriter {
   }
 
   /**
-   * Stores content. Large content that was there before is read, and repaired where it is damaged, since its writer is told
+   * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer is told
    * that it is stored; small content is compared in the write's transaction.
    *
    * @param write - one verb

@@ -9,7 +9,7 @@ import type { ContentVerbs } from './content-verbs.js'
 import { ObjectWriter } from './object-writer.js'
 import { storedContent } from './stored-content.js'
 
-/** How long the sum of all files is used before it is asked again. */
+/** How long the sum of all files is used before it is computed again. */
 const SUM_SECONDS = 10
 
 /** Pins that are changed in one transaction. */

@@ -15,7 +15,7 @@ export interface ThreadSettings {
 
 /** How long a statement may hold up the thread while another process writes. */
 const BUSY_MILLISECONDS = 20
-/** A quota of the disk is told as the second. */
+/** The second is how SQLite reports a disk quota. */
 const NO_SPACE: ReadonlySet<string> = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE'])
 const MAX_LOG_BYTES = 16_777_216
 

@@ -7,10 +7,10 @@ import { ServerError } from '../../http/server-error.js'
 import { storageFailure } from '../storage-error.js'
 import { cidOfLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 
-/** Content up to so many bytes lies in its row, larger content in an object. */
+/** Content up to this size is in its row, larger content in an object. */
 export const MAX_ROW_BYTES = 65_536
 
-/** New content as a database gets it: its bytes where they are to lie in the row, else the name of an object. */
+/** New content as a database gets it: its bytes if they belong in the row, otherwise the name of an object. */
 export interface ContentRow extends ContentInfo {
   readonly leafHashes: Uint8Array
   readonly bytes?: Uint8Array

@@ -11,7 +11,7 @@ import type { TablePrefix } from './content-dialect.js'
  * `takedown`: it is overwritten first. `denied`: content that was taken down.
  *
  * `entries.number` is counted in the row of their owner, which each write locks: so it is the order of commits. `lists` has a
- * row for each key that has entries: how many, and the hash of them all, which tells damage and is the ETag. They are found
+ * row for each key that has entries: how many, and the hash of them all, which reveals damage and is the ETag. They are found
  * without `owners`, so that no one damaged row makes a list shorter.
  *
  * `posts`: what a user posted within a time slot, under a hash. `numbers`: `reserved` is the number that entries of new
@@ -114,7 +114,7 @@ function statementsIn(text: string, prefix: string): string[] {
 /** The tables of a server on SQLite. */
 export const SQLITE_TABLES: readonly string[] = statementsIn(TABLES + OF_SQLITE, '')
 
-/** The steps of the schema in PostgreSQL; their version stands in the table `<prefix>_schema`. */
+/** The steps of the schema in PostgreSQL; their version is in the table `<prefix>_schema`. */
 export function contentMigrations(tables: TablePrefix): PostgresMigration[] {
   const statements = statementsIn(TABLES.replaceAll(' WITHOUT ROWID', '') + OF_POSTGRES, `${tables}_`)
   return [{ statements, needsCode: 1 }]

@@ -1,9 +1,21 @@
 import { loginMessage } from '../../protocol/login-message.js'
-import { CHALLENGE, FULL, KEY, LINK, MISMATCH, MISSING, NOT_FOUND, TAKEN_DOWN, TOO_LARGE } from '../error-codes.js'
+import {
+  CHALLENGE,
+  FULL,
+  KEY,
+  LINK,
+  MISMATCH,
+  MISSING,
+  NOT_FOUND,
+  NOT_SIGNED_IN,
+  TAKEN_DOWN,
+  TOO_LARGE
+} from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import {
   ask,
   isOutdated,
+  orUnavailable,
   parseServiceUrl,
   readAtMost,
   refusalOf,
@@ -11,6 +23,7 @@ import {
   type PlainErrorKind,
   type Service
 } from '../request.js'
+import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
 import {
   crypt,
   decodeBase64url,
@@ -26,17 +39,20 @@ import {
 } from '../seal.js'
 import { unlessAborted } from '../timing.js'
 import { connectWallet, type Wallet } from '../wallet.js'
-import { cidOf, readFromGateway } from './blocks.js'
+import { cidOf } from './blocks.js'
 
-/** Which relay, and who logs in there. */
-export interface RelayClientOptions {
-  /** Where the relay is, as in `https://relay.example.com`. */
-  readonly url: string
-  /** Signs the login. Without it, `open` reads from gateways alone. */
+/**
+ * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the relay
+ * accepts, so that the user does not sign again.
+ */
+export interface RelayClientOptions extends Partial<ResourceOptions> {
+  /** Where the relay is, as in `https://relay.example.com`. Absent: `resource`, and the reverse. */
+  readonly url?: string
+  /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
   readonly wallet?: Wallet
   /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet. */
   readonly network?: string
-  /** What stands after `Login to `. The host of `url` when absent. */
+  /** The text after `Login to `. Default: the host of `url`. */
   readonly domain?: string
   /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
   readonly credential?: (challenge: string, did: string) => Promise<string> | string
@@ -46,21 +62,22 @@ export interface RelayClientOptions {
   readonly timeoutSeconds?: number
 }
 
-/** What `send` takes. */
+/** What `send` and `open` take. */
 export interface SendOptions {
   /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
-  /** Is told for how many seconds the relay keeps the file. Not called where the relay does not say it. */
+  /** Is told for how many seconds the relay keeps the file. Not called where it does not say so, or a gateway is faster. */
   readonly onExpiresIn?: (seconds: number) => void
 }
 
 /** Where content is looked for. */
-export interface OpenOptions extends Pick<SendOptions, 'signal'> {
+export interface OpenOptions extends SendOptions {
   /** IPFS gateways that are asked beside the relay, as in `https://ipfs.io`. They need not be trusted. */
   readonly gateways?: readonly string[]
 }
 
 const CONTEXT = 'relay:1'
+const loadFiles = () => orUnavailable('file', undefined, () => import('./sent-file.js'))
 /** What statuses mean where the relay has a code for it. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = {
   401: CHALLENGE,
@@ -82,34 +99,43 @@ const meanings: Readonly<Record<number, PlainErrorKind>> = {
  */
 export class RelayClient {
   readonly #options: RelayClientOptions & Service
+  /** Asks the relay; its requests have the token of `auth`, which is for no gateway. */
+  readonly #relay: Service
   #token: Promise<string> | undefined
 
   /** @throws TypeError for a `url` that is none */
   constructor(options: RelayClientOptions) {
+    const { auth, wallet, fetch, resource = options.url, url = resource } = options
     this.#options = {
       ...options,
-      url: parseServiceUrl(options.url),
+      url: parseServiceUrl(String(url)),
       init: { redirect: 'manual', credentials: 'omit' },
-      meaningOf: (status, code) => code && meanings[status],
+      meaningOf: (status, code) => code && (status === 401 && (auth || !wallet) ? NOT_SIGNED_IN : meanings[status]),
       // The largest file that a relay can be set to accept, with the JSON around it.
       read: (response) => readAtMost(68_000_000, response)
     }
+    this.#relay = auth
+      ? { ...this.#options, fetch: resourceFetch({ auth, resource: String(resource) }, fetch) }
+      : this.#options
   }
 
   /**
    * Encrypts content with a new key, and posts it.
    *
-   * @param content - a text, or bytes: about 6 MiB at a relay with default bounds
+   * @param content - a text, bytes, or a file with its name and type: about 6 MiB at a relay with default bounds
    * @returns `relay://<cid>#<key>`: everybody who has it can read the content, so show it to the recipient alone
    * @throws TypeError for other content; TOO_LARGE, FULL, TAKEN_DOWN; CHALLENGE, RATE_LIMITED, UNAVAILABLE,
    * PROTOCOL, errors of the wallet, or the signal's reason
    */
-  async send(content: string | Uint8Array, options?: SendOptions): Promise<string> {
-    // The first byte tells the type.
-    const [type, bytes] = typeof content === 'string' ? [1, utf8Of(content)] : [0, content]
-    // Of an ArrayBuffer, a Blob or an array, the file would be empty or wrong.
-    if (!(bytes instanceof Uint8Array)) throw new TypeError('Give a text or a Uint8Array')
-    const typed = joined([Uint8Array.of(type), bytes])
+  async send(content: string | Uint8Array | File, options?: SendOptions): Promise<string> {
+    // The first byte is the type.
+    const [type, bytes] =
+      typeof content === 'string'
+        ? [1, utf8Of(content)]
+        : content instanceof Uint8Array
+          ? [0, content]
+          : [2, await (await loadFiles()).encodeFile(content)]
+    const typed = joined([[type], bytes])
     const key = randomBytes(KEY_BYTES)
     const iv = randomBytes(IV_BYTES)
     const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
@@ -123,22 +149,17 @@ export class RelayClient {
    * Opens what was sent. The relay and all gateways are asked at once, and the first one whose bytes have the cid wins.
    *
    * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
-   * @returns the text, or the bytes, as it was sent
+   * @returns the text, the bytes or the file, as it was sent. Name and type of a file are the sender's word: offer it as a
+   * download, because HTML that your page shows runs as your page
    * @throws DidAuthClientError LINK, KEY, MISMATCH, NOT_FOUND, TAKEN_DOWN, MISSING; else as `send`. Where all fail, the
    * error is the relay's
    */
-  async open(uri: string, { gateways = [], signal }: OpenOptions = {}): Promise<string | Uint8Array> {
+  async open(uri: string, options?: OpenOptions): Promise<string | Uint8Array | File> {
     const [cid, key] = parseRelayUri(uri)
-    const file = await this.#readAnywhere(cid, gateways, signal)
-    try {
-      const sealed = decodeBase64url(textOf(file))
-      const iv = sealed.slice(0, IV_BYTES)
-      const typed = await crypt('decrypt', decodeBase64url(key), iv, CONTEXT, sealed.slice(IV_BYTES))
-      const content = typed.slice(1)
-      return typed[0] ? textOf(content) : content
-    } catch (cause) {
-      throw new DidAuthClientError(KEY, { cause })
-    }
+    const typed = await decrypt(await this.#readAnywhere(cid, options), key)
+    const content = typed.slice(1)
+    if (typed[0] === 2) return (await loadFiles()).decodeFile(content)
+    return typed[0] ? textOf(content) : content
   }
 
   /**
@@ -154,17 +175,20 @@ export class RelayClient {
     return new URL(`#r=${cid}.${key}`, page).href
   }
 
-  async #readAnywhere(cid: string, gateways: readonly string[], signal: AbortSignal | undefined): Promise<Bytes> {
+  async #readAnywhere(cid: string, options: OpenOptions = {}): Promise<Bytes> {
+    const { gateways = [], signal } = options
     signal?.throwIfAborted()
     const race = new AbortController()
     const readFromRelay = async (): Promise<Bytes> => {
-      const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, race))
+      const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { ...options, signal: race.signal }))
       if ((await cidOf(file)) !== cid) throw new DidAuthClientError(MISMATCH)
       return file
     }
-    const sources = gateways.map((gateway) => readFromGateway(this.#options, gateway, cid, race.signal))
-    if (this.#options.wallet || !sources.length) sources.unshift(readFromRelay())
-    const first = Promise.any(sources).catch((cause: unknown) => {
+    const readFrom = async (gateway: string): Promise<Bytes> => {
+      const { readFromGateway } = await orUnavailable(gateway, undefined, () => import('./gateway.js'))
+      return readFromGateway(this.#options, gateway, cid, race.signal)
+    }
+    const first = Promise.any([readFromRelay(), ...gateways.map(readFrom)]).catch((cause: unknown) => {
       throw (cause as AggregateError).errors[0]
     })
     return unlessAborted(first, signal).finally(() => {
@@ -172,8 +196,13 @@ export class RelayClient {
     })
   }
 
-  /** Asks with a token. Logs in again, once, where one of before is refused, or a challenge came too late. */
+  /**
+   * Asks with a token; a client without wallet reads without one. Logs in again, once, where one of before is refused, or a
+   * challenge came too late.
+   */
   #withToken(path: string, field: string, body?: object, options?: SendOptions): Promise<string> {
+    const { auth, wallet } = this.#options
+    if (auth || !(wallet || body)) return this.#ask(path, field, body, options)
     const before = this.#token
     const login = (): Promise<string> =>
       (this.#token ??= this.#logIn().catch((error: unknown) => {
@@ -204,7 +233,7 @@ export class RelayClient {
 
   /** @returns the text in a field of the answer */
   async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {
-    const answer = await ask(this.#options, { path, body, headers: { Authorization }, signal: options?.signal })
+    const answer = await ask(this.#relay, { path, body, headers: { Authorization }, signal: options?.signal })
     const text = textIn(answer, field)
     if (!text) throw refusalOf(answer)
     const seconds = Number(answer.response.headers.get('file-expires-in'))
@@ -213,12 +242,23 @@ export class RelayClient {
   }
 }
 
-/** A relay URI, or a link to a page that ends in `#r=<cid>.<key>`. */
-const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([\w-]{43})$/
+/** A relay URI, or a link to a page with `#r=<cid>.<key>`, and behind `&` what the page has to say. */
+const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([\w-]{43})(?:&.*)?$/
 
 /** @throws DidAuthClientError LINK; its message does not have the text, which may hold a key */
 function parseRelayUri(text: unknown): [cid: string, key: string] {
-  const [, cid, key] = URI.exec(String(text).trim()) ?? []
-  if (!cid || !key) throw new DidAuthClientError(LINK)
-  return [cid, key]
+  const found = URI.exec(String(text).trim())
+  if (!found) throw new DidAuthClientError(LINK)
+  // The two groups of the pattern, neither of which is optional.
+  return found.slice(1) as [string, string]
+}
+
+/** @throws DidAuthClientError KEY */
+async function decrypt(file: Bytes, key: string): Promise<Bytes> {
+  try {
+    const bytes = decodeBase64url(textOf(file))
+    return await crypt('decrypt', decodeBase64url(key), bytes.slice(0, IV_BYTES), CONTEXT, bytes.slice(IV_BYTES))
+  } catch (cause) {
+    throw new DidAuthClientError(KEY, { cause })
+  }
 }

@@ -12,7 +12,7 @@ export interface VaultList {
 export interface Written {
   /** The cid of what was stored: with `encrypt`, that of the ciphertext. */
   readonly id: string
-  /** Of the list as it is now. */
+  /** The ETag of the list as it is now. */
   readonly etag: string
   /** False while the vault's IPFS node does not have it yet. */
   readonly isPinned: boolean
@@ -33,9 +33,14 @@ export interface VaultStorage {
   readonly availableEntries: number
 }
 
+/** The key of the user's keyring. Its content is ciphertext already, so clients do not encrypt it. */
+export const KEYRING_KEY = 'did-auth.keyring'
+
 /** Everything that a user has stored. */
 export interface VaultBackup {
   readonly did: string
+  /** Contents are as stored, which `restore` takes. */
+  readonly raw?: true
   readonly entries: readonly { readonly key: string; readonly id: string; readonly content: string }[]
 }
 

@@ -3,6 +3,7 @@ import {
   CROSS_ORIGIN,
   FULL,
   KEY,
+  KEYRING_EXISTS,
   MISSING,
   NAME,
   NOT_ENCRYPTED,
@@ -11,7 +12,18 @@ import {
   TOO_LARGE
 } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { ask, readAll, refusalOf, textIn, type PlainErrorKind, type Answer } from '../request.js'
+import { parseFields } from '../json.js'
+import {
+  ask,
+  parseServiceUrl,
+  readAll,
+  refusalOf,
+  textIn,
+  type Answer,
+  type PlainErrorKind,
+  type Service
+} from '../request.js'
+import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
 import {
   crypt,
   decodeBase64url,
@@ -27,6 +39,7 @@ import {
   changeOf,
   etagOf,
   jsonLike,
+  KEYRING_KEY,
   type VaultBackup,
   type VaultKey,
   type VaultList,
@@ -34,22 +47,29 @@ import {
   type Written
 } from './vault-answers.js'
 
-/** What the vault client needs of a `DidAuthClient` with the vault's URL. */
-export interface VaultAuth {
+/** What the vault client needs of a `DidAuthClient`. */
+export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
   fetch(path: string, init?: RequestInit): Promise<Response>
   readonly session: { readonly did: string } | undefined
 }
 
 /** Which vault, and whether contents are encrypted. */
 export interface VaultClientOptions {
-  /** Logged in for all but `get` with a DID. */
-  readonly auth: VaultAuth
   /**
-   * Encrypts every content with this key of 32 bytes, and decrypts what is read. Off when absent: **everybody can read the
+   * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not sign again. It is
+   * logged in for all but `get` with a DID.
+   */
+  readonly auth: VaultAuth
+  /** The vault's URL, as the service of `auth` has it in `resources`. */
+  readonly resource?: string
+  /** Where the vault of `resource` is, if that is somewhere else. */
+  readonly url?: string
+  /**
+   * Encrypts contents with this key of 32 bytes, and decrypts what is read. Off by default: **everybody can read the
    * vault**, who knows a DID and the name of a key. Names of keys and sizes stay readable. A lost key is lost content.
    */
   readonly encrypt?: { readonly key: Uint8Array }
-  /** In place of `auth.fetch`. */
+  /** In place of `auth.fetch`, or with `resource` of the global one. */
   readonly fetch?: VaultAuth['fetch']
   /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number
@@ -106,17 +126,42 @@ function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorK
  * await vault.add('notes', 'Buy oak')
  * const { contents, etag } = await vault.get('notes')
  * await vault.replace('notes', 'Buy two oaks', { ifMatch: etag })
+ * @example
+ * // Of a user who logged in at another service, which the vault trusts
+ * const vault = new VaultClient({ auth, resource: 'https://vault.example.com' })
  */
 export class VaultClient {
   readonly #options: VaultClientOptions
+  /** For requests that are the user's. */
+  readonly #own: Service
+  /** For those that everybody may send: a token of another service would bring nothing. */
+  readonly #open: Service
 
-  /** @throws TypeError for a key that is no Uint8Array of 32 bytes: of a text, the key would be zeros */
+  /** @throws TypeError for a `url` that is none, and for a key that is no Uint8Array of 32 bytes: of a text, the key would be zeros */
   constructor(options: VaultClientOptions) {
     const { key }: { key?: unknown } = options.encrypt ?? {}
     if (options.encrypt && !(key instanceof Uint8Array && key.length === KEY_BYTES)) {
       throw new TypeError('encrypt.key: give a Uint8Array of 32 bytes')
     }
     this.#options = options
+    const { auth, resource, url = resource, fetch, timeoutSeconds } = options
+    const service = { fetch, timeoutSeconds, meaningOf, read: readAll }
+    if (resource === undefined) {
+      this.#open = { ...service, url: '', fetch: fetch ?? ((path, init) => auth.fetch(path, init)) }
+      this.#own = this.#open
+    } else {
+      // Paths below begin with a dot.
+      this.#open = { ...service, url: `${parseServiceUrl(String(url))}/`, init: { credentials: 'omit' } }
+      // A client without `tokenFor` fails at the first request.
+      this.#own = { ...this.#open, fetch: resourceFetch({ auth: auth as ResourceAuth, resource }, fetch) }
+    }
+  }
+
+  /** The DID of the user. @throws DidAuthClientError NOT_SIGNED_IN */
+  get did(): string {
+    const { session } = this.#options.auth
+    if (!session) throw new DidAuthClientError(NOT_SIGNED_IN)
+    return session.did
   }
 
   /**
@@ -126,8 +171,8 @@ export class VaultClient {
    * @throws DidAuthClientError KEY, NOT_ENCRYPTED, MISSING, NAME; NOT_SIGNED_IN without a DID; UNAVAILABLE, PROTOCOL,
    * or the signal's reason
    */
-  async get(key: string, did: string = this.#did(), options?: ReadOptions): Promise<VaultList> {
-    const answer = await this.#ask('GET', pathOf(did, key), options)
+  async get(key: string, did: string = this.did, options?: ReadOptions): Promise<VaultList> {
+    const answer = await ask(this.#open, { path: pathOf(did, key), signal: options?.signal })
     const contents = jsonLike<string[]>(
       answer,
       (json) => Array.isArray(json) && json.every((one) => typeof one === 'string')
@@ -170,22 +215,57 @@ export class VaultClient {
     return jsonLike<VaultStorage>(answer, ({ used }) => typeof used === 'number')
   }
 
-  /** Every entry of the user with its content. @throws as {@link VaultClient.get} and {@link VaultClient.add} */
-  async backup(options?: ReadOptions): Promise<VaultBackup> {
+  /**
+   * Every entry of the user with its content; with `raw`, ciphertext as it is stored, for which no key is needed.
+   *
+   * @throws as {@link VaultClient.get} and {@link VaultClient.add}
+   */
+  async backup(options: ReadOptions & { readonly raw?: boolean } = {}): Promise<VaultBackup> {
     const answer = await this.#ask('GET', './backup', options)
     const { did, entries } = jsonLike<VaultBackup>(
       answer,
       (backup) => typeof backup.did === 'string' && Array.isArray(backup.entries)
     )
+    if (options.raw) return { did, raw: true, entries }
     const decrypted = entries.map(async ({ key, id, content }) => {
       return { key, id, content: await this.#decrypt(content, key, did) }
     })
     return { did, entries: await Promise.all(decrypted) }
   }
 
+  /**
+   * Writes every entry of a raw backup as it is, behind what is there. Entries that are there already stay where they are, so
+   * that it can be repeated where it failed.
+   *
+   * @returns how many entries were written
+   * @throws TypeError for a backup that is not raw: contents that were encrypted would become readable for everybody.
+   * DidAuthClientError KEY for one of another DID, KEYRING_EXISTS where the vault has another keyring: in both cases nothing is
+   * written. Else as {@link VaultClient.add}
+   */
+  async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
+    if (!raw) throw new TypeError('Give a backup({ raw: true })')
+    // What is encrypted belongs to its DID.
+    if (did.toLowerCase() !== this.did.toLowerCase()) throw new DidAuthClientError(KEY)
+    const present = new Map((await this.keys(options)).map(({ key, entries }) => [key, entries.map(({ id }) => id)]))
+    const missing = entries.filter(({ key, id }) => !present.get(key)?.includes(id))
+    // First: where there is another, nothing is written.
+    missing.sort((one, other) => Number(other.key === KEYRING_KEY) - Number(one.key === KEYRING_KEY))
+    for (const { key, content } of missing) {
+      const condition = key === KEYRING_KEY && ({ ifNoneMatch: '*' } as const)
+      await this.#send('POST', pathOf(key), content, { ...options, ...condition }).catch((cause: unknown) => {
+        const isOther = condition && parseFields(cause).code === CONFLICT[0]
+        throw isOther ? new DidAuthClientError(KEYRING_EXISTS, { cause }) : cause
+      })
+    }
+    return missing.length
+  }
+
   async #write(method: string, key: string, content: string, options: EntryOptions = {}): Promise<Written> {
-    const path = pathOf(key, options.id)
-    const answer = await this.#ask(method, path, options, { content: await this.#encrypt(content, key) })
+    return this.#send(method, pathOf(key, options.id), await this.#encrypt(content, key), options)
+  }
+
+  async #send(method: string, path: string, content: string, options: WriteOptions = {}): Promise<Written> {
+    const answer = await this.#ask(method, path, options, { content })
     const id = textIn(answer, 'id')
     if (!id) throw refusalOf(answer)
     return { id, ...changeOf(answer) }
@@ -197,28 +277,21 @@ export class VaultClient {
     { signal, ifMatch, ifNoneMatch }: WriteOptions = {},
     body?: object
   ): Promise<Answer> {
-    const { auth, fetch = (path: string, init?: RequestInit) => auth.fetch(path, init), timeoutSeconds } = this.#options
     const headers = {
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
       ...(ifNoneMatch !== undefined && { 'If-None-Match': ifNoneMatch })
     }
-    return ask({ url: '', fetch, timeoutSeconds, meaningOf, read: readAll }, { method, path, body, headers, signal })
+    return ask(this.#own, { method, path, body, headers, signal })
   }
 
   async #encrypt(content: string, key: string): Promise<string> {
     const { encrypt } = this.#options
-    return encrypt ? encryptEntry(content, { did: this.#did(), key }, encrypt.key) : content
+    return encrypt && key !== KEYRING_KEY ? encryptEntry(content, { did: this.did, key }, encrypt.key) : content
   }
 
   async #decrypt(content: string, key: string, did: string): Promise<string> {
     const { encrypt } = this.#options
-    return encrypt ? decryptEntry(content, { did, key }, encrypt.key) : content
-  }
-
-  #did(): string {
-    const { session } = this.#options.auth
-    if (!session) throw new DidAuthClientError(NOT_SIGNED_IN)
-    return session.did
+    return encrypt && key !== KEYRING_KEY ? decryptEntry(content, { did, key }, encrypt.key) : content
   }
 }
 

@@ -16,7 +16,7 @@ export interface MemoryStoreOptions {
   monotonicSeconds?: () => number
 }
 
-/** Stores whose sessions lie in memory: they lose all of them at a restart. */
+/** Stores that keep sessions in memory: they lose them all at a restart. */
 export const memoryStores = new WeakSet()
 
 /**

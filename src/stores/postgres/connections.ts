@@ -28,7 +28,7 @@ export class Connections {
   readonly #maxConnecting: number
   readonly #queue: FairQueue<Waiting>
   readonly #waitingMilliseconds: number
-  /** The count of read-only answers when a connection was made: older ones lead to a server that is no primary any more. */
+  /** The count of read-only answers when a connection was made: older ones lead to a former primary. */
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
@@ -156,7 +156,7 @@ export function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T
   return within(endOfTime - performance.now(), work, expired)
 }
 
-/** Closes a connection, also one that answers nothing any more: what was sent is not waited for. */
+/** Closes a connection, also a silent one: it does not wait for the answers of statements that were sent. */
 function close(client: PostgresClient): void {
   client.release(true)
   client.connection?.stream?.destroy()

@@ -64,9 +64,11 @@ export async function migratePostgres(
         await query({ text: 'SET LOCAL lock_timeout = 0' })
         await query({ text: 'SET LOCAL statement_timeout = 0' })
         await query({ text: LOCK }, [schemaTable])
-        const { rows } = await query({ text: 'SELECT pg_catalog.to_regclass($1) IS NOT NULL AS exists' }, [schemaTable])
-        if (rows[0]?.exists === true && (await readVersion(query)) >= number) return []
-        for (const text of texts) await query({ text })
+        const [makeSchemaTable = '', ...others] = texts
+        // Before the version is read: a connection that saw no such table believes so until a statement locks one.
+        await query({ text: makeSchemaTable })
+        if ((await readVersion(query)) >= number) return []
+        for (const text of others) await query({ text })
         return texts
       },
       { timeoutSeconds: WAITING_SECONDS, isRepeatable: true }

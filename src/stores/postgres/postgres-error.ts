@@ -61,7 +61,7 @@ export function isConflict(error: unknown, repeatOn: readonly string[]): boolean
   return CONFLICTS.includes(state) || repeatOn.includes(state)
 }
 
-/** Whether the connection is of no use any more, and what was asked last may have been done, or not. */
+/** Whether the connection is broken, so that the last statement may have run or not. */
 export function isConnectionLost(error: unknown): boolean {
   const state = sqlState(error)
   return state === '' || state === READ_ONLY || /^(?:08|57P0[123])/.test(state)
@@ -72,7 +72,7 @@ export function isSetupFault(error: unknown): boolean {
   return postgresCode(error) in SETUP_FAULTS
 }
 
-/** What a verb rejects with: ERR_STORE, whose cause says in one line what is wrong, with no value of a row and no URL. */
+/** The error that a verb rejects with: ERR_STORE, whose cause describes the fault in one line, without row values or URLs. */
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = isObject(error) && typeof error.code === 'string' ? error.code : ''

@@ -36,7 +36,7 @@ export function redisScript(text: string): RedisScript {
 export interface RedisConnectionOptions {
   /** What its keys begin with. Default: `eda:`. */
   readonly keyPrefix?: string | undefined
-  /** Replicas that have to have what was written. Default 0. */
+  /** How many replicas must have received a write. Default 0. */
   readonly waitReplicas?: number
   /** Called with each new connection before verbs use it; a rejection rejects them. */
   readonly onConnect?: (send: Send) => Promise<void>
@@ -112,7 +112,7 @@ export class RedisConnection implements StoreLifecycle {
     })
   }
 
-  /** Resolves when Redis took a write: one that is full answers PING as ever. */
+  /** Resolves when Redis accepted a write: a full Redis still answers PING. */
   async ping(): Promise<void> {
     await this.send('SET', 'ping', '', 'PX', String(PING_MILLISECONDS))
   }

@@ -69,7 +69,7 @@ export function prepareClient(url: string): () => OwnClient {
   return () => redis.createCluster({ rootNodes, defaults })
 }
 
-/** What a URL says. */
+/** The parts of a URL. */
 export interface RedisAddress {
   isTls: boolean
   username: string | undefined

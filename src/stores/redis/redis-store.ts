@@ -8,7 +8,7 @@ import { userTagOf } from './redis-keys.js'
 import { redisSessions } from './redis-sessions.js'
 import { parseRedisUrl, type RedisSource } from './redis-source.js'
 
-/** Where quotas lie in a Redis. */
+/** Options of quotas in Redis. */
 export interface RedisQuotasOptions {
   /** What its keys begin with. Default: `eda:`. */
   keyPrefix?: string

@@ -147,7 +147,7 @@ export class GroupCommit {
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
     // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself. It is
-    // refused, as PostgreSQL refuses it, but for a PRAGMA, which is no part of a transaction.
+    // refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction.
     let failure: Error | undefined
     const query: SqlQuery = async (statement, values = []) => {
       if (failure !== undefined && !statement.text.startsWith('PRAGMA')) throw failure

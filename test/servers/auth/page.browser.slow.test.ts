@@ -1,13 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet, WalletError, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
 import type { Browser, Page } from 'playwright-core'
-import { launchBrowser, newProfile } from '../../support/browser.js'
+import { launchBrowser, logInByTabKey, newProfile, says } from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
-
-/** Waits for what a step says below it. */
-const says = (page: Page, step: string, text: string): Promise<unknown> =>
-  page.waitForSelector(`#${step}-status:has-text(${JSON.stringify(text)})`)
 
 /** The same wallet, which answers one method as no wallet should. */
 const answering = (method: string, answer: unknown): PageWallet => {
@@ -35,12 +31,6 @@ const answerExpiry = (page: Page, seconds: string | undefined): Promise<unknown>
     await route.fulfill({ response, headers: seconds === undefined ? headers : { ...headers, ...exposed } })
   })
 
-async function makeWalletAndLogIn(page: Page): Promise<void> {
-  await page.click('#throw-away')
-  await page.click('#log-in')
-  await page.waitForSelector('#sessions li')
-}
-
 describe('the page in a browser', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   let [all, browser] = [] as unknown as [ServerProcess, Browser]
@@ -56,29 +46,37 @@ describe('the page in a browser', () => {
     await servers.killAll()
   })
 
+  /** A user in a browser of its own. */
+  const logInAs = async (seed: string): Promise<Page> => {
+    const { open } = await newProfile(browser, [wallet(seed)])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    return page
+  }
+
   it('sends a text through the relay, and another browser opens its link; the key is in no request', async () => {
     const sender = await newProfile(browser)
     const page = await sender.open(all.serviceUrl)
-    await page.click('#throw-away')
+    await logInByTabKey(page)
     await answerExpiry(page, '3600')
     await page.fill('#send-text', 'Meet me at the old oak.')
     const sent: string[] = []
     sender.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
     await page.click('#send-form button')
     await says(page, 'relay', 'Sent.')
-    expect(await page.textContent('#sent-until')).toMatch(/^The relay keeps it until \d.+\.$/)
+    expect(await page.textContent('#sent-until')).toMatch(/^The relay keeps it until \w.+ at .+\.$/)
     const link = String(await page.textContent('#sent-link'))
-    const [, key = ''] = /^http:\/\/localhost:\d+\/open#r=bafk[a-z2-7]+\.([\w-]{43})$/.exec(link) ?? []
+    const [, key = ''] = /^http:\/\/localhost:\d+\/open#r=bafk[a-z2-7]+\.([\w-]{43})&until=\d{10}$/.exec(link) ?? []
     expect(key).toHaveLength(43)
     expect(await page.evaluate(`document.querySelector('#sent-code').naturalWidth > 0`)).toBe(true)
 
-    const receiver = await newProfile(browser, [wallet('bob')])
+    const receiver = await newProfile(browser)
     receiver.context.on('request', (request) => void sent.push(`${request.url()} ${request.postData() ?? ''}`))
     const other = await receiver.open(link)
-    await other.click('#wallets button')
-    await other.click('#open-form button')
-    await says(other, 'relay', 'Opened.')
-    expect(await other.textContent('#opened-text')).toBe('Meet me at the old oak.')
+    await other.click('#open')
+    await other.waitForSelector('#text:text-is("Meet me at the old oak.")')
     expect(sent.filter((text) => text.replace(link, '').includes(key) || text.includes('old oak'))).toEqual([])
     expect([...sender.complaints, ...receiver.complaints]).toEqual([])
   })
@@ -86,7 +84,7 @@ describe('the page in a browser', () => {
   it('sends a file of bytes, which the other side saves', async () => {
     const { open, complaints } = await newProfile(browser)
     const page = await open(all.serviceUrl)
-    await page.click('#throw-away')
+    await logInByTabKey(page)
     const buffer = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 256))
     await answerExpiry(page, undefined)
     await page.setInputFiles('#send-file', { name: 'map.bin', mimeType: 'application/octet-stream', buffer })
@@ -95,13 +93,15 @@ describe('the page in a browser', () => {
     expect(await page.textContent('#sent-until')).toBe('')
     await page.fill('#open-link', String(await page.textContent('#sent-link')))
     await page.click('#open-form button')
-    await says(page, 'relay', 'Opened.')
+    await page.click('#open')
+    await page.waitForSelector('#save')
     const saved = await page.evaluate<number[]>(`
-      fetch(document.querySelector('#opened-file').href).then((answer) => answer.arrayBuffer(), () => []).then(
+      fetch(document.querySelector('#save').href).then((answer) => answer.arrayBuffer(), () => []).then(
         (bytes) => [...new Uint8Array(bytes)])`)
     // The policy lets the page save it, and not fetch it.
     expect(saved).toEqual([])
-    const [download] = await Promise.all([page.waitForEvent('download'), page.click('#opened-file')])
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('#save')])
+    expect(download.suggestedFilename()).toBe('map.bin')
     const chunks: Buffer[] = []
     for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer)
     expect(Buffer.concat(chunks).equals(buffer)).toBe(true)
@@ -111,13 +111,13 @@ describe('the page in a browser', () => {
   it('keeps notes in the vault, which has ciphertexts; says it when another tab changed them', async () => {
     const { open, context } = await newProfile(browser)
     const page = await open(all.serviceUrl)
-    await page.click('#throw-away')
+    await logInByTabKey(page)
     for (const note of ['Buy oak', 'Ask Ada']) {
       await page.fill('#note', note)
       await page.click('#note-form button')
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
-    // A tab that the page opens has its storage of the session: wallet and key of the notes.
+    // A tab that the page opens has its storage of the session: wallet and recovery code of the notes.
     const [other] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
     await other.click('#read-notes')
     await other.waitForSelector('#notes li:nth-child(2)')
@@ -138,10 +138,75 @@ describe('the page in a browser', () => {
     expect(stored).toEqual([expect.stringMatching(/^eda1\.[\w-]{16}\.[\w-]+$/)])
   })
 
+  it('logs in once for all three servers: a wallet signs one text', async () => {
+    const alice = wallet('alice')
+    const signed: WalletRequest[] = []
+    const request = (asked: WalletRequest): Promise<unknown> => {
+      if (asked.method === 'personal_sign') signed.push(asked)
+      return alice.request(asked)
+    }
+    const { open, complaints } = await newProfile(browser, [{ info: alice.info, on: alice.on.bind(alice), request }])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await page.click('#send-form button:enabled')
+    await says(page, 'relay', 'Sent.')
+    await page.fill('#note', 'Buy oak')
+    await page.click('#note-form button:enabled')
+    await says(page, 'vault', 'Added.')
+    expect(signed).toHaveLength(1)
+    expect(complaints).toEqual([])
+  })
+
+  it('opens the notes in another browser by their recovery code, and not without it', async () => {
+    const [page, other] = [await logInAs('carol'), await logInAs('carol')]
+    await page.fill('#note', 'Buy oak')
+    await page.click('#note-form button')
+    await page.waitForSelector('#vault-code-new')
+    const code = await page.inputValue('#vault-code')
+    await other.click('#read-notes')
+    await says(other, 'vault', 'recovery code')
+    await other.fill('#vault-code', code.toLowerCase().replace('-', ' '))
+    await other.click('#read-notes')
+    await other.waitForSelector('#notes p:text-is("Buy oak")')
+  })
+
+  it('logs in by a passkey, whose notes need no code: the same user after a reload', async () => {
+    const { open, context, complaints } = await newProfile(browser)
+    const page = await open(all.serviceUrl)
+    const devTools = await context.newCDPSession(page)
+    await devTools.send('WebAuthn.enable')
+    const options = {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true
+    } as const
+    const automatic = { isUserVerified: true, automaticPresenceSimulation: true, hasPrf: true }
+    await devTools.send('WebAuthn.addVirtualAuthenticator', { options: { ...options, ...automatic } })
+    await page.click('#new-passkey')
+    await page.click('#log-in:enabled')
+    await page.waitForSelector('#sessions li')
+    const did = await page.textContent('#session-did')
+    await page.fill('#note', 'Buy oak')
+    await page.click('#note-form button')
+    await says(page, 'vault', 'Added.')
+    await page.click('#log-out')
+    await page.evaluate('sessionStorage.clear()')
+    await page.reload()
+    await page.click('#use-passkey')
+    await page.click('#log-in:enabled')
+    await page.waitForSelector('#sessions li')
+    expect(await page.textContent('#session-did')).toBe(did)
+    await page.click('#read-notes')
+    await page.waitForSelector('#notes p:text-is("Buy oak")')
+    expect(complaints).toEqual([])
+  })
+
   it('deletes no other note than the one that is shown, when the list changes while it is read', async () => {
     const { open } = await newProfile(browser)
     const page = await open(all.serviceUrl)
-    await page.click('#throw-away')
+    await logInByTabKey(page)
     for (const note of ['first', 'second', 'third']) {
       await page.fill('#note', note)
       await page.click('#note-form button')
@@ -175,7 +240,7 @@ describe('the page in a browser', () => {
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
     await says(page, 'wallet', text)
-    await makeWalletAndLogIn(page)
+    await logInByTabKey(page)
     expect(complaints).toEqual([])
   })
 
@@ -220,17 +285,7 @@ describe('the page in a browser', () => {
   })
 
   it('ends another session of the same user', async () => {
-    const first = await newProfile(browser, [wallet('alice')])
-    const second = await newProfile(browser, [wallet('alice')])
-    const pages: Page[] = []
-    for (const { open } of [first, second]) {
-      const page = await open(all.serviceUrl)
-      await page.click('#wallets button')
-      await page.click('#log-in')
-      await page.waitForSelector('#sessions li')
-      pages.push(page)
-    }
-    const [ended, page] = pages as [Page, Page]
+    const [ended, page] = [await logInAs('alice'), await logInAs('alice')]
     const before = await page.locator('#sessions li').count()
     await page.click('#sessions li:has-text("Another") button')
     await says(page, 'session', 'Ended.')
@@ -254,7 +309,7 @@ describe('the page in a browser', () => {
     const first = await servers.start({ DATA_DIR: data.path })
     const { open } = await newProfile(browser)
     const page = await open(first.serviceUrl)
-    await makeWalletAndLogIn(page)
+    await logInByTabKey(page)
     first.signal('SIGTERM')
     await first.ended
     await page.click('#ask-me')
@@ -270,7 +325,7 @@ describe('the page in a browser', () => {
   it('says that it is offline, stays logged in, and goes on afterwards', async () => {
     const { open, context } = await newProfile(browser)
     const page = await open(all.serviceUrl)
-    await makeWalletAndLogIn(page)
+    await logInByTabKey(page)
     await context.setOffline(true)
     for (const button of ['#ask-me', '#refresh']) {
       await page.click(button)

@@ -1,27 +1,19 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { createServer, type Server } from 'node:http'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { wallet } from 'express-did-auth/testing'
-import type { Browser, Page } from 'playwright-core'
-import { launchBrowser, newProfile, tabTo } from '../../support/browser.js'
+import type { Browser } from 'playwright-core'
+import {
+  axeFindings,
+  launchBrowser,
+  logInByTabKey,
+  newProfile,
+  overflowOf,
+  says,
+  tabTo
+} from '../../support/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { until } from '../../support/until.js'
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-interface AxeResult {
-  violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[]
-}
-
-/** What axe-core finds in the page as it is, of those that it calls serious or critical. */
-async function seriousFaults(page: Page): Promise<string[]> {
-  const { violations } = await page.evaluate<AxeResult>(`${axe}; axe.run()`)
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`)
-}
 
 describe('the page in a browser', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
@@ -58,7 +50,7 @@ describe('the page in a browser', () => {
     const own = await open(all.serviceUrl)
     const other = await open(all.serviceUrl.replace('localhost', '127.0.0.1'))
     await other.waitForSelector('#elsewhere')
-    expect(await other.textContent('#elsewhere')).toBe(
+    expect(await other.innerText('#elsewhere')).toBe(
       `Open the page at ${all.serviceUrl}: at this address, relay and vault refuse it.`
     )
     expect(await own.isVisible('#elsewhere')).toBe(false)
@@ -97,23 +89,145 @@ describe('the page in a browser', () => {
     expect(complaints).toEqual([])
   })
 
-  it.each(['light', 'dark'] as const)('has no serious fault of accessibility, %s', async (colorScheme) => {
-    const { open } = await newProfile(browser, [wallet('alice')], { colorScheme })
+  it.each([
+    ['light', 1280],
+    ['dark', 1280],
+    ['light', 320]
+  ] as const)('is accessible to axe in its main states, %s, and fits into %i px', async (colorScheme, width) => {
+    // A colour that is changing slowly can lack contrast for a moment.
+    const options = { colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' } as const
+    const { open } = await newProfile(browser, [wallet('alice')], options)
     const page = await open(all.serviceUrl)
-    await page.click('#throw-away')
+    const expectNoFault = async (): Promise<void> => {
+      expect(await axeFindings(page)).toEqual([])
+      expect(await overflowOf(page)).toBe(0)
+    }
+    await page.waitForSelector('#wallets button')
+    await expectNoFault()
+    await logInByTabKey(page)
+    await page.click('#ask-me')
+    await page.waitForSelector('#claims-details')
+    await page.evaluate(`for (const one of document.querySelectorAll('details')) one.open = true`)
+    await page.click('#send-form button')
+    await page.waitForSelector('#sent')
+    await page.fill('#note', 'Buy oak')
+    await page.click('#note-form button')
+    await page.waitForSelector('#notes li')
+    await expectNoFault()
+    await page.setInputFiles('#send-file', { name: 'a', mimeType: '', buffer: Buffer.alloc(7_340_032) })
+    await page.click('#send-form button')
+    await says(page, 'relay', 'At most 5.9 MiB can be sent. This has 7.0 MiB.')
+    await expectNoFault()
+  })
+
+  it('offers a wallet of the browser first, and the key of this tab where there is none', async () => {
+    const [some, none] = [await newProfile(browser, [wallet('alice')]), await newProfile(browser)]
+    const [page, other] = [await some.open(all.serviceUrl), await none.open(all.serviceUrl)]
+    await page.waitForSelector('#wallets button')
+    const coloured = (selector: string): string =>
+      `getComputedStyle(document.querySelector('${selector}')).backgroundColor`
+    const primary = await page.evaluate(coloured('#wallets button'))
+    expect(await page.evaluate(coloured('#use-tab-key'))).not.toBe(primary)
+    expect(await other.evaluate(coloured('#use-tab-key'))).toBe(primary)
+  })
+
+  it('folds later steps on a phone, and opens the second with a wallet', async () => {
+    const { open } = await newProfile(browser, [], { viewport: { width: 390, height: 844 } })
+    const page = await open(all.serviceUrl)
+    const openSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
+    expect(await openSteps()).toEqual(['Choose a wallet'])
+    await page.click('#use-tab-key')
+    expect(await openSteps()).toEqual(['Choose a wallet', 'Log in'])
+    const [button, card] = await Promise.all(
+      ['#log-in', '#wallet-chosen'].map((selector) => page.locator(selector).boundingBox())
+    )
+    expect(button?.width).toBe(card?.width)
+  })
+
+  it('says what a link of localhost is, and what is missing without https', async () => {
+    const { open, context } = await newProfile(browser)
+    const page = await open(all.serviceUrl)
+    await logInByTabKey(page)
+    expect(await page.locator('.insecure').first().isVisible()).toBe(false)
+    await page.click('#send-form button')
+    await page.waitForSelector('#sent-local:text-is("No phone can open this link: localhost is this computer.")')
+    await context.addInitScript(`Object.defineProperty(window, 'isSecureContext', { value: false })`)
+    for (const path of ['/', '/open']) {
+      await page.goto(all.serviceUrl + path)
+      await page.locator('.insecure').first().waitFor()
+      expect(await page.locator('#relay-here, #vault-here, #closed').locator('visible=true').count()).toBe(0)
+    }
+  })
+
+  it('shows nothing of the previous account once another one is chosen', async () => {
+    const { open } = await newProfile(browser, [wallet('dora')])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
     await page.click('#log-in')
-    await page.waitForSelector('#sessions li')
-    await page.click('#claims-details summary')
-    await page.click('.exchange summary')
-    expect(await seriousFaults(page)).toEqual([])
+    await page.click('#send-form button:enabled')
+    await page.waitForSelector('.actions:has-text("Encrypt and send") + [role=status]:text("Sent.")')
+    await page.fill('#note', 'Buy oak')
+    await page.click('#note-form button')
+    await says(page, 'vault', 'Added.')
+    await page.click('#ask-me')
+    await says(page, 'session', 'knows the DID')
+    const ticks = `[...document.querySelectorAll('.step h2')].map((one) => getComputedStyle(one, '::before').content)`
+    expect(await page.evaluate(ticks)).toEqual(Array(4).fill('"✓"'))
+    await page.click('#other-wallet')
+    await page.click('#use-tab-key')
+    await page.waitForSelector('#log-in')
+    expect((await page.locator('.steps [data-kind=good]').allTextContents()).join('')).toBe('')
+    expect(await page.locator('#sent, #notes li, #claims-details').locator('visible=true').count()).toBe(0)
+    expect(await page.inputValue('#vault-code')).toBe('')
+    expect(await page.evaluate(ticks)).toEqual(['"✓"', ...Array<string>(3).fill('counter(step)')])
+  })
+
+  it('shows nothing that is answered for the previous account', async () => {
+    const { open } = await newProfile(browser, [wallet('erin')])
+    const page = await open(all.serviceUrl)
+    await page.click('#wallets button')
+    await page.click('#log-in')
+    await page.fill('#note', 'Buy oak')
+    await page.click('#note-form button:enabled')
+    await says(page, 'vault', 'Added.')
+    const held: (() => void)[] = []
+    await page.route(/\/(?:me|file|notes)$/, async (route) => {
+      await new Promise<void>((resolve) => held.push(resolve))
+      await route.continue()
+    })
+    for (const button of ['#ask-me', '#send-form button', '#read-notes']) await page.click(button)
+    await until(() => held.length === 3)
+    await page.click('#other-wallet')
+    await logInByTabKey(page)
+    for (const release of held) release()
+    await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
+    const good = await page.locator('.steps [data-kind=good]').allTextContents()
+    expect(good.filter((text) => text !== '')).toEqual(['Logged in.'])
+    expect(await page.locator('#sent, #notes li').locator('visible=true').count()).toBe(0)
+  })
+
+  it('logs out a login of a wallet that is not the chosen one any more', async () => {
+    const { open } = await newProfile(browser, [wallet('dora')])
+    const page = await open(all.serviceUrl)
+    let release = (): void => undefined
+    await page.route('**/auth', async (route) => {
+      await new Promise<void>((resolve) => (release = resolve))
+      await route.continue()
+    })
+    await page.click('#wallets button')
+    await Promise.all([page.waitForRequest('**/auth'), page.click('#log-in')])
+    await page.click('#other-wallet')
+    await page.click('#use-tab-key')
+    release()
+    await page.waitForSelector('[aria-busy=true]', { state: 'detached' })
+    expect(await page.isVisible('#session-did')).toBe(false)
+    expect((await page.locator('.steps [data-kind=good]').allTextContents()).join('')).toBe('')
   })
 
   it('shows what the wallet signed, and tokens in full only when asked', async () => {
     const { open } = await newProfile(browser)
     const page = await open(all.serviceUrl)
-    await page.click('#throw-away')
-    await page.click('#log-in')
-    await page.waitForSelector('#sessions li')
+    await logInByTabKey(page)
     const entry = (name: string) => page.locator('.exchange', { hasText: name })
     await entry('personal_sign').locator('summary').click()
     expect(await entry('personal_sign').locator('pre').first().textContent()).toMatch(
@@ -131,6 +245,7 @@ describe('the page in a browser', () => {
     const { open, complaints } = await newProfile(browser, [alice])
     const page = await open(all.serviceUrl)
     await page.click('#wallets button')
+    await page.click('#signed-out summary')
     await page.check('#siwe-text')
     await page.click('#log-in')
     await page.waitForSelector('#sessions li')
@@ -148,9 +263,7 @@ describe('the page in a browser', () => {
   it('logs in with cookies, and another origin of the same site can do nothing with them', async () => {
     const { open, complaints, context } = await newProfile(browser)
     const page = await open(withCookies.serviceUrl)
-    await page.click('#throw-away')
-    await page.click('#log-in')
-    await page.waitForSelector('#sessions li')
+    await logInByTabKey(page)
     expect((await context.cookies()).map(({ name, httpOnly }) => [name, httpOnly])).toEqual([
       ['authorization', true],
       ['refresh-token', true]

@@ -32,7 +32,9 @@ describe('the page', () => {
     const { text, headers } = await request(listener).get(path).expect(200)
     expect(headers['content-type']).toBe('text/html; charset=utf-8')
     expect(text).toContain('data-auth="https://auth.example" data-siwe="true" data-relay="https://relay.example/files"')
-    expect(text).toContain('data-vault="https://vault.example" data-mode="header"')
+    expect(text).toContain(
+      'data-vault="https://vault.example" data-mode="header" data-open-reads="false" data-file-bytes="8388608"'
+    )
   })
 
   it('allows connections to itself and to the servers beside it, and nothing inline', async () => {
@@ -73,6 +75,7 @@ describe('the page', () => {
 
   it.each([
     ['/page.js', 'text/javascript; charset=utf-8'],
+    ['/open.js', 'text/javascript; charset=utf-8'],
     ['/page.css', 'text/css; charset=utf-8'],
     ['/page.svg', 'image/svg+xml']
   ])('is made of %s, which a browser keeps until it has changed', async (path, type) => {
@@ -85,7 +88,7 @@ describe('the page', () => {
   })
 
   it('has no script or style in its HTML', () => {
-    expect(page.html).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=/)
+    expect([...page.html.values()].join()).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=/)
   })
 
   it('is not there without a build: one warning, and 404', async () => {
@@ -117,7 +120,7 @@ describe('CORS for the page', () => {
     async (name) => {
       expect(await ask(name, {}, origin)).toMatchObject({
         'access-control-allow-origin': origin,
-        'access-control-allow-headers': 'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match'
+        'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,Idempotency-Key,If-Match,If-None-Match'
       })
     }
   )

@@ -88,7 +88,7 @@ it('copy ends at any moment and goes on: nothing is lost, nothing is there twice
   expect(counts.at(-1)).toBeLessThan(ENTRIES)
   const { code, stdout } = await runCli(['copy'], env)
   expect(code).toBe(0)
-  const [, copied, known] = /entries copied: (\d+) \(there already: (\d+)\)/.exec(stdout) ?? []
+  const [, copied, known] = /entries copied: (\d+) \(already there: (\d+)\)/.exec(stdout) ?? []
   expect(Number(copied) + Number(known)).toBe(ENTRIES)
   expect(Number(known)).toBeGreaterThanOrEqual(counts.at(-1)!)
   expect(await countEntries()).toBe(ENTRIES)

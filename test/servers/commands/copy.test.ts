@@ -105,8 +105,8 @@ describe('copy', () => {
     await store.takeDown(cidOf('evil'), 'takedown', NOW)
     const before = await everything(store)
     await store.close()
-    const line = 'vault: entries copied: 242 (there already: 0); cids taken down: 1; pins: 0'
-    expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Left out: sessions')] })
+    const line = 'vault: entries copied: 242 (already there: 0); cids taken down: 1; pins: 0'
+    expect(await copy()).toEqual({ code: 0, lines: [line, expect.stringContaining('Not copied: sessions')] })
     const target = await moved('vault')
     expect(await everything(target.store)).toEqual(before)
     expect(await target.store.isTakenDown(cidOf('evil'))).toBe(true)
@@ -116,7 +116,7 @@ describe('copy', () => {
       unusedContents: 0
     })
 
-    expect((await copy()).lines[0]).toContain('entries copied: 0 (there already: 242); cids taken down: 0')
+    expect((await copy()).lines[0]).toContain('entries copied: 0 (already there: 242); cids taken down: 0')
     await target.store.writeEntry(entryOf('key 0', 'later', { did: ANN.did }))
     const { entries } = await target.store.listEntries({ did: ANN.did, key: 'key 0' })
     expect(entries.at(-1)?.cid).toBe(cidOf('later'))
@@ -138,7 +138,7 @@ describe('copy', () => {
     expect(code).toBe(0)
     expect(lines.slice(0, 2)).toEqual([
       expect.stringContaining('vault: entries copied: 1 '),
-      'vault: left out because the database has them as taken down: 1'
+      'vault: left out because they are taken down in the database: 1'
     ])
     const cids = (await target.store.listEntries({ did: ANN.did, key: 'key 0' })).entries.map(({ cid }) => cid)
     expect(cids).toEqual(expect.arrayContaining([cidOf('there'), cidOf('here')]))
@@ -210,13 +210,13 @@ describe('copy', () => {
     await store.writeFile(fileOf('ended', { nowSeconds: NOW - 2_000, ttlSeconds: 1_000 }))
     await store.close()
     expect((await copy()).lines.slice(0, 2)).toEqual([
-      'relay: files copied: 2 (there already: 0); cids taken down: 0; pins: 0',
+      'relay: files copied: 2 (already there: 0); cids taken down: 0; pins: 0',
       'relay: expired files left out: 1'
     ])
     const again = await local('relay')
     await again.writeFile(of('short', 5_000))
     await again.close()
-    expect((await copy()).lines[0]).toContain('relay: files copied: 1 (there already: 1)')
+    expect((await copy()).lines[0]).toContain('relay: files copied: 1 (already there: 1)')
     const { store: target } = await moved('relay')
     expect(await target.findFile(cidOf('short'), NOW)).toMatchObject({ expiresAtSeconds: NOW + 5_000 })
     expect(await target.findFile(cidOf(BIG), NOW)).toMatchObject({ expiresAtSeconds: NOW + 2_000 })
@@ -264,7 +264,7 @@ describe('copy', () => {
     const { lines } = await copy('--from', folder.path)
     expect(lines).toEqual([
       expect.stringContaining('vault: entries copied: 1 '),
-      expect.stringContaining('Left out: sessions, so that users log in again')
+      expect.stringContaining('Not copied: sessions (users log in again)')
     ])
     expect(await runOn(database.url, 'SELECT * FROM did_auth_sessions')).toEqual([])
   })
@@ -303,6 +303,6 @@ describe('copy', () => {
     await expect(copy('--from', from)).rejects.toThrow(`There is nothing to copy in ${from} (DATA_DIR)`)
     expect(existsSync(from)).toBe(false)
     const none = runCommand(runCopy, [], { DATA_DIR: from })
-    await expect(none).rejects.toThrow('There is no database: set DATABASE_URL')
+    await expect(none).rejects.toThrow('No database is configured: set DATABASE_URL')
   })
 })

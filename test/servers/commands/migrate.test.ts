@@ -123,7 +123,7 @@ describe('migrate', () => {
     await expect(migrate([], url.href)).rejects.toThrow(
       'Cannot use the database (DATABASE_URL): PostgreSQL has no such database'
     )
-    await expect(runCommand(runMigrate, [])).rejects.toThrow('There is no database: set DATABASE_URL.')
+    await expect(runCommand(runMigrate, [])).rejects.toThrow('No database is configured: set DATABASE_URL.')
     await expect(migrate(['--check', '--print'])).rejects.toThrow('Give --check or --print')
   })
 })

@@ -35,6 +35,7 @@ describe('readEnv', () => {
       DRAIN_SECONDS: 0,
       METRICS_HOST: '127.0.0.1',
       PAGE: true,
+      RESOURCES: [],
       DATABASE_POOL_SIZE: 10,
       DATABASE_PREPARE: true,
       DATABASE_MIGRATE: true,
@@ -47,6 +48,7 @@ describe('readEnv', () => {
       RELAY_MAX_BYTES_PER_DID: 67_108_864,
       RELAY_FILE_TTL_SECONDS: 604_800,
       RELAY_MAX_STORE_BYTES: 8_589_934_592,
+      RELAY_OPEN_READS: false,
       VAULT_MAX_CONTENT_BYTES: 1_048_576,
       VAULT_MAX_BYTES_PER_DID: 67_108_864,
       VAULT_MAX_ENTRIES_PER_DID: 10_000
@@ -80,6 +82,9 @@ describe('readEnv', () => {
     ['LOGIN_DOMAINS', 'app.example, https://app.example', ['app.example', 'https://app.example']],
     ['LOGIN_DIALECTS', 'login, url', ['login', 'url']],
     ['NETWORKS', 'rsk, ethereum, 0x89', ['rsk', '', '0x89']],
+    ['RESOURCES', 'https://a.example, http://localhost:3002', ['https://a.example', 'http://localhost:3002']],
+    ['RESOURCE_KEY', `${'ab'.repeat(32)}, ${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
+    ['TRUSTED_ISSUER', 'https://auth.example'],
     ['COOKIE_PREFIX', '__Host-'],
     ['ABSOLUTE_SESSION_DURATION_IN_HOURS', '720.5', 720.5],
     ['ERROR_FORMAT', 'problem'],
@@ -109,6 +114,7 @@ describe('readEnv', () => {
       '  - PRIVATE_KEY: missing; with DATABASE_URL give the same to every instance',
       '  - AUTH_SERVICE_URL: missing; with DATABASE_URL give the same to every instance'
     ])
+    expect(refusal({ ...env, RESOURCES: 'https://a.example' }, true)).toContain('\n  - RESOURCE_KEY: missing; with')
     expect(readEnv(env, 'auth', false, 'operate').DATABASE_URL).toBe(env.DATABASE_URL)
   })
 
@@ -255,6 +261,18 @@ describe('readEnv', () => {
     expect(message).not.toContain(value)
   })
 
+  it.each([
+    [
+      'RESOURCES',
+      'http://a.example',
+      'received "http://a.example"; give at most 48 URLs separated by commas, https or on this machine'
+    ],
+    ['RESOURCE_KEY', 'ab'.repeat(31), 'received (not shown); give private keys of P-256, 64 hex digits each'],
+    ['TRUSTED_ISSUER', 'auth.example', 'received "auth.example"; give the SERVICE_URL of an auth server, https or on']
+  ])('refuses %s=%s', (name, value, problem) => {
+    expect(refusal({ [name]: value })).toContain(`${name}: ${problem}`)
+  })
+
   it('does not show a private key in the wrong place', () => {
     const key = 'ab'.repeat(32)
     const message = refusal({ SERVICE_DID: key, PORT: `0x${key}`, PRIVATE_KEY_FILE: key, CHALLENGE_SECRET_FILE: key })
@@ -338,9 +356,9 @@ describe('a secret in a file', () => {
     })
     expect(message.split('\n')).toEqual([
       'Wrong environment:',
-      '  - PRIVATE_KEY: received together with PRIVATE_KEY_FILE; give one of the two',
-      '  - CHALLENGE_SECRET_FILE: names an empty file',
-      '  - RPC_URL_FILE: names no file that can be read'
+      '  - PRIVATE_KEY: received together with PRIVATE_KEY_FILE; set only one of them',
+      '  - CHALLENGE_SECRET_FILE: the file is empty',
+      '  - RPC_URL_FILE: the file cannot be read'
     ])
   })
 })

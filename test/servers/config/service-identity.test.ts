@@ -3,7 +3,10 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadIdentity } from '../../../servers/config/service-identity.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
+import { resourceKey } from '../../support/test-app.js'
 import { walletOf } from '../../support/wallet.js'
+
+const coordinate = expect.stringMatching(/^[\w-]{43}$/)
 
 describe('loadIdentity', () => {
   const folder = folderOfEachTest()
@@ -30,6 +33,23 @@ describe('loadIdentity', () => {
     expect((await load({ PRIVATE_KEY, SERVICE_DID: 'did:web:a' })).serviceDid).toBe('did:web:a')
   })
 
+  it('makes a key for resource tokens of auth alone, and none where instances have to share one', async () => {
+    const { resourceKeys } = await load({ name: 'auth' })
+    expect(resourceKeys).toEqual([{ kty: 'EC', crv: 'P-256', x: coordinate, y: coordinate, d: coordinate }])
+    expect((await load({ name: 'auth' })).resourceKeys).toEqual(resourceKeys)
+    expect(statSync(join(folder.path, 'resource-key')).mode & 0o777).toBe(0o600)
+    expect((await load({ name: 'vault' })).resourceKeys).toEqual([])
+    expect((await load({ name: 'auth', DATABASE_URL: 'postgres://db.example/x' })).resourceKeys).toEqual([])
+  })
+
+  it('takes the keys of RESOURCE_KEY in their order', async () => {
+    const given = [1, 2].map((number) => Buffer.alloc(32, number).toString('hex'))
+    const { resourceKeys } = await load({ name: 'auth', RESOURCE_KEY: given })
+    expect(resourceKeys).toEqual([resourceKey(1), resourceKey(2)])
+    expect(readdirSync(folder.path)).not.toContain('resource-key')
+    await expect(load({ name: 'auth', RESOURCE_KEY: ['f'.repeat(64)] })).rejects.toThrow('Cannot use the folder')
+  })
+
   it('keeps no secret that was given', async () => {
     await load({ PRIVATE_KEY: walletOf(7).privateKey, CHALLENGE_SECRET: 'a'.repeat(32) })
     expect(readdirSync(folder.path)).toEqual([])
@@ -39,7 +59,7 @@ describe('loadIdentity', () => {
     const file = join(folder.path, 'private-key')
     writeFileSync(file, 'half-a-key')
     await expect(load()).rejects.toThrow(
-      `The file ${file} does not hold 64 hex digits: restore it, or remove it for a new identity`
+      `The file ${file} does not contain 64 hex digits: restore it, or delete it to create a new identity`
     )
   })
 
@@ -47,7 +67,7 @@ describe('loadIdentity', () => {
     const file = join(folder.path, 'private-key')
     writeFileSync(file, digit.repeat(64))
     await expect(load()).rejects.toThrow(
-      `The file ${file} holds no key of secp256k1: restore it, or remove it for a new identity`
+      `The file ${file} does not contain a secp256k1 key: restore it, or delete it to create a new identity`
     )
   })
 

@@ -127,7 +127,7 @@ describe('CORS', () => {
     expect(text).toBe('')
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers['access-control-allow-headers']).toBe(
-      'Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match'
+      'Authorization,Content-Type,DID-Approval,Idempotency-Key,If-Match,If-None-Match'
     )
     expect(headers['access-control-max-age']).toBe('600')
     expect(headers).not.toHaveProperty('access-control-allow-credentials')

@@ -137,6 +137,24 @@ describe('the pin worker', () => {
     expect(node.calls).toHaveLength(3)
   })
 
+  it.each([
+    [2, 'an outage', 'ipfs-unavailable', false],
+    [3, 'a matter of this pin, and the others go on', 'pin-failed', true]
+  ])('counts a time-out after %d failures of the same pin as %s', async (failures, _what, event, isSettled) => {
+    await add('a')
+    for (let attempt = 0; attempt < failures; attempt += 1) {
+      const nowSeconds = files.clocks.seconds
+      const [task] = await store.claim({ limit: 1, nowSeconds, leaseSeconds: 20 })
+      await store.postpone(task!, nowSeconds, true)
+    }
+    await add('b')
+    node.fault = (_verb, cid) => (cid === a ? 'ERR_IPFS_TIMEOUT' : undefined)
+    const worker = started()
+    expect(await worker.settle([a])).toBe(false)
+    expect(log.map((line) => line.event)).toEqual([event])
+    expect(await worker.settle([b])).toBe(isSettled)
+  })
+
   it('leaves a call to the process that has its lease, and does what is left afterwards', async () => {
     const worker = started()
     const other = started(await files.open({ tracksPins: true }))

@@ -33,7 +33,8 @@ describe('the three servers in one process', () => {
       const ready = { status: 'ready', dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ...ipfs } }
       expect([status, JSON.parse(text)]).toEqual([200, ready])
     }
-    expect(readdirSync(servers.folder).sort()).toEqual(['auth', 'challenge-secret', 'private-key', 'relay', 'vault'])
+    const secrets = ['challenge-secret', 'private-key', 'resource-key']
+    expect(readdirSync(servers.folder).sort()).toEqual([...secrets, 'auth', 'relay', 'vault'].sort())
     for (const name of ['auth', 'relay', 'vault']) {
       expect(readdirSync(join(servers.folder, name))).toContain('auth.db')
     }

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { readDocument } from '../../support/documents.js'
 import {
   countOf,
   countsOf,
@@ -15,6 +17,7 @@ import {
 import { root } from '../../support/packed-package.js'
 import { freePort, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import type { ServerProcess } from '../../support/server-process.js'
+import { temporaryFolder } from '../../support/store-folder.js'
 import { steadily, until } from '../../support/until.js'
 
 const RESTARTS = countOf('INSTANCES_RESTARTS', 1)
@@ -39,8 +42,15 @@ describe('haproxy.cfg', () => {
     await database.drop()
   })
 
-  it('is valid', () => {
+  it('is valid, and so is that of DEPLOY.md for other machines', () => {
     expect(faultsOf(config)).toBe('')
+    const block = readDocument('servers/DEPLOY.md').blocks.find(({ language }) => language === 'haproxy')!
+    const { path: folder, remove } = temporaryFolder()
+    const file = join(folder, 'haproxy.cfg')
+    // The certificates are the operator's.
+    writeFileSync(file, block.code.replace(/ ssl crt \S+ alpn \S+$/m, ''))
+    expect(faultsOf(file)).toBe('')
+    remove()
   })
 
   it('lets instances be replaced one after the other, and no request fails', async () => {

@@ -182,9 +182,11 @@ function relayAuth(curve = loadCurve()) {
     challengeSecret: 'a secret of the tests, longer than 32 bytes',
     tokenSeconds: 600,
     maxRequests: Infinity,
+    hasOpenReads: false,
     quotas: { charge: () => Promise.reject(new Error('not asked')) },
     key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65) })),
     signer: async () => '',
+    resourceIssuer: undefined,
     store: { consumeChallenge: async () => 'consumed' },
     clock: new TestClock()
   })

@@ -129,6 +129,26 @@ describe('GET /file/{cid}', () => {
     const { cid } = (await postFile(relay, token, 'hello')).body
     const { status, text, headers } = await request(relay.listener).head(`/file/${cid}`).set('Authorization', token)
     expect([status, text, headers['content-length']]).toEqual([200, undefined, '16'])
+    expect(headers['file-expires-in']).toBe('604800')
+  })
+
+  it.each([
+    ['in memory', 1],
+    ['streamed', 1_048_577]
+  ])('answers for how long a file %s stays, counted from the start when it is posted again', async (_what, length) => {
+    const file = 'e'.repeat(length)
+    const { cid } = (await postFile(relay, token, file)).body
+    const told: unknown[] = []
+    for (const seconds of [0, 50]) {
+      relay.clock.seconds += seconds
+      for (let count = 0; count < 2; count += 1) {
+        told.push((await getFile(relay, token, cid)).headers['file-expires-in'])
+      }
+    }
+    await postFile(relay, token, file)
+    relay.clock.seconds += 1
+    told.push((await getFile(relay, token, cid)).headers['file-expires-in'])
+    expect(told).toEqual(['604800', '604800', '604750', '604750', '604799'])
   })
 })
 

@@ -4,7 +4,7 @@ import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Dictionary, findVaultLosses, startVaultLoad, type LoadUser } from '../../support/vault-load.js'
-import { note, rounds } from '../../support/time-factor.js'
+import { note, rounds, scaled } from '../../support/time-factor.js'
 import { runCli, ServerProcesses } from '../../support/server-process.js'
 import { startFaultyNode } from '../../support/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
@@ -164,7 +164,7 @@ describe('the vault as a process', () => {
       expect(load.wrongAnswers).toEqual([])
 
       server = await start(more)
-      expect(server.startMilliseconds).toBeLessThan(5_000)
+      expect(server.startMilliseconds).toBeLessThan(scaled(5_000))
       note('F4', `vault: ready again in ${server.startMilliseconds.toFixed(0)} ms`)
       expect(await findVaultLosses(server.url, users)).toEqual([])
     }

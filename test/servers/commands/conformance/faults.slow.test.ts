@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { checkService, closeServices, idsOf } from '../../../support/conformance.js'
 import { testApp } from '../../../support/test-app.js'
 import { toyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
-import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
 
 afterEach(closeServices)
 
@@ -41,32 +40,6 @@ describe('conformance', () => {
     const report = await checkService(app, { clock, domain: toyDomain })
     expect(idsOf(report, 'failed').join(' ')).toBe(expected)
     expect(report.passed).toBe(report.total - expected.split(' ').length)
-  })
-
-  it.each<[SiweFault | undefined, string]>([
-    [undefined, ''],
-    ['one nonce for all', 'siwe-nonce'],
-    ['nonce good twice', 'siwe-single-use siwe-race'],
-    ['nonce consumed late', 'siwe-race'],
-    ['nonce burnt by a bad signature', 'siwe-bad-signature'],
-    ['any nonce', 'siwe-single-use siwe-race siwe-own-nonce'],
-    ['any signature', 'siwe-bad-signature'],
-    ['any domain', 'siwe-wrong-domain siwe-wrong-uri'],
-    ['any URI', 'siwe-wrong-uri'],
-    ['no end', 'siwe-ended'],
-    ['no beginning', 'siwe-not-yet'],
-    ['text behind the message', 'siwe-other-text']
-  ])('finds "%s" of a backend of EIP-4361', async (fault, expected) => {
-    const { app, clock } = await testApp(
-      {},
-      {
-        before: (app) => {
-          addToySiweBackend(app, 'service.example', fault)
-        }
-      }
-    )
-    const ids = idsOf(await checkService(app, { clock }), 'failed').filter((id) => id.startsWith('siwe-'))
-    expect(ids.join(' ')).toBe(expected)
   })
 
   it.each<[string, string, (req: IncomingMessage, res: ServerResponse) => void]>([

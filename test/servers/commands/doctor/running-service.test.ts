@@ -58,7 +58,7 @@ describe('doctor <url>', () => {
   ])('says that there is no such service where the answer is %s', async (_what, answer) => {
     const { code, findings } = await doctor([await serving((_req, res) => void answer(res))])
     expect([code, findings]).toMatchObject([1, [{ id: 'no-challenge', level: 'change' }]])
-    expect(findings[0]?.what).toMatch(/^It gives no challenge: POST \/request-auth answered \d+/)
+    expect(findings[0]?.what).toMatch(/^It issues no challenge: POST \/request-auth answered \d+/)
   })
 
   it.each(['/logout', '/ready', '/auth'])('goes on when %s is not answered', async (path) => {

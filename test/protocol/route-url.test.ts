@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
-import { signUpUrl } from '../../src/protocol/selective-disclosure.js'
+import { routeUrl } from '../../src/protocol/parse-url.js'
 
-describe('signUpUrl', () => {
+describe('routeUrl', () => {
   it.each([
     ['https://service.example', '', '/signup', 'https://service.example/signup'],
     ['https://service.example/', '', '/signup', 'https://service.example/signup'],
@@ -16,13 +16,13 @@ describe('signUpUrl', () => {
     ['https://api', '/api', '/signup', 'https://api/api/signup'],
     ['http://localhost:3000', '/a/b', '/signup', 'http://localhost:3000/a/b/signup']
   ])('of %s, mounted at "%s", for %s is %s', (serviceUrl, mountPath, signupPath, url) => {
-    expect(signUpUrl(serviceUrl, mountPath, signupPath)).toBe(url)
+    expect(routeUrl(serviceUrl, mountPath, signupPath)).toBe(url)
   })
 
   it.each(['urn:example:service', 'service.example', 'ftp://service.example', 'x'])(
-    'is undefined for %s, which is no http(s) URL',
+    'is undefined for %s, which is not an http(s) URL',
     (serviceUrl) => {
-      expect(signUpUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
+      expect(routeUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
     }
   )
 })

@@ -2,14 +2,7 @@ import { secp256k1 } from '@noble/curves/secp256k1'
 import { keccak_256 } from '@noble/hashes/sha3'
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils'
 
-/** Of the key in this tab's storage, which ends with the tab, so that a reload finds it. */
-export const THROW_AWAY_KEY = 'throw-away-key'
-
-export function makeThrowAwayKey(): string {
-  const key = bytesToHex(secp256k1.utils.randomSecretKey())
-  sessionStorage.setItem(THROW_AWAY_KEY, key)
-  return key
-}
+export const makeKey = (): string => bytesToHex(secp256k1.utils.randomSecretKey())
 
 /** A wallet that signs without asking. */
 export function walletOfKey(hex: string): { address: string; signMessage: (text: string) => Promise<string> } {

@@ -1,0 +1,48 @@
+/** The page of a link: it opens what was sent, at one tap. It uses no session of this browser, and stores nothing. */
+import { RelayClient } from 'express-did-auth/client/relay'
+import { onClick, onCopy } from './answer.js'
+import { byId, dateOf, openReads, relayUrl, show, sizeOf, write } from './elements.js'
+import { makeKey, walletOfKey } from './key-wallet.js'
+
+/** Where the relay asks for a login, a key of this moment logs in: the sender decides by the link who reads the file. */
+const login = openReads === 'true' ? {} : { wallet: walletOfKey(makeKey()) }
+
+function showExpiry(seconds: number): void {
+  write('until', dateOf(seconds))
+  write('until-title', seconds * 1_000 > Date.now() ? 'Kept until' : 'Expired on')
+  show('expiry', true)
+}
+
+function showContent(content: string | Uint8Array | File): void {
+  const isText = typeof content === 'string'
+  const file = content instanceof File ? content : new File([isText ? content : Uint8Array.from(content)], 'file')
+  show('closed', false)
+  show('opened-text', isText)
+  show('opened-file', !isText)
+  write('text', isText ? content : '')
+  write('file-name', file.name)
+  write('file-type', file.type || 'unknown')
+  write('file-size', sizeOf(file.size))
+  const save = byId('save', HTMLAnchorElement)
+  // Not by its own type: no browser shows what it should save, or guesses another end of the name.
+  save.href = URL.createObjectURL(new Blob([file], { type: 'application/octet-stream' }))
+  save.download = file.name
+  byId(isText ? 'text' : 'save').focus()
+}
+
+function start(): void {
+  const relay = new RelayClient({ url: relayUrl, ...login })
+  write('relay', new URL(relayUrl).host)
+  const until = Number(/&until=(\d{10,12})$/.exec(location.hash)?.[1])
+  if (until > 0) showExpiry(until)
+  onCopy('copy', () => byId('text').textContent)
+  onClick('open', async () => {
+    showContent(await relay.open(location.href))
+  })
+}
+
+// Another link in the same tab.
+window.addEventListener('hashchange', () => {
+  location.reload()
+})
+if (relayUrl !== '') start()

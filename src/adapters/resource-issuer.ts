@@ -1,0 +1,106 @@
+import type { CompactVerifyGetKey, JWK } from 'jose'
+import { DidAuthError } from '../errors.js'
+import type { AuthenticatedUser, Clock, Logger, ResourceIssuer } from '../ports.js'
+import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
+import { addressOfDid, assertNetwork, canonicalDid, isEthrDid } from '../protocol/did.js'
+import { fieldOf, isObject } from '../protocol/json.js'
+import { isSecureUrl } from '../protocol/parse-url.js'
+import { RecentEntries } from './caches.js'
+import { loadCurve } from './curve.js'
+import { readBounded } from './read-bounded.js'
+
+const FETCH_MILLISECONDS = 5_000
+const MAX_ANSWER_BYTES = 64 * 1024
+const KEYS_SECONDS = 600
+/** Anybody can send a token that names an unknown key. */
+const COOLDOWN_SECONDS = 30
+
+/** As the options of the library name them. */
+export interface ResourceIssuerParts {
+  issuer: string
+  audience: string
+  networks: readonly string[] | undefined
+  clock: Clock
+  logger: Logger
+}
+
+/**
+ * Verifies the tokens of another service by the keys that it publishes. They are fetched when a token needs them, again after
+ * 10 min or for a key that is unknown, once in 30 s at most. While the issuer is unavailable, the previous keys count.
+ *
+ * jose's own remote set drops these, and fetches for each unknown key while its issuer is unavailable.
+ */
+export function resourceIssuer({ issuer, audience, networks, clock, logger }: ResourceIssuerParts): ResourceIssuer {
+  const verified = new RecentEntries<AuthenticatedUser>()
+  let known: { kids: readonly string[]; keyOf: CompactVerifyGetKey; sinceSeconds: number } | undefined
+  let askedAtSeconds = -Infinity
+  let asked = Promise.resolve()
+
+  const fetchKeys = async (sinceSeconds: number): Promise<void> => {
+    const keys = await fetchKeysOf(issuer)
+    const { createLocalJWKSet } = await import('jose')
+    known = { kids: keys.map(({ kid }) => kid), keyOf: createLocalJWKSet({ keys }), sinceSeconds }
+    // Also those of a key that is no longer listed.
+    verified.clear()
+  }
+
+  const keysFor = async (kid: string): Promise<CompactVerifyGetKey> => {
+    const now = clock.nowSeconds()
+    const isKnown = known?.kids.includes(kid) === true && Math.abs(now - known.sinceSeconds) < KEYS_SECONDS
+    if (!isKnown && Math.abs(now - askedAtSeconds) >= COOLDOWN_SECONDS) {
+      askedAtSeconds = now
+      asked = fetchKeys(now).catch((error: unknown) => {
+        const reason = fieldOf(error, 'message')
+        logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of resourceIssuer could not be fetched')
+      })
+    }
+    if (!isKnown) await asked
+    if (known === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
+    return known.keyOf
+  }
+
+  const verify = async (token: string): Promise<AuthenticatedUser> => {
+    const { kid, claims } = parseResourceToken(token, { issuer, audience })
+    assertNetwork(claims.sub, networks)
+    assertInForce(claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
+    const keyOf = await keysFor(kid)
+    const { compactVerify } = await import('jose')
+    await compactVerify(token, keyOf, { algorithms: ['ES256'] }).catch(() => {
+      throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'signature', expected: issuer } })
+    })
+    const address = isEthrDid(claims.sub) ? addressOfDid(claims.sub, await loadCurve()) : undefined
+    const user = { claims, canonicalDid: canonicalDid(claims.sub), address }
+    verified.set(token, user)
+    return user
+  }
+
+  return async (token) => {
+    const user = verified.get(token) ?? (await verify(token))
+    assertInForce(user.claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
+    return user
+  }
+}
+
+/** At least one key: where discovery says, else at its usual place. */
+async function fetchKeysOf(issuer: string): Promise<(JWK & { kid: string })[]> {
+  const wellKnown = `${issuer.replace(/\/$/, '')}/.well-known`
+  const url = fieldOf(await fetchJson(`${wellKnown}/did-auth.json`).catch(() => undefined), 'jwks_uri')
+  const listed = fieldOf(await fetchJson(isSecureUrl(url) ? url : `${wellKnown}/jwks.json`), 'keys')
+  const keys = (Array.isArray(listed) ? listed : []).filter(isP256Key)
+  if (keys.length === 0) throw new TypeError('the JWK set has no key of P-256')
+  return keys
+}
+
+function isP256Key(key: unknown): key is JWK & { kid: string } {
+  return isObject(key) && key.kty === 'EC' && key.crv === 'P-256' && typeof key.kid === 'string'
+}
+
+/** The issuer is trusted with its keys, and not with our memory. */
+async function fetchJson(url: string): Promise<unknown> {
+  const signal = AbortSignal.timeout(FETCH_MILLISECONDS)
+  const { status, body } = await fetch(url, { redirect: 'error', signal })
+  const tooLong = (): Error => new RangeError(`${url} answered more than 64 KiB`)
+  const bytes = await readBounded(body, MAX_ANSWER_BYTES, tooLong)
+  if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
+  return JSON.parse(bytes.toString())
+}

@@ -1,0 +1,61 @@
+import { APPROVAL_STATEMENT, approvalStatement } from '../protocol/approval.js'
+import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
+import { PROTOCOL } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
+import { isText, parseFields, parseJson } from './json.js'
+import type { Setting } from './options.js'
+import { encodeBase64url, hexOf, utf8 } from './seal.js'
+import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
+
+/** The options of a `fetch` with the session. */
+export interface AuthorizedInit extends RequestInit {
+  /** Has the wallet sign the request where the service wants that. */
+  readonly approve?: boolean
+}
+
+/** A request with a body that can be sent again, which was answered 403. */
+export interface RefusedRequest {
+  readonly response: Response
+  readonly href: string
+  readonly init: RequestInit
+  readonly request: Request | undefined
+  readonly send: (init: AuthorizedInit) => Promise<Response>
+  readonly wallet?: Wallet | undefined
+}
+
+/**
+ * Signs a request that needs its user's approval, and sends it once more. The service gives nonce and statement; all else is
+ * written here. A statement that is not one line about this very request is refused.
+ */
+export async function approveRequest(
+  { url, network }: Setting,
+  fieldsOf: (account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>) => SiweMessage,
+  { response, href, init, request, send, wallet }: RefusedRequest
+): Promise<Response> {
+  const { code, nonce, statement } = parseFields(parseJson(await response.clone().text()))
+  if (code !== 'ERR_APPROVAL') return response
+  const { method } = new Request(href, { method: init.method ?? request?.method ?? 'GET' })
+  const { pathname, search } = new URL(href)
+  // A proxy may have removed the path of the service's URL.
+  const paths = [pathname + search, href.startsWith(`${url}/`) ? href.slice(url.length) : '']
+  const [text = '', line] = APPROVAL_STATEMENT.exec(String(statement)) ?? []
+  const isOwn = paths.some((path) => approvalStatement(method, path, line) === text)
+  if (!isOwn || !isText(nonce) || !/^\w{8,128}$/.test(nonce)) {
+    throw new DidAuthClientError(PROTOCOL, { message: 'Not the approval of this request' })
+  }
+  const signal = init.signal ?? request?.signal
+  const { body } = init
+  const whole = new Response(body)
+  const bytes = new Uint8Array(await whole.arrayBuffer())
+  const requestId = hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
+  const { address, signMessage } = await connectWallet(wallet, network, signal)
+  const chainId = await chainIdOf(wallet, signal)
+  const fields = fieldsOf({ address, chainId, nonce })
+  const message = formatSiweMessage({ ...fields, statement: text, requestId })
+  const approval = JSON.stringify({ message, signature: await signMessage(message) })
+  const headers = new Headers(init.headers ?? request?.headers)
+  const type = whole.headers.get('Content-Type')
+  if (type && !headers.has('Content-Type')) headers.set('Content-Type', type)
+  headers.set('DID-Approval', encodeBase64url(utf8(approval)))
+  return send({ ...init, headers, ...(body && { body: bytes }), approve: false })
+}

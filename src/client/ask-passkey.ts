@@ -1,0 +1,61 @@
+import { browser, type PasskeyAnswer } from './browser.js'
+import { NO_PASSKEY, USER_REJECTED, WALLET } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
+import { parseFields } from './json.js'
+import { KEY_BYTES, randomBytes, utf8, type Bytes } from './seal.js'
+
+/** Which passkey: the one with an id, one that the user chooses, or with a name a new one. And what its secret is for. */
+interface Question {
+  readonly rpId: string
+  readonly context: string
+  readonly id?: ArrayBuffer
+  readonly userName?: string
+}
+
+/**
+ * Has a passkey compute a secret of 32 bytes: its PRF at the SHA-256 of a text. That is one prompt, and a second one where a
+ * new passkey does not compute while it is made.
+ *
+ * @throws DidAuthClientError NO_PASSKEY, USER_REJECTED, WALLET
+ * @see WebAuthn Level 3, "Pseudo-random function extension"
+ */
+export async function askPasskey(question: Question): Promise<{ readonly id: ArrayBuffer; readonly secret: Bytes }> {
+  const { rpId, context, userName } = question
+  const { navigator: { credentials } = {}, PublicKeyCredential } = browser
+  const capabilities = await PublicKeyCredential?.getClientCapabilities?.().catch(() => undefined)
+  if (!credentials || !PublicKeyCredential || capabilities?.['extension:prf'] === false) {
+    throw new DidAuthClientError(NO_PASSKEY)
+  }
+  const type = 'public-key'
+  const first = await crypto.subtle.digest('SHA-256', utf8(context))
+  const call = (verb: 'create' | 'get', options: object): Promise<PasskeyAnswer> => {
+    const publicKey = { challenge: randomBytes(32), extensions: { prf: { eval: { first } } }, ...options }
+    return credentials[verb]({ publicKey }).catch((cause: unknown) => {
+      throw new DidAuthClientError(parseFields(cause).name === 'NotAllowedError' ? USER_REJECTED : WALLET, { cause })
+    })
+  }
+  let id = question.id
+  if (userName !== undefined) {
+    const made = await call('create', {
+      rp: { id: rpId, name: rpId },
+      user: { id: randomBytes(32), name: userName, displayName: userName },
+      // ES256 and RS256: each authenticator has one of them.
+      pubKeyCredParams: [-7, -257].map((alg) => ({ type, alg })),
+      authenticatorSelection: { residentKey: 'required', userVerification: 'required' }
+    })
+    id = made.rawId
+    const secret = secretIn(made)
+    if (secret) return { id, secret }
+  }
+  const allowCredentials = id ? [{ type, id }] : []
+  const answer = await call('get', { rpId, allowCredentials, userVerification: 'required' })
+  const secret = secretIn(answer)
+  if (secret) return { id: answer.rawId, secret }
+  const stays = 'Your passkey cannot sign here, and stays in your list of passkeys. Delete it there.'
+  throw new DidAuthClientError(NO_PASSKEY, userName === undefined ? {} : { userMessage: stays })
+}
+
+function secretIn(answer: PasskeyAnswer): Bytes | undefined {
+  const { first } = answer.getClientExtensionResults().prf?.results ?? {}
+  return first?.byteLength === KEY_BYTES ? new Uint8Array(first) : undefined
+}

@@ -1,0 +1,34 @@
+import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
+import { withChecksum } from '../checksum.js'
+import { WALLET_NOT_DETERMINISTIC } from '../error-codes.js'
+import { DidAuthClientError } from '../errors.js'
+import { utf8, type Bytes } from '../seal.js'
+import { connectWallet, type Wallet } from '../wallet.js'
+import type { Unlocker } from './keyring-entry.js'
+
+/**
+ * The secret of a wallet's slot: the UTF-8 of r and s of its signature, 128 hex digits in lower case. The text is of EIP-4361
+ * and about a URI without a host, which no service takes for a login.
+ *
+ * @throws DidAuthClientError WALLET_NOT_DETERMINISTIC where the second signature for a new slot is another; those of the wallet
+ */
+export async function walletSecret(
+  wallet: Wallet,
+  domain: string,
+  ...[{ id, createdAt }, isNew]: Parameters<Unlocker['secret']>
+): Promise<Bytes> {
+  const { address, signMessage } = await connectWallet(wallet)
+  const text = formatSiweMessage({
+    domain,
+    address: withChecksum(address),
+    statement: 'Opens the keys of your vault. Sign it only where you open them.',
+    uri: `urn:did-auth-keyring:${id}`,
+    chainId: 1,
+    nonce: id,
+    issuedAt: new Date(createdAt * 1_000).toISOString()
+  })
+  const sign = async (): Promise<string> => (await signMessage(text)).slice(2, 130).toLowerCase()
+  const signature = await sign()
+  if (isNew && (await sign()) !== signature) throw new DidAuthClientError(WALLET_NOT_DETERMINISTIC)
+  return utf8(signature)
+}

@@ -1,0 +1,52 @@
+import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
+import { isText, parseFields } from './json.js'
+import type { Setting } from './options.js'
+import { askJson } from './request.js'
+import { decodeJwt } from './session-keeper.js'
+
+/** A token is replaced so many seconds before its end. */
+const RESERVE_SECONDS = 30
+
+/** One that was asked for: `value` and `goodUntil` (by the monotonic clock) are known once it has come. */
+export interface KeptToken {
+  readonly sessionId: string | undefined
+  readonly token: Promise<string>
+  value?: string
+  goodUntil: number
+}
+
+/**
+ * A token of the session for a resource: the kept one until it is near its end, else a new one, asked for once for all who
+ * wait.
+ *
+ * @param service - sends with the session
+ * @param refused - a token that the resource refused, which is not given again
+ */
+export function resourceToken(
+  service: Setting,
+  kept: Map<string, KeptToken>,
+  sessionId: string | undefined,
+  resource: string,
+  refused: string | undefined
+): Promise<string> {
+  const known = kept.get(resource)
+  const isGood = known?.sessionId === sessionId && known?.value !== (refused ?? '')
+  if (known && isGood && known.goodUntil > service.nowSeconds()) return known.token
+  const entry: KeptToken = {
+    sessionId,
+    goodUntil: Infinity,
+    token: askJson(service, { path: service.paths.resourceToken, body: { resource } }).then((body) => {
+      const { accessToken, expiresIn } = parseFields(body)
+      if (!isText(accessToken)) throw new DidAuthClientError(PROTOCOL, { message: 'No token' })
+      // The cookies may be those of another user by now.
+      if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
+      entry.goodUntil = service.nowSeconds() + Number(expiresIn) - RESERVE_SECONDS
+      return (entry.value = accessToken)
+    })
+  }
+  kept.set(resource, entry)
+  // Not for ever: the next call asks again.
+  entry.token.catch(() => (entry.goodUntil = 0))
+  return entry.token
+}

@@ -1,0 +1,80 @@
+import type { SiweSettings } from '../config/settings.js'
+import { errorStatuses } from '../error-statuses.js'
+import { DidAuthError } from '../errors.js'
+import type { AuthenticatedUser } from '../ports.js'
+import { ethrDid, networkOfChain } from '../protocol/did.js'
+import { hexOfBytes } from '../protocol/encoding.js'
+import type { LoginProof } from '../protocol/login-proof.js'
+import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
+import { controllersOf } from './did-control.js'
+import { provedUser } from './issue-tokens.js'
+import { chargeRefusal } from './limits.js'
+import type { LoginParts } from './log-in.js'
+import type { Caller } from './parts.js'
+import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
+import { verifyAccount } from './verify-account.js'
+
+/** What a user signed for a request, as it was received. */
+export type Approval = Pick<LoginProof, 'message'> & { signature: unknown }
+
+/** A request that its user has to approve, and the approval that came with it. */
+export interface RequestToApprove {
+  user: AuthenticatedUser
+  /** The line that the user reads: the request, and its effect. */
+  statement: string
+  rawBody: Uint8Array
+  approval: Approval | undefined
+  client: Caller
+}
+
+/**
+ * Verifies that a request was approved by its user: an EIP-4361 message with this statement, the hash of this body, and a
+ * nonce for approvals, which is consumed.
+ *
+ * @throws DidAuthError ERR_APPROVAL, with a nonce and the statement for the next try; ERR_TOO_MANY_REQUESTS, ERR_CHAIN,
+ * ERR_RESOLVER, ERR_BUSY, ERR_STORE
+ */
+export async function verifyApproval(
+  parts: LoginParts,
+  siwe: SiweSettings,
+  request: RequestToApprove
+): Promise<LoginProof> {
+  const { approval, statement, client } = request
+  try {
+    return await consumeApproval(parts, siwe, request)
+  } catch (error) {
+    if (approval !== undefined) await chargeRefusal(parts, { client }, error)
+    if (!(error instanceof DidAuthError) || ![401, 403].includes(errorStatuses[error.code])) throw error
+    const { nonce } = issueNonce(parts, siwe.approvals)
+    const reason = error.reason ?? { check: error.code }
+    throw new DidAuthError('ERR_APPROVAL', { details: { nonce, statement }, reason })
+  }
+}
+
+async function consumeApproval(
+  parts: LoginParts,
+  siwe: SiweSettings,
+  { user, statement, rawBody, approval, client }: RequestToApprove
+): Promise<LoginProof> {
+  if (approval === undefined) throw refused('approval', 'the header DID-Approval')
+  const message = parseSiweMessage(approval.message)
+  assertOwnSite(message, siwe.isOwnDomain)
+  const nonce = verifyNonce(parts, siwe.approvals, message.nonce)
+  assertInTime(message, parts.clock.nowSeconds())
+  if (message.statement !== statement) throw refused('statement', 'that of this request')
+  if (message.requestId !== hexOfBytes(parts.curve.sha256(rawBody))) throw refused('Request ID', 'SHA-256 of the body')
+  const account = { address: message.address.toLowerCase(), chainId: message.chainId }
+  const controllers = await controllersOf(parts, provedUser(parts.curve, user.claims.sub), client)
+  if (!controllers.has(account.address)) throw refused('address', 'one that controls the DID of the session')
+  const method = await verifyAccount(parts, { account, ...approval, client })
+  // A contract belongs to its chain: the same address on another one may be another party.
+  if (method === 'contract' && ethrDid(networkOfChain(account.chainId), account.address) !== user.canonicalDid) {
+    throw refused('chain', 'that of the session')
+  }
+  await consumeNonce(parts, nonce)
+  return { message: approval.message, signature: String(approval.signature) }
+}
+
+function refused(check: string, expected: string): DidAuthError {
+  return new DidAuthError('ERR_APPROVAL', { reason: { check, expected } })
+}

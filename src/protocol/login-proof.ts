@@ -1,0 +1,52 @@
+import { DidAuthError } from '../errors.js'
+import { APPROVAL_STATEMENT } from './approval.js'
+import type { Curve } from './curve.js'
+import { addressOfDid, chainIdOfDid } from './did.js'
+import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
+import { assertOwnSite, parseSiweMessage, type SiweMessage } from './siwe-message.js'
+
+/** What a user signed to log in or to sign up. */
+export interface LoginProof {
+  message: string
+  /** `0x` and hexadecimal: of a key 65 bytes. */
+  signature: string
+}
+
+const LOGIN_MESSAGE =
+  /^(?:Login to|URL:) ([^\n]+)\nVerification code: ([0-9a-f]{64})(?:\n(?:My credentials are:[^\n]*)?)?$/
+
+/**
+ * Verifies that a key which controls a DID signed a login at a service, without the service's secret and without a network.
+ *
+ * It does not prove when that was, nor that the service gave the challenge: both are as good as the log. What a contract
+ * signed is refused, because its chain decides about that.
+ *
+ * @param login - `domains` as of `acceptedLoginDomains`, and the hosts of other pages that log in by EIP-4361; `controllers`, lower case, where the DID's document decided then
+ * @returns who signed, lower case, and what: challenge or nonce, and the time by the user's clock in a message of EIP-4361
+ * @throws DidAuthError ERR_MESSAGE for a text that is no login (an approval is none), ERR_MESSAGE_DOMAIN for one of another
+ * service, ERR_SIGNATURE for what no key makes, ERR_CHALLENGE for another key, ERR_DID_UNSUPPORTED
+ * @example
+ * const domains = acceptedLoginDomains('https://auth.example.com', [])
+ * const { address } = verifyLoginProof(await loadCurve(), { ...event.proof, did: event.did, domains })
+ */
+export function verifyLoginProof(
+  curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover' | 'decompress'>,
+  login: LoginProof & { did: string; domains: readonly string[]; controllers?: readonly string[] }
+): { address: string; domain: string; challenge: string; issuedAt?: string } {
+  const { message, signature, did, domains, controllers = [addressOfDid(did, curve)] } = login
+  const [, domain, challenge = ''] = LOGIN_MESSAGE.exec(message) ?? []
+  const siwe = domain === undefined ? parseLogin(message, domains) : undefined
+  if (domain !== undefined && !domains.includes(domain)) throw new DidAuthError('ERR_MESSAGE_DOMAIN')
+  const address = recoverPersonalSigner(curve, message, parseSignature(signature, siwe?.chainId ?? chainIdOfDid(did)))
+  const isNamed = siwe === undefined || siwe.address.toLowerCase() === address
+  if (address === undefined || !controllers.includes(address) || !isNamed) throw new DidAuthError('ERR_CHALLENGE')
+  if (siwe === undefined) return { address, domain: domain ?? '', challenge }
+  return { address, domain: siwe.domain, challenge: siwe.nonce, issuedAt: siwe.issuedAt }
+}
+
+function parseLogin(message: string, domains: readonly string[]): SiweMessage {
+  const siwe = parseSiweMessage(message)
+  assertOwnSite(siwe, (host) => domains.some((domain) => domain.toLowerCase() === host))
+  if (APPROVAL_STATEMENT.test(siwe.statement ?? '')) throw new DidAuthError('ERR_MESSAGE')
+  return siwe
+}

@@ -1,0 +1,278 @@
+import { describe, expect, it } from '@jest/globals'
+import { createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
+import { SignJWT, UnsecuredJWT } from 'jose'
+import { resourceIssuer } from '../../src/adapters/resource-issuer.js'
+import { refusal } from '../support/refusal.js'
+import { startIssuer, type TestIssuer } from '../support/resource-tokens.js'
+import { resourceKey, serviceWallet, TestClock } from '../support/test-app.js'
+import { es256k } from '../protocol/forge-jwt.js'
+
+const ORDERS = 'https://orders.example'
+const KEYS = '/.well-known/jwks.json'
+
+/** A verifier of the tokens of a service on this machine, by a clock that the test sets. */
+async function verifierOf(issuer: TestIssuer, networks?: readonly string[]) {
+  const clock = new TestClock()
+  const warnings: Record<string, unknown>[] = []
+  const ignore = (): void => undefined
+  const logger = { info: ignore, error: ignore, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
+  const verify = resourceIssuer({ issuer: issuer.url, audience: ORDERS, networks, clock, logger })
+  return { clock, warnings, verify, fetches: () => issuer.asked.filter((path) => path === KEYS).length }
+}
+
+/** What a token of the issuer's says. */
+const payloadOf = (issuer: TestIssuer, changes: object = {}) => ({
+  iss: issuer.url,
+  aud: ORDERS,
+  sub: serviceWallet.did,
+  iat: 1_800_000_000,
+  exp: 1_800_000_300,
+  ...changes
+})
+
+const header = async (issuer: TestIssuer, changes: object = {}) => {
+  const [{ kid }] = (await issuer.get(KEYS).expect(200)).body.keys
+  return { alg: 'ES256', typ: 'at+jwt', kid: kid as string, ...changes }
+}
+const base64url = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** A token with a good signature of the issuer's own key. */
+async function tokenOf(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
+  const input = `${base64url(await header(issuer, headerChanges))}.${base64url(payload)}`
+  const key = { key: resourceKey(1) as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const
+  return `${input}.${sign('sha256', Buffer.from(input), key).toString('base64url')}`
+}
+
+const invalid = refusal('ERR_ACCESS_TOKEN')
+
+describe('a token of resourceIssuer', () => {
+  it('is accepted as RFC 9068 says', async () => {
+    const issuer = await startIssuer()
+    const { verify } = await verifierOf(issuer)
+    const { claims, ...user } = await verify(await tokenOf(issuer, payloadOf(issuer, { role: 'buyer' })))
+    expect(user).toEqual({ canonicalDid: serviceWallet.did, address: serviceWallet.did.slice(13) })
+    expect(claims).toEqual({ ...payloadOf(issuer), nbf: 1_800_000_000, role: 'buyer' })
+    expect(Object.isFrozen(claims)).toBe(true)
+  })
+
+  it.each<[string, object]>([
+    ['another issuer', { iss: 'https://auth.example' }],
+    ['another audience', { aud: 'https://files.example' }],
+    ['several audiences', { aud: [ORDERS, 'https://files.example'] }],
+    ['a list of one audience', { aud: [ORDERS] }],
+    ['no audience', { aud: undefined }],
+    ['no subject', { sub: undefined }],
+    ['a subject that is no DID', { sub: 'alice' }],
+    ['no end', { exp: undefined }],
+    ['an end that is no whole number', { exp: 1_800_000_300.5 }],
+    ['no begin', { iat: undefined }],
+    ['a begin more than 5 s ahead', { iat: 1_800_000_006 }],
+    ['a credential inside', { vc: {} }],
+    ['a use of its own', { use: 'relay' }]
+  ])('is refused with %s', async (_name, changes) => {
+    const issuer = await startIssuer()
+    const { verify } = await verifierOf(issuer)
+    await expect(verify(await tokenOf(issuer, payloadOf(issuer, changes)))).rejects.toEqual(invalid)
+  })
+
+  it('is refused for a DID of a network that is not among ours', async () => {
+    const issuer = await startIssuer()
+    const token = await tokenOf(issuer, payloadOf(issuer))
+    const [ours, others] = [await verifierOf(issuer, ['rsk']), await verifierOf(issuer, [''])]
+    await expect(ours.verify(token)).resolves.toMatchObject({ canonicalDid: serviceWallet.did })
+    await expect(others.verify(token)).rejects.toEqual(refusal('ERR_DID_UNSUPPORTED'))
+  })
+
+  it('is expired at its exp, and when that is more than 305 s ahead', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock } = await verifierOf(issuer)
+    const expired = refusal('ERR_ACCESS_TOKEN_EXPIRED')
+    await expect(verify(await tokenOf(issuer, payloadOf(issuer, { exp: 1_800_000_000 })))).rejects.toEqual(expired)
+    await expect(verify(await tokenOf(issuer, payloadOf(issuer, { exp: 1_800_000_306 })))).rejects.toEqual(expired)
+    const good = await tokenOf(issuer, payloadOf(issuer))
+    await verify(good)
+    clock.seconds += 300
+    // It is remembered, and its times are read again.
+    await expect(verify(good)).rejects.toEqual(expired)
+  })
+
+  it.each<[string, object]>([
+    ['typ JWT', { typ: 'JWT' }],
+    ['no typ', { typ: undefined }],
+    ['no kid', { kid: undefined }],
+    ['a kid that is no text', { kid: 5 }],
+    ['a URL of keys', { jku: 'https://evil.example' }],
+    ['a key of its own', { jwk: {} }],
+    ['critical extensions', { crit: ['exp'] }],
+    ['another alg than that of its signature', { alg: 'ES384' }]
+  ])('is refused with %s in its header', async (_name, changes) => {
+    const issuer = await startIssuer()
+    const { verify } = await verifierOf(issuer)
+    await expect(verify(await tokenOf(issuer, payloadOf(issuer), changes))).rejects.toEqual(invalid)
+  })
+
+  it('is refused without a signature, with one by a public value, by secp256k1, by a stranger, and when it is too long', async () => {
+    const issuer = await startIssuer()
+    const { verify } = await verifierOf(issuer)
+    const payload = payloadOf(issuer)
+    const [{ kid, x }] = (await issuer.get(KEYS)).body.keys as [{ kid: string; x: string }]
+    const input = (alg: string): string => `${base64url({ alg, typ: 'at+jwt', kid })}.${base64url(payload)}`
+    const hs256 = createHmac('sha256', x).update(input('HS256')).digest('base64url')
+    const es256kSignature = Buffer.from(es256k(serviceWallet.privateKey)(input('ES256K'))).toString('base64url')
+    const stranger: KeyObject = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
+    const good = await tokenOf(issuer, payload)
+    for (const token of [
+      new UnsecuredJWT(payload).encode(),
+      `${input('none')}.`,
+      `${input('HS256')}.${hs256}`,
+      `${input('ES256K')}.${es256kSignature}`,
+      await new SignJWT(payload).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(stranger),
+      good.replace(/\.[^.]*$/, '.'),
+      `${good}=`,
+      await tokenOf(issuer, { ...payload, text: 'x'.repeat(3_000) })
+    ]) {
+      await expect(verify(token)).rejects.toEqual(invalid)
+    }
+    await verify(good)
+  })
+})
+
+describe('the keys of resourceIssuer', () => {
+  it('are fetched once for 1,000 made-up kids in 30 s, and once more after that', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock, fetches } = await verifierOf(issuer)
+    await verify(await issuer.tokenFor(ORDERS))
+    const made = async (count: number): Promise<void> => {
+      const input = base64url(payloadOf(issuer))
+      const tokens = Array.from({ length: count }, (_, index) => {
+        const named = base64url({ alg: 'ES256', typ: 'at+jwt', kid: `made up ${String(index)}` })
+        return verify(`${named}.${input}.${'A'.repeat(86)}`)
+      })
+      const results = await Promise.allSettled(tokens)
+      expect(results.every(({ status }) => status === 'rejected')).toBe(true)
+    }
+    clock.seconds += 29
+    await made(500)
+    expect(fetches()).toBe(1)
+    clock.seconds += 1
+    await made(500)
+    clock.seconds += 29
+    await made(500)
+    expect(fetches()).toBe(2)
+  })
+
+  it('are not fetched for what is no token for this service', async () => {
+    const issuer = await startIssuer()
+    const { verify } = await verifierOf(issuer)
+    const { accessToken } = await issuer.logIn()
+    for (const token of [accessToken, 'a.b.c', '', await issuer.tokenFor('https://files.example')]) {
+      await expect(verify(token)).rejects.toEqual(invalid)
+    }
+    expect(issuer.asked).toEqual([])
+  })
+
+  it('are fetched once for users who come at once, and again after 10 min', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock, fetches } = await verifierOf(issuer)
+    const { accessToken } = await issuer.logIn()
+    const tokens = [1, 2, 3].map(() => issuer.tokenFor(ORDERS, accessToken))
+    await Promise.all((await Promise.all(tokens)).map(verify))
+    expect(fetches()).toBe(1)
+    issuer.clock.seconds = clock.seconds += 599
+    await verify(await issuer.tokenFor(ORDERS))
+    expect(fetches()).toBe(1)
+    issuer.clock.seconds = clock.seconds += 1
+    await verify(await issuer.tokenFor(ORDERS))
+    expect(fetches()).toBe(2)
+  })
+
+  it('that were fetched before count while the issuer is unavailable, which is a warning each 30 s', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock, warnings } = await verifierOf(issuer)
+    await verify(await issuer.tokenFor(ORDERS))
+    issuer.clock.seconds = clock.seconds += 86_400
+    issuer.answer = (req) => req.socket.destroy()
+    await verify(await issuer.tokenFor(ORDERS))
+    await verify(await issuer.tokenFor(ORDERS))
+    expect(warnings).toEqual([{ event: 'issuer-keys', issuer: issuer.url, reason: 'fetch failed' }])
+  })
+
+  it('are ERR_KEYS as long as there never were any, then fetched after 30 s', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock } = await verifierOf(issuer)
+    const token = await issuer.tokenFor(ORDERS)
+    issuer.answer = (req) => req.socket.destroy()
+    await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS', retryAfterSeconds: 30 })
+    issuer.answer = undefined
+    clock.seconds += 29
+    await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS' })
+    clock.seconds += 1
+    await verify(token)
+  })
+
+  it.each<[string, number, string]>([
+    ['a page', 200, '<!doctype html>'],
+    ['no key', 200, '{"keys":[]}'],
+    ['keys of another kind', 200, '{"keys":[{"kty":"RSA","kid":"1","n":"AQAB","e":"AQAB"}]}'],
+    ['no list', 200, '{"keys":{}}'],
+    ['an error', 500, JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', kid: '1', x: '', y: '' }] })],
+    ['more than 64 KiB', 200, JSON.stringify({ keys: [], text: 'x'.repeat(65_536) })]
+  ])('do not change when the issuer answers %s', async (_name, status, text) => {
+    const issuer = await startIssuer()
+    const { verify, clock } = await verifierOf(issuer)
+    await verify(await issuer.tokenFor(ORDERS))
+    issuer.answer = (_req, res) => res.writeHead(status).end(text)
+    issuer.clock.seconds = clock.seconds += 600
+    await verify(await issuer.tokenFor(ORDERS))
+  })
+
+  it('are not looked for where the issuer redirects to', async () => {
+    const [issuer, other] = [await startIssuer(), await startIssuer()]
+    const { verify } = await verifierOf(issuer)
+    const token = await issuer.tokenFor(ORDERS)
+    issuer.answer = (_req, res) => res.writeHead(302, { Location: `${other.url}${KEYS}` }).end()
+    await expect(verify(token)).rejects.toMatchObject({ code: 'ERR_KEYS' })
+    expect(other.asked).toEqual([])
+  })
+
+  it('are where discovery says, and else at the usual place', async () => {
+    const issuer = await startIssuer()
+    const { keys } = (await issuer.get(KEYS)).body
+    issuer.answer = (req, res) => {
+      const found = { [KEYS]: 404, '/keys': { keys }, '/.well-known/did-auth.json': { jwks_uri: `${issuer.url}/keys` } }
+      const body = found[req.url as keyof typeof found]
+      res.writeHead(body === 404 ? 404 : 200).end(JSON.stringify(body))
+    }
+    const token = await issuer.tokenFor(ORDERS)
+    await (await verifierOf(issuer)).verify(token)
+    expect(issuer.asked).toEqual(['/.well-known/did-auth.json', '/keys'])
+    const plain = (req: { url?: string }, res: { statusCode: number; end: (text?: string) => unknown }): void => {
+      if (req.url === KEYS) res.end(JSON.stringify({ keys }))
+      else Object.assign(res, { statusCode: 404 }).end()
+    }
+    issuer.answer = plain as never
+    await (await verifierOf(issuer)).verify(token)
+  })
+
+  it('overlap: a token by the previous key counts while that is published, and no longer', async () => {
+    const [before, after] = [resourceKey(1), resourceKey(2)]
+    const issuer = await startIssuer({ resourceKeys: [before] })
+    const { verify, clock } = await verifierOf(issuer)
+    const old = await issuer.tokenFor(ORDERS)
+    await verify(old)
+    const rotated = await startIssuer({ resourceKeys: [after, before], serviceUrl: issuer.url })
+    issuer.answer = rotated.app as never
+    rotated.clock.seconds = clock.seconds += 30
+    await verify(await rotated.tokenFor(ORDERS))
+    await verify(old)
+    const alone = await startIssuer({ resourceKeys: [after], serviceUrl: issuer.url })
+    issuer.answer = alone.app as never
+    clock.seconds += 30
+    const [, claims, signature] = (await rotated.tokenFor(ORDERS)).split('.')
+    await expect(
+      verify(`${base64url({ alg: 'ES256', typ: 'at+jwt', kid: 'x' })}.${claims}.${signature}`)
+    ).rejects.toEqual(invalid)
+    // It was remembered, and its key is published no longer.
+    await expect(verify(old)).rejects.toEqual(invalid)
+  })
+})

@@ -1,0 +1,45 @@
+/** P14: a guarded request at the vault with a token of auth, over the same with a token of the vault's own, beside each other. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isChosen, measure } from './harness.js'
+import { assertStatus, Connection, logIn } from './http-client.js'
+import { costOf, startBin } from './servers.js'
+import { freshWallets } from './wallets.js'
+
+const USERS = 16
+const REQUESTS = 8_000
+
+if (isChosen('P14')) {
+  const DATA_DIR = mkdtempSync(join(tmpdir(), 'bench-resource-'))
+  const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0' }
+  const domains = { LOGIN_DOMAINS: 'bench.example' }
+  const all = await startBin('all', { DATA_DIR, ...ports, ...domains })
+  const [auth, , vault] = all.servers
+  const portOf = (server: typeof auth): number => Number(new URL(server!.url).port)
+  const atVault = { ...all, port: portOf(vault) }
+
+  const [own, foreign]: [string[], string[]] = [[], []]
+  const [authConnection, vaultConnection] = [new Connection(portOf(auth)), new Connection(atVault.port)]
+  for (const wallet of freshWallets(USERS)) {
+    const { accessToken } = await logIn(authConnection, wallet)
+    const header = `Authorization: DIDAuth ${accessToken}\r\n`
+    const body = { resource: vault!.serviceUrl }
+    const answer = assertStatus(await authConnection.post('/resource-token', body, header))
+    foreign.push(`Bearer ${(JSON.parse(answer.body) as { accessToken: string }).accessToken}`)
+    own.push(`DIDAuth ${(await logIn(vaultConnection, wallet)).accessToken}`)
+  }
+  const reading = (tokens: readonly string[]) => () =>
+    costOf(atVault, REQUESTS, async (connection, index) => {
+      assertStatus(await connection.get('/storage', `Authorization: ${tokens[index % USERS]!}\r\n`))
+    })
+  await measure(
+    'P14 guarded GET at the vault with a token of auth over one with its own',
+    { goal: '>= 0.90', unit: 'µs CPU' },
+    { own: reading(own), resource: reading(foreign) }
+  )
+  authConnection.close()
+  vaultConnection.close()
+  await all.stop()
+  rmSync(DATA_DIR, { recursive: true, force: true })
+}

@@ -1,0 +1,163 @@
+import { describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
+import { parseSiweMessage } from 'viem/siwe'
+import type { AuthorizedInit } from 'express-did-auth/client'
+import { failureOf } from '../support/client-error.js'
+import { alice, plainWallet, startClientService } from '../support/client-service.js'
+import type { Host } from '../support/test-app.js'
+import { walletOf } from '../support/wallet.js'
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+const BODY = JSON.stringify({ to: 'Bob' })
+const FORM = new FormData()
+FORM.set('to', 'Bob')
+const NONCE = 'ab'.repeat(32)
+
+/** A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs from then on. */
+async function approvingService(options: { url?: string; prefix?: string } = {}) {
+  const texts: string[] = []
+  const after: Host['after'] = (app, requireDid) => {
+    const handler = requireDid.approved(({ body }) => `Send 5 RBTC to ${body?.to ?? 'Carol'}`)
+    app.all(
+      `${options.prefix ?? ''}/transfer`,
+      handler,
+      (req, res) => void res.json({ type: req.headers['content-type'] })
+    )
+    app.get('/forbidden', (_req, res) => void res.status(403).json({ code: 'ERR_OF_THE_APP' }))
+  }
+  const { prefix } = options
+  const service = await startClientService({ siwe: true }, { after, ...(prefix !== undefined && { prefix }) })
+  const wallet = {
+    ...plainWallet(alice, 30),
+    signMessage(text: string) {
+      texts.push(text)
+      return alice.personalSign(text)
+    }
+  }
+  const auth = await service.signedIn({ wallet, ...(prefix !== undefined && { url: service.url + prefix }) })
+  texts.length = 0
+  service.exchanges.length = 0
+  const transfer = (init: AuthorizedInit = {}) =>
+    auth.fetch('/transfer?fast', { method: 'POST', headers: JSON_TYPE, body: BODY, approve: true, ...init })
+  return { ...service, auth, texts, transfer }
+}
+
+const problem = (fields: object): Response =>
+  new Response(JSON.stringify({ code: 'ERR_APPROVAL', ...fields }), { status: 403 })
+
+describe('DidAuthClient.fetch with approve', () => {
+  it('has the wallet sign the request in words, and sends it once more', async () => {
+    const { transfer, texts, exchanges } = await approvingService()
+    expect((await transfer()).status).toBe(200)
+    expect(texts).toHaveLength(1)
+    const { statement, domain, address, chainId } = parseSiweMessage(texts[0]!)
+    expect(statement).toBe('Approve POST /transfer?fast: Send 5 RBTC to Bob')
+    expect([domain, address?.toLowerCase(), chainId]).toEqual(['service.example', alice.address.toLowerCase(), 30])
+    expect(texts[0]).toContain(`Request ID: ${createHash('sha256').update(BODY).digest('hex')}`)
+    expect(exchanges.map(({ status }) => status)).toEqual([403, 200])
+  })
+
+  // Cause: what the user had signed was sent with the previous token, which had ended.
+  it('refreshes a token that ends while the wallet is open', async () => {
+    const { auth, clock, exchanges } = await approvingService()
+    const wallet = { ...plainWallet(alice, 30) }
+    const signMessage = (text: string): string => {
+      clock.seconds += 60
+      return alice.personalSign(text)
+    }
+    await auth.logIn({ wallet: { ...wallet, signMessage } })
+    clock.seconds += 540
+    exchanges.length = 0
+    const init = { method: 'POST', headers: JSON_TYPE, body: BODY, approve: true }
+    expect((await auth.fetch('/transfer', init)).status).toBe(200)
+    expect(exchanges.map(({ path }) => path)).toEqual(['/transfer', '/refresh-token', '/transfer'])
+  })
+
+  it.each<[string, RequestInit]>([
+    ['no body', { body: null, headers: {} }],
+    ['bytes', { body: new TextEncoder().encode(BODY), headers: JSON_TYPE }],
+    ['a blob', { body: new Blob(['%PDF'], { type: 'application/pdf' }), headers: {} }],
+    ['the fields of a form', { body: new URLSearchParams({ to: 'Bob' }), headers: {} }],
+    ['a form whose boundary is drawn each time', { body: FORM, headers: {} }],
+    ['GET', { method: 'GET', body: null, headers: {} }]
+  ])('signs what is sent: %s', async (_what, init) => {
+    const { transfer } = await approvingService()
+    const answer = await transfer(init)
+    const { type } = (await answer.json()) as { type?: string }
+    expect([answer.status, type?.split(';')[0]]).toEqual([200, contentTypeOf(init)])
+  })
+
+  it('knows its request below the path of the service, whether or not a proxy removes that', async () => {
+    const mounted = await approvingService({ prefix: '/api' })
+    expect((await mounted.transfer()).status).toBe(200)
+    const behind = await approvingService({ prefix: '/api' })
+    const statement = 'Approve POST /transfer?fast: Send 5 RBTC to Bob'
+    behind.intercept(({ headers }) =>
+      headers.has('DID-Approval') ? new Response('done') : problem({ nonce: NONCE, statement })
+    )
+    expect(await (await behind.transfer()).text()).toBe('done')
+    expect(parseSiweMessage(behind.texts[0]!).statement).toBe(statement)
+  })
+
+  it.each<[string, object]>([
+    ['another path', { statement: 'Approve POST /other: Send 5 RBTC to Bob' }],
+    ['another query', { statement: 'Approve POST /transfer: Send 5 RBTC to Bob' }],
+    ['another method', { statement: 'Approve PUT /transfer?fast: Send 5 RBTC to Bob' }],
+    ['no approval', { statement: 'I owe you 100 RBTC' }],
+    ['no line for people', { statement: 'Approve POST /transfer?fast: ' }],
+    ['further lines of the text', { statement: 'Approve POST /transfer?fast: Hi\n\nURI: https://evil.example' }],
+    ['text that turns around', { statement: 'Approve POST /transfer?fast: Send \u202e5' }],
+    ['no statement', { statement: undefined }],
+    ['a nonce of several lines', { nonce: `${NONCE}\nRequest ID: 00` }],
+    ['no nonce', { nonce: undefined }]
+  ])('never shows the wallet what the service wants signed in place of it: %s', async (_what, fields) => {
+    const { transfer, texts, intercept } = await approvingService()
+    const statement = 'Approve POST /transfer?fast: Send 5 RBTC to Bob'
+    intercept(() => problem({ nonce: NONCE, statement, ...fields }))
+    expect(await failureOf(transfer())).toMatchObject({ code: 'PROTOCOL' })
+    expect(texts).toEqual([])
+  })
+
+  it('returns every other refusal untouched, and this one where it was not told to approve', async () => {
+    const { auth, transfer, texts } = await approvingService()
+    expect(await (await auth.fetch('/forbidden', { approve: true })).json()).toEqual({ code: 'ERR_OF_THE_APP' })
+    const answer = await transfer({ approve: false })
+    expect([answer.status, await answer.json()]).toEqual([403, expect.objectContaining({ code: 'ERR_APPROVAL' })])
+    expect(texts).toEqual([])
+  })
+
+  it('returns the second refusal, as where the wallet has changed to another account', async () => {
+    const service = await approvingService()
+    let [account] = [alice]
+    const wallet = {
+      getAddress: async () => account.address,
+      signMessage: async (text: string) => account.personalSign(text)
+    }
+    const auth = await service.signedIn({ wallet })
+    account = walletOf(2)
+    service.exchanges.length = 0
+    const { status } = await auth.fetch('/transfer', { method: 'POST', approve: true })
+    expect([status, service.exchanges.map((one) => one.status)]).toEqual([403, [403, 403]])
+  })
+
+  it('throws USER_REJECTED where the user closes the window, and sends nothing', async () => {
+    const service = await approvingService()
+    const rejected = Object.assign(new Error('no'), { code: 4001 })
+    let isOpen = true
+    const signMessage = async (text: string) => {
+      if (!isOpen) throw rejected
+      return alice.personalSign(text)
+    }
+    const auth = await service.signedIn({ wallet: { address: alice.address, signMessage } })
+    isOpen = false
+    service.exchanges.length = 0
+    const failure = await failureOf(auth.fetch('/transfer', { method: 'POST', approve: true }))
+    expect(failure).toMatchObject({ code: 'USER_REJECTED' })
+    expect(service.exchanges).toHaveLength(1)
+  })
+})
+
+function contentTypeOf({ body, headers }: RequestInit): string | undefined {
+  if (headers === JSON_TYPE) return 'application/json'
+  return new Response(body).headers.get('Content-Type')?.split(';')[0]
+}

@@ -1,0 +1,450 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { DidAuthClient, type PlainWallet } from 'express-did-auth/client'
+import { createKeyring, openKeyring, recovery, wallet, type Unlocker } from 'express-did-auth/client/keyring'
+import { VaultClient, type VaultClientOptions } from 'express-did-auth/client/vault'
+import { createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
+import { expectClientError as expectError, listenAt, type HttpAddress } from '../support/client-error.js'
+import { plainWallet, startClientService } from '../support/client-service.js'
+import { newWallet, testVault, type TestVault } from '../support/vault-app.js'
+
+const KEY = 'did-auth.keyring'
+
+let [vault, other] = [] as unknown as [TestVault, TestVault]
+let [address, elsewhere] = [] as unknown as [HttpAddress, HttpAddress]
+
+beforeAll(async () => {
+  ;[vault, other] = await Promise.all([testVault(), testVault()])
+  ;[address, elsewhere] = await Promise.all([listenAt(vault.listener), listenAt(other.listener)])
+})
+
+afterAll(async () => {
+  await Promise.all([address.close(), elsewhere.close()])
+  await Promise.all([vault.close(), other.close()])
+})
+
+type Stored = { v: number; mac: string; slots: Record<string, string | number>[] }
+
+/** A user with a wallet, logged in at a vault. Everything that is sent is in `sent`. */
+async function newUser(signer = newWallet(), { url } = address) {
+  const own = plainWallet(signer)
+  const auth = new DidAuthClient({ url, wallet: own, domain: 'vault.example' })
+  await auth.logIn()
+  const sent: string[] = []
+  const fetch: VaultClientOptions['fetch'] = (path, init) => {
+    sent.push(`${path} ${JSON.stringify(init)}`)
+    return auth.fetch(path, init)
+  }
+  const client = new VaultClient({ auth, fetch })
+  const read = async (): Promise<Stored> => JSON.parse((await client.get(KEY)).contents[0]!)
+  const write = (keyring: unknown) => client.replace(KEY, JSON.stringify(keyring))
+  return { signer, own, auth, did: signer.did, client, sent, read, write }
+}
+
+/** A user whose keyring was made, with unlockers beside the code. */
+async function newKeyring(unlockersOf: (own: PlainWallet) => Unlocker[] = () => []) {
+  const user = await newUser()
+  const { key, recoveryCode } = await createKeyring({ vault: user.client, unlockers: unlockersOf(user.own) })
+  const open = (unlock: Unlocker = recovery(recoveryCode)) => openKeyring({ vault: user.client, unlock })
+  return { ...user, key, recoveryCode, open }
+}
+
+describe('a keyring', () => {
+  it('opens by the code and by the wallet, each alone, and its key decrypts the notes', async () => {
+    const { auth, own, key, recoveryCode, open } = await newKeyring((signer) => [wallet(signer)])
+    expect(key).toHaveLength(32)
+    await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
+    for (const unlock of [recovery(recoveryCode), wallet(own)]) {
+      const opened = await open(unlock)
+      expect(opened.key).toEqual(key)
+      expect(opened.slots.map(({ type, label }) => [type, label])).toEqual([
+        ['recovery', 'recovery'],
+        ['wallet', 'wallet']
+      ])
+      const notes = new VaultClient({ auth, encrypt: { key: opened.key } })
+      expect((await notes.get('notes')).contents).toEqual(['Buy oak'])
+    }
+  })
+
+  it('has a new key each time', async () => {
+    expect((await newKeyring()).key).not.toEqual((await newKeyring()).key)
+  })
+
+  it('is stored in the documented form, which another implementation opens', async () => {
+    const { did, key, recoveryCode, read } = await newKeyring()
+    const { v, slots, mac } = await read()
+    const [{ id, type, label, createdAt, salt, iv, wrapped }] = slots as [Record<string, string>]
+    expect([v, slots.length, type, label]).toEqual([1, 1, 'recovery', 'recovery'])
+    expect(id).toMatch(/^[0-9a-f]{32}$/)
+    expect(Math.abs(Number(createdAt) - Date.now() / 1_000)).toBeLessThan(600)
+    const bytes = (text = '') => Buffer.from(text, 'base64url')
+    const code = recoveryCode.replaceAll('-', '').slice(0, 32)
+    const wrapping = Buffer.from(hkdfSync('sha256', code, bytes(salt), 'did-auth keyring 1', 32))
+    const cipher = createDecipheriv('aes-256-gcm', wrapping, bytes(iv))
+    cipher.setAAD(Buffer.from(`${did}\n${id!}\nrecovery`)).setAuthTag(bytes(wrapped).subarray(32))
+    expect(Buffer.concat([cipher.update(bytes(wrapped).subarray(0, 32)), cipher.final()])).toEqual(Buffer.from(key))
+    const macKey = Buffer.from(hkdfSync('sha256', key, '', 'did-auth keyring mac 1', 32))
+    const text = JSON.stringify([1, did, [[id, type, label, createdAt, salt, iv, wrapped]]])
+    expect(mac).toBe(createHmac('sha256', macKey).update(text).digest('base64url'))
+  })
+
+  it('stays readable where the client of the vault encrypts: its entry is never encrypted again', async () => {
+    const { auth, client } = await newUser()
+    const encrypting = new VaultClient({ auth, encrypt: { key: new Uint8Array(32) } })
+    const { key, recoveryCode } = await createKeyring({ vault: encrypting })
+    for (const each of [client, encrypting]) {
+      expect((await openKeyring({ vault: each, unlock: recovery(recoveryCode) })).key).toEqual(key)
+    }
+    expect((await encrypting.backup()).entries.map((entry) => entry.key)).toEqual([KEY])
+  })
+
+  it('is made once: KEYRING_EXISTS, also where two devices make it at once', async () => {
+    const { client } = await newKeyring()
+    await expectError(createKeyring({ vault: client }), { code: 'KEYRING_EXISTS' })
+    const { client: fresh } = await newUser()
+    const made = await Promise.allSettled([createKeyring({ vault: fresh }), createKeyring({ vault: fresh })])
+    expect(made.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(made.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'KEYRING_EXISTS' } })
+  })
+
+  // Cause: the code of a keyring was lost where the answer to its write was.
+  it('is made where the answer to its write was lost', async () => {
+    const { auth } = await newUser()
+    const fetch: VaultClientOptions['fetch'] = async (path, init) => {
+      const response = await auth.fetch(path, init)
+      if (init?.method === 'PUT') throw new TypeError('fetch failed')
+      return response
+    }
+    const vault = new VaultClient({ auth, fetch })
+    const { key, recoveryCode } = await createKeyring({ vault })
+    expect((await openKeyring({ vault, unlock: recovery(recoveryCode) })).key).toEqual(key)
+  })
+
+  it('is not made where another user logs in while the first one is asked', async () => {
+    const { auth, client } = await newUser()
+    const slow = {
+      type: 'passkey',
+      secret: async () => {
+        await auth.logIn({ wallet: plainWallet(newWallet()) })
+        return new Uint8Array(32)
+      }
+    } as const
+    await expectError(createKeyring({ vault: client, unlockers: [slow] }), { code: 'NOT_SIGNED_IN' })
+    expect(await client.keys()).toEqual([])
+  })
+
+  it('is KEYRING_MISSING where there is none', async () => {
+    const { client } = await newUser()
+    await expectError(openKeyring({ vault: client, unlock: recovery() }), { code: 'KEYRING_MISSING' })
+  })
+
+  it('opens without a login, as reads do: the notes of a user whose wallet is lost come back by the code', async () => {
+    const { auth, did, key, recoveryCode } = await newKeyring()
+    await new VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')
+    const visitor = new DidAuthClient({ url: address.url })
+    const vault = new VaultClient({ auth: visitor })
+    const opened = await openKeyring({ vault, unlock: recovery(recoveryCode), did })
+    const notes = new VaultClient({ auth: visitor, encrypt: { key: opened.key } })
+    expect((await notes.get('notes', did)).contents).toEqual(['Buy oak'])
+    await expectError(opened.add(recovery(), 'new'), { code: 'NOT_SIGNED_IN' })
+  })
+
+  it('takes new ways to open, and removes them, but not the last', async () => {
+    const { own, key, recoveryCode, open } = await newKeyring()
+    const opened = await open()
+    await opened.add(wallet(own), 'My wallet')
+    const paper = recovery()
+    await opened.add(paper, 'In the safe')
+    expect(opened.slots.map(({ label }) => label)).toEqual(['recovery', 'My wallet', 'In the safe'])
+    await opened.remove(opened.slots[0]!.id)
+    await opened.remove('not there')
+    await expectError(open(recovery(recoveryCode)), { code: 'LOCKED' })
+    expect((await open(paper)).key).toEqual(key)
+    const again = await open(wallet(own))
+    expect(again.slots).toEqual(opened.slots)
+    await again.remove(again.slots[1]!.id)
+    await expect(again.remove(again.slots[0]!.id)).rejects.toThrow(TypeError)
+    expect((await open(wallet(own))).slots).toHaveLength(1)
+  })
+
+  it('keeps the root where the caller wipes its key', async () => {
+    const { own, key, open } = await newKeyring()
+    const opened = await open()
+    opened.key.fill(0)
+    await opened.add(wallet(own), 'My wallet')
+    expect((await open(wallet(own))).key).toEqual(key)
+  })
+
+  it('takes labels of 1 to 64 characters without control characters, and at most 8 KiB', async () => {
+    const { open, sent } = await newKeyring()
+    const opened = await open()
+    const writes = sent.length
+    for (const label of ['', 'a'.repeat(65), 'a\nb']) {
+      await expect(opened.add(recovery(), label)).rejects.toThrow(TypeError)
+    }
+    expect(sent).toHaveLength(writes)
+    let count = 1
+    const fill = async (): Promise<void> => {
+      for (; count < 100; count += 1) await opened.add(recovery(), '🌳'.repeat(32))
+    }
+    await expectError(fill(), { code: 'TOO_LARGE' })
+    expect(count).toBeGreaterThan(15)
+    expect((await open()).slots).toHaveLength(count)
+  })
+})
+
+describe('two devices that add at once', () => {
+  it('both succeed: the one that is late reads again, and keeps the change of the other', async () => {
+    const { own, client, sent, key, open } = await newKeyring()
+    const [first, second] = await Promise.all([open(), open()])
+    const paper = recovery()
+    await first.add(wallet(own), 'Wallet of the first')
+    await second.add(paper, 'Paper of the second')
+    // One to make it, one of the first, and two of the second, of which one was refused.
+    expect(sent.filter((request) => request.includes('"PUT"'))).toHaveLength(4)
+    expect(second.slots.map(({ label }) => label)).toEqual(['recovery', 'Wallet of the first', 'Paper of the second'])
+    for (const unlock of [wallet(own), paper]) {
+      expect((await openKeyring({ vault: client, unlock })).key).toEqual(key)
+    }
+    await Promise.all([first.remove(first.slots[0]!.id), second.remove(second.slots[1]!.id)])
+    expect((await open(paper)).slots.map(({ label }) => label)).toEqual(['Paper of the second'])
+  })
+
+  it('fail with CONFLICT where it was changed twice meanwhile', async () => {
+    const { client, recoveryCode, open } = await newKeyring()
+    const meddler = await open()
+    const busy = {
+      did: client.did,
+      get: client.get.bind(client),
+      replace: async (...args: Parameters<VaultClient['replace']>) => {
+        await meddler.add(recovery(), 'faster')
+        return client.replace(...args)
+      }
+    }
+    const opened = await openKeyring({ vault: busy, unlock: recovery(recoveryCode) })
+    await expectError(opened.add(recovery(), 'late'), { code: 'CONFLICT' })
+    expect((await open()).slots.map(({ label }) => label)).toEqual(['recovery', 'faster', 'faster'])
+  })
+
+  it('cannot remove the last two slots between them', async () => {
+    const { open } = await newKeyring()
+    const first = await open()
+    await first.add(recovery(), 'other')
+    const second = await open()
+    await first.remove(first.slots[0]!.id)
+    await expect(second.remove(second.slots[1]!.id)).rejects.toThrow(TypeError)
+  })
+})
+
+describe('a vault that changes the keyring', () => {
+  const changes: [string, (stored: Stored, old: Stored) => unknown][] = [
+    ['a label', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], label: 'x' }] })],
+    ['the type of a slot', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], type: 'passkey' }] })],
+    ['an id', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], id: '0'.repeat(32) }] })],
+    [
+      'a ciphertext',
+      ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], wrapped: 'A'.repeat(64) }] })
+    ],
+    ['a salt', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], salt: 'A'.repeat(43) }] })],
+    ['a time', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], createdAt: 1 }] })],
+    ['the mac', (stored) => ({ ...stored, mac: 'A'.repeat(43) })],
+    ['no mac', ({ v, slots }) => ({ v, slots })],
+    ['the version', (stored) => ({ ...stored, v: 2 })],
+    ['the order', ({ slots, ...rest }) => ({ ...rest, slots: slots.toReversed() })],
+    ['a slot dropped', ({ slots, ...rest }) => ({ ...rest, slots: slots.slice(0, 1) })],
+    ['a slot added', ({ slots, ...rest }, old) => ({ ...rest, slots: [...slots, old.slots[1]] })],
+    ['a slot twice', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, slots[1]] })],
+    ['no slots', (stored) => ({ ...stored, slots: {} })],
+    ['a slot that is none', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, null] })],
+    ['a number for a text', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], label: 7 }] })],
+    ['a text for a number', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], createdAt: '7' }] })],
+    ['no JSON object', () => 'keyring'],
+    ['more than 8 KiB', (stored) => ({ ...stored, more: 'a'.repeat(8_192) })]
+  ]
+
+  it.each(changes)('is noticed, KEYRING_TAMPERED: %s', async (_what, change) => {
+    const { own, open, read, write } = await newKeyring((signer) => [wallet(signer)])
+    const old = await read()
+    const opened = await open()
+    await opened.remove(opened.slots[1]!.id)
+    await opened.add(wallet(own), 'again')
+    await write(change(await read(), old))
+    await expectError(open(), { code: 'KEYRING_TAMPERED' })
+    await expectError(opened.add(recovery(), 'new'), { code: 'KEYRING_TAMPERED' })
+  })
+
+  it('is noticed where there is a second entry, and LOCKED where the very slot that should open is another', async () => {
+    const { client, open, read, write } = await newKeyring()
+    const stored = await read()
+    await client.add(KEY, '{}')
+    await expectError(open(), { code: 'KEYRING_TAMPERED' })
+    await write({ ...stored, slots: [{ ...stored.slots[0], type: 'recovery', id: '0'.repeat(32) }] })
+    await expectError(open(), { code: 'LOCKED' })
+  })
+
+  it("is noticed where it answers another user's keyring", async () => {
+    const { read, recoveryCode } = await newKeyring()
+    const victim = await newUser()
+    await victim.write(await read())
+    await expectError(openKeyring({ vault: victim.client, unlock: recovery(recoveryCode) }), { code: 'LOCKED' })
+  })
+})
+
+describe('recovery', () => {
+  it('makes codes of 32 digits in groups of four and a check symbol, each another one', () => {
+    const form = /^(?:[0-9A-HJKMNP-TV-Z]{4}-){8}[0-9A-HJKMNP-TV-Z*~$=U]$/
+    const codes = Array.from({ length: 200 }, () => recovery().code)
+    expect(codes.filter((code) => !form.test(code))).toEqual([])
+    expect(new Set(codes).size).toBe(200)
+  })
+
+  it.each([
+    ['zeros', '0'.repeat(33)],
+    ['the largest number, 2^160 - 1, which is 8 modulo 37', `${'Z'.repeat(32)}8`],
+    ['36, whose check symbol is no digit', `${'0'.repeat(30)}14U`],
+    ['O for 0, I and L for 1, spaces, lower case', `${'o'.repeat(30)} iL-~`]
+  ])('accepts %s', async (_what, code) => {
+    await expect(recovery(code).secret({ id: '', createdAt: 0 }, false)).resolves.toHaveLength(32)
+  })
+
+  it('is LOCKED for another code, one digit more, less or wrong, two that changed places, and none', async () => {
+    const { recoveryCode, open, sent } = await newKeyring()
+    const text = recoveryCode.replaceAll('-', '')
+    expect((await open(recovery(text.toLowerCase()))).slots).toHaveLength(1)
+    const wrong = text.startsWith('7') ? '8' : '7'
+    const at = Array.from(text).findIndex((digit, index) => digit !== text[index + 1])
+    const swapped = text.slice(0, at) + text[at + 1]! + text[at]! + text.slice(at + 2)
+    for (const code of [
+      recovery().code,
+      `${text}0`,
+      text.slice(1),
+      wrong + text.slice(1),
+      swapped,
+      'ü'.repeat(33),
+      ''
+    ]) {
+      await expectError(open(recovery(code)), { code: 'LOCKED' })
+    }
+    expect(sent.join()).not.toContain(text.slice(0, 32))
+  })
+})
+
+describe('wallet', () => {
+  it('is refused where it signs differently each time, and nothing is written', async () => {
+    const { own, client, sent } = await newUser()
+    let count = 0
+    const fickle: PlainWallet = { ...own, signMessage: (text) => own.signMessage(`${text}${(count += 1)}`) }
+    await expectError(createKeyring({ vault: client, unlockers: [wallet(fickle)] }), {
+      code: 'WALLET_NOT_DETERMINISTIC'
+    })
+    expect([count, sent.filter((request) => request.includes('PUT'))]).toEqual([2, []])
+  })
+
+  it('is asked twice for a new slot and once to open; its text names page and slot', async () => {
+    const { own, client } = await newUser()
+    const texts: string[] = []
+    const watched: PlainWallet = { ...own, signMessage: (text) => (texts.push(text), own.signMessage(text)) }
+    await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'app.example' })] })
+    expect(texts).toHaveLength(2)
+    const { slots } = await openKeyring({ vault: client, unlock: wallet(watched, { domain: 'app.example' }) })
+    expect(texts).toHaveLength(3)
+    const [, { id, createdAt }] = slots as [unknown, { id: string; createdAt: number }]
+    expect(new Set(texts)).toEqual(
+      new Set([
+        `app.example wants you to sign in with your Ethereum account:
+${own.address}
+
+Opens the keys of your vault. Sign it only where you open them.
+
+URI: urn:did-auth-keyring:${id}
+Version: 1
+Chain ID: 1
+Nonce: ${id}
+Issued At: ${new Date(createdAt * 1_000).toISOString()}`
+      ])
+    )
+    await expectError(openKeyring({ vault: client, unlock: wallet(own, { domain: 'evil.example' }) }), {
+      code: 'LOCKED'
+    })
+  })
+
+  it('is LOCKED with another account, and opens among several wallets', async () => {
+    const others = [plainWallet(newWallet()), plainWallet(newWallet())]
+    const { own, key, open } = await newKeyring((signer) => [wallet(others[0]!), wallet(signer)])
+    await expectError(open(wallet(others[1]!)), { code: 'LOCKED' })
+    expect((await open(wallet(own))).key).toEqual(key)
+  })
+
+  it('signs what is no login at the library: its URI has no host', async () => {
+    const service = await startClientService({ siwe: { domains: ['service.example'] } })
+    const signer = newWallet()
+    const { client } = await newUser(signer)
+    const signed: { message: string; signature: string }[] = []
+    const watched: PlainWallet = {
+      address: signer.address,
+      signMessage: (message) => {
+        const signature = signer.personalSign(message)
+        signed.push({ message, signature })
+        return signature
+      }
+    }
+    await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'service.example' })] })
+    const answer = await fetch(`${service.url}/siwe/verify`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Accept: 'application/problem+json' },
+      body: JSON.stringify(signed[0])
+    })
+    expect([answer.status, await answer.json()]).toEqual([401, expect.objectContaining({ code: 'ERR_MESSAGE_DOMAIN' })])
+  })
+})
+
+describe('the bytes that are sent', () => {
+  it('have neither the key, nor the code, nor the signature', async () => {
+    const { own, key, recoveryCode, sent, open } = await newKeyring((signer) => [wallet(signer)])
+    const signatures: string[] = []
+    const watched: PlainWallet = {
+      ...own,
+      signMessage: async (text) => {
+        const signature = await own.signMessage(text)
+        signatures.push(signature.slice(2))
+        return signature
+      }
+    }
+    const opened = await open(wallet(watched))
+    const paper = recovery()
+    await opened.add(paper, 'Paper')
+    await opened.remove(opened.slots[0]!.id)
+    const all = sent.join('\n')
+    expect(all.length).toBeGreaterThan(2_000)
+    const forms = (['hex', 'base64', 'base64url'] as const).map((form) => Buffer.from(key).toString(form))
+    const secrets = [...forms, JSON.stringify([...key]).slice(1, -1), ...signatures.map((text) => text.slice(0, 128))]
+    const codes = [recoveryCode, paper.code].flatMap((code) => [code, code.replaceAll('-', '').slice(0, 32)])
+    expect([...secrets, ...codes].filter((secret) => all.toLowerCase().includes(secret.toLowerCase()))).toEqual([])
+  })
+})
+
+describe('another vault', () => {
+  it('takes keyring and ciphertexts as they are: its code opens there, and the notes can be read', async () => {
+    const { auth, client, key, recoveryCode, signer } = await newKeyring()
+    const notes = new VaultClient({ auth, encrypt: { key } })
+    await notes.add('notes', 'Buy oak')
+    await notes.add('notes', 'Ask Ada')
+    const backup = JSON.parse(JSON.stringify(await client.backup({ raw: true })))
+    expect(JSON.stringify(backup)).not.toContain('oak')
+    const there = await newUser(signer, elsewhere)
+    expect(await there.client.restore(backup)).toBe(3)
+    const opened = await openKeyring({ vault: there.client, unlock: recovery(recoveryCode) })
+    const moved = new VaultClient({ auth: there.auth, encrypt: { key: opened.key } })
+    expect((await moved.get('notes')).contents).toEqual(['Buy oak', 'Ask Ada'])
+    expect(await there.client.backup({ raw: true })).toEqual(backup)
+  })
+
+  it('keeps a keyring that it has: KEYRING_EXISTS, and nothing is written', async () => {
+    const { client, signer } = await newKeyring()
+    await client.add('notes', 'a')
+    const backup = await client.backup({ raw: true })
+    const there = await newUser(signer, elsewhere)
+    await createKeyring({ vault: there.client })
+    await expectError(there.client.restore(backup), { code: 'KEYRING_EXISTS' })
+    expect((await there.client.keys()).map(({ key }) => key)).toEqual([KEY])
+  })
+})

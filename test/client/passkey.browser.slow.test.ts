@@ -1,0 +1,213 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { build } from 'esbuild'
+import type { Browser, CDPSession, Page } from 'playwright-core'
+import { launchBrowser, newProfile } from '../support/browser.js'
+import { answering, listenAt, type HttpAddress } from '../support/client-error.js'
+import { root } from '../support/documents.js'
+import { ServerProcesses, type ServerProcess } from '../support/server-process.js'
+
+/** The entries of the client as a script: `kit.createPasskey`. */
+async function bundle(): Promise<string> {
+  const entries = ['index', 'keyring/index', 'passkey/index', 'relay/index', 'vault/index'].map(
+    (name) => `./src/client/${name}.ts`
+  )
+  const { outputFiles } = await build({
+    stdin: { contents: entries.map((entry) => `export * from '${entry}'`).join('\n'), resolveDir: root },
+    bundle: true,
+    format: 'iife',
+    globalName: 'kit',
+    write: false
+  })
+  return `${outputFiles[0]!.text}; globalThis.kit = kit`
+}
+
+/** A page with a virtual authenticator. */
+interface PasskeyPage {
+  page: Page
+  cdp: CDPSession
+  authenticatorId: string
+  /** Prompts that were confirmed so far, and passkeys there are. */
+  prompts(): number
+  passkeys(): Promise<number>
+}
+
+describe('a passkey as a wallet, in Chromium', () => {
+  const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
+  let [all, site, browser, script] = [] as unknown as [ServerProcess, HttpAddress, Browser, string]
+
+  beforeAll(async () => {
+    ;[all, site, browser, script] = await Promise.all([
+      servers.start({}, [], 'all'),
+      listenAt(answering(200, '<!doctype html>')),
+      launchBrowser(),
+      bundle()
+    ])
+  })
+  afterEach(async () => {
+    await Promise.all(browser.contexts().map((context) => context.close()))
+  })
+  afterAll(async () => {
+    await browser.close()
+    await site.close()
+    await servers.killAll()
+  })
+
+  /** The same page under any name of this machine. */
+  const at = (host: string): string => site.url.replace('127.0.0.1', host)
+
+  async function openPage(url = at('localhost'), options: object = {}): Promise<PasskeyPage> {
+    const { context } = await newProfile(browser)
+    await context.addInitScript(script)
+    const page = await context.newPage()
+    const cdp = await context.newCDPSession(page)
+    let count = 0
+    cdp.on('WebAuthn.credentialAsserted', () => (count += 1))
+    cdp.on('WebAuthn.credentialAdded', () => (count += 1))
+    await cdp.send('WebAuthn.enable')
+    const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', {
+      options: {
+        protocol: 'ctap2',
+        ctap2Version: 'ctap2_1',
+        transport: 'internal',
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+        hasPrf: true,
+        ...options
+      }
+    })
+    await page.goto(url)
+    const passkeys = async (): Promise<number> =>
+      (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials.length
+    return { page, cdp, authenticatorId, prompts: () => count, passkeys }
+  }
+
+  /** Runs code of the page with its `kit`, and answers its result, or the code of its error and what users are told. */
+  const run = (page: Page, code: string): Promise<unknown> =>
+    page.evaluate(
+      `(async () => { ${code} })().catch(({ code, userMessage, message }) => [code ?? message, userMessage])`
+    )
+
+  const create = `globalThis.wallet = await kit.createPasskey({ rpId: location.hostname, userName: 'Ada' })
+    return wallet.address`
+  const open = create.replace('createPasskey', 'openPasskey').replace(`, userName: 'Ada'`, '')
+
+  it('is the same DID after a reload, and another one for another rpId', async () => {
+    const { page, passkeys } = await openPage()
+    const address = await run(page, create)
+    expect(address).toMatch(/^0x[0-9a-f]{40}$/)
+    await page.reload()
+    expect(await run(page, open)).toBe(address)
+    await page.goto(at('a.localhost'))
+    const other = await run(page, create)
+    expect(other).toMatch(/^0x[0-9a-f]{40}$/)
+    expect(other).not.toBe(address)
+    expect(await passkeys()).toBe(2)
+    expect(await run(page, `await kit.openPasskey({ rpId: 'localhost.example' })`)).toEqual([
+      'WALLET',
+      'Your wallet failed. Open it, and try again.'
+    ])
+  })
+
+  it('logs in at auth, relay and vault: one prompt to open it and log in, one for each further login', async () => {
+    const [, relay, vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
+    const { page, prompts } = await openPage(all.serviceUrl)
+    const address = String(await run(page, create))
+    const made = prompts()
+    const logIn = (url: string): string => `
+      const auth = new kit.DidAuthClient({ url: '${url}' })
+      await auth.logIn({ wallet })
+      return auth.session.did`
+    const did = `did:ethr:rsk:${address}`
+    expect(await run(page, logIn(all.serviceUrl))).toBe(did)
+    expect(prompts()).toBe(made)
+    await page.reload()
+    await run(page, open)
+    expect(await run(page, logIn(vault!))).toBe(did)
+    expect(prompts()).toBe(made + 1)
+    const send = (more: string): string => `
+      const relay = new kit.RelayClient({ url: '${relay!}', wallet, ${more} })
+      return relay.open(await relay.send('The old oak'))`
+    expect(await run(page, send(''))).toBe('The old oak')
+    expect(await run(page, send('credential: wallet.credential'))).toBe('The old oak')
+    expect(prompts()).toBe(made + 3)
+  })
+
+  it('opens a keyring, by a secret of its own; another passkey does not', async () => {
+    const [, , vault] = all.servers.map(({ serviceUrl }) => serviceUrl)
+    const { page, cdp, authenticatorId, prompts } = await openPage(all.serviceUrl)
+    const logIn = `const auth = new kit.DidAuthClient({ url: '${vault!}', wallet })
+      await auth.logIn()
+      const vault = new kit.VaultClient({ auth })
+      const unlock = kit.passkey({ rpId: location.hostname })`
+    await run(page, create)
+    await run(
+      page,
+      `${logIn}
+      const { key } = await kit.createKeyring({ vault, unlockers: [unlock] })
+      await new kit.VaultClient({ auth, encrypt: { key } }).add('notes', 'Buy oak')`
+    )
+    expect(prompts()).toBe(2)
+    await page.reload()
+    await run(page, open)
+    const read = `const { key, slots } = await kit.openKeyring({ vault, unlock })
+      const { contents } = await new kit.VaultClient({ auth, encrypt: { key } }).get('notes')
+      return [contents, slots.map(({ type }) => type)]`
+    expect(await run(page, `${logIn}; ${read}`)).toEqual([['Buy oak'], ['recovery', 'passkey']])
+    expect(prompts()).toBe(4)
+    await run(page, `globalThis.kept = await kit.openPasskey({ rpId: location.hostname })`)
+    await cdp.send('WebAuthn.clearCredentials', { authenticatorId })
+    await run(page, create)
+    expect(await run(page, `globalThis.wallet = kept; ${logIn}; ${read}`)).toEqual([
+      'LOCKED',
+      'This does not open your vault. Check it, and try again.'
+    ])
+  })
+
+  it('keeps its key for one signature, or for a minute where none comes', async () => {
+    const { page, prompts } = await openPage()
+    await page.clock.install()
+    await run(page, create)
+    const made = prompts()
+    expect(made).toBe(1)
+    const sign = `return wallet.signMessage('Hello ä')`
+    const first = await run(page, sign)
+    expect(prompts()).toBe(made)
+    expect(await run(page, sign)).toBe(first)
+    expect(prompts()).toBe(made + 1)
+    await run(page, open)
+    await page.clock.runFor(60_000)
+    expect(await run(page, sign)).toBe(first)
+    expect(prompts()).toBe(made + 3)
+  })
+
+  it('asks a second time where a new passkey computes no secret while it is made, as on a security key', async () => {
+    const { page, prompts } = await openPage(undefined, { hasPrf: false, hasHmacSecret: true, transport: 'usb' })
+    const address = await run(page, create)
+    expect(prompts()).toBe(2)
+    expect(await run(page, open)).toBe(address)
+  })
+
+  it('answers NO_PASSKEY without the extension: before a passkey is made where the browser knows, else it stays', async () => {
+    const { page, passkeys } = await openPage(undefined, { hasPrf: false })
+    await page.evaluate(`tell = PublicKeyCredential.getClientCapabilities
+      PublicKeyCredential.getClientCapabilities = async () => ({ 'extension:prf': false })`)
+    expect(await run(page, create)).toEqual(['NO_PASSKEY', 'Your passkey cannot sign here. Choose another way.'])
+    expect(await passkeys()).toBe(0)
+    await page.evaluate('PublicKeyCredential.getClientCapabilities = tell')
+    const stays = 'Your passkey cannot sign here, and stays in your list of passkeys. Delete it there.'
+    expect(await run(page, create)).toEqual(['NO_PASSKEY', stays])
+    expect(await passkeys()).toBe(1)
+    expect(await run(page, open)).toEqual(['NO_PASSKEY', 'Your passkey cannot sign here. Choose another way.'])
+  })
+
+  it('answers USER_REJECTED where the user is not there', async () => {
+    const { page, cdp, authenticatorId, passkeys } = await openPage()
+    await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
+    const refused = ['USER_REJECTED', 'You refused. Confirm, and try again.']
+    expect(await run(page, create)).toEqual(refused)
+    expect(await run(page, open)).toEqual(refused)
+    expect(await passkeys()).toBe(0)
+  })
+})

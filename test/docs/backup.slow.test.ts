@@ -1,0 +1,80 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import { execFile } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import { readDocument } from '../support/documents.js'
+import { ask, logIn, me, post, refresh } from '../support/server-client.js'
+import { ServerProcesses } from '../support/server-process.js'
+import { walletOf } from '../support/wallet.js'
+
+const wallet = walletOf(1)
+const [backup, restore] = readDocument('servers/BACKUP.md').blocks.map(({ code }) => code)
+/** Sessions are kept by URL, and each start has other ports. */
+const urls = Object.fromEntries(
+  ['auth', 'relay', 'vault'].map((name) => [`${name.toUpperCase()}_SERVICE_URL`, `https://${name}.example.com`])
+)
+const servers = new ServerProcesses(urls)
+afterEach(() => servers.killAll())
+
+/** Runs a block of the document in a folder with `data`. SQLite's shell is a package of Debian: its engine runs here. */
+function type(cwd: string, code: string, shellOfSqlite?: string): Promise<unknown> {
+  const engine = createRequire(import.meta.url).resolve('better-sqlite3')
+  const script = `new (require('${engine}'))(process.argv[2]).exec(process.argv[3])`
+  const shell = join(cwd, 'bin/sqlite3')
+  mkdirSync(join(cwd, 'bin'), { recursive: true })
+  writeFileSync(shell, `#!/bin/sh\n${shellOfSqlite ?? `exec '${process.execPath}' -e "${script}" - "$@"`}\n`)
+  chmodSync(shell, 0o755)
+  const env = { PATH: [join(cwd, 'bin'), process.env.PATH].join(delimiter) }
+  return promisify(execFile)('sh', ['-c', code], { cwd, env })
+}
+
+describe('the backup of SQLite', () => {
+  it('fails where a database cannot be copied, and keeps the last archive; it makes no folders in the data', async () => {
+    const cwd = join(servers.folder, 'other')
+    mkdirSync(join(cwd, 'data/auth'), { recursive: true })
+    writeFileSync(join(cwd, 'data/auth/auth.db'), '')
+    await type(cwd, backup!)
+    const last = readFileSync(join(cwd, 'backup.tar.gz'))
+    await expect(type(cwd, backup!, 'exit 127')).rejects.toMatchObject({ code: 127 })
+    expect(readFileSync(join(cwd, 'backup.tar.gz')).equals(last)).toBe(true)
+    expect(readdirSync(join(cwd, 'data'))).toEqual(['auth'])
+  })
+
+  it('brings sessions and each acknowledged entry back, made while users write', async () => {
+    const DATA_DIR = join(servers.folder, 'data')
+    const { servers: first } = await servers.start({ DATA_DIR }, [], 'all')
+    const urlOf = (all: typeof first, name: string): string => all.find(({ server }) => server === name)!.url
+    const session = await logIn(urlOf(first, 'auth'), wallet, 'auth.example.com')
+    const { accessToken } = await logIn(urlOf(first, 'vault'), wallet, 'vault.example.com')
+    const headers = { Authorization: `DIDAuth ${accessToken}` }
+    const acknowledged: string[] = []
+    // Above and below the size from which content is a file of its own.
+    const write = async (): Promise<void> => {
+      const content = `${acknowledged.length} `.repeat(acknowledged.length % 3 === 0 ? 40_000 : 40)
+      const { status } = await post(`${urlOf(first, 'vault')}/notes`, { content }, headers)
+      expect(status).toBe(201)
+      acknowledged.push(content)
+    }
+    for (let count = 0; count < 12; count += 1) await write()
+    let isDone = false
+    const writing = (async () => {
+      while (!isDone) await write()
+    })()
+    const before = acknowledged.length
+    await type(servers.folder, backup!).finally(() => {
+      isDone = true
+      return writing
+    })
+    await servers.stopAll()
+    await type(servers.folder, restore!)
+    const { servers: second } = await servers.start({ DATA_DIR }, [], 'all')
+    const { status, text } = await ask(`${urlOf(second, 'vault')}/${wallet.did}/notes`)
+    const entries = JSON.parse(text) as string[]
+    expect([status, entries]).toEqual([200, acknowledged.slice(0, entries.length)])
+    expect(entries.length).toBeGreaterThanOrEqual(before)
+    expect((await me(urlOf(second, 'auth'), session.accessToken)).status).toBe(200)
+    expect((await refresh(urlOf(second, 'auth'), session.refreshToken)).status).toBe(200)
+  })
+})

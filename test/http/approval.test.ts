@@ -1,0 +1,341 @@
+import { describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
+import express, { type Express } from 'express'
+import fc from 'fast-check'
+import type { DescribeRequest, DidAuthConfig, SecurityEvent } from 'express-did-auth'
+import request, { type Test } from 'supertest'
+import type { CreateSiweMessageParameters } from 'viem/siwe'
+import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
+import { challengeSecret, serviceUrl, testApp } from '../support/test-app.js'
+import { walletOf } from '../support/wallet.js'
+
+const account = accountOf(1)
+const TRANSFER = { to: 'Bob', amount: '5' }
+const hashOf = (body: string) => createHash('sha256').update(body).digest('hex')
+const header = (approval: unknown) => Buffer.from(JSON.stringify(approval)).toString('base64url')
+const describeTransfer: DescribeRequest = ({ body }) => `Send ${body.amount} RBTC to ${body.to}`
+
+/** A service whose transfers are approved, and a user who is logged in. */
+async function transferApp(config: Partial<DidAuthConfig> = {}, before: (app: Express) => void = () => undefined) {
+  const done: unknown[] = []
+  const events: SecurityEvent[] = []
+  const test = await testApp(
+    { siwe: true, maxRequestsPerTimeSlot: 10_000, onSecurityEvent: (event) => void events.push(event), ...config },
+    {
+      before,
+      after(app, requireDid) {
+        const approved = requireDid.approved(describeTransfer)
+        const handler: express.RequestHandler = (req, res) => {
+          done.push(req.body)
+          res.json({ approval: req.auth?.approval, body: req.body })
+        }
+        app.all(['/transfer', '/other'], approved, express.json(), handler)
+        app.post(
+          '/plain',
+          requireDid.with({ checkSession: true }),
+          requireDid.approved(() => 'Send text'),
+          // A second guard keeps what the first one found.
+          requireDid,
+          express.text(),
+          handler
+        )
+      }
+    }
+  )
+  const { accessToken } = await test.logIn()
+  events.length = 0
+  const send = (
+    path: string,
+    body: object | string = TRANSFER,
+    approval?: string,
+    method: 'post' | 'put' = 'post'
+  ): Test => {
+    const sent = request(test.app)[method](path).set('Authorization', `DIDAuth ${accessToken}`)
+    void sent.set('Accept', 'application/problem+json').type(typeof body === 'string' ? 'text/plain' : 'json')
+    if (approval !== undefined) void sent.set('DID-Approval', approval)
+    return sent.send(body)
+  }
+  /** Asks for an approval, and signs it, with the fields that a test changes. */
+  const approve = async (
+    path = '/transfer',
+    body: object | string = TRANSFER,
+    fields: Partial<CreateSiweMessageParameters> = {},
+    by = account
+  ): Promise<string> => {
+    const { nonce, statement } = (await send(path, body).expect(403)).body as { nonce: string; statement: string }
+    const requestId = hashOf(typeof body === 'string' ? body : JSON.stringify(body))
+    const message = siweText(by, nonce, { statement, requestId, ...fields })
+    return header({ message, signature: await by.signMessage({ message }) })
+  }
+  return { ...test, accessToken, send, approve, done, events }
+}
+
+describe('requireDid.approved', () => {
+  it('answers what the user has to sign: a nonce, and the request in words', async () => {
+    const { send, done } = await transferApp()
+    const { body, headers } = await send('/transfer?memo=%20x').expect(403)
+    expect(body).toEqual({
+      type: 'about:blank',
+      title: 'Approval needed',
+      status: 403,
+      code: 'ERR_APPROVAL',
+      nonce: expect.stringMatching(/^[0-9a-f]{64}$/),
+      statement: 'Approve POST /transfer?memo=%20x: Send 5 RBTC to Bob'
+    })
+    expect([headers['cache-control'], done]).toEqual(['no-store', []])
+  })
+
+  it('passes the request that was signed, once, with its body and the evidence', async () => {
+    const { send, approve, done } = await transferApp()
+    const approval = await approve()
+    const { body } = await send('/transfer', TRANSFER, approval).expect(200)
+    const { rawBody, ...signed } = body.approval
+    expect(header(signed)).toBe(approval)
+    expect(Buffer.from(rawBody.data).toString()).toBe(JSON.stringify(TRANSFER))
+    await send('/transfer', TRANSFER, approval).expect(403)
+    expect(done).toEqual([TRANSFER])
+  })
+
+  it('passes one of 20 copies at once', async () => {
+    const { send, approve, done } = await transferApp()
+    const approval = await approve()
+    await Promise.all(Array.from({ length: 20 }, () => send('/transfer', TRANSFER, approval)))
+    expect(done).toHaveLength(1)
+  })
+
+  it('hands on the bytes of a body that is no JSON, and none of an empty one', async () => {
+    const { send, approve } = await transferApp()
+    const sent = await send('/plain', 'héllo', await approve('/plain', 'héllo')).expect(200)
+    expect(Buffer.from(sent.body.body.data).toString()).toBe('héllo')
+    expect(sent.body.approval.message).toContain('Send text')
+    const empty = await send('/plain', '', await approve('/plain', '')).expect(200)
+    expect(empty.body).not.toHaveProperty('body')
+  })
+
+  it.each<[string, (send: Awaited<ReturnType<typeof transferApp>>['send'], approval: string) => Test]>([
+    ['another path', (send, approval) => send('/other', TRANSFER, approval)],
+    ['another query', (send, approval) => send('/transfer?twice', TRANSFER, approval)],
+    ['another method', (send, approval) => send('/transfer', TRANSFER, approval, 'put')],
+    ['another body', (send, approval) => send('/transfer', { ...TRANSFER, amount: '500' }, approval)],
+    ['another body that reads the same', (send, approval) => send('/transfer', { ...TRANSFER, fee: '9' }, approval)]
+  ])('refuses the approval for %s, reports it, and leaves it good for its own', async (_what, elsewhere) => {
+    const { send, approve, done, events } = await transferApp()
+    const approval = await approve()
+    const { body } = await elsewhere(send, approval).expect(403)
+    expect(body.code).toBe('ERR_APPROVAL')
+    expect(events).toMatchObject([{ type: 'proof-refused', code: 'ERR_APPROVAL' }])
+    await send('/transfer', TRANSFER, approval).expect(200)
+    expect(done).toEqual([TRANSFER])
+  })
+
+  it.each<[string, Partial<CreateSiweMessageParameters>]>([
+    ['another statement', { statement: 'Approve POST /transfer: Send 1 RBTC to Bob' }],
+    ['the hash of another body', { requestId: hashOf('{}') }],
+    ['no hash', { requestId: undefined }],
+    ['another site', { domain: 'evil.example' }],
+    ['the URI of another site', { uri: 'https://evil.example/' }],
+    ['a nonce that the client made', { nonce: 'ab'.repeat(32) }],
+    ['an end that is over', { expirationTime: new Date(0) }],
+    ['the address of another account', { address: accountOf(2).address }]
+  ])('refuses %s', async (_what, fields) => {
+    const { send, approve, done } = await transferApp()
+    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, fields)).expect(403)
+    expect(done).toEqual([])
+  })
+
+  it('refuses what another user signed, and what has ended', async () => {
+    const { send, approve, clock, done } = await transferApp()
+    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, accountOf(2))).expect(403)
+    const late = await approve()
+    clock.seconds += 311
+    await send('/transfer', TRANSFER, late).expect(403)
+    expect(done).toEqual([])
+  })
+
+  it('takes no nonce of a login, nor /siwe/verify one of an approval', async () => {
+    const { app, send, approve, done } = await transferApp()
+    const nonce = await siweNonce(app)
+    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, { nonce })).expect(403)
+    const signed = await approve('/transfer', TRANSFER, { statement: 'Hello' })
+    const approval = JSON.parse(Buffer.from(signed, 'base64url').toString())
+    await request(app).post('/siwe/verify').send(approval).expect(401, 'Invalid challenge response')
+    expect(done).toEqual([])
+  })
+
+  // Cause: a login whose statement reads as an approval had a proof that nothing verifies.
+  it('is no login, nor is what reads as one', async () => {
+    const { app } = await transferApp()
+    const statement = 'Approve GET /: hello'
+    const login = await signedSiwe(app, account, { statement })
+    await request(app).post('/siwe/verify').send(login).expect(401, 'Invalid sign-in message')
+  })
+
+  it.each([
+    [
+      'service',
+      { serviceUrl: 'https://other.example', siwe: { domains: ['service.example'] }, loginDomains: ['service.example'] }
+    ],
+    ['secret', { challengeSecret: 's'.repeat(32) }]
+  ])('refuses the approval of another %s', async (_what, config) => {
+    const elsewhere = await transferApp({ serviceUrl, challengeSecret, ...config })
+    const { send, approve, done } = await transferApp()
+    await elsewhere.send('/transfer', TRANSFER, await approve()).expect(403)
+    await send('/transfer', TRANSFER, await elsewhere.approve()).expect(403)
+    expect([done, elsewhere.done]).toEqual([[], []])
+  })
+
+  it('refuses the approval with the session of another user, and without one at all', async () => {
+    const { app, approve, logIn, done } = await transferApp()
+    const approval = await approve()
+    const other = await logIn(walletOf(2))
+    const sent = (token: string) =>
+      request(app).post('/transfer').set({ 'DID-Approval': approval, Authorization: token }).send(TRANSFER)
+    await sent(`DIDAuth ${other.accessToken}`).expect(403, 'Approval needed')
+    await sent('').expect(401)
+    expect(done).toEqual([])
+  })
+
+  it('asks the contract of a contract wallet, on the chain of its DID alone', async () => {
+    const contract = { verifyMessage: async () => true, getCode: async () => '0x60' }
+    const contractWallets = {
+      1: { ...contract, getChainId: async () => 1 },
+      8453: { ...contract, getChainId: async () => 8453 }
+    }
+    const { app, approve, done } = await transferApp({ contractWallets })
+    // What another key signs is for the contract to judge.
+    const signedFor = async (message: string) => ({ message, signature: await accountOf(2).signMessage({ message }) })
+    const login = await signedFor(siweText(account, await siweNonce(app), { chainId: 8453 }))
+    const { accessToken, did } = (await request(app).post('/siwe/verify').send(login).expect(200)).body
+    expect(did).toBe(`did:ethr:0x2105:${account.address.toLowerCase()}`)
+    const send = async (chainId: number) => {
+      const { message } = JSON.parse(Buffer.from(await approve(), 'base64url').toString())
+      const other = await signedFor(message.replace('Chain ID: 30', `Chain ID: ${String(chainId)}`))
+      const sent = request(app)
+        .post('/transfer')
+        .set({ Authorization: `DIDAuth ${accessToken}` })
+      return (await sent.set('DID-Approval', header(other)).send(TRANSFER)).status
+    }
+    expect([await send(1), await send(8453), done.length]).toEqual([403, 200, 1])
+  })
+
+  it('asks the document of the DID, where that decides, and is 503 without an answer', async () => {
+    const methodOf = ({ address }: { address: string }) => ({ id: '#c', blockchainAccountId: `eip155:30:${address}` })
+    const documentOf = (by: { address: string }) => ({ verificationMethod: [methodOf(by)], authentication: ['#c'] })
+    let didDocument: object | undefined = documentOf(account)
+    const resolve = async () => {
+      if (didDocument === undefined) throw new Error('no answer')
+      return { didDocument }
+    }
+    const { send, approve, clock } = await transferApp({ didControl: 'document', resolver: { resolve } })
+    await send('/transfer', TRANSFER, await approve()).expect(200)
+    didDocument = documentOf(accountOf(2))
+    clock.seconds += 60
+    await send('/transfer', TRANSFER, await approve()).expect(403)
+    await send('/transfer', TRANSFER, await approve('/transfer', TRANSFER, {}, accountOf(2))).expect(200)
+    didDocument = undefined
+    clock.seconds += 60
+    const approval = await approve()
+    await send('/transfer', TRANSFER, approval).expect(503)
+  })
+
+  it('answers 2,000 malformed headers 400 or 403', async () => {
+    const { send, done } = await transferApp()
+    const base64url = fc.string({ maxLength: 60 }).map((text) => Buffer.from(text).toString('base64url'))
+    const text = fc.string({ maxLength: 40 })
+    const json = fc.record({ message: fc.oneof(text, fc.jsonValue()), signature: fc.oneof(text, fc.jsonValue()) })
+    const headers = fc.oneof(
+      base64url,
+      json.map(header),
+      fc.jsonValue().map(header),
+      fc.stringMatching(/^[!-~]{1,60}$/)
+    )
+    for (const given of fc.sample(headers, 2_000)) {
+      const { status } = await send('/transfer', TRANSFER, given)
+      if (status !== 400 && status !== 403) throw new Error(`${given}: ${String(status)}`)
+    }
+    const large = await send('/transfer', TRANSFER, 'a'.repeat(12_000))
+    expect([large.status, done]).toEqual([400, []])
+  })
+
+  it('is 413 for a body above 100 KiB or a long URL, and 400 for broken JSON', async () => {
+    const { app, accessToken, send } = await transferApp()
+    const sent = () => request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`).type('json')
+    await sent()
+      .send(JSON.stringify({ ...TRANSFER, memo: 'x'.repeat(102_400) }))
+      .expect(413)
+    await sent().send('{"to":').expect(400, 'Malformed JSON')
+    await send(`/transfer?${'x'.repeat(1_400)}`).expect(413)
+  })
+})
+
+describe('describe of requireDid.approved', () => {
+  it.each<[string, DescribeRequest]>([
+    [
+      'throws',
+      () => {
+        throw new Error('no')
+      }
+    ],
+    ['rejects', () => Promise.reject(new Error('no'))],
+    ['is empty', () => ''],
+    ['is no text', () => undefined as never],
+    ['has a line break', () => 'Send 1\nURI: https://evil.example'],
+    ['turns the direction of the text', () => 'Send 1 to \u202ebob'],
+    ['is longer than 500 characters', () => 'x'.repeat(501)]
+  ])('that %s is 500, also with an approval', async (_what, describe) => {
+    const { app, logIn } = await testApp(
+      { siwe: true },
+      {
+        after: (app, requireDid) =>
+          app.post('/transfer', requireDid.approved(describe), (_req, res) => void res.json({}))
+      }
+    )
+    const { accessToken } = await logIn()
+    const approval = header({ message: siweText(account, 'ab'.repeat(32)), signature: '0x' })
+    const sent = request(app).post('/transfer').set('Authorization', `DIDAuth ${accessToken}`)
+    await sent.set('DID-Approval', approval).expect(500, 'Internal error')
+  })
+
+  it('may be async', async () => {
+    const { app, logIn } = await testApp(
+      { siwe: true },
+      {
+        after: (app, requireDid) =>
+          app.get(
+            '/x',
+            requireDid.approved(async () => 'Look'),
+            (_req, res) => void res.json({})
+          )
+      }
+    )
+    const sent = request(app)
+      .get('/x')
+      .set({ Authorization: `DIDAuth ${(await logIn()).accessToken}`, Accept: 'application/problem+json' })
+    expect((await sent.expect(403)).body.statement).toBe('Approve GET /x: Look')
+  })
+})
+
+describe('the place of requireDid.approved', () => {
+  it.each([
+    ['express.json()', express.json()],
+    ['express.text()', express.text({ type: '*/*' })],
+    ['express.raw()', express.raw({ type: '*/*' })]
+  ])('is before %s: else 500, and the log says why', async (_name, parser) => {
+    const { send, log, done } = await transferApp({}, (app) => app.use('/transfer', parser))
+    expect((await send('/transfer').expect(500)).body.code).toBe('ERR_CONFIG')
+    expect(JSON.stringify(log)).toContain('has to stand before body parsers')
+    expect(done).toEqual([])
+  })
+
+  it('may be behind a parser that leaves the body alone', async () => {
+    const { send, approve } = await transferApp({}, (app) =>
+      app.use(express.urlencoded({ extended: true }), express.text())
+    )
+    await send('/transfer', TRANSFER, await approve()).expect(200)
+  })
+
+  it('is a service with siwe', async () => {
+    const { requireDid } = await testApp()
+    expect(() => requireDid.approved(() => 'x')).toThrow('requireDid.approved needs the option siwe')
+  })
+})

@@ -1,0 +1,116 @@
+import { describe, expect, it } from '@jest/globals'
+import { acceptedLoginDomains, verifyLoginProof } from 'express-did-auth/protocol'
+import { loadCurve, type SecurityEvent } from 'express-did-auth'
+import request from 'supertest'
+import { refusal } from '../support/refusal.js'
+import { accountOf, signedSiwe, siweText } from '../support/siwe.js'
+import { serviceUrl, testApp } from '../support/test-app.js'
+import { loginText as textOf, walletOf } from '../support/wallet.js'
+
+const curve = await loadCurve()
+const domains = acceptedLoginDomains(serviceUrl, [])
+const { did, address, personalSign } = walletOf(1)
+const account = accountOf(1)
+const challenge = 'ab'.repeat(32)
+const loginText = (of: string) => textOf('service.example', of)
+const signed = (message: string) => ({ message, signature: personalSign(message), did, domains })
+const siwe = (fields: Parameters<typeof siweText>[2] = {}) => signed(siweText(account, 'abcdef0123456789', fields))
+
+describe('verifyLoginProof', () => {
+  it('tells who signed a login of this protocol, in either dialect, and a sign up', () => {
+    const login = loginText(challenge)
+    const proved = { address: address.toLowerCase(), domain: 'service.example', challenge }
+    const credentials = `\nMy credentials are: eyJ.eyJ.sig-1,eyJ.eyJ.sig-2`
+    for (const message of [login, login.replace('Login to', 'URL:'), `${login}\n`, login + credentials]) {
+      expect(verifyLoginProof(curve, signed(message))).toEqual(proved)
+    }
+  })
+
+  it('tells who signed a message of EIP-4361, and when by the clock of the user', () => {
+    const proof = siwe({ statement: 'Come in.' })
+    expect(verifyLoginProof(curve, proof)).toEqual({
+      address: address.toLowerCase(),
+      domain: 'service.example',
+      challenge: 'abcdef0123456789',
+      issuedAt: '2027-01-15T08:00:00.000Z'
+    })
+  })
+
+  it('takes another address where the document of the DID said so then', () => {
+    const delegate = walletOf(2)
+    const proof = { ...signed(loginText(challenge)), signature: delegate.personalSign(loginText(challenge)) }
+    expect(() => verifyLoginProof(curve, proof)).toThrow(refusal('ERR_CHALLENGE'))
+    const controllers = [address, delegate.address].map((one) => one.toLowerCase())
+    expect(verifyLoginProof(curve, { ...proof, controllers }).address).toBe(controllers[1])
+  })
+
+  it.each([
+    ['a message of another service', signed(textOf('other.example', challenge)), 'ERR_MESSAGE_DOMAIN'],
+    ['one of another site', siwe({ domain: 'other.example' }), 'ERR_MESSAGE_DOMAIN'],
+    ['another text', signed('I owe you 100 RBTC'), 'ERR_MESSAGE'],
+    ['text before a login', signed(`Hello\n${loginText(challenge)}`), 'ERR_MESSAGE'],
+    ['text behind a login', signed(`${loginText(challenge)}\nI agree to more`), 'ERR_MESSAGE'],
+    ['a short challenge', signed(loginText('abc')), 'ERR_MESSAGE'],
+    ['an approval', siwe({ statement: 'Approve POST /transfer: Send all' }), 'ERR_MESSAGE'],
+    [
+      'another key',
+      { ...signed(loginText(challenge)), signature: walletOf(2).personalSign(loginText(challenge)) },
+      'ERR_CHALLENGE'
+    ],
+    ['the login of another user', { ...signed(loginText(challenge)), did: walletOf(2).did }, 'ERR_CHALLENGE'],
+    [
+      'another challenge than the signed one',
+      { ...signed(loginText(challenge)), message: loginText('cd'.repeat(32)) },
+      'ERR_CHALLENGE'
+    ],
+    ['the address of another account', signed(siweText(accountOf(2), 'abcdef0123456789')), 'ERR_CHALLENGE'],
+    ['the signature of a contract', { ...siwe(), signature: `0x${'ab'.repeat(130)}` }, 'ERR_SIGNATURE'],
+    ['a DID of another method', { ...signed(loginText(challenge)), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
+  ] as const)('refuses %s', (_what, login, code) => {
+    expect(() => verifyLoginProof(curve, login)).toThrow(refusal(code))
+  })
+})
+
+describe('loginProofs', () => {
+  /** An application whose listener keeps the events, and then throws; what it has written to its log. */
+  async function auditedApp(loginProofs?: boolean) {
+    const events: SecurityEvent[] = []
+    const lines: unknown[] = []
+    const write = (...line: unknown[]) => void lines.push(line)
+    const logger = { debug: write, info: write, warn: write, error: write }
+    const onSecurityEvent = (event: SecurityEvent) => {
+      events.push(event)
+      throw new Error(JSON.stringify(event))
+    }
+    const test = await testApp({ siwe: true, logger, onSecurityEvent, ...(loginProofs && { loginProofs }) })
+    return { ...test, events, written: () => JSON.stringify(lines) }
+  }
+
+  it('gives the events of login and sign up what was signed, which proves itself, and no log has it', async () => {
+    const { app, post, signedLogin, events, written } = await auditedApp(true)
+    const login = await signedLogin()
+    await post('/auth', login).expect(200)
+    await post('/signup', await signedLogin(walletOf(2))).expect(200)
+    const bySiwe = await signedSiwe(app, account)
+    await request(app).post('/siwe/verify').send(bySiwe).expect(200)
+    expect(events.map(({ type }) => type)).toEqual(['login', 'signup', 'login'])
+    expect([events[0]!.proof!.signature, events[2]!.proof]).toEqual([login.sig, bySiwe])
+    for (const { proof, did: whose = '' } of events) {
+      expect(verifyLoginProof(curve, { ...proof!, did: whose, domains }).address).toBe(whose.slice(-42))
+      expect(written()).not.toContain(proof!.signature.slice(2, 60))
+      expect(written()).not.toContain('Verification code')
+    }
+    expect(written()).toContain('security-listener-failed')
+  })
+
+  it('is off unless it is asked for', async () => {
+    const { logIn, events } = await auditedApp()
+    await logIn()
+    expect(events[0]).not.toHaveProperty('proof')
+  })
+
+  it('is refused where a signature stays good', async () => {
+    const setup = testApp({ loginProofs: true, replayProtection: 'window' })
+    await expect(setup).rejects.toThrow('loginProofs: received true with replayProtection "window"')
+  })
+})

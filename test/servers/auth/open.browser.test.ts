@@ -1,0 +1,127 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { RelayClient } from 'express-did-auth/client/relay'
+import { wallet } from 'express-did-auth/testing'
+import type { Browser, BrowserContextOptions } from 'playwright-core'
+import { axeFindings, launchBrowser, newProfile, overflowOf, tabTo } from '../../support/browser.js'
+import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
+
+const PHONE: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
+const TEXT = 'Meet me at the old oak.'
+const UNTIL = 4_102_444_800
+
+describe('the page of a link', () => {
+  const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
+  let processes = {} as Record<'headers' | 'open reads', ServerProcess>
+  let browser: Browser
+
+  beforeAll(async () => {
+    const start = (name: string, env: Record<string, string>): Promise<ServerProcess> =>
+      servers.start({ DATA_DIR: `${servers.folder}/${name}`, ...env }, [], 'all')
+    const [headers, openReads, started] = await Promise.all([
+      start('headers', {}),
+      start('open-reads', { RELAY_OPEN_READS: 'true' }),
+      launchBrowser()
+    ])
+    processes = { headers, 'open reads': openReads }
+    browser = started
+  })
+  afterEach(async () => {
+    await Promise.all(browser.contexts().map((context) => context.close()))
+  })
+  afterAll(async () => {
+    await browser.close()
+    await servers.killAll()
+  })
+
+  /** Sends content as a program does. @returns the link to the page */
+  async function send(content: string | File, server = processes.headers): Promise<string> {
+    const relay = new RelayClient({ url: server.servers[1]!.serviceUrl, wallet: wallet('alice') })
+    return `${relay.link(await relay.send(content), `${server.serviceUrl}/open`)}&until=${UNTIL}`
+  }
+
+  it.each([
+    ['headers', ['/request-auth', '/auth']],
+    ['open reads', []]
+  ] as const)('leads a phone from the link to the text by one tap, at a server with %s', async (name, login) => {
+    const server = processes[name]
+    const link = await send(TEXT, server)
+    const { open, requests, complaints, context } = await newProfile(browser, [], PHONE)
+    const page = await open(link)
+    const { host, origin } = new URL(server.servers[1]!.serviceUrl)
+    expect(await page.textContent('#relay')).toBe(host)
+    expect(await page.textContent('#expiry')).toMatch(/Kept until\s+(December 31, 2099|January 1, 2100) at /)
+    expect(await page.isVisible('#about-login')).toBe(name !== 'open reads')
+    expect(requests.filter((url) => url.startsWith(origin))).toEqual([])
+    await page.tap('#open')
+    await page.waitForSelector(`#text:focus:text-is("${TEXT}")`)
+    const [cid = '', key = ''] = /#r=(\w+)\.([\w-]+)&/.exec(link)?.slice(1) ?? []
+    const asked = requests.filter((url) => url.startsWith(origin)).map((url) => url.slice(origin.length))
+    expect([...new Set(asked)]).toEqual([...login, `/file/${cid}`])
+    expect(requests.filter((url) => url !== link && url.includes(key))).toEqual([])
+    expect([complaints, await context.cookies()]).toEqual([[], []])
+    expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
+  })
+
+  it.each([
+    ['Plan.html', 'text/html'],
+    ['Makefile', 'text/plain']
+  ])('shows name, type and size of a file, and saves it as %s', async (name, type) => {
+    const bytes = new Uint8Array(100_000).fill(7)
+    const link = await send(new File([bytes], name, { type }))
+    const { open, complaints } = await newProfile(browser, [], PHONE)
+    const page = await open(link)
+    await page.tap('#open')
+    await page.waitForSelector('#save:focus')
+    const shown = await page.locator('#opened-file dd').allTextContents()
+    expect(shown).toEqual([name, type, '98 KiB'])
+    const [download] = await Promise.all([page.waitForEvent('download'), page.tap('#save')])
+    expect(download.suggestedFilename()).toBe(name)
+    const chunks: Buffer[] = []
+    for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer)
+    expect(Buffer.concat(chunks).equals(bytes)).toBe(true)
+    expect(complaints).toEqual([])
+  })
+
+  it('says in a sentence what is wrong with a link', async () => {
+    const link = await send(TEXT)
+    const { open } = await newProfile(browser)
+    const page = await open(link.slice(0, -30))
+    await page.click('#open')
+    await page.waitForSelector('#open-status:text-is("The link is incomplete. Copy it again.")')
+    const otherKey = link.replace(/\.[\w-]{43}&.*/, `.${'A'.repeat(43)}&until=1000000000`)
+    // Another link in the same tab.
+    await page.goto(otherKey)
+    await page.waitForSelector('#until-title:text-is("Expired on")')
+    await page.click('#open')
+    await page.waitForSelector('#open-status:text-is("The content cannot be read. Ask for it again.")')
+    await page.goto(link.replace(/bafkrei.{8}/, 'bafkreiaaaaaaaa'))
+    await page.click('#open')
+    const text = 'The content has expired, or was never there. Ask for it again.'
+    await page.waitForSelector(`#open-status:text-is("${text}")`)
+  })
+
+  it.each([
+    ['light', 1280],
+    ['dark', 320]
+  ] as const)('is opened by the keyboard alone, and accessible to axe, %s, %i px', async (colorScheme, width) => {
+    const name = `${'plan_of_the_garden_'.repeat(8)}.pdf`
+    const links = [await send(`${TEXT} https://example.com/${'long'.repeat(50)}`), await send(new File(['x'], name))]
+    const { open } = await newProfile(browser, [], {
+      colorScheme,
+      viewport: { width, height: 600 },
+      reducedMotion: 'reduce'
+    })
+    for (const link of [...links, `${processes.headers.serviceUrl}/open`]) {
+      const page = await open(link)
+      const opened = link.includes('#') ? ':is(#text, #save):focus' : '#open-status:has-text("incomplete")'
+      for (const state of ['#open', opened]) {
+        await page.waitForSelector(state)
+        expect(await axeFindings(page)).toEqual([])
+        expect(await overflowOf(page)).toBe(0)
+        if (state !== '#open') continue
+        await tabTo(page, '#open')
+        await page.keyboard.press('Enter')
+      }
+    }
+  })
+})

@@ -1,0 +1,156 @@
+import { afterEach, describe, expect, it } from '@jest/globals'
+import type { RequestListener } from 'node:http'
+import { createRequire } from 'node:module'
+import express, { type Express } from 'express'
+import session from 'express-session'
+import { runConformance } from '../../../../servers/commands/conformance/command.js'
+import type { ConformanceReport } from '../../../../servers/commands/conformance/command.js'
+import { runCommand } from '../../../support/command-line.js'
+import { closeServices, idsOf, serving } from '../../../support/conformance.js'
+import { testAuthServer } from '../../../support/test-app.js'
+import { addToySiweBackend, type SiweFault } from '../../../support/toy-siwe-backend.js'
+
+/** What we use of siwe, which is installed with the packages of the slow tests. */
+interface Siwe {
+  generateNonce(): string
+  SiweMessage: new (message: string) => {
+    uri: string
+    verify(params: { signature: string; nonce: string | undefined; domain?: string }): Promise<{ success: boolean }>
+  }
+}
+const { SiweMessage, generateNonce } = createRequire(new URL('../../../slow/package.json', import.meta.url))(
+  'siwe'
+) as Siwe
+
+declare module 'express-session' {
+  interface SessionData {
+    nonce: string | undefined
+  }
+}
+
+const DOMAIN = 'app.example'
+const SESSION_CHECKS = ['siwe-csrf', 'siwe-cookies']
+
+afterEach(closeServices)
+
+/** Runs `conformance --siwe` and gives its report. */
+async function score(listener: RequestListener, path = '/siwe', ...args: string[]): Promise<ConformanceReport> {
+  const url = `${await serving(listener)}${path}`
+  const { lines } = await runCommand(runConformance, ['--siwe', url, '--json', ...args])
+  return JSON.parse(lines.join('')) as ConformanceReport
+}
+
+const toy = (fault?: SiweFault, cookie?: string): Express => {
+  const app = express()
+  addToySiweBackend(app, DOMAIN, fault, cookie)
+  return app
+}
+
+/** A backend of siwe whose nonce lies in a session of express-session; a careful one uses it up, and asks for its own site. */
+function sessionBackend(isCareful: boolean): Express {
+  const app = express()
+  app.use(express.json())
+  const cookie = { secure: false, sameSite: isCareful ? ('strict' as const) : undefined }
+  app.use(session({ name: 'siwe', secret: 'siwe-quickstart-secret', resave: false, saveUninitialized: true, cookie }))
+  app.get('/nonce', (req, res) => {
+    req.session.nonce = generateNonce()
+    if (isCareful) res.set('Cache-Control', 'no-store')
+    res.type('text/plain').send(req.session.nonce)
+  })
+  app.post('/verify', async (req, res) => {
+    const { message, signature } = (req.body ?? {}) as { message: string; signature: string }
+    const { nonce } = req.session
+    try {
+      const parsed = new SiweMessage(message)
+      if (isCareful && new URL(parsed.uri).host !== DOMAIN) throw new Error('another site')
+      const expected = isCareful ? { nonce: nonce ?? 'none', domain: DOMAIN } : { nonce }
+      await parsed.verify({ signature, ...expected })
+      if (isCareful) {
+        // Taken before anything is awaited again, so that of two copies one is too late.
+        if (spent.has(nonce)) throw new Error('used')
+        spent.add(nonce)
+        req.session.nonce = undefined
+      }
+      res.send(true)
+    } catch {
+      if (!isCareful) req.session.nonce = undefined
+      res.status(422).json({ message: 'Refused' })
+    }
+  })
+  const spent = new Set<string | undefined>()
+  return app
+}
+
+describe('conformance --siwe', () => {
+  it.each<[SiweFault | undefined, string]>([
+    [undefined, ''],
+    ['one nonce for all', 'siwe-nonce'],
+    ['nonce good twice', 'siwe-single-use siwe-race'],
+    ['nonce consumed late', 'siwe-race'],
+    ['nonce burnt by a bad signature', 'siwe-burnt-nonce'],
+    ['any nonce', 'siwe-single-use siwe-race siwe-own-nonce'],
+    ['any signature', 'siwe-wrong-signer siwe-burnt-nonce'],
+    ['any domain', 'siwe-wrong-domain siwe-wrong-uri'],
+    ['any URI', 'siwe-wrong-uri'],
+    ['no end', 'siwe-ended'],
+    ['no beginning', 'siwe-not-yet'],
+    ['text behind the message', 'siwe-other-text'],
+    ['nonce kept by the client', 'siwe-single-use siwe-race'],
+    ['status 200 for all', '']
+  ])('finds "%s" of a backend with tokens in bodies', async (fault, expected) => {
+    const report = await score(toy(fault), '/siwe', '--domain', DOMAIN)
+    expect(idsOf(report, 'failed').join(' ')).toBe(expected)
+    // Where the client keeps the nonce, it lies in a cookie.
+    expect(idsOf(report, 'skipped')).toEqual(fault === 'nonce kept by the client' ? [] : SESSION_CHECKS)
+  })
+
+  it.each<[string, SiweFault | undefined, string, string]>([
+    ['nothing wrong', undefined, 'HttpOnly; SameSite=Lax', ''],
+    ['forms of any page', 'forms of any page', 'HttpOnly; SameSite=Lax', 'siwe-csrf'],
+    ['scripts of any page', 'scripts of any page', 'HttpOnly; SameSite=Strict', 'siwe-csrf'],
+    ['a cookie for scripts', undefined, 'SameSite=Lax', 'siwe-cookies'],
+    ['a cookie that goes along from any page', undefined, 'HttpOnly; SameSite=None', 'siwe-cookies']
+  ])('finds %s of a backend with cookies', async (_what, fault, attributes, expected) => {
+    const report = await score(toy(fault, `sid=1; Path=/; ${attributes}`), '/siwe', '--domain', DOMAIN)
+    expect([idsOf(report, 'failed').join(' '), idsOf(report, 'skipped')]).toEqual([expected, []])
+  })
+
+  it('finds what a backend of siwe with express-session misses that only compares the nonce', async () => {
+    const report = await score(sessionBackend(false), '', '--domain', DOMAIN)
+    expect(idsOf(report, 'failed')).toEqual([
+      'siwe-nonce',
+      'siwe-single-use',
+      'siwe-race',
+      'siwe-wrong-domain',
+      'siwe-wrong-uri',
+      'siwe-cookies'
+    ])
+  })
+
+  it('gives a careful backend of siwe with express-session full marks', async () => {
+    const report = await score(sessionBackend(true), '', '--domain', DOMAIN)
+    expect([idsOf(report, 'failed'), idsOf(report, 'skipped')]).toEqual([[], []])
+  })
+
+  it('gives our auth server full marks', async () => {
+    const { listener } = await testAuthServer({ USE_COOKIES: 'true' })
+    const report = await score(listener, '/siwe', '--domain', 'auth.example')
+    expect([idsOf(report, 'failed'), idsOf(report, 'skipped'), report.total]).toEqual([[], [], 14])
+  })
+
+  it('knows other paths, and gives no mark where a good login fails', async () => {
+    const app = express()
+    app.use((req, _res, next) => {
+      req.url = req.url.replace('/api/challenge', '/siwe/nonce').replace('/api/login', '/siwe/verify')
+      next()
+    })
+    addToySiweBackend(app, DOMAIN)
+    const paths = ['--siwe-nonce-path', '/challenge', '--siwe-verify-path', '/login']
+    expect((await score(app, '/api', '--domain', DOMAIN, ...paths)).passed).toBe(12)
+    const { passed, checks } = await score(app, '/api', ...paths)
+    expect(passed).toBe(0)
+    expect(checks[0]!.detail).toMatch(
+      /^not asked, because a good login fails: a good message: POST \/login answered 401/
+    )
+  })
+})

@@ -1,0 +1,134 @@
+import { describe, expect, it } from '@jest/globals'
+import request from 'supertest'
+import { resourcesOf, trustedIssuerOf } from '../../../servers/http/did-auth.js'
+import { afterTest } from '../../support/after-test.js'
+import { startTestRelay } from '../../support/relay-app.js'
+import { startIssuer } from '../../support/resource-tokens.js'
+import { resourceKey, testAuthServer } from '../../support/test-app.js'
+import { testVault } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
+import { systemClock } from '../../../src/time.js'
+
+const { did } = walletOf(1)
+const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
+const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+
+describe('the vault with TRUSTED_ISSUER', () => {
+  const start = async (env: Record<string, string> = {}) => {
+    const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
+    const issuer = await startIssuer({ ...resources, ...now })
+    const vault = await testVault({ TRUSTED_ISSUER: issuer.url, ...env })
+    afterTest(() => vault.close())
+    const put = (token: string) => request(vault.listener).put('/notes').set(bearer(token)).send({ content: 'a note' })
+    return { issuer, vault, put }
+  }
+
+  it('lets a user write and read with a token of auth, as the DID that logged in there', async () => {
+    const { issuer, vault, put } = await start()
+    const token = await issuer.tokenFor(VAULT)
+    await put(token).expect(200)
+    const { body } = await request(vault.listener).get(`/${did}/notes`).expect(200)
+    expect(body).toEqual(['a note'])
+    await request(vault.listener).get('/storage').set(bearer(token)).expect(200)
+  })
+
+  it('refuses a token for the relay, and the access token of auth itself', async () => {
+    const { issuer, put } = await start()
+    await put(await issuer.tokenFor(RELAY)).expect(401, 'Invalid access token')
+    await put((await issuer.logIn()).accessToken).expect(401, 'Invalid access token')
+  })
+
+  it('is 503 for such tokens alone while auth was never there, and ready', async () => {
+    const { issuer, vault, put } = await start()
+    const token = await issuer.tokenFor(VAULT)
+    issuer.answer = (req) => req.socket.destroy()
+    expect((await put(token).expect(503, 'Keys unavailable, try again')).headers['retry-after']).toBe('30')
+    await request(vault.listener).get('/ready').expect(200)
+    await request(vault.listener).get(`/${did}/notes`).expect(200)
+  })
+})
+
+describe('the relay with TRUSTED_ISSUER', () => {
+  const start = async () => {
+    const issuer = await startIssuer(resources)
+    const relay = await startTestRelay({ TRUSTED_ISSUER: issuer.url, MAX_REQUESTS_PER_TIME_SLOT: '3' })
+    afterTest(() => relay.end())
+    const post = (authorization: string) =>
+      request(relay.listener).post('/file').set('Authorization', authorization).send({ file: 'a file' })
+    return { issuer, relay, post }
+  }
+
+  it('lets a user post and read with a token of auth, by the quota of that DID', async () => {
+    const { issuer, relay, post } = await start()
+    const token = await issuer.tokenFor(RELAY)
+    const { cid } = (await post(`Bearer ${token}`).expect(200)).body as { cid: string }
+    const read = () => request(relay.listener).get(`/file/${cid}`).set(bearer(token))
+    expect((await read().expect(200)).body).toEqual({ file: 'a file' })
+    await read().expect(200)
+    await read().expect(429)
+  })
+
+  it('refuses a token for the vault, its own scheme with one, and Bearer with what is none', async () => {
+    const { issuer, post } = await start()
+    const token = await issuer.tokenFor(RELAY)
+    await post(`Bearer ${await issuer.tokenFor(VAULT)}`).expect(401, 'Invalid access token')
+    for (const header of [token, `DIDAuth ${token}`, 'Bearer x']) await post(header).expect(401, 'Invalid access token')
+  })
+
+  it('has no such tokens without the variable', async () => {
+    const issuer = await startIssuer(resources)
+    const relay = await startTestRelay()
+    afterTest(() => relay.end())
+    const send = request(relay.listener)
+      .post('/file')
+      .set(bearer(await issuer.tokenFor(RELAY)))
+    await send.send({ file: 'a file' }).expect(401, 'Invalid access token')
+  })
+})
+
+describe('the auth server', () => {
+  it('issues tokens for RESOURCES, and publishes discovery without them too', async () => {
+    const issuing = await testAuthServer({ RESOURCES: RELAY })
+    const { body } = await request(issuing.listener).get('/.well-known/did-auth.json').expect(200)
+    expect(body).toMatchObject({ resources: [RELAY], jwks_uri: 'https://auth.example/.well-known/jwks.json' })
+    await request(issuing.listener).post('/resource-token').send({}).expect(401, 'Missing access token')
+    const plain = await testAuthServer()
+    await request(plain.listener).get('/.well-known/did-auth.json').expect(200)
+    await request(plain.listener).get('/.well-known/jwks.json').expect(404)
+  })
+})
+
+describe('servers that run side by side', () => {
+  const parts = (urls: [string, string][], env: object = {}) =>
+    ({
+      env: { RESOURCES: [], ...env },
+      identity: { resourceKeys: resources.resourceKeys },
+      serviceUrls: new Map(urls)
+    }) as unknown as Parameters<typeof resourcesOf>[0]
+  const all: [string, string][] = [
+    ['auth', 'http://localhost:3000'],
+    ['relay', 'http://localhost:3001'],
+    ['vault', 'https://vault.example']
+  ]
+
+  it('trust each other without a setting: auth issues for relay and vault', () => {
+    expect(resourcesOf(parts(all, { RESOURCES: ['https://vault.example', 'https://a.example'] }))).toEqual({
+      resources: ['https://vault.example', 'https://a.example', 'http://localhost:3001'],
+      resourceKeys: resources.resourceKeys
+    })
+    expect(trustedIssuerOf(parts(all))).toBe('http://localhost:3000')
+    expect(trustedIssuerOf(parts(all, { TRUSTED_ISSUER: 'https://b.example' }))).toBe('https://b.example')
+  })
+
+  it('do not where a URL is neither https nor on this machine, or instances share no key', () => {
+    const open: [string, string][] = [
+      ['auth', 'http://192.168.1.5:3000'],
+      ['vault', 'http://192.168.1.5:3002']
+    ]
+    expect(resourcesOf(parts(open))).toEqual({})
+    expect(trustedIssuerOf(parts(open))).toBeUndefined()
+    expect(resourcesOf({ ...parts(all), identity: { resourceKeys: [] } as never })).toEqual({})
+    expect(resourcesOf(parts([['auth', 'http://localhost:3000']]))).toEqual({})
+  })
+})

@@ -1,0 +1,34 @@
+import { describe, expect, it } from '@jest/globals'
+import express, { type RequestHandler } from 'express'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import request from 'supertest'
+import { root } from '../support/documents.js'
+import { startIssuer } from '../support/resource-tokens.js'
+import { walletOf } from '../support/wallet.js'
+import { systemClock } from '../../src/time.js'
+
+interface Bearer {
+  auth: (options: object) => RequestHandler
+}
+const { auth } = createRequire(join(root, 'test/slow/node_modules/x.js'))('express-oauth2-jwt-bearer') as Bearer
+
+describe('express-oauth2-jwt-bearer', () => {
+  it('guards a route by resource tokens, as the reference configures it', async () => {
+    const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
+    const { url: issuer, tokenFor } = await startIssuer(now)
+    const jwksUri = `${issuer}/.well-known/jwks.json`
+    const audience = 'https://orders.example'
+    const guard = auth({ issuer, jwksUri, audience, tokenSigningAlg: 'ES256', strict: true })
+    const app = express().get('/orders', guard, (req, res) => {
+      res.json((req.auth as unknown as { payload: object }).payload)
+    })
+    const ask = async (resource: string) =>
+      request(app)
+        .get('/orders')
+        .set('Authorization', `Bearer ${await tokenFor(resource)}`)
+    const { status, body } = await ask(audience)
+    expect([status, body]).toEqual([200, expect.objectContaining({ sub: walletOf(1).did, aud: audience })])
+    expect((await ask('https://files.example')).status).toBe(401)
+  })
+})
