@@ -4,7 +4,7 @@
  *
  * It writes large and small content, replaces and removes it, and collects garbage, without end; it prints a line before
  * and after each write. At a call of an object verb named by `point`, once it was called `from` times, it kills itself:
- * `before` or `after` that. Without a point it goes on until it is killed.
+ * `before` or `after` that. Without a point it goes on until it is killed; after SIGTERM it completes its write and ends.
  */
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { writeSync } from 'node:fs'
@@ -52,8 +52,10 @@ const collect = async (): Promise<never> => {
   for (;;) await store.collectGarbage(Math.floor(Date.now() / 1_000), { isFull: true })
 }
 void collect()
+let isOver = false
+process.once('SIGTERM', () => (isOver = true))
 
-for (let writes = 0; ; writes += 1) {
+for (let writes = 0; !isOver; writes += 1) {
   const key = `${name} ${writes % 3}`
   const size = writes % 4 === 0 ? 100 : 100_000
   const text = `${name} ${writes} `
@@ -69,6 +71,7 @@ for (let writes = 0; ; writes += 1) {
   await store.removeEntries({ did, key })
   writeSync(1, `removed ${JSON.stringify([key])}\n`)
 }
+process.exit()
 
 interface Place {
   readonly objects: ObjectStore
@@ -87,7 +90,7 @@ async function onPostgres(both: string): Promise<Place> {
   const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
   const { openPostgresContentStore } = await import('../../servers/storage/sql/open-postgres-contents.js')
   const { PostgresObjectStore } = await import('../../servers/storage/sql/postgres-object-store.js')
-  const database = new PostgresDatabase(url, { timeoutSeconds: 80 })
+  const database = new PostgresDatabase(`${url}?application_name=content-child`, { timeoutSeconds: 80 })
   const objects = new PostgresObjectStore(database, 'vault')
   return {
     objects,
