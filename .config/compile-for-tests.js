@@ -30,7 +30,7 @@ async function compileWorkers() {
         entryPoints: [rootDir + source],
         outfile: own,
         bundle: true,
-        packages: 'external'
+        external: ['better-sqlite3']
       })
       // Renamed at the end, because another run may be starting it.
       renameSync(own, `${rootDir}.cache/${name}.mjs`)

@@ -29,7 +29,7 @@ Object.assign(process.env, {
 })
 
 const moduleNameMapper = {
-  '^[.]/start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
+  '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/start-sqlite-worker.ts',
   // The package by its own name means the sources, so that no test ever runs against an old build.
   '^express-did-auth$': '<rootDir>/src/index.ts',
   '^express-did-auth/(?!package.json)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],

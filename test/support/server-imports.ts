@@ -10,6 +10,7 @@ const { TEST_EXPRESS, TEST_MISSING = '' } = process.env
 const src = new URL('../../src/', import.meta.url).href
 /** This file is TypeScript or compiled, and the sources are what it is. */
 const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+const sqliteWorker = new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href
 const names: Record<string, string> = {
   'express-did-auth': `${src}index.${ending}`,
   'express-did-auth/client': `${src}client/index.${ending}`,
@@ -21,7 +22,8 @@ const names: Record<string, string> = {
   'express-did-auth/testing': `${src}testing/index.${ending}`,
   'express-did-auth/verify': `${src}verify/index.${ending}`,
   // Threads are those that .config/compile-for-tests.js made: hooks do not reach into them.
-  './start-worker.js': new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href,
+  './start-worker.js': sqliteWorker,
+  './stores/sqlite/start-worker.js': sqliteWorker,
   ...(TEST_EXPRESS === '4' && { express: 'express4' })
 }
 
