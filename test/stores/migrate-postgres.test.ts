@@ -50,7 +50,12 @@ describe('migratePostgres', () => {
     expect(await versions()).toEqual([1, 2])
     // Each instance in turn, of which a later one may have run the first step.
     const texts = STEPS.flatMap(({ statements }) => statements)
-    expect(runs.flat().filter((text) => texts.includes(text)).sort()).toEqual([...texts].sort())
+    expect(
+      runs
+        .flat()
+        .filter((text) => texts.includes(text))
+        .sort()
+    ).toEqual([...texts].sort())
   })
 
   it('runs nothing on a connection that saw no tables, and then waited for the instance that made them', async () => {
