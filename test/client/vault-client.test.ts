@@ -325,6 +325,14 @@ describe('VaultClient at a vault that fails', () => {
     }
   )
 
+  it('writes nothing of a user in whose place another one logged in while it was encrypted', async () => {
+    const auth = { session: { did: 'did:ethr:rsk:0x1' }, fetch: () => Promise.reject(new Error('a request')) }
+    const client = new VaultClient({ auth, encrypt: { key } })
+    const writing = expectError(client.add('a', 'b'), { code: 'NOT_SIGNED_IN' })
+    auth.session = { did: 'did:ethr:rsk:0x2' }
+    await writing
+  })
+
   it('throws one class, whose code tells the compiler that a conflict has an etag', async () => {
     const error = await clientAt(await serverAt(answering(412, '', { ETag: '"1"' })))
       .add('a', 'b')
