@@ -7,7 +7,7 @@ import { logInWithSiwe } from '../../src/flows/log-in-with-siwe.js'
 import { readOwnSession } from '../../src/flows/manage-sessions.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { issueNonce } from '../../src/flows/siwe-nonce.js'
-import { refusal } from '../support/refusal.js'
+import { codeOf, refusal } from '../support/refusal.js'
 import { accountOf, siweText } from '../support/siwe.js'
 import { loginText, walletOf } from '../support/wallet.js'
 import { challengeOf, client, flowParts, payloadOf, START_SECONDS } from './flow-parts.js'
@@ -28,12 +28,6 @@ async function siweParts(config: Partial<DidAuthConfig> = {}) {
   }
   return { parts, siwe, nonce, send, login }
 }
-
-const codeOf = (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => (error as DidAuthError).code
-  )
 
 describe('logInWithSiwe', () => {
   it('opens a session of the DID on the configured network, whatever chain the message names', async () => {

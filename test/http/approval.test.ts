@@ -8,6 +8,7 @@ import type { CreateSiweMessageParameters } from 'viem/siwe'
 import { accountOf, signedSiwe, siweNonce, siweText } from '../support/siwe.js'
 import { challengeSecret, serviceUrl, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 const account = accountOf(1)
 const TRANSFER = { to: 'Bob', amount: '5' }
@@ -270,12 +271,7 @@ describe('requireDid.approved', () => {
 
 describe('describe of requireDid.approved', () => {
   it.each<[string, DescribeRequest]>([
-    [
-      'throws',
-      () => {
-        throw new Error('no')
-      }
-    ],
+    ['throws', throwing(new Error('no'))],
     ['rejects', () => Promise.reject(new Error('no'))],
     ['is empty', () => ''],
     ['is no text', () => undefined as never],
