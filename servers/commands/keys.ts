@@ -18,8 +18,14 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network = 'rsk' } = values
   if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
-  const identity = await newIdentity(network)
-  const text = values.json === true ? JSON.stringify(identity) : variablesOf(identity)
+  const key = newPrivateKey()
+  const identity = {
+    PRIVATE_KEY: key,
+    CHALLENGE_SECRET: randomBytes(32).toString('hex'),
+    SERVICE_DID: await didOfPrivateKey(key, network)
+  }
+  const lines = Object.entries(identity).map(([name, value]) => `${name}=${value}`)
+  const text = values.json === true ? JSON.stringify(identity) : lines.join('\n')
   if (values.out === undefined) {
     out(text)
     return 0
@@ -32,23 +38,8 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   return 0
 }
 
-async function newIdentity(network: string): Promise<Record<string, string>> {
-  const key = newPrivateKey()
-  return {
-    PRIVATE_KEY: key,
-    CHALLENGE_SECRET: randomBytes(32).toString('hex'),
-    SERVICE_DID: await didOfPrivateKey(key, network)
-  }
-}
-
 /** One number of 2^128 is no key. */
 function newPrivateKey(): string {
   const key = randomBytes(32).toString('hex')
   return isPrivateKey(key) ? key : newPrivateKey()
-}
-
-function variablesOf(identity: Readonly<Record<string, string>>): string {
-  return Object.entries(identity)
-    .map(([name, value]) => `${name}=${value}`)
-    .join('\n')
 }

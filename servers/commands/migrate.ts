@@ -50,11 +50,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   }
 }
 
-/**
- * Brings all tables of a database up to date, with a line for each part.
- *
- * @throws StartError
- */
+/** Brings all tables of a database up to date, with a line for each part. @throws StartError */
 export async function migrateTables(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
   for (const [name, migrate] of Object.entries(PARTS)) {
     const statements = await usable(() => migrate(database, 'apply'))

@@ -16,6 +16,12 @@ export interface HashedContent {
   readonly leafHashes: Uint8Array
 }
 
+/** Content that has arrived whole. */
+export interface ReceivedContent extends HashedContent {
+  /** Its bytes where it has up to 64 KiB, else a file that holds just them. */
+  readonly source: Uint8Array | { readonly file: string }
+}
+
 /** Computes the cid of content that arrives in parts. */
 export interface ContentHasher {
   update(bytes: Uint8Array): void
@@ -93,12 +99,8 @@ export class ContentSink implements TextSink {
     return this.#full.length === 0 ? undefined : this.#write()
   }
 
-  /**
-   * To be called once, when all of it was added.
-   *
-   * @throws as {@link flush}
-   */
-  async finish(): Promise<HashedContent & { source: Uint8Array | { file: string } }> {
+  /** To be called once, when all of it was added. @throws as {@link flush} */
+  async finish(): Promise<ReceivedContent> {
     const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
     if (this.#full.length === 0 && this.#isFileStale) {
       this.#hasher.update(rest)
@@ -124,7 +126,10 @@ export class ContentSink implements TextSink {
     this.#full = []
     for (const buffer of full) this.#hasher.update(buffer)
     try {
-      this.#file ??= await openNew(this.#options.newFile())
+      if (this.#file === undefined) {
+        const name = this.#options.newFile()
+        this.#file = { name, handle: await open(name, 'ax', 0o600) }
+      }
       if (this.#isFileStale) await this.#file.handle.truncate()
       this.#isFileStale = false
       for (const buffer of full) await this.#file.handle.appendFile(buffer)
@@ -133,10 +138,6 @@ export class ContentSink implements TextSink {
       return refuseSpool(error)
     }
   }
-}
-
-async function openNew(name: string): Promise<{ name: string; handle: FileHandle }> {
-  return { name, handle: await open(name, 'ax', 0o600) }
 }
 
 function refuseSpool(cause: unknown): never {

@@ -192,11 +192,7 @@ function textAnswer(status: number): string {
   ].join('\r\n')
 }
 
-/**
- * Serves `GET /metrics` on a port of its own, which no proxy has to hide.
- *
- * @throws StartError when it cannot listen
- */
+/** Serves `GET /metrics` on a port of its own, which no proxy has to hide. @throws StartError when it cannot listen */
 export async function serveMetrics(metrics: Metrics, where: ServerAddress): Promise<Listening> {
   const listening = await listen(where)
   listening.serve((req, res) => {

@@ -3,18 +3,11 @@ import { codeOf } from '../config/startup-error.js'
 
 const MAX_FRAMES = 10
 
-/** The fields of an error that a log may show. */
-export interface ErrorFields {
-  type: string
-  code?: string
-  at: string[]
-}
-
 /**
- * Kind, code and stack frames of an error. Not its message: libraries quote their input there, which may be a token or a
- * key.
+ * What a log may show of an error: kind, code and stack frames. Not its message: libraries quote their input there, which may
+ * be a token or a key.
  */
-export function describeError(error: unknown): ErrorFields {
+export function describeError(error: unknown): { type: string; code?: string; at: string[] } {
   // Not `instanceof`: an error may be of another realm.
   if (typeof error !== 'object' || error === null || !('message' in error)) return { type: typeof error, at: [] }
   const { constructor, message, stack = '' } = error as Error

@@ -17,7 +17,7 @@ import {
 import { bearerToken, chargeNetworks, type Caller, type Quotas, type ResourceIssuer } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
-import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
+import { findRelayChallenge, issueRelayChallenge, type KnownChallenge } from './relay-challenge.js'
 import {
   issueRelayToken,
   parseLoginCredential,
@@ -105,13 +105,9 @@ export class RelayAuth {
    */
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
-    assertNetwork(did, this.#parts.networks)
-    const challenge = issueRelayChallenge(
-      this.#parts.challengeSecret,
-      did,
-      this.#parts.clock.nowSeconds(),
-      randomBytes(32)
-    )
+    const { networks, challengeSecret, clock } = this.#parts
+    assertNetwork(did, networks)
+    const challenge = issueRelayChallenge(challengeSecret, did, clock.nowSeconds())
     if (isEthrDid(did)) this.#lastChallenges.set(canonicalDid(did), challenge)
     return challenge
   }
@@ -205,11 +201,7 @@ export class RelayAuth {
     return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
   }
 
-  async #consume(
-    challenge: string,
-    { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number },
-    nowSeconds: number
-  ): Promise<void> {
+  async #consume(challenge: string, { slot, expiresAtSeconds }: KnownChallenge, nowSeconds: number): Promise<void> {
     // To the store, this challenge is one use in a window of its own. Not under the URL of this service: the challenge
     // would be good under another one as well.
     const use = { service: 'relay', did: challenge, window: slot, flow: 'logIn', useCount: 0 } as const

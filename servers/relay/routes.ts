@@ -24,11 +24,7 @@ export interface RouteParts {
 
 type Answer = (req: Request, res: Response) => Promise<void>
 
-/**
- * Puts the routes of the relay on an application.
- *
- * @see specification, "Endpoints", "Component B"
- */
+/** Puts the routes of the relay on an application. @see specification, "Endpoints", "Component B" */
 export function addRelayRoutes(app: Express, { auth, relay, bodies, callerOf, maxFileBytes }: RouteParts): void {
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
