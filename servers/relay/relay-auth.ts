@@ -99,10 +99,7 @@ export class RelayAuth {
     this.#parts = parts
   }
 
-  /**
-   * @throws ServerError ERR_INVALID_REQUEST when it is no DID
-   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is of a network that is not accepted
-   */
+  /** @throws ServerError ERR_INVALID_REQUEST for no DID; DidAuthError ERR_DID_UNSUPPORTED for one of another network */
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
     const { networks, challengeSecret, clock } = this.#parts

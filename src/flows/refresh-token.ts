@@ -17,10 +17,7 @@ export interface RefreshToken {
   hash: string
 }
 
-/**
- * Draws a session id: 6 bytes of SHA-256 of the canonical DID, so that the id names the user's shard, and 12 random
- * bytes, as base64url.
- */
+/** Base64url of 6 bytes of SHA-256 of the canonical DID, which name the user's shard, and 12 random bytes. */
 export function newSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, did: string): string {
   const userTag = curve.sha256(canonicalDid(did)).subarray(0, USER_TAG_BYTES)
   return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import { isReservedClaim } from '../protocol/access-token.js'
+import { RESERVED_CLAIMS } from '../protocol/access-token.js'
 import { isObject, type JsonObject } from '../protocol/json.js'
 import { describeCause } from './describe-cause.js'
 import type { Parts } from './parts.js'
@@ -91,6 +91,6 @@ function parseTokenClaims(value: unknown): JsonObject | undefined {
   const claims: unknown =
     json === undefined || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES ? undefined : JSON.parse(json)
   if (!isObject(claims)) throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
-  const kept = Object.entries(claims as JsonObject).filter(([name]) => !isReservedClaim(name))
+  const kept = Object.entries(claims as JsonObject).filter(([name]) => !RESERVED_CLAIMS.has(name))
   return Object.fromEntries(kept)
 }

@@ -36,11 +36,7 @@ export function issueNonce(
   return { nonce: signed + seal(siwe, signed), expiresInSeconds: endOf(slot, siwe) - nowSeconds }
 }
 
-/**
- * Verifies that a nonce was issued by this service and has not ended.
- *
- * @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED
- */
+/** The parts of a nonce that is ours. @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED */
 export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings, nonce: string): KnownNonce {
   const signed = nonce.slice(0, SIGNED_LENGTH)
   const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(siwe, signed)))

@@ -123,10 +123,7 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
   })
 }
 
-/**
- * The body of a login in either form, `{ did, sig }` or `{ response: { did, sig } }`.
- * @throws DidAuthError ERR_REQUEST for both at once, ERR_DID
- */
+/** Reads `{ did, sig }` or `{ response: { did, sig } }`. @throws DidAuthError ERR_REQUEST for both at once, ERR_DID */
 export function readLogin(body: Body): Omit<LoginRequest, 'client'> {
   const fields = responseFields(body)
   return { did: parseDid(fieldOf(fields, 'did')), sig: fieldOf(fields, 'sig') }
@@ -172,9 +169,8 @@ function responseFields(body: Body): Body {
   if (response === undefined) return body
   const hasBoth = ['did', 'sig', 'credentials', 'claims'].some((name) => fieldOf(body, name) !== undefined)
   if (hasBoth || !isObject(response)) {
-    throw new DidAuthError('ERR_REQUEST', {
-      reason: { check: 'body', expected: '{ response: { … } } or its fields alone' }
-    })
+    const reason = { check: 'body', expected: '{ response: { … } } or its fields alone' }
+    throw new DidAuthError('ERR_REQUEST', { reason })
   }
   return response
 }
