@@ -7,12 +7,7 @@ import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { network: { type: 'string' }, out: { type: 'string' }, json: { type: 'boolean' } } as const
 
-/**
- * `keys new`: prints a new identity as variables of the environment, or writes it to a file that only its owner reads.
- *
- * @returns the exit code
- * @throws UsageError; StartError when the file exists, or cannot be written
- */
+/** `keys new`: prints a new identity, or writes it to a new file. @throws UsageError; StartError when it cannot */
 export async function runKeys({ args, out }: CommandLine): Promise<number> {
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)

@@ -89,12 +89,7 @@ export class ContentSink implements TextSink {
     this.#isFileStale = true
   }
 
-  /**
-   * Writes what no longer stays in memory. Nothing may be added before it resolves.
-   *
-   * @returns undefined when there is nothing to write
-   * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; what `newFile` throws
-   */
+  /** Nothing may be added until it resolves. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
   flush(): Promise<unknown> | undefined {
     return this.#full.length === 0 ? undefined : this.#write()
   }

@@ -145,11 +145,7 @@ function closed(server: Server, milliseconds: number): Promise<void> {
   })
 }
 
-/**
- * Answers malformed HTTP and clients that time out, below Express, in plain text as everywhere else.
- *
- * @param answers - the answer that each connection is waiting for
- */
+/** Answers malformed HTTP and late clients below Express, in text. @param answers - what each connection waits for */
 function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerResponse>): void {
   const ending = new WeakSet<Duplex>()
   const end = (socket: Duplex, status: number): void => {

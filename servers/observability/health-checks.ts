@@ -145,12 +145,7 @@ const TOLD_SECONDS = 600
 /** Another clock: what it shows, in seconds since the Unix epoch. */
 export type ReferenceClock = () => Promise<number>
 
-/**
- * Makes the check of the wall clock for `/ready`.
- *
- * @param maxSkewSeconds - how far it may be from the one clock that all instances compare theirs with
- * @returns a check that rejects with the difference, where it is more
- */
+/** Makes the check of the wall clock: it rejects where that is off by more than `maxSkewSeconds` from another one. */
 export function clockCheck(
   { name, read }: { name: string; read: ReferenceClock },
   maxSkewSeconds: number,

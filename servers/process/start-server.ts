@@ -45,11 +45,7 @@ export interface Contents {
   usedPercent: UsedPercent
 }
 
-/**
- * Listens. The function that it returns builds the application and serves it, once the URLs of all servers are known.
- *
- * @throws StartError
- */
+/** Listens; what it returns serves the application, once the URLs of all servers are known. @throws StartError */
 export type StartServer = (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
 
 /** Makes the function that starts a server that stores content, by what builds its application. */

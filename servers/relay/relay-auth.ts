@@ -62,10 +62,7 @@ export interface RelayAuthParts {
  */
 export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
 
-/**
- * Who claims to have answered which challenge; nothing is verified yet. `isBy` computes whether the key of an address made
- * the proof, and `refusal` is what is wrong where it did not.
- */
+/** `isBy` computes whether the key of an address made the proof; `refusal` is what is wrong where it did not. */
 interface LoginProof {
   userDid: string
   challenge: string

@@ -28,11 +28,7 @@ export function issueRelayChallenge(secret: string, did: string, nowSeconds: num
   return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
-/**
- * Looks a challenge up by trying the times at which it may have been issued.
- *
- * @returns undefined when it is not ours, is for another DID, or expired more than 5 minutes ago
- */
+/** Finds when it was issued. Undefined when it is not ours, is for another DID, or expired more than 5 minutes ago. */
 export function findRelayChallenge(
   secret: string,
   did: string,

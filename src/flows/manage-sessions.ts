@@ -97,10 +97,7 @@ export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUs
   }))
 }
 
-/**
- * Revokes a session of the user who asks. Revoking one twice changes nothing.
- * @throws DidAuthError ERR_SESSION_NOT_FOUND when the user has no such session, ERR_STORE
- */
+/** Revoking twice changes nothing. @throws DidAuthError ERR_SESSION_NOT_FOUND for another user's, ERR_STORE */
 export async function revokeOwnSession(
   { settings, clock, store, report }: SessionParts & Pick<Parts, 'report'>,
   user: AuthenticatedUser,

@@ -43,10 +43,7 @@ export function successorToken(
   return refreshToken(curve, sessionId, successor)
 }
 
-/**
- * Finds the session that a refresh token belongs to, current or replaced, in whatever state.
- * @throws DidAuthError ERR_REFRESH_TOKEN when no session remembers it, ERR_STORE
- */
+/** The session of a token, in whatever state. @throws DidAuthError ERR_REFRESH_TOKEN when it is unknown, ERR_STORE */
 export async function findPresentedSession(
   { settings, curve, store }: Pick<Parts, 'settings' | 'curve' | 'store'>,
   received: unknown

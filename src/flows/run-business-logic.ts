@@ -54,10 +54,7 @@ async function withRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unkn
   }
 }
 
-/**
- * A builtin error, or one of the system, of Node or of a database: an unavailable database must not look like a refused
- * user. Any other code is the application's own.
- */
+/** An unavailable database must not look like a refused user. Codes that are not known are the application's own. */
 function isFailure(thrown: unknown): boolean {
   try {
     if (!isObject(thrown)) return false

@@ -1,10 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Request, Response } from 'express'
 
-/**
- * Answers 200 with JSON. Express's own `res.json` costs more than the rest of a challenge. A text is sent together with
- * the headers, where bytes would need a write of their own.
- */
+/** Express's own `res.json` costs more than the rest of a challenge. A text is sent together with the headers. */
 export function sendJson(res: Response, body: object, headers?: Record<string, string>): void {
   sendText(res, JSON.stringify(body), headers, 'application/json')
 }

@@ -39,11 +39,7 @@ export interface AccessTokenClaims {
   readonly [claim: string]: unknown
 }
 
-/**
- * The payload of a new access token. Claims of the business logic come first, so that they override nothing.
- *
- * @see specification, "Access token"; contract, "Tokens"
- */
+/** Claims of the business logic come first: they override nothing. @see specification, "Access token" */
 export function accessTokenPayload(
   claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
   nowSeconds: number,
