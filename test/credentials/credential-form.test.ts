@@ -1,7 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import request from 'supertest'
+import { describe, expect, it } from '@jest/globals'
 import type { SelectiveDisclosureResponse } from 'express-did-auth'
-import { START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
+import { parseCredential, parseCredentialJwts } from '../../src/protocol/credential.js'
 import {
   credentialJwt,
   credentialPayload,
@@ -12,7 +11,9 @@ import {
   p256Key,
   signUp
 } from '../support/credentials.js'
-import { loginText, walletOf } from '../support/wallet.js'
+import { refusal } from '../support/refusal.js'
+import { START_SECONDS, testApp } from '../support/test-app.js'
+import { walletOf } from '../support/wallet.js'
 
 const user = walletOf(1)
 const issuer = walletOf(6001)
@@ -22,49 +23,20 @@ const day = 86_400
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 
-let app: TestApp
-let received: SelectiveDisclosureResponse[]
-
-beforeEach(async () => {
-  received = []
-  app = await testApp({
-    signupBusinessLogic: (response) => {
-      received.push(response)
-    }
-  })
-})
-
-afterEach(async () => {
-  await app.requireDid.close()
-})
-
-/** Status and text of a sign up; business logic must have run for a 200 only. */
-async function answerTo(credentials: unknown): Promise<[number, string]> {
-  const { status, text } = await signUp(app.app, user, { credentials })
-  expect(received).toHaveLength(status === 200 ? 1 : 0)
-  return [status, status === 200 ? '' : text]
-}
-
-/** A sign up with one credential is answered so. */
-async function answers(expected: unknown[], credential: string): Promise<void> {
-  expect(await answerTo([credential])).toEqual(expected)
-}
-
-const accepted = [200, '']
-const invalid = [401, 'Invalid credential']
-const expired = [401, 'Expired credential']
-const badRequest = [401, 'Invalid request']
-
 const good = credentialPayload(issuer.did, user.did)
-
-function withVc(changes: Record<string, unknown>): string {
-  return credentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
+const credentialOf = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
+const accepts = (jwt: string): void => void credentialOf(jwt)
+const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' = 'ERR_CREDENTIAL'): void => {
+  expect(() => credentialOf(jwt)).toThrow(refusal(code))
 }
+const withVc = (changes: object): string => credentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
   it.each(['ES256K', 'ES256K-R'] as const)('with %s reaches business logic, decoded and as received', async (alg) => {
+    const received: SelectiveDisclosureResponse[] = []
+    const { app } = await testApp({ signupBusinessLogic: (response) => void received.push(response) })
     const jwt = await didJwtVcCredential(issuer, user.did, alg)
-    expect(await answerTo([jwt])).toEqual(accepted)
+    expect((await signUp(app, user, { credentials: [jwt] })).status).toBe(200)
     expect(received[0]?.credentials).toEqual([
       {
         jwt,
@@ -85,13 +57,15 @@ describe('a credential of did-jwt-vc', () => {
 })
 
 describe('the header of a credential', () => {
-  const withHeader = (header: unknown, signBy = sign): string => jwtByHand(header, good, signBy)
+  const withHeader = (header: unknown): string => jwtByHand(header, good, sign)
 
   it.each([
     ['alg alone', { alg: 'ES256K' }],
     ['alg and typ', { alg: 'ES256K', typ: 'JWT' }],
     ['a kid', { alg: 'ES256K', typ: 'JWT', kid: `${issuer.did}#controller` }]
-  ])('may hold %s', (_name, header) => answers(accepted, withHeader(header)))
+  ])('may hold %s', (_name, header) => {
+    accepts(withHeader(header))
+  })
 
   it.each([
     ['no alg', { typ: 'JWT' }],
@@ -102,8 +76,6 @@ describe('the header of a credential', () => {
     ['alg Ed25519', { alg: 'Ed25519' }],
     ['alg that is a list', { alg: ['ES256K'] }],
     ['alg of a prototype', { alg: 'constructor' }],
-    ['another algorithm than its signature', { alg: 'ES256' }],
-    ['ES256K-R over 64 bytes', { alg: 'ES256K-R' }],
     ['another typ', { alg: 'ES256K', typ: 'JWS' }],
     ['typ in lower case', { alg: 'ES256K', typ: 'jwt' }],
     ['typ null', { alg: 'ES256K', typ: null }],
@@ -118,162 +90,71 @@ describe('the header of a credential', () => {
     ['cty', { alg: 'ES256K', cty: 'JWT' }],
     ['zip', { alg: 'ES256K', zip: 'DEF' }],
     ['anything else', { alg: 'ES256K', note: 'hello' }]
-  ])('must not hold %s', (_name, header) => answers(invalid, withHeader(header)))
+  ])('must not hold %s', (_name, header) => {
+    refuses(withHeader(header))
+  })
 
   it.each([
     ['a list', [{ alg: 'ES256K' }]],
     ['null', null],
     ['a string', 'ES256K']
-  ])('must not be %s', (_name, header) => answers(invalid, withHeader(header)))
-
-  it('must not say ES256K over 65 bytes', () =>
-    answers(invalid, withHeader({ alg: 'ES256K' }, es256kRecoverableBy(issuer.privateKey))))
-})
-
-describe('the signature of a credential', () => {
-  const [header = '', payload = ''] = credentialJwt(issuer, user.did).split('.')
-
-  it('must be by the issuer', () => answers(invalid, credentialJwt({ ...stranger, did: issuer.did }, user.did)))
-
-  it('must not be another credential’s', async () => {
-    const other = credentialJwt(issuer, user.did, { jti: 'another' }).split('.')[2]!
-    expect(await answerTo([`${header}.${payload}.${other}`])).toEqual(invalid)
+  ])('must not be %s', (_name, header) => {
+    refuses(withHeader(header))
   })
-
-  it.each([
-    ['r of 0', Buffer.alloc(64, 0).fill(1, 32)],
-    ['s of 0', Buffer.alloc(64, 0).fill(1, 0, 32)],
-    ['bytes of ff', Buffer.alloc(64, 0xff)],
-    ['63 bytes', Buffer.alloc(63, 1)],
-    ['66 bytes', Buffer.alloc(66, 1)],
-    ['one byte', Buffer.alloc(1, 1)]
-  ])('must not be %s', (_name, bytes) => answers(invalid, `${header}.${payload}.${bytes.toString('base64url')}`))
-
-  it('of ES256K-R must end on 0 or 1', async () => {
-    for (const last of [2, 27, 255]) {
-      const jwt = jwtByHand({ alg: 'ES256K-R' }, good, (input) => Buffer.concat([sign(input), Buffer.of(last)]))
-      expect(await answerTo([jwt])).toEqual(invalid)
-    }
-  })
-})
-
-describe('the parts of a credential', () => {
-  const [header = '', payload = '', signature = ''] = credentialJwt(issuer, user.did).split('.')
-  it.each([
-    ['two', `${header}.${payload}`],
-    ['four', `${header}.${payload}.${signature}.${signature}`],
-    ['an empty payload', `${header}..${signature}`],
-    ['an empty signature', `${header}.${payload}.`],
-    ['padding', `${header}.${payload}.${signature}==`],
-    ['the other alphabet', `${header}.${payload}.+/${signature.slice(2)}`],
-    ['a blank', `${header}.${payload}. ${signature}`],
-    ['a line feed at the end', `${header}.${payload}.${signature}\n`],
-    ['a comma', `${header}.${payload}.${signature},${header}.${payload}.${signature}`],
-    ['nothing', ''],
-    ['dots alone', '..']
-  ])('must not be %s', (_name, jwt) => answers(badRequest, jwt))
-
-  it('must not be a header with unused bits', () => answers(invalid, `${header.slice(0, -1)}1.${payload}.${signature}`))
 })
 
 describe('the field credentials', () => {
   const jwt = credentialJwt(issuer, user.did)
+  const [header = '', payload = '', signature = ''] = jwt.split('.')
+  const jwtOfLength = (length: number): string => `${jwt}${'A'.repeat(length - jwt.length)}`
 
-  it.each([
+  it('may be absent, and holds 20 compact JWTs of 16 KiB at most', () => {
+    expect(parseCredentialJwts(undefined)).toEqual([])
+    const most = Array<string>(20).fill(jwtOfLength(16_384))
+    expect(parseCredentialJwts(most)).toEqual(most)
+  })
+
+  it.each<[string, unknown]>([
     ['null', null],
     ['a string', jwt],
     ['an object', { 0: jwt, length: 1 }],
     ['a number', 1],
-    ['a list with a number', [1]],
+    ['21 credentials', Array(21).fill(jwt)],
+    ['one of 16,385 bytes', [jwtOfLength(16_385)]],
     ['a list with null', [null]],
     ['a list in a list', [[jwt]]],
-    ['a list with an object', [{ jwt }]],
-    ['a list with an empty string', ['']],
-    ['a list with one good and one empty string', [jwt, '']]
-  ])('must not be %s', async (_name, credentials) => {
-    expect(await answerTo(credentials)).toEqual(badRequest)
+    ['a list with one good and one empty string', [jwt, '']],
+    ...[`${header}.${payload}`, `${jwt}.${signature}`, `${header}..${signature}`, `${header}.${payload}.`].map(
+      (parts): [string, unknown] => ['one of other parts', [parts]]
+    ),
+    ['padding', [`${jwt}==`]],
+    ['the other alphabet', [`${header}.${payload}.+/${signature.slice(2)}`]],
+    ['a blank', [`${header}.${payload}. ${signature}`]],
+    ['a line feed at the end', [`${jwt}\n`]],
+    ['a comma', [`${jwt},${jwt}`]],
+    ['dots alone', ['..']]
+  ])('must not be %s', (_name, value) => {
+    expect(() => parseCredentialJwts(value)).toThrow(refusal('ERR_REQUEST'))
   })
 
-  it('may be absent or an empty list', async () => {
-    expect(await answerTo(undefined)).toEqual(accepted)
-    received.length = 0
-    expect((await signUp(app.app, user, { credentials: [], thirdLine: '' })).status).toBe(200)
-    expect(received[0]?.credentials).toEqual([])
-  })
-
-  it('holds 20 credentials at most', async () => {
-    const many = (count: number): string[] =>
-      Array.from({ length: count }, (_, number) => credentialJwt(issuer, user.did, { jti: String(number) }))
-    expect(await answerTo(many(21))).toEqual(badRequest)
-    expect(await answerTo(many(20))).toEqual(accepted)
-    expect(received[0]?.credentials).toHaveLength(20)
-  })
-
-  it('keeps their order, and refuses all when one is wrong', async () => {
-    const [first, second] = [
-      credentialJwt(issuer, user.did, { jti: '1' }),
-      credentialJwt(issuer, user.did, { jti: '2' })
-    ]
-    const forged = credentialJwt({ ...stranger, did: issuer.did }, user.did)
-    expect(await answerTo([first, forged, second])).toEqual(invalid)
-    expect(await answerTo([second, first])).toEqual(accepted)
-    expect(received[0]?.credentials.map((credential) => credential.jwt)).toEqual([second, first])
+  it('must not have a header with unused bits', () => {
+    refuses(`${header.slice(0, -1)}1.${payload}.${signature}`)
   })
 
   // (r, n - s) verifies as (r, s) does, so that one credential was once two texts to business logic.
-  it.each(['ES256K', 'ES256K-R', 'ES256'] as const)(
-    'gives both twins of one signature of %s as one text',
-    async (alg) => {
-      const key = p256Key()
-      const signBy = { ES256: key.sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]
-      const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
-      const jwt = jwtByHand({ alg }, good, signBy)
-      const end = jwt.lastIndexOf('.') + 1
-      const bytes = Buffer.from(jwt.slice(end), 'base64url')
-      const otherS = (order - BigInt(`0x${bytes.toString('hex', 32, 64)}`)).toString(16).padStart(64, '0')
-      const recovery = bytes.subarray(64).map((bit) => 1 - bit)
-      const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(otherS, 'hex'), recovery])
-      const document = { id: issuer.did, assertionMethod: [{ publicKeyJwk: key.publicKeyJwk }] }
-      const { app, requireDid } = await testApp({
-        ...(alg === 'ES256' && { resolver: { resolve: async () => ({ didDocument: document }) } }),
-        signupBusinessLogic: (response) => {
-          received.push(response)
-        }
-      })
-      const both = [jwt, jwt.slice(0, end) + twin.toString('base64url')]
-      for (const credential of both) expect((await signUp(app, user, { credentials: [credential] })).status).toBe(200)
-      await requireDid.close()
-      const texts = new Set(received.map(({ credentials }) => credentials[0]?.jwt))
-      expect(texts.size).toBe(1)
-      expect(both).toContain([...texts][0])
-    }
-  )
-
-  it('holds credentials of 16 KiB at most', async () => {
-    const ofLength = (length: number): string => {
-      const empty = credentialJwt(issuer, user.did, { pad: '' }).length
-      for (let pad = Math.floor(((length - empty) * 3) / 4) - 2; ; pad += 1) {
-        const padded = credentialJwt(issuer, user.did, { pad: 'x'.repeat(pad) })
-        if (padded.length >= length) return padded
-      }
-    }
-    // Base64url has no length of 1 modulo 4 in a part: the neighbours of 16384 that exist.
-    const longest = ofLength(16_383)
-    expect([longest.length <= 16_384, (await answerTo([longest]))[0]]).toEqual([true, 200])
-    received.length = 0
-    const tooLong = ofLength(16_385)
-    expect(await answerTo([tooLong])).toEqual(badRequest)
-  })
-
-  it('is what the signature of the user covers: others do not pass', async () => {
-    const asked = await request(app.app).post('/request-signup').send({ did: user.did })
-    const { challenge } = asked.body as { challenge: string }
-    const other = credentialJwt(issuer, user.did, { jti: 'another' })
-    const sig = user.personalSign(`${loginText('service.example', challenge)}\nMy credentials are: ${other}`)
-    const body = { did: user.did, sig, credentials: [jwt] }
-    const { status, text } = await request(app.app).post('/signup').send(body)
-    expect([status, text]).toEqual([401, 'Invalid challenge response'])
-    expect(received).toEqual([])
+  it.each(['ES256K', 'ES256K-R', 'ES256'])('gives both twins of one signature of %s as one text', (alg) => {
+    const signBy = { ES256: p256Key().sign, ES256K: sign, 'ES256K-R': es256kRecoverableBy(issuer.privateKey) }[alg]!
+    const order = alg === 'ES256' ? P_256_ORDER : SECP256K1_ORDER
+    const one = jwtByHand({ alg }, good, signBy)
+    const end = one.lastIndexOf('.') + 1
+    const bytes = Buffer.from(one.slice(end), 'base64url')
+    const otherS = (order - BigInt(`0x${bytes.toString('hex', 32, 64)}`)).toString(16).padStart(64, '0')
+    const recovery = bytes.subarray(64).map((bit) => 1 - bit)
+    const twin = Buffer.concat([bytes.subarray(0, 32), Buffer.from(otherS, 'hex'), recovery])
+    const both = [one, one.slice(0, end) + twin.toString('base64url')]
+    const texts = both.map((each) => credentialOf(each).jwt)
+    expect(texts[0]).toBe(texts[1])
+    expect(both).toContain(texts[0])
   })
 })
 
@@ -285,12 +166,12 @@ describe('the issuer of a credential', () => {
     ['an object', { id: issuer.did }],
     ['no DID', issuer.address],
     ['a DID with a fragment', `${issuer.did}#controller`]
-  ])('must not be %s', (_name, iss) => answers(invalid, credentialJwt(issuer, user.did, { iss })))
+  ])('must not be %s', (_name, iss) => {
+    refuses(credentialJwt(issuer, user.did, { iss }))
+  })
 
-  it('may stand in vc a second time, as text or object', async () => {
-    expect(await answerTo([withVc({ issuer: issuer.did })])).toEqual(accepted)
-    received.length = 0
-    expect(await answerTo([withVc({ issuer: { id: issuer.did, name: 'Post office' } })])).toEqual(accepted)
+  it('may stand in vc a second time, as text or object', () => {
+    for (const named of [issuer.did, { id: issuer.did, name: 'Post office' }]) accepts(withVc({ issuer: named }))
   })
 
   it.each([
@@ -299,7 +180,9 @@ describe('the issuer of a credential', () => {
     ['an object without a DID', { name: 'Post office' }],
     ['null', null],
     ['a list', [issuer.did]]
-  ])('must not be contradicted in vc by %s', (_name, named) => answers(invalid, withVc({ issuer: named })))
+  ])('must not be contradicted in vc by %s', (_name, named) => {
+    refuses(withVc({ issuer: named }))
+  })
 })
 
 describe('the vc of a credential', () => {
@@ -308,7 +191,9 @@ describe('the vc of a credential', () => {
     ['null', null],
     ['a list', [good.vc]],
     ['a string', 'vc']
-  ])('must not be %s', (_name, vc) => answers(invalid, credentialJwt(issuer, user.did, { vc })))
+  ])('must not be %s', (_name, vc) => {
+    refuses(credentialJwt(issuer, user.did, { vc }))
+  })
 
   it.each([
     ['no type', { type: undefined }],
@@ -318,11 +203,12 @@ describe('the vc of a credential', () => {
     ['no subject', { credentialSubject: undefined }],
     ['a subject that is text', { credentialSubject: user.did }],
     ['a list of subjects', { credentialSubject: [{ id: user.did }] }]
-  ])('must not have %s', (_name, changes) => answers(invalid, withVc(changes)))
+  ])('must not have %s', (_name, changes) => {
+    refuses(withVc(changes))
+  })
 
-  it('may have its type as text', async () => {
-    expect(await answerTo([withVc({ type: 'VerifiableCredential' })])).toEqual(accepted)
-    expect(received[0]?.credentials[0]?.type).toEqual(['VerifiableCredential'])
+  it('may have its type as text', () => {
+    expect(credentialOf(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential'])
   })
 })
 
@@ -334,20 +220,14 @@ describe('the subject of a credential', () => {
     ['sub alone', user.did, undefined],
     ['credentialSubject.id alone', undefined, user.did],
     ['both', user.did, user.did]
-  ])('may be named by %s', async (_name, sub, id) => {
-    expect(await answerTo([subjects(sub, id)])).toEqual(accepted)
-    expect(received[0]?.credentials[0]?.subject).toBe(user.did)
+  ])('may be named by %s', (_name, sub, id) => {
+    expect(credentialOf(subjects(sub, id)).subject).toBe(user.did)
   })
 
-  it('may be no one: business logic gets undefined', async () => {
-    expect(await answerTo([subjects(undefined, undefined)])).toEqual(accepted)
-    expect(received[0]?.credentials[0]).toHaveProperty('subject', undefined)
-  })
-
-  it('may be the user in another spelling, which business logic gets', async () => {
+  it('may be no one, and the user in another spelling, which stays', () => {
+    expect(credentialOf(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
     const spelled = `did:ethr:rsk:${user.address}`
-    expect(await answerTo([subjects(spelled, undefined)])).toEqual(accepted)
-    expect(received[0]?.credentials[0]?.subject).toBe(spelled)
+    expect(credentialOf(subjects(spelled, undefined)).subject).toBe(spelled)
   })
 
   it.each([
@@ -360,8 +240,8 @@ describe('the subject of a credential', () => {
     ['null in credentialSubject.id', user.did, null],
     ['a list', [user.did], undefined],
     ['the address without the DID', undefined, user.address]
-  ])('must not be %s', async (_name, sub, id) => {
-    expect(await answerTo([subjects(sub, id)])).toEqual(invalid)
+  ])('must not be %s', (_name, sub, id) => {
+    refuses(subjects(sub, id))
   })
 })
 
@@ -370,9 +250,8 @@ describe('the dates of a credential', () => {
   const dated = (payload: Record<string, unknown>, vc: Record<string, unknown> = {}): string =>
     credentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
 
-  it('may all be absent: then it never ends', async () => {
-    expect(await answerTo([dated({})])).toEqual(accepted)
-    expect(received[0]?.credentials[0]).toHaveProperty('expiresAtSeconds', undefined)
+  it('may all be absent: then it never ends', () => {
+    expect(credentialOf(dated({}))).toHaveProperty('expiresAtSeconds', undefined)
   })
 
   it.each([
@@ -390,21 +269,21 @@ describe('the dates of a credential', () => {
       'exp, though expirationDate is later',
       dated({ exp: START_SECONDS - day }, { expirationDate: '2028-01-14T00:00:00Z' })
     ]
-  ])('end it by %s', (_name, jwt) => answers(expired, jwt))
+  ])('end it by %s', (_name, jwt) => {
+    refuses(jwt, 'ERR_CREDENTIAL_EXPIRED')
+  })
 
   it.each([
     ['exp', dated({ exp: START_SECONDS + 1 })],
     ['expirationDate', dated({}, { expirationDate: '2027-01-15T08:00:01Z' })],
     ['validUntil with an offset', dated({}, { validUntil: '2027-01-15T10:00:01+02:00' })]
-  ])('leave it good for the last second by %s, and say which', async (_name, jwt) => {
-    expect(await answerTo([jwt])).toEqual(accepted)
-    expect(received[0]?.credentials[0]?.expiresAtSeconds).toBe(1_800_000_001)
+  ])('leave it good for the last second by %s, and say which', (_name, jwt) => {
+    expect(credentialOf(jwt).expiresAtSeconds).toBe(1_800_000_001)
   })
 
-  it('name the earliest of several ends', async () => {
+  it('name the earliest of several ends', () => {
     const ends = { expirationDate: '2027-01-17T08:00:00Z', validUntil: '2027-01-16T08:00:00.500Z' }
-    expect(await answerTo([dated({ exp: START_SECONDS + 3 * day }, ends)])).toEqual(accepted)
-    expect(received[0]?.credentials[0]?.expiresAtSeconds).toBe(1_800_086_400.5)
+    expect(credentialOf(dated({ exp: START_SECONDS + 3 * day }, ends)).expiresAtSeconds).toBe(1_800_086_400.5)
   })
 
   it.each([
@@ -412,14 +291,18 @@ describe('the dates of a credential', () => {
     ['iat, where there is no nbf', dated({ iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:06Z' })],
     ['validFrom', dated({}, { validFrom: '2027-01-15T08:00:06Z' })]
-  ])('begin it later by %s', (_name, jwt) => answers(invalid, jwt))
+  ])('begin it later by %s', (_name, jwt) => {
+    refuses(jwt)
+  })
 
   it.each([
     ['nbf', dated({ nbf: START_SECONDS + 5 })],
     ['iat beside an nbf', dated({ nbf: START_SECONDS, iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:05Z' })],
     ['validFrom in lower case', dated({}, { validFrom: '2027-01-15t08:00:05z' })]
-  ])('allow another clock to run 5 s ahead by %s', (_name, jwt) => answers(accepted, jwt))
+  ])('allow another clock to run 5 s ahead by %s', (_name, jwt) => {
+    accepts(jwt)
+  })
 
   it.each([
     ['exp as text', dated({ exp: '1900000000' })],
@@ -442,11 +325,15 @@ describe('the dates of a credential', () => {
     ['minute 60', dated({}, { expirationDate: '2028-01-01T00:60:00Z' })],
     ['words', dated({}, { issuanceDate: 'yesterday' })],
     ['an offset of 99 hours', dated({}, { validFrom: '2026-01-01T00:00:00+99:99' })]
-  ])('must not be %s', (_name, jwt) => answers(invalid, jwt))
+  ])('must not be %s', (_name, jwt) => {
+    refuses(jwt)
+  })
 
-  it('may be 29 February of a leap year', () =>
-    answers(accepted, dated({}, { expirationDate: '2028-02-29T00:00:00Z' })))
+  it('may be 29 February of a leap year', () => {
+    accepts(dated({}, { expirationDate: '2028-02-29T00:00:00Z' }))
+  })
 
-  it('are not limited at the end of exp: Infinity cannot be spelled in JSON, 1e300 can', () =>
-    answers(accepted, dated({ exp: 1e300 })))
+  it('are not limited at the end of exp: Infinity cannot be spelled in JSON, 1e300 can', () => {
+    accepts(dated({ exp: 1e300 }))
+  })
 })

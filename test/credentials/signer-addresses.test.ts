@@ -32,6 +32,16 @@ describe('signerAddresses', () => {
     ['another algorithm', 'EdDSA', es256kBy(privateKey)],
     ['ES256K over 65 bytes', 'ES256K', es256kRecoverableBy(privateKey)],
     ['ES256K-R over 64 bytes', 'ES256K-R', es256kBy(privateKey)],
+    [
+      'ES256K-R that ends on 2',
+      'ES256K-R',
+      (input: string) => Buffer.concat([es256kBy(privateKey)(input), Buffer.of(2)])
+    ],
+    [
+      'ES256K-R that ends on 27',
+      'ES256K-R',
+      (input: string) => Buffer.concat([es256kBy(privateKey)(input), Buffer.of(27)])
+    ],
     ['zeros', 'ES256K', () => Buffer.alloc(64)],
     ['r and s above the order', 'ES256K', () => Buffer.alloc(64, 0xff)]
   ])('finds none for %s', (_name, alg, sign) => {

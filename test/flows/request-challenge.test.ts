@@ -111,13 +111,17 @@ describe('requestSignUpChallenge', () => {
   })
 
   it.each([
-    ['https://service.example', '/api', 'https://service.example/api/signup'],
+    ['https://service.example', '/api', 'https://service.example/api/join'],
     ['urn:example:service', '/api', undefined]
-  ])('of %s names in its sdr where the routes are mounted, here %s', async (serviceUrl, mountPath, replyUrl) => {
-    const parts = await flowParts({ serviceUrl, requiredCredentials: ['Email'] })
-    const { sdr = '' } = await requestSignUpChallenge(parts, did, { mountPath, client })
-    expect(payloadOf(sdr).replyUrl).toBe(replyUrl)
-  })
+  ])(
+    'of %s names in its sdr where the routes are mounted, here %s, and the user as received',
+    async (serviceUrl, mountPath, replyUrl) => {
+      const parts = await flowParts({ serviceUrl, requiredCredentials: ['Email'], signupPath: '/join' })
+      const subject = `did:ethr:rsk:${wallet.address}`
+      const { sdr = '' } = await requestSignUpChallenge(parts, subject, { mountPath, client })
+      expect([payloadOf(sdr).subject, payloadOf(sdr).replyUrl]).toEqual([subject, replyUrl])
+    }
+  )
 
   it('signs once for a DID, a mount path and a window, after the logins that wait', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })

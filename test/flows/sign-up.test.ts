@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { DidAuthError } from '../../src/errors.js'
-import { signUp } from '../../src/flows/log-in.js'
+import { logIn, signUp } from '../../src/flows/log-in.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import type { SelectiveDisclosureResponse } from '../../src/protocol/selective-disclosure.js'
 import { refusal } from '../support/refusal.js'
@@ -95,7 +95,7 @@ describe('signUp', () => {
   })
 
   it.each(['ERR_CREDENTIAL', 'ERR_RESOLVER'] as const)(
-    'spends nothing and asks no business logic when the credentials end in %s',
+    'spends nothing, asks no business logic and counts as a refused proof when the credentials end in %s',
     async (code) => {
       const parts = await flowParts({
         signupBusinessLogic: () => {
@@ -105,6 +105,7 @@ describe('signUp', () => {
       parts.credentials = new DidAuthError(code)
       await expect(signedSignUp(parts)).rejects.toEqual(refusal(code))
       expect(parts.steps.at(-1)).toBe('verifyCredentials')
+      expect(parts.charges.map(([name]) => name)).toEqual(['proofs 192.0.2.1', `namings ${did} 192.0.2.1`])
       parts.credentials = []
       await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
     }
@@ -193,11 +194,13 @@ describe('signupBusinessLogic', () => {
   })
 
   it('is not asked at login, nor is that of login at sign up', async () => {
+    const asked: string[] = []
     const parts = await flowParts({
-      authenticationBusinessLogic: () => {
-        throw new Error('login only')
-      }
+      authenticationBusinessLogic: () => void asked.push('login'),
+      signupBusinessLogic: () => void asked.push('sign up')
     })
-    await expect(signedSignUp(parts)).resolves.toHaveProperty('accessToken')
+    await signedSignUp(parts)
+    await logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount: 1 }) })
+    expect(asked).toEqual(['sign up', 'login'])
   })
 })

@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
 import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
+import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/parts.js'
+import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
-import { client, flowParts, loginSig } from './flow-parts.js'
+import { client, flowParts, loginSig, START_SECONDS, type FlowParts } from './flow-parts.js'
 
 const from = (network: string, isGone = () => false): Caller => ({ ...client, network, isGone })
 
@@ -41,5 +43,45 @@ describe('bad proofs of one client network', () => {
     isGone = true
     await Promise.allSettled(refused)
     expect(parts.steps.filter((step) => step === 'recover')).toEqual([])
+  })
+})
+
+describe('a refused signature while too many wait for their turn', () => {
+  const wallet = walletOf(1)
+  const { did } = wallet
+  const login = (parts: FlowParts, useCount = 0) =>
+    logIn(parts, { client, did, sig: loginSig(parts, wallet, { useCount }) })
+
+  /** After some logins, while so many wait that one more is refused a background turn. */
+  async function busyAfter(logins: number, loginDomains: string[] = []): Promise<FlowParts> {
+    const parts = await flowParts({ loginDomains })
+    for (let useCount = 0; useCount < logins; useCount += 1) await login(parts, useCount)
+    parts.steps.length = 0
+    parts.scheduler.yield = (_client, priority) =>
+      priority === 'background' ? Promise.reject(new DidAuthError('ERR_BUSY')) : Promise.resolve()
+    return parts
+  }
+
+  // Cause: recoveries that only tell two refusals apart held up those who wait.
+  it.each([
+    ['a login with 2 domains', [], 2],
+    ['a login with 6 domains', ['a.example', 'b.example', 'c.example', 'd.example'], 6]
+  ])('costs the recoveries of its own challenge alone: %s', async (_name, domains, recoveries) => {
+    const parts = await busyAfter(5, domains)
+    const sig = walletOf(2).personalSign('anything')
+    await expect(logIn(parts, { client, did, sig })).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(recoveries)
+  })
+
+  it('is told neither used nor expired', async () => {
+    const parts = await busyAfter(1)
+    await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    parts.clock.seconds = START_SECONDS + 300
+    await expect(login(parts)).rejects.toEqual(refusal('ERR_CHALLENGE'))
+  })
+
+  it('does not change that a good one is good', async () => {
+    const parts = await busyAfter(1)
+    await expect(login(parts, 1)).resolves.toHaveProperty('accessToken')
   })
 })

@@ -174,19 +174,3 @@ describe('requests that a page of another site makes a browser send', () => {
     await me({ Cookie }).expect(429)
   })
 })
-
-describe('300 bad proofs from one client network that name the DIDs of 20 users', () => {
-  // Figure F19, small: no one is locked out. Cause: what was counted was the DID, which anybody can name.
-  it('beside the logins of these users, at once, refuse none of them', async () => {
-    const { send, signedLogin } = await proxiedApp({})
-    const users = Array.from({ length: 20 }, (_, number) => walletOf(100 + number))
-    const logins = await Promise.all(users.map(signedLogin))
-    const statusOf = async (body: object, address: string) => (await send(body, address)).status
-    const bad = Array.from({ length: 300 }, (_, number) =>
-      statusOf({ did: users[number % 20]!.did, sig: badSig }, HERE)
-    )
-    const good = logins.map((login, number) => statusOf(login, `198.51.100.${String(number)}`))
-    expect(await Promise.all(good)).toEqual(Array(20).fill(200))
-    expect(await Promise.all(bad)).toEqual(Array(300).fill(401))
-  })
-})

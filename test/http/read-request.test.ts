@@ -377,14 +377,7 @@ describe('the fields of a login and a sign up', () => {
 
   it.each([
     ['credentials that are a string', { credentials: 'a.b.c' }],
-    ['credentials that are null', { credentials: null }],
-    ['a credential that is a number', { credentials: [7] }],
-    ['a credential with a comma', { credentials: ['a.b.c,d.e.f'] }],
-    ['21 credentials', { credentials: Array<string>(21).fill('a.b.c') }],
-    ['a credential of more than 16 KiB', { credentials: [`a.${'b'.repeat(16 * 1024)}.c`] }],
-    ['claims that are an object', { claims: {} }],
-    ['a claim without its value', { claims: [{ claimType: 'name' }] }],
-    ['51 claims', { claims: Array<object>(51).fill({ claimType: 'a', claimValue: 'b' }) }]
+    ['claims that are an object', { claims: {} }]
   ])('of a sign up are refused with %s', (_name, fields) => {
     expect(() => readSignUp({ ...login, ...fields })).toThrow(refusal('ERR_REQUEST'))
     expect(() => readSignUp({ response: { ...login, ...fields } })).toThrow(refusal('ERR_REQUEST'))

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
-import { serviceUrl, serviceWallet, START_SECONDS, testApp } from '../support/test-app.js'
+import { breakableStore, serviceUrl, serviceWallet, START_SECONDS, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
+import type { DidAuthConfig, RequireDid } from 'express-did-auth'
 
 const wallet = walletOf(1)
 const address = wallet.address.toLowerCase()
@@ -108,5 +109,129 @@ describe('requireDid', () => {
     expect((await me(token).expect(200)).body.auth).not.toHaveProperty('sessionId')
     await logOut(token).expect(200)
     expect(await requireDid.sessions.list(wallet.did)).toHaveLength(1)
+  })
+})
+
+const { did } = walletOf(1)
+
+/** An application with a guarded `POST /pay` that asks the store about the session, and a user who logged in. */
+async function payApp(config: Partial<DidAuthConfig> = {}, isGuardedTwice = false) {
+  const test = await testApp(config, {
+    after: (app, requireDid) => {
+      if (isGuardedTwice) app.use('/pay', requireDid)
+      app.post('/pay', requireDid.with({ checkSession: true }), (req, res) => {
+        res.json({ user: req.user, auth: req.auth })
+      })
+    }
+  })
+  const { accessToken, refreshToken } = await test.logIn()
+  const pay = () => test.post('/pay', undefined, accessToken)
+  return { ...test, accessToken, refreshToken, pay, me: () => test.me(accessToken) }
+}
+type PayApp = Awaited<ReturnType<typeof payApp>>
+
+describe('requireDid.with({ checkSession: true })', () => {
+  it('lets an active session pass, with the same req.user and req.auth as requireDid', async () => {
+    const { pay, me } = await payApp()
+    expect((await pay().expect(200)).body).toEqual((await me().expect(200)).body)
+  })
+
+  it.each<[string, (test: PayApp) => Promise<unknown>]>([
+    ['was logged out', async ({ logOut, accessToken }) => logOut(accessToken).expect(200)],
+    ['was revoked', async ({ requireDid }) => requireDid.sessions.revokeAll(did)],
+    [
+      'was revoked because a refresh token came twice',
+      async ({ refresh, refreshToken, clock }) => {
+        await refresh(refreshToken).expect(200)
+        clock.seconds += 11
+        await refresh(refreshToken).expect(401)
+      }
+    ]
+  ])('refuses a session that %s at once: 401, where requireDid alone lets it pass', async (_name, happens) => {
+    const test = await payApp()
+    await happens(test)
+    const { body } = await test.pay().set('Accept', 'application/problem+json').expect(401)
+    expect(body).toMatchObject({ title: 'Session ended', code: 'ERR_SESSION_ENDED' })
+    await test.me().expect(200)
+  })
+
+  it('is 503 when the store is out of reach: never a pass, never a 401', async () => {
+    const { store, state } = breakableStore('findSession')
+    const { pay, me } = await payApp({ store })
+    state.isBroken = true
+    expect((await pay().expect(503, 'Store unavailable, try again')).headers['retry-after']).toBe('5')
+    await me().expect(200)
+  })
+
+  it('behind requireDid is charged once, and still asks', async () => {
+    const { pay, requireDid } = await payApp({ maxRequestsPerTimeSlot: 2 }, true)
+    await pay().expect(200)
+    await requireDid.sessions.revokeAll(did)
+    await pay().expect(401, 'Session ended')
+    await pay().expect(429)
+  })
+
+  it('does not charge the quota for a session that has ended', async () => {
+    const { pay, me, requireDid } = await payApp({ maxRequestsPerTimeSlot: 1 })
+    await requireDid.sessions.revokeAll(did)
+    for (let number = 0; number < 3; number += 1) await pay().expect(401)
+    await me().expect(200)
+  })
+})
+
+type OptionalGuard = (requireDid: RequireDid) => RequireDid['optional']
+
+async function newsApp(guard: OptionalGuard, config: Partial<DidAuthConfig> = {}) {
+  const test = await testApp(config, {
+    after: (app, requireDid) =>
+      app.all('/news', guard(requireDid), (req, res) => {
+        res.json({ isGuest: req.user === undefined && req.auth === undefined, did: req.user?.did })
+      })
+  })
+  return { ...test, news: (as?: string | Record<string, string>) => test.get('/news', as) }
+}
+const GUEST = { isGuest: true }
+const USER = { isGuest: false, did }
+
+describe.each<[string, OptionalGuard]>([
+  ['requireDid.optional', (requireDid) => requireDid.optional],
+  ['requireDid.with({ optional: true })', (requireDid) => requireDid.with({ optional: true })]
+])('%s', (_name, guard) => {
+  it('lets a request without token pass, and sets req.user for a good one, which counts against the quota', async () => {
+    const { news, post, logIn } = await newsApp(guard, { maxRequestsPerTimeSlot: 1 })
+    const { accessToken } = await logIn()
+    await news(accessToken).expect(200, USER)
+    await news(accessToken).expect(429, 'Too many requests')
+    await news().expect(200, GUEST)
+    await post('/news').expect(200, GUEST)
+  })
+
+  it('refuses an expired token: the client has to learn of it', async () => {
+    const { news, logIn, clock } = await newsApp(guard)
+    const { accessToken } = await logIn()
+    clock.seconds += 600
+    await news(accessToken).expect(401, 'Expired access token')
+  })
+
+  it('in cookie mode reads the cookies, passes without them, and refuses what another site sends with them', async () => {
+    const { news, post, logInForCookies } = await newsApp(guard, { useCookies: true })
+    const Cookie = await logInForCookies()
+    await news({ Cookie }).expect(200, USER)
+    await news({ Cookie: 'theme=dark' }).expect(200, GUEST)
+    await news({ Cookie: 'authorization=x' }).expect(401, 'Invalid access token')
+    const foreign = { Origin: 'https://evil.example' }
+    await post('/news', undefined, { Cookie, ...foreign }).expect(403)
+    await post('/news', undefined, foreign).expect(200, GUEST)
+  })
+})
+
+describe('requireDid.with({ optional: true, checkSession: true })', () => {
+  it('lets a guest pass, and refuses a session that has ended', async () => {
+    const { news, logIn, requireDid } = await newsApp((one) => one.with({ optional: true, checkSession: true }))
+    const { accessToken } = await logIn()
+    await news(accessToken).expect(200, USER)
+    await requireDid.sessions.revokeAll(did)
+    await news(accessToken).expect(401, 'Session ended')
+    await news().expect(200, GUEST)
   })
 })

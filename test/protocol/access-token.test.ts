@@ -70,18 +70,8 @@ describe('accessTokenPayload', () => {
   })
 
   it('adds the claims of business logic, which override nothing', () => {
-    const tokenClaims = {
-      role: 'admin',
-      iss: 'x',
-      aud: 'x',
-      sub: 'x',
-      exp: 9e9,
-      nbf: 0,
-      iat: 0,
-      jti: 'x',
-      sid: 'x',
-      use: 'x'
-    }
+    const ids = { iss: 'x', aud: 'x', sub: 'x', jti: 'x', sid: 'x', use: 'x' }
+    const tokenClaims = { role: 'admin', ...ids, exp: 9e9, nbf: 0, iat: 0 }
     const plain = accessTokenPayload(input, 1_000, 600)
     expect(accessTokenPayload(input, 1_000, 600, tokenClaims)).toEqual({ ...plain, role: 'admin' })
   })
@@ -163,12 +153,6 @@ describe('verifyAccessToken', () => {
 
   const own = new SigningKey(service.privateKey)
   const other = es256k(walletOf(1).privateKey)
-  const highS: Sign = (data) => {
-    const low = Buffer.from(sign(data))
-    const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
-    const s = (order - BigInt(`0x${low.subarray(32).toString('hex')}`)).toString(16).padStart(64, '0')
-    return Buffer.from(low.subarray(0, 32).toString('hex') + s, 'hex')
-  }
   const der: Sign = (data) => {
     const { r, s } = Signature.from(own.sign(sha256(Buffer.from(data))))
     const integer = (value: string): string => {
@@ -181,7 +165,6 @@ describe('verifyAccessToken', () => {
   const hmac: Sign = (data) => createHmac('sha256', publicKey).update(data).digest()
   const recoverable: Sign = (data) => Buffer.concat([sign(data), Buffer.from([0])])
   const nothing: Sign = () => new Uint8Array(0)
-  const zeros: Sign = () => new Uint8Array(64)
   const jwk = {
     kty: 'EC',
     crv: 'secp256k1',
@@ -194,32 +177,13 @@ describe('verifyAccessToken', () => {
     ['alg none with a good signature', { alg: 'none', typ: 'JWT' }, sign],
     ['alg HS256 with the public key as secret', { alg: 'HS256', typ: 'JWT' }, hmac],
     ['alg ES256K over an HMAC', HEADER, hmac],
-    ['alg ES256K-R', { alg: 'ES256K-R', typ: 'JWT' }, recoverable],
     ['alg ES256K with 65 bytes', HEADER, recoverable],
-    ['alg ES256', { alg: 'ES256', typ: 'JWT' }, sign],
-    ['alg EdDSA', { alg: 'EdDSA', typ: 'JWT' }, sign],
-    ['alg in lower case', { alg: 'es256k', typ: 'JWT' }, sign],
-    ['alg in an array', { alg: ['ES256K'], typ: 'JWT' }, sign],
     ['alg given twice, the last one none', '{"alg":"ES256K","alg":"none"}', sign],
-    ['no alg', { typ: 'JWT' }, sign],
-    ['typ at+jwt', { alg: 'ES256K', typ: 'at+jwt' }, sign],
-    ['typ in lower case', { alg: 'ES256K', typ: 'jwt' }, sign],
-    ['typ null', { alg: 'ES256K', typ: null }, sign],
     ['kid', { ...HEADER, kid: `${serviceDid}#controller` }, sign],
-    ['jwk, the service key', { ...HEADER, jwk }, sign],
     ['jwk, another key that signed', { ...HEADER, jwk }, other],
-    ['jku', { ...HEADER, jku: 'https://attacker.example/keys' }, sign],
-    ['x5c', { ...HEADER, x5c: ['AAAA'] }, sign],
     ['crit', { ...HEADER, crit: ['exp'] }, sign],
-    ['b64', { ...HEADER, b64: false }, sign],
-    ['zip', { ...HEADER, zip: 'DEF' }, sign],
-    ['cty', { ...HEADER, cty: 'JWT' }, sign],
     ['the key of another', HEADER, other],
-    ['a high s', HEADER, highS],
     ['a signature in DER', HEADER, der],
-    ['63 bytes', HEADER, (data) => sign(data).subarray(0, 63)],
-    ['64 zero bytes', HEADER, zeros],
-    ['r above the order', HEADER, (data) => Buffer.concat([Buffer.alloc(32, 255), sign(data).subarray(32)])],
     ['a signature over other words', HEADER, () => sign('other words')],
     ['a signature of personal_sign', HEADER, (data) => Buffer.from(service.personalSign(data).slice(2, 130), 'hex')]
   ])('refuses a forged header or signature: %s', (_name, header, signing) => {

@@ -1,16 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { SigningKey } from 'ethers'
 import type { DidAuthConfig } from 'express-did-auth'
 import { testApp, type TestApp } from '../support/test-app.js'
 import { startChain, type TestChain } from '../support/chain.js'
 import {
+  answerToCredential,
   credentialJwt,
   credentialPayload,
   didJwtVcCredential,
   ed25519Key,
   es256kBy,
-  jwtByHand,
-  signUp
+  jwtByHand
 } from '../support/credentials.js'
 import { stretchDeadlines } from '../support/stretch-deadlines.js'
 import { walletOf } from '../support/wallet.js'
@@ -19,15 +19,10 @@ const user = walletOf(1)
 const nobody = '0x0000000000000000000000000000000000000000'
 
 let chain: TestChain
-const apps: TestApp[] = []
 
 beforeAll(async () => {
   stretchDeadlines()
   chain = await startChain()
-})
-
-afterEach(async () => {
-  await Promise.all(apps.splice(0).map(({ requireDid }) => requireDid.close()))
 })
 
 afterAll(() => {
@@ -35,21 +30,11 @@ afterAll(() => {
 })
 
 async function chainApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
-  const app = await testApp({
-    rpcUrl: chain.rpcUrl,
-    registry: chain.registry,
-    signupBusinessLogic: () => undefined,
-    ...config
-  })
-  apps.push(app)
-  return app
+  const { rpcUrl, registry } = chain
+  return testApp({ rpcUrl, registry, signupBusinessLogic: () => undefined, ...config })
 }
 
-/** Status and text of a sign up with one credential. */
-async function answerTo({ app }: TestApp, credential: string): Promise<[number, string]> {
-  const response = await signUp(app, user, { credentials: [credential] })
-  return [response.status, response.status === 200 ? '' : response.text]
-}
+const answerTo = (app: TestApp, credential: string) => answerToCredential(app, user, credential)
 
 const accepted = [200, '']
 const refused = [401, 'Invalid credential']

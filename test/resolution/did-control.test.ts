@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import type { RequestListener } from 'node:http'
 import request, { type Response } from 'supertest'
 import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
@@ -21,15 +21,10 @@ const UNSUPPORTED = [401, 'Unsupported DID']
 const ENDED = [401, 'Invalid refresh token']
 
 let chain: TestChain
-const apps: TestApp[] = []
 
 beforeAll(async () => {
   stretchDeadlines()
   chain = await startChain()
-})
-
-afterEach(async () => {
-  await Promise.all(apps.splice(0).map(({ requireDid }) => requireDid.close()))
 })
 
 afterAll(() => {
@@ -38,9 +33,7 @@ afterAll(() => {
 
 async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
   const { rpcUrl, registry } = chain
-  const app = await testApp({ rpcUrl, registry, didControl: 'document', siwe: true, ...config })
-  apps.push(app)
-  return app
+  return testApp({ rpcUrl, registry, didControl: 'document', siwe: true, ...config })
 }
 
 /** What the key of one wallet is answered at `/auth` with the DID of another. */

@@ -1,25 +1,26 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import type { DidAuthConfig } from 'express-did-auth'
 import { testApp, type TestApp } from '../support/test-app.js'
-import { credentialJwt, credentialPayload, jwtByHand, p256Key, signUp, type SignPart } from '../support/credentials.js'
+import {
+  answerToCredential,
+  credentialJwt,
+  credentialPayload,
+  jwtByHand,
+  p256Key,
+  type SignPart,
+  signUp
+} from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
+import net from 'node:net'
 
 const user = walletOf(1)
 const issuer = walletOf(3001)
 const web = 'did:web:issuer.example'
 
-const apps: TestApp[] = []
-
-afterEach(async () => {
-  await Promise.all(apps.splice(0).map(({ requireDid }) => requireDid.close()))
-})
-
 async function resolverApp(resolve: (did: string) => unknown): Promise<TestApp> {
   const resolver = { resolve } as unknown as NonNullable<DidAuthConfig['resolver']>
   // Else no credential is looked at.
-  const app = await testApp({ resolver, signupBusinessLogic: () => undefined })
-  apps.push(app)
-  return app
+  return testApp({ resolver, signupBusinessLogic: () => undefined })
 }
 
 /** A resolution result with these methods, all of them for assertions. */
@@ -29,10 +30,7 @@ function documentOf(did: string, ...methods: Record<string, unknown>[]): object 
   return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
 }
 
-async function answerTo({ app }: TestApp, credential: string): Promise<[number, string]> {
-  const response = await signUp(app, user, { credentials: [credential] })
-  return [response.status, response.status === 200 ? '' : response.text]
-}
+const answerTo = (app: TestApp, credential: string) => answerToCredential(app, user, credential)
 
 function credentialBy(did: string, alg: string, sign: SignPart): string {
   return jwtByHand({ alg, typ: 'JWT' }, credentialPayload(did, user.did), sign)
@@ -40,6 +38,7 @@ function credentialBy(did: string, alg: string, sign: SignPart): string {
 
 const accepted = [200, '']
 const refused = [401, 'Invalid credential']
+const unproved = [401, 'Unproved credential issuer']
 const outOfReach = [503, 'DID resolver unavailable, try again']
 
 describe('POST /signup with the option resolver: an issuer', () => {
@@ -96,15 +95,51 @@ describe('POST /signup with a resolver that', () => {
   })
 })
 
-describe('a challenge whose credentials could not be checked', () => {
-  it('is not used up: the same signature is good once the resolver is back', async () => {
-    let isAway = true
-    const app = await resolverApp((did) =>
-      isAway ? Promise.reject(new Error('away')) : documentOf(did, { ethereumAddress: issuer.address })
-    )
-    expect(await answerTo(app, credentialJwt(issuer, user.did))).toEqual(outOfReach)
-    isAway = false
-    app.clock.seconds += 10
-    expect(await answerTo(app, credentialJwt(issuer, user.did))).toEqual(accepted)
+describe('POST /signup without rpcUrl and resolver: an issuer', () => {
+  const asked: unknown[] = []
+  const answer = async (credential: string) =>
+    answerTo(await testApp({ signupBusinessLogic: () => undefined }), credential)
+
+  // supertest connects to the application by node:net; whatever else goes out would go through fetch.
+  beforeEach(() => {
+    asked.length = 0
+    jest.spyOn(globalThis, 'fetch').mockImplementation((url) => {
+      asked.push(url)
+      return Promise.reject(new Error('there is no network'))
+    })
+    const connect = net.Socket.prototype.connect
+    jest.spyOn(net.Socket.prototype, 'connect').mockImplementation(function (this: net.Socket, ...args: unknown[]) {
+      const [options] = args.flat() as [{ host?: string }]
+      if (options.host !== '127.0.0.1') asked.push(options)
+      return Reflect.apply(connect, this, args) as net.Socket
+    })
+  })
+
+  afterEach(() => {
+    jest.restoreAllMocks()
+    expect(asked).toEqual([])
+  })
+
+  it.each(['did:ethr', 'did:ethr:rsk', 'did:ethr:rsk:testnet', 'did:ethr:sepolia', 'did:ethr:0x5afe'])(
+    '%s is proved by its address, with no network at all',
+    async (prefix) => {
+      const { address, privateKey } = issuer
+      for (const spelled of [address, address.toLowerCase(), `0x${address.slice(2).toUpperCase()}`]) {
+        expect(await answer(credentialJwt({ did: `${prefix}:${spelled}`, privateKey }, user.did))).toEqual(accepted)
+      }
+    }
+  )
+
+  it('did:ethr is not proved by another key', async () => {
+    const { privateKey } = walletOf(5002)
+    expect(await answer(credentialJwt({ did: issuer.did, privateKey }, user.did))).toEqual(refused)
+  })
+
+  it.each([
+    'did:web:issuer.example',
+    'did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK',
+    'did:ethr:rsk:0x1234'
+  ])('%s is unproved: the default networks do not know it', async (did) => {
+    expect(await answer(credentialJwt({ did, privateKey: issuer.privateKey }, user.did))).toEqual(unproved)
   })
 })

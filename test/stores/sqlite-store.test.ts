@@ -13,6 +13,11 @@ import {
   useOf
 } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
+import { spawnSync } from 'node:child_process'
+import { pathToFileURL } from 'node:url'
+import { nodeOptions, scriptFile } from '../support/run-script.js'
+import { temporaryFolder } from '../support/store-folder.js'
+import { scaled } from '../support/time-factor.js'
 
 const sessionId = 'session-a'
 
@@ -151,5 +156,41 @@ describe('openSqliteConnection', () => {
       connection.close()
     }
     await files.remove()
+  })
+})
+
+const entry = pathToFileURL(scriptFile('src/stores/sqlite/index.ts')).href
+
+/** Runs a script that has `store`, to its natural end. */
+function run(file: string, script: string): { status: number | null; stdout: string } {
+  const text = `
+    const { sqliteStore } = await import('${entry}')
+    const store = sqliteStore('${file}')
+    ${script}`
+  writeFileSync(`${file}.mjs`, text)
+  const args = [...nodeOptions, `${file}.mjs`]
+  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: scaled(120_000) })
+}
+
+describe('a process with a SQLite store that no one closes', () => {
+  it('ends when it has nothing else to do', () => {
+    const { path, remove } = temporaryFolder()
+    expect(run(`${path}/a.db`, "await store.ping(); console.log('done')")).toMatchObject({
+      status: 0,
+      stdout: 'done\n'
+    })
+    expect(run(`${path}/b.db`, "console.log('unused')")).toMatchObject({ status: 0, stdout: 'unused\n' })
+    remove()
+  })
+
+  it('ends no earlier than what it asked is answered', async () => {
+    const { path, remove } = temporaryFolder()
+    const session = JSON.stringify(sessionOf('a'))
+    const { stdout } = run(`${path}/a.db`, `store.createSession(${session}).then((n) => console.log('answered', n))`)
+    expect(stdout).toBe('answered 0\n')
+    const store = sqliteStore(`${path}/a.db`)
+    expect((await store.findSession(service, 'session-a'))?.state).toBe('active')
+    await store.close()
+    remove()
   })
 })

@@ -122,3 +122,13 @@ export async function signUp(app: Express, wallet: TestWallet, options: SignUpOp
   const sig = wallet.personalSign(loginText('service.example', challenge) + (options.thirdLine ?? joined))
   return request(app).post('/signup').send({ did, sig, credentials, claims })
 }
+
+/** Status and text of a sign up with one credential; a 200 has no text. */
+export async function answerToCredential(
+  { app }: { app: Express },
+  wallet: TestWallet,
+  credential: string
+): Promise<[status: number, text: string]> {
+  const { status, text } = await signUp(app, wallet, { credentials: [credential] })
+  return [status, status === 200 ? '' : text]
+}

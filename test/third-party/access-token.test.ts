@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto'
 import { createJWT, ES256KSigner, hexToBytes, verifyJWT } from 'did-jwt'
 import { Resolver } from 'did-resolver'
@@ -17,10 +17,6 @@ let app: TestApp
 
 beforeEach(async () => {
   app = await testApp()
-})
-
-afterEach(async () => {
-  await app.requireDid.close()
 })
 
 /** The service's public key as a JWK (RFC 8812). */
@@ -122,7 +118,6 @@ describe('our selective disclosure request', () => {
     const asking = await testApp({ requiredClaims: [{ claimType: 'email', claimValue: '' }] })
     const { body } = await request(asking.app).post('/request-signup').send({ did: user.did }).expect(200)
     sdr = body.sdr
-    await asking.requireDid.close()
   })
 
   /** As src/verify/README.md says. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { beforeAll, describe, expect, it } from '@jest/globals'
 import { getAddress, Wallet } from 'ethers'
 import { decodeJwt } from 'jose5'
 import request from 'supertest'
@@ -15,10 +15,6 @@ let app: TestApp
 
 beforeAll(async () => {
   app = await testApp({ maxRequestsPerTimeSlot: 1_000 })
-})
-
-afterAll(async () => {
-  await app.requireDid.close()
 })
 
 type PersonalSign = (message: string) => Promise<string>
@@ -99,7 +95,6 @@ describe('the login of rLogin 1.0 to 1.6', () => {
     expect(await confirmAuth(service, 'https://service.example')).toBe(200)
     expect(await confirmAuth(service, 'service.example', '/auth')).toBe(200)
     expect(await confirmAuth(service, 'https://other.example')).toBe(401)
-    await service.requireDid.close()
   })
 
   it('is refused by default', async () => {

@@ -286,7 +286,12 @@ export class VaultClient {
 
   async #encrypt(content: string, key: string): Promise<string> {
     const { encrypt } = this.#options
-    return encrypt && key !== KEYRING_KEY ? encryptEntry(content, { did: this.did, key }, encrypt.key) : content
+    if (!encrypt || key === KEYRING_KEY) return content
+    const { did } = this
+    const encrypted = await encryptEntry(content, { did, key }, encrypt.key)
+    // It belongs to its DID: the user who logged in meanwhile could not read it.
+    if (this.did !== did) throw new DidAuthClientError(NOT_SIGNED_IN)
+    return encrypted
   }
 
   async #decrypt(content: string, key: string, did: string): Promise<string> {

@@ -15,7 +15,7 @@ import {
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
 import { until } from '../../support/until.js'
 
-describe('the page in a browser', () => {
+describe('logging in on the page in a browser', () => {
   const servers = new ServerProcesses({ LOG_LEVEL: 'silent' })
   /** A page of another origin. */
   const other: Server = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>x</title>'))
