@@ -108,11 +108,9 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
     const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
-    const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), {
-      refreshToken,
-      idempotencyKey,
-      client: http.callerOf(req)
-    })
+    const parts = await http.parts()
+    const request = { refreshToken, idempotencyKey, client: http.callerOf(req) }
+    const { isRepeated, ...tokens } = await refreshTokens(parts, request)
     transport.sendTokens(res, tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
   }
 
