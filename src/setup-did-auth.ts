@@ -133,7 +133,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   ]
   for (const warning of warnings) logger.warn({ event: 'configuration' }, warning)
 
-  const report = securityReporter({ clock, logger, onSecurityEvent: config.onSecurityEvent })
+  const report = securityReporter(clock, logger, config.onSecurityEvent)
   const resolver = resolverOf(settings)
   const { timeSlotSeconds, challengeSecret: secret } = settings
   const quotas = serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds })

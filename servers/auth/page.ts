@@ -25,12 +25,7 @@ export interface Page {
   assets: ReadonlyMap<string, Buffer>
 }
 
-/**
- * Reads the built page into memory.
- *
- * @param folder - where the build put it
- * @returns undefined, with a warning, where the build did not run
- */
+/** Reads the page that the build put into a folder; undefined, with a warning, where the build did not run. */
 export function loadPage(folder: string, log: ServerAppParts['log']): Page | undefined {
   try {
     const html = Object.entries(PAGES).map(([path, name]) => [path, readFileSync(join(folder, name), 'utf8')] as const)

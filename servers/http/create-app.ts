@@ -138,10 +138,7 @@ function pageOrigins({ PAGE, name }: ServerEnv, authUrl: string | undefined): st
   return isForeign && /^https?:/i.test(authUrl) && URL.canParse(authUrl) ? [new URL(authUrl).origin] : []
 }
 
-/**
- * The application for a socket. A URL that Express cannot parse passes all its handlers, ours for errors included, and
- * would be answered by a page of its own; Node even quotes some on standard error.
- */
+/** A URL that Express cannot parse passes all our handlers: it would answer with a page of its own, and log some. */
 function requestListener(app: Express): RequestListener {
   return (req, res) => {
     const refuse = (): void => {

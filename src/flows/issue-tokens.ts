@@ -36,13 +36,8 @@ export async function issueAccessToken(
 ): Promise<string> {
   const { settings, random, serviceKey, deadline, verifiedTokens } = parts
   const { serviceDid: iss, serviceUrl: aud, accessTokenSeconds } = settings
-  const ids = { jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
-  const claims = accessTokenPayload(
-    { iss, aud, sub: user.did, ...ids },
-    nowSeconds,
-    accessTokenSeconds,
-    session.tokenClaims
-  )
+  const own = { iss, aud, sub: user.did, jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
+  const claims = accessTokenPayload(own, nowSeconds, accessTokenSeconds, session.tokenClaims)
   const token = await serviceKey.issueJwt(claims, deadline)
   verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token

@@ -69,8 +69,7 @@ export async function signUp(
     messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
     prepare: async () => {
       const disclosed = usesDisclosure(settings) ? credentialJwts : []
-      const credentialClient = { ...client, chargeKey: () => chargeProof(parts, client) }
-      const user = { did, client: credentialClient }
+      const user = { did, client: { ...client, chargeKey: () => chargeProof(parts, client) } }
       const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds())
       const missing = missingFrom({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }

@@ -16,10 +16,7 @@ export interface ChallengeAnswer {
 
 type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
 
-/**
- * Computes the challenge for a login, over the DID as received. It is not stored.
- * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE
- */
+/** The challenge for a login, over the DID as received. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE */
 export async function requestLoginChallenge(parts: ChallengeParts, did: string): Promise<ChallengeAnswer> {
   return requestChallenge(parts, did, 'logIn', parts.clock.nowSeconds())
 }

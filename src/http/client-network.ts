@@ -80,10 +80,7 @@ export function clientNetwork(received: string): string {
   return `${groups.slice(0, 4).join(':')}::/64`
 }
 
-interface CountedNetwork {
-  network: string
-  factor: number
-}
+type CountedNetwork = Caller['networks'][number]
 
 /** The networks that a request counts for, the smallest first, and how many times the budget each has. */
 function countedNetworks(address: string): [CountedNetwork, ...CountedNetwork[]] {

@@ -6,7 +6,7 @@ import { isObject } from '../protocol/json.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import type { Clock } from '../ports.js'
 import { systemClock } from '../time.js'
-import { namedKeys, resolvedKeys, type IssuerKeys, type IssuerResolver } from './issuer-keys.js'
+import { namedKeys, resolvedKeys, type IsSigned, type IssuerResolver } from './issuer-keys.js'
 import type { CookieRule } from './read-token.js'
 
 const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
@@ -37,7 +37,8 @@ export interface VerifierOptions {
 export interface VerifierSettings {
   issuer: string
   audience: string
-  keys: () => IssuerKeys | Promise<IssuerKeys>
+  /** Knows the keys of the issuer as they are now. */
+  keys: () => IsSigned | Promise<IsSigned>
   clock: Clock
   cookieRule: CookieRule
 }

@@ -7,6 +7,7 @@ import { signerServiceKey } from '../../src/adapters/signer-service-key.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
 import { ownTime } from '../../src/request-deadline.js'
 import { walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 const wallet = walletOf(9001)
 const other = walletOf(9002)
@@ -114,12 +115,7 @@ describe('the service key behind a signer', () => {
   })
 
   it.each([
-    [
-      'throws',
-      () => {
-        throw new Error('no key')
-      }
-    ],
+    ['throws', throwing(new Error('no key'))],
     ['rejects', () => Promise.reject(new Error('no key'))],
     ['returns words', () => 'not a signature at all'],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]

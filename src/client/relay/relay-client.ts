@@ -196,10 +196,7 @@ export class RelayClient {
     })
   }
 
-  /**
-   * Asks with a token; a client without wallet reads without one. Logs in again, once, where one of before is refused, or a
-   * challenge came too late.
-   */
+  /** With a token, if there is a wallet. Logs in again, once, where the last one is refused, or a challenge late. */
   #withToken(path: string, field: string, body?: object, options?: SendOptions): Promise<string> {
     const { auth, wallet } = this.#options
     if (auth || !(wallet || body)) return this.#ask(path, field, body, options)
