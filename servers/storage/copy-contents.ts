@@ -1,7 +1,7 @@
 import { codeOf } from '../config/startup-error.js'
 import type { EntryPlace, NewContent, StoredContent } from './content-store.js'
-import { pagesOf } from './sql/inspection-steps.js'
 import type { FileRow } from './sql/copy-verbs.js'
+import { pagesOf } from './sql/pages.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 import { isMissing } from './storage-error.js'
 import { newContentOf } from './unixfs-blocks.js'
@@ -112,28 +112,25 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
   }
 
   await target.inspection.reserveNumbers(await inspection.lastNumber())
-  for await (const { items } of byCid(inspection.exportDenied)) {
+  for await (const { items } of pagesOf('', inspection.exportDenied)) {
     await eachOf(items, async ({ cid, reason, atSeconds }) => {
       if (await target.store.isTakenDown(cid)) return
       await target.store.takeDown(cid, reason, atSeconds)
       copied.denied += 1
     })
   }
-  for await (const { items } of pagesOf(
-    { did: '', key: '' },
-    itemsOf(inspection.exportLists, (list): EntryPlace => list)
-  )) {
+  for await (const { items } of pagesOf({ did: '', key: '' }, inspection.exportLists)) {
     // Of many users at once, because writes of one wait for each other.
     const byKey = items.toSorted((one, other) => (one.key < other.key ? -1 : 1))
     await eachOf(byKey, copyList)
   }
-  for await (const { items } of byCid(inspection.exportFiles)) {
+  for await (const { items } of pagesOf('', inspection.exportFiles)) {
     const left = items.filter(({ expiresAtSeconds }) => expiresAtSeconds > nowSeconds)
     copied.expiredFiles += items.length - left.length
     await eachOf(left, copyFile)
   }
   // At last, because content that is not there is not pinned.
-  for await (const { items: pins } of byCid(inspection.exportPins)) {
+  for await (const { items: pins } of pagesOf('', inspection.exportPins)) {
     await target.inspection.importPins(pins)
     copied.pins += pins.length
   }
@@ -148,21 +145,6 @@ async function verified(found: StoredContent): Promise<NewContent | undefined> {
   const content = bytes && newContentOf(bytes)
   return content?.cid === found.cid ? content : undefined
 }
-
-/** Reads a page of items; the last item shows where the next page begins. */
-const itemsOf =
-  <T, Place>(read: (after: Place) => Promise<readonly T[]>, placeOf: (last: T) => Place) =>
-  async (after: Place): Promise<{ items: readonly T[]; next: Place | undefined }> => {
-    const items = await read(after)
-    const last = items.at(-1)
-    return { items, next: last && placeOf(last) }
-  }
-
-const byCid = <T extends { readonly cid: string }>(read: (afterCid: string) => Promise<readonly T[]>) =>
-  pagesOf(
-    '',
-    itemsOf(read, ({ cid }) => cid)
-  )
 
 /** Does something with each item, with several of them at once. */
 async function eachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

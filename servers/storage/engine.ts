@@ -36,20 +36,13 @@ export interface ContentEngine extends Engine {
   readonly usedPercent: UsedPercent
 }
 
-/**
- * Opens what a server stores. What is reached over the network may be unavailable yet.
- *
- * @throws StartError
- */
+/** Opens what a server stores. What is reached over the network may be unavailable yet. @throws StartError */
 export async function openEngine(env: ServerEnv, connections: Connections, contents?: OpenedContents): Promise<Engine> {
   const { database, quotas } = connections
   const durable = database === undefined ? openSqliteSessions(env) : await openPostgresSessions(env, database)
   const sessions = quotas === undefined ? durable : combineStores({ sessions: durable, challengeUses: durable, quotas })
-  const dependencies = dependenciesOf(env, connections, {
-    durable,
-    contents: contents?.store,
-    bucket: contents?.bucket
-  })
+  const asked = { durable, contents: contents?.store, bucket: contents?.bucket }
+  const dependencies = dependenciesOf(env, connections, asked)
   // The servers of a process share the connection to Redis, which `Connections` closes.
   return { sessions, dependencies, close: () => durable.close() }
 }
@@ -95,11 +88,7 @@ export interface OpenedContents extends OpenContentStore {
   readonly bucket: S3ObjectStore | undefined
 }
 
-/**
- * Opens what relay or vault store.
- *
- * @throws StartError
- */
+/** Opens what relay or vault store. @throws StartError */
 export async function openContents(
   env: ServerEnv,
   { database }: Pick<Connections, 'database'>
@@ -125,11 +114,7 @@ export async function openExistingContents(env: ServerEnv, connections: Connecti
   return openContents(env, connections)
 }
 
-/**
- * Opens what relay or vault store in a database, which stays its caller's to close.
- *
- * @throws StartError
- */
+/** Opens what relay or vault store in a database, which stays its caller's to close. @throws StartError */
 export async function openPostgresContents(
   database: PostgresDatabase,
   env: ServerEnv,

@@ -1,16 +1,10 @@
 import { DidAuthError } from 'express-did-auth'
 import { codeOf } from '../config/startup-error.js'
-import { ServerError, type ServerErrorCode, type ServerErrorOptions } from '../http/server-error.js'
-
-/** Codes of stores. */
-export type StorageErrorCode = Extract<
-  ServerErrorCode,
-  'ERR_PRECONDITION' | 'ERR_TAKEN_DOWN' | 'ERR_CONTENT_MISSING' | 'ERR_STORAGE' | 'ERR_STORAGE_FULL'
->
+import { ServerError, type ServerErrorOptions } from '../http/server-error.js'
 
 /** What a store refuses, as it crosses threads. */
 export interface Refusal extends Pick<ServerErrorOptions, 'detail' | 'retryAfterSeconds' | 'etag'> {
-  readonly refused: StorageErrorCode | 'ERR_TOO_MANY_REQUESTS'
+  readonly refused: 'ERR_PRECONDITION' | 'ERR_TAKEN_DOWN' | 'ERR_STORAGE' | 'ERR_STORAGE_FULL' | 'ERR_TOO_MANY_REQUESTS'
 }
 
 /** There is no space: SQLite says so, or only that it cannot make its index file longer, or PostgreSQL, or the system. */
@@ -30,22 +24,16 @@ export function refuse(refusal: Refusal): never {
 /** What the failure of a verb means, wherever it ran: what it refused, or ERR_STORAGE_FULL, ERR_STORAGE. */
 export function storeFailure(error: unknown): unknown {
   const code = codeOf(error)
-  if (code === REFUSED && error instanceof Error) return errorOf(JSON.parse(error.message) as Refusal)
+  if (code === REFUSED && error instanceof Error) {
+    const { refused, ...options } = JSON.parse(error.message) as Refusal
+    return refused === 'ERR_TOO_MANY_REQUESTS' ? new DidAuthError(refused, options) : new ServerError(refused, options)
+  }
   const isOfEngine = error instanceof DidAuthError && (code === 'ERR_STORE' || code === 'ERR_CONFIG')
   if (error instanceof DidAuthError && !isOfEngine) return error
   const cause = isOfEngine ? error.cause : error
   const failure = storageFailure(cause)
   // Else a thread has ended, the store is closed, or a connection was lost.
   return failure instanceof ServerError ? failure : new ServerError('ERR_STORAGE', { cause, ...waitOf(error) })
-}
-
-/** Makes an error of a refusal; that of ERR_PRECONDITION has the `etag`. */
-function errorOf({ refused, ...options }: Refusal): Error {
-  if (refused === 'ERR_TOO_MANY_REQUESTS') {
-    const { retryAfterSeconds } = options
-    return new DidAuthError(refused, { ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) })
-  }
-  return new ServerError(refused, options)
 }
 
 /** Whether content is lost or damaged here, so that a copy elsewhere is to be asked for. */

@@ -63,9 +63,7 @@ function nodeAbove(children: readonly Subtree[]): Subtree {
 
 /** The cid of content that is completely in memory. */
 export function cidOf(bytes: Uint8Array): string {
-  const hasher = new LeafHasher()
-  hasher.update(bytes)
-  return hasher.finish().cid
+  return newContentOf(bytes).cid
 }
 
 /** The same bytes in pieces of 256 KiB, of which the last may be shorter; none where there are no bytes. */

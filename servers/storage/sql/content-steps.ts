@@ -2,7 +2,7 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import { refuse } from '../storage-error.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import type { ContentInfo } from '../content-store.js'
-import { MAX_ROW_BYTES, type ContentRow, type UploadNeeded } from './stored-content.js'
+import { MAX_ROW_BYTES, UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
 
 /** A condition: no entry and no file has the cid of a row. */
 export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
@@ -97,11 +97,7 @@ export function contentSteps(dialect: ContentDialect) {
   }
 
   /** Whether the object of content that is not there has to be written first; its name is garbage then. */
-  async function needsUpload(
-    query: SqlQuery,
-    content: ContentRow,
-    { known, isClaimed, nowSeconds }: Found
-  ): Promise<boolean> {
+  async function needsUpload(query: SqlQuery, content: ContentRow, { known, isClaimed, nowSeconds }: Found) {
     if (content.object === undefined || isClaimed || isThere(known)) return false
     // Also one that was written: a collector was faster, and may have looked for the object before that was there.
     await addGarbage(query, content, nowSeconds)
@@ -117,12 +113,7 @@ export function contentSteps(dialect: ContentDialect) {
   }
 
   /** Deletes what nothing has, and asks for its pin to be removed. @returns how many were deleted, and changed pins */
-  async function dropUnused(
-    query: SqlQuery,
-    cids: readonly string[],
-    mayBeLarge: boolean,
-    nowSeconds: number
-  ): Promise<{ dropped: number; unpinned: string[] }> {
+  async function dropUnused(query: SqlQuery, cids: readonly string[], mayBeLarge: boolean, nowSeconds: number) {
     const [, { rowCount: dropped }, unpinned] = await Promise.all([
       mayBeLarge ? query(s.markObjects, [list(cids), nowSeconds]) : undefined,
       query(s.drop, [list(cids)]),
@@ -147,11 +138,7 @@ export function contentSteps(dialect: ContentDialect) {
   }
 
   /** Puts bytes in the place of those that are there, where something has the content. */
-  async function repairContent(
-    query: SqlQuery,
-    content: ContentRow,
-    nowSeconds: number
-  ): Promise<UploadNeeded | undefined> {
+  async function repairContent(query: SqlQuery, content: ContentRow, nowSeconds: number) {
     const { cid, byteCount, leafHashes, object, bytes } = content
     // What is locked is not dropped. In SQLite, the row of content that is in use may be lost.
     await lock(query, cid, 'shared')
@@ -163,7 +150,7 @@ export function contentSteps(dialect: ContentDialect) {
       return undefined
     }
     const isClaimed = await claimUpload(query, content)
-    if (await needsUpload(query, content, { known: {}, isClaimed, nowSeconds })) return { upload: true }
+    if (await needsUpload(query, content, { known: {}, isClaimed, nowSeconds })) return UPLOAD_NEEDED
     await query(s.replace, [cid, byteCount, leafHashes, object?.name ?? null, bound(bytes)])
     if (typeof before === 'string') await query(s.addGarbage, [before, 'removed', nowSeconds, byteCount])
     return undefined

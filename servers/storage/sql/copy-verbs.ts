@@ -2,6 +2,7 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
 import type { ContentDialect } from './content-dialect.js'
 import { entryOf, etagOf, infoOf, stateOf, type Entry } from './list-state.js'
+import { pageByCid } from './pages.js'
 
 const PAGE = 500
 
@@ -16,14 +17,8 @@ export interface PinState {
 /** A file without its bytes. */
 export type FileRow = ContentInfo & { readonly expiresAtSeconds: number }
 
-export interface TakenDownContent {
-  readonly cid: string
-  readonly reason: string
-  readonly atSeconds: number
-}
-
 /**
- * The verbs of a copy from one store, to which nothing writes meanwhile, to another, in pages; the page after the last is empty.
+ * The verbs of a copy from one store, to which nothing writes meanwhile, to another, in pages; the last one is empty.
  * Each of those that import may be run again: what is there stays as it is.
  */
 export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
@@ -52,31 +47,40 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
     },
 
     /** Lists with their ETags, in the order of DIDs and keys, from the one after a place. */
-    async exportLists(query: SqlQuery, { did, key }: EntryPlace): Promise<(EntryPlace & { readonly etag: string })[]> {
+    async exportLists(query: SqlQuery, { did, key }: EntryPlace) {
       const { rows } = await query(s.lists, [did, key])
-      return rows.map((row) => ({ did: String(row.did), key: String(row.key), etag: etagOf(stateOf(row)) }))
+      const items = rows.map((row) => ({ did: String(row.did), key: String(row.key), etag: etagOf(stateOf(row)) }))
+      const next: EntryPlace | undefined = items.at(-1)
+      return { items, next }
     },
 
     async exportEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
       return (await query(s.entries, [did, key])).rows.map(entryOf)
     },
 
-    async exportFiles(query: SqlQuery, afterCid: string): Promise<FileRow[]> {
-      return (await query(s.files, [afterCid])).rows.map(fileOf)
+    async exportFiles(query: SqlQuery, afterCid: string) {
+      return pageByCid((await query(s.files, [afterCid])).rows.map(fileOf))
     },
 
-    async exportDenied(query: SqlQuery, afterCid: string): Promise<TakenDownContent[]> {
+    async exportDenied(query: SqlQuery, afterCid: string) {
       const { rows } = await query(s.denied, [afterCid])
-      return rows.map(({ cid, reason, at }) => ({ cid: String(cid), reason: String(reason), atSeconds: Number(at) }))
+      const denied = ({ cid, reason, at }: SqlRow) => ({
+        cid: String(cid),
+        reason: String(reason),
+        atSeconds: Number(at)
+      })
+      return pageByCid(rows.map(denied))
     },
 
-    async exportPins(query: SqlQuery, afterCid: string): Promise<PinState[]> {
-      return (await query(s.pins, [afterCid])).rows.map(({ cid, state, is_in_doubt, attempts, claimed_until }) => ({
+    async exportPins(query: SqlQuery, afterCid: string) {
+      const { rows } = await query(s.pins, [afterCid])
+      const pinOf = ({ cid, state, is_in_doubt, attempts, claimed_until }: SqlRow): PinState => ({
         cid: String(cid),
         // The table allows no other.
         state: state as PinState['state'],
         isInDoubt: is_in_doubt === 1 || Number(attempts) > 0 || Number(claimed_until) > 0
-      }))
+      })
+      return pageByCid(rows.map(pinOf))
     }
   }
 

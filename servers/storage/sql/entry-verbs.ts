@@ -1,29 +1,20 @@
 import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
-import type {
-  EntryChange,
-  EntryList,
-  EntryPlace,
-  EntryRemoval,
-  EntryWrite,
-  KeyedEntry,
-  ListDescription,
-  Usage
-} from '../content-store.js'
+import type { EntryChange, EntryPlace, EntryRemoval, EntryWrite, Usage } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import { list as listOf, type ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, KNOWN, type ContentSteps } from './content-steps.js'
 import {
   addToHash,
+  assertMet,
   entryOf,
   etagOf,
   infoOf,
   isListOf,
-  isMet,
   stateOf,
   type Entry,
   type ListState
 } from './list-state.js'
-import type { ContentRow, UploadNeeded } from './stored-content.js'
+import { UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './stored-content.js'
 
 /** A write as a database gets it. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
@@ -136,7 +127,7 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
       assertMet(write, list)
       const replaced = replacedBy(write, rows.filter(isEntry))
       if (replaced !== undefined) assertQuota(usageOf(row), replaced, write)
-      if (await content.needsUpload(query, written, found)) return { upload: true }
+      if (await content.needsUpload(query, written, found)) return UPLOAD_NEEDED
       const number = write.number ?? Number(row.last_number) + 1
       const owned = { id: Number(row.id), did, key, list }
       const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
@@ -170,22 +161,22 @@ export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entri
   }
 
   const reads = {
-    async describeList(query: SqlQuery, { did, key }: EntryPlace): Promise<ListDescription> {
+    async describeList(query: SqlQuery, { did, key }: EntryPlace) {
       const found = stateOf((await query(s.listState, [did, key])).rows[0])
       return { etag: etagOf(found), entryCount: found.entryCount }
     },
 
-    async listEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<EntryList> {
+    async listEntries(query: SqlQuery, { did, key }: EntryPlace) {
       const rows = undamaged((await query(s.ofList, [did, key])).rows)
       return { etag: etagOf(stateOf(rows.find((row) => !isEntry(row)))), entries: rows.filter(isEntry).map(infoOf) }
     },
 
-    async listOwnEntries(query: SqlQuery, did: string): Promise<KeyedEntry[]> {
+    async listOwnEntries(query: SqlQuery, did: string) {
       const rows = undamaged((await query(s.ofOwner, [did])).rows)
       return rows.filter(isEntry).map((row) => ({ key: String(row.key), ...infoOf(row) }))
     },
 
-    async usageOf(query: SqlQuery, did: string): Promise<Usage> {
+    async usageOf(query: SqlQuery, did: string) {
       return usageOf((await query(s.usage, [did])).rows[0] ?? {})
     }
   }
@@ -218,10 +209,6 @@ function isEntry({ cid }: SqlRow): boolean {
 
 function usageOf({ byte_count, entry_count }: SqlRow): Usage {
   return { byteCount: Number(byte_count ?? 0), entryCount: Number(entry_count ?? 0) }
-}
-
-function assertMet(conditions: EntryRemoval | EntryRequest, list: ListState): void {
-  if (!isMet(conditions, list)) refuse({ refused: 'ERR_PRECONDITION', etag: etagOf(list) })
 }
 
 /** Which entries a write takes the place of; undefined when the list stays as it is. */

@@ -6,7 +6,7 @@ import type { ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
 import { fileOf, type FileRow } from './copy-verbs.js'
 import { infoOf } from './list-state.js'
-import type { ContentRow, UploadNeeded } from './stored-content.js'
+import { UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
 
 /** A file as a database gets it. One that was posted elsewhere has no `post`: it was counted there. */
 export interface FileRequest {
@@ -16,12 +16,6 @@ export interface FileRequest {
   readonly tracksPins: boolean
   /** `usedBytes`: what all files take, about. */
   readonly post?: Pick<FileWrite, 'did' | 'bounds'> & { readonly usedBytes: number }
-}
-
-/** What a file came to; `neededBytes`: what it takes beside those that were there. */
-export interface FileWritten {
-  readonly changedPins: readonly string[]
-  readonly neededBytes: number
 }
 
 const DELETED_AT_ONCE = 100
@@ -52,7 +46,8 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
   })
 
   const transactions = {
-    async writeFile(query: SqlQuery, file: FileRequest): Promise<FileWritten | UploadNeeded> {
+    /** @returns `neededBytes`: what the file takes beside those that were there */
+    async writeFile(query: SqlQuery, file: FileRequest) {
       const { content: written, expiresAtSeconds, nowSeconds, post } = file
       const { cid, byteCount } = written
       const slotSeconds = post?.bounds.slotSeconds ?? 1
@@ -81,7 +76,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
       }
       if (await content.needsUpload(query, written, found)) {
         if (charged?.rowCount === 1) await query(s.refund, [user, byteCount])
-        return { upload: true }
+        return UPLOAD_NEEDED
       }
       const [, , isPinChanged] = await Promise.all([
         content.place(query, written, found),

@@ -3,20 +3,12 @@ import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf, type ContentSteps } from './content-steps.js'
 import type { EntrySteps } from './entry-verbs.js'
 import { entryOf, stateOf } from './list-state.js'
-import type { Garbage } from './stored-content.js'
 
 const AT_ONCE = 100
 /** An unfinished upload is garbage after so long. */
 const UPLOAD_SECONDS = 3_600
 /** Entries that one transaction of a takedown removes: it has to end within the time of a verb. */
 const ENTRIES_AT_ONCE = 1_000
-
-/** A step of a takedown; `wasInRow`: bytes of the content may have lain in the database. */
-export interface TakedownStep {
-  readonly removed: number
-  readonly isDone: boolean
-  readonly wasInRow: boolean
-}
 
 /** The verbs that delete: content that nothing has, objects that no content uses, and what is taken down. */
 export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
@@ -74,8 +66,12 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
       await Promise.all([content.lock(query, cid, 'alone'), query(s.deny, [cid, reason, nowSeconds])])
     },
 
-    /** Removes some of the entries of content that is denied, and at last the content. */
-    async takeDownStep(query: SqlQuery, cid: string, nowSeconds: number): Promise<TakedownStep> {
+    /**
+     * Removes some of the entries of content that is denied, and at last the content.
+     *
+     * @returns `wasInRow`: bytes of the content may have lain in the database
+     */
+    async takeDownStep(query: SqlQuery, cid: string, nowSeconds: number) {
       const owners = (await query(s.owners, [cid])).rows
       const { rows } = await query(s.entries, [cid, owners.at(-1)?.id ?? 0])
       // Each is of another list.
@@ -129,9 +125,10 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
 
   const reads = {
     /** Objects to delete, in the order of their names. Several collectors may delete them. */
-    async findGarbage(query: SqlQuery, after: string, readUntil: number): Promise<Garbage[]> {
+    async findGarbage(query: SqlQuery, after: string, readUntil: number) {
       const { rows } = await query(s.find, [after, readUntil])
-      return rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
+      const items = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
+      return { items, next: items.at(-1)?.object }
     },
 
     async isTakenDown(query: SqlQuery, cid: string): Promise<boolean> {

@@ -3,35 +3,14 @@ import type { CheckMode, EntryPlace, NewContent } from '../content-store.js'
 import type { ContentVerbs } from './content-verbs.js'
 import type { DatabaseCheck } from './inspection-verbs.js'
 import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
+import { pagesOf } from './pages.js'
 
 const OBJECTS = 200
 /** It was granted where the content was written. */
 const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
 
-/** What follows from entries, and did not. */
-export interface Recount {
-  /** Users whose usage was counted wrong; corrected. */
-  readonly owners: number
-  /** Lists that are not those that were written; what is left of them is theirs from then on, where damage is accepted. */
-  readonly damagedLists: readonly EntryPlace[]
-  /** Content that nothing uses; deleted. */
-  readonly unusedContents: number
-}
-
 /** What an operator's commands ask of a store, and copy from it or to it, beside the servers that use it. */
 export type ContentInspection = ReturnType<typeof inspectionSteps>
-
-/** Pages, each from the place where the one before ended. */
-export async function* pagesOf<P extends { readonly next: unknown }, Place>(
-  first: NoInfer<Place>,
-  read: (after: Place) => Promise<P & { readonly next: Place | undefined }>
-): AsyncGenerator<P, void> {
-  for (let after: Place | undefined = first; after !== undefined;) {
-    const page: P & { readonly next: Place | undefined } = await read(after)
-    yield page
-    after = page.next
-  }
-}
 
 /** Makes what commands do with a store: each a few short verbs. */
 export function inspectionSteps(
@@ -46,9 +25,9 @@ export function inspectionSteps(
     correct: (cids: readonly string[]) => Promise<void>
   ): Promise<number> {
     let count = 0
-    for await (const { wrong } of pagesOf('', (after: string) => verbs.findWrong(what, after))) {
-      count += wrong.length
-      if (!isDryRun && wrong.length > 0) await correct(wrong)
+    for await (const { items } of pagesOf('', (after: string) => verbs.findWrong(what, after))) {
+      count += items.length
+      if (!isDryRun && items.length > 0) await correct(items)
     }
     return count
   }
@@ -66,13 +45,19 @@ export function inspectionSteps(
       return { damage, indexes: before.indexes }
     },
 
-    async recount(mode: CheckMode): Promise<Recount> {
+    /**
+     * Corrects what follows from entries, and did not.
+     *
+     * @returns `owners`: users whose usage was counted wrong. `damagedLists`: they are not those that were written; what is left
+     *   of them is theirs from then on, where damage is accepted. `unusedContents`: nothing uses them; deleted
+     */
+    async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
       const damagedLists: EntryPlace[] = []
-      for await (const { wrong } of pagesOf({ did: '', key: '' }, verbs.findLostLists)) damagedLists.push(...wrong)
+      for await (const { items } of pagesOf({ did: '', key: '' }, verbs.findLostLists)) damagedLists.push(...items)
       let owners = 0
-      for await (const { wrong, miscounted } of pagesOf(0, verbs.inspectOwners)) {
-        damagedLists.push(...wrong)
+      for await (const { items, miscounted } of pagesOf(0, verbs.inspectOwners)) {
+        damagedLists.push(...items)
         owners += miscounted.length
         if (!isDryRun && miscounted.length > 0) await verbs.recountOwners(miscounted)
       }

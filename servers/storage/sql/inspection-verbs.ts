@@ -4,6 +4,7 @@ import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf, isUnused, type ContentSteps } from './content-steps.js'
 import { damagedKeys, type EntrySteps } from './entry-verbs.js'
 import { entryOf, infoOf, stateOfEntries } from './list-state.js'
+import type { Page } from './pages.js'
 
 /** Rows that one verb looks at, so that a server beside it never waits for long. Each owner may have 10,000 entries. */
 const ROWS = 500
@@ -21,12 +22,6 @@ export interface DatabaseCheck {
 export interface DatabaseVerbs {
   readonly findFaults: (query: SqlQuery) => Promise<DatabaseCheck>
   readonly rebuildIndexes: (query: SqlQuery, indexes: readonly string[]) => Promise<void>
-}
-
-/** What is wrong with the rows of a page, and where the next begins; undefined at the end. */
-export interface Page<T, Place> {
-  readonly wrong: readonly T[]
-  readonly next: Place | undefined
 }
 
 /** What an operator's commands ask and correct, in short verbs beside servers that work. */
@@ -110,35 +105,32 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
 
   const reads = {
     /** Lists that are damaged; `miscounted`: owners whose usage was counted wrong. */
-    async inspectOwners(
-      query: SqlQuery,
-      afterId: number
-    ): Promise<Page<EntryPlace, number> & { readonly miscounted: number[] }> {
+    async inspectOwners(query: SqlQuery, afterId: number) {
       const { rows } = await query(s.owners, [afterId])
       const owners = rows.filter(({ is_owner }) => is_owner === 1)
-      const wrong: EntryPlace[] = []
+      const items: EntryPlace[] = []
       const miscounted: number[] = []
       for (const { id, did, byte_count, entry_count } of owners) {
         const own = rows.filter((row) => row.id === id && row.is_owner === 0)
-        wrong.push(...damagedKeys(own).map((key) => ({ did: String(did), key })))
+        items.push(...damagedKeys(own).map((key) => ({ did: String(did), key })))
         const counted = own.filter(({ cid }) => cid !== null)
         const bytes = counted.reduce((sum, row) => sum + Number(row.byte_count), 0)
         if (counted.length !== Number(entry_count) || bytes !== Number(byte_count)) miscounted.push(Number(id))
       }
       const next = owners.length === 0 ? undefined : Math.max(...owners.map(({ id }) => Number(id)))
-      return { wrong, miscounted: miscounted.toSorted((one, other) => one - other), next }
+      return { items, miscounted: miscounted.toSorted((one, other) => one - other), next }
     },
 
     /** Lists whose owner is lost: they can be read no more. */
     async findLostLists(query: SqlQuery, { did, key }: EntryPlace): Promise<Page<EntryPlace, EntryPlace>> {
       const { rows } = await query(s.lists, [did, key])
       const places = rows.map((row) => ({ did: String(row.did), key: String(row.key) }))
-      return { wrong: places.filter((_, index) => rows[index]?.is_lost === 1), next: places.at(-1) }
+      return { items: places.filter((_, index) => rows[index]?.is_lost === 1), next: places.at(-1) }
     },
 
     async findWrong(query: SqlQuery, what: keyof typeof pages, afterCid: string): Promise<Page<string, string>> {
       const { rows } = await query(pages[what], [afterCid])
-      return { wrong: cidsOf(rows.filter(({ is_wrong }) => is_wrong === 1)), next: cidsOf(rows).at(-1) }
+      return { items: cidsOf(rows.filter(({ is_wrong }) => is_wrong === 1)), next: cidsOf(rows).at(-1) }
     },
 
     /** Content that entries or files have, in the order of cids, from the one after `afterCid`, also where it is not here. */

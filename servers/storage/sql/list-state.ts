@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, Precondition } from '../content-store.js'
+import { refuse } from '../storage-error.js'
 
 /** What a key's row says of its list. */
 export interface ListState {
@@ -22,11 +23,11 @@ export function etagOf({ hash }: ListState): string {
   return `"${hash.toString('base64url')}"`
 }
 
-/** Whether the conditions of a write hold for a list. */
-export function isMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): boolean {
-  if (ifNoneMatch === '*' && list.entryCount > 0) return false
-  if (ifMatch === undefined) return true
-  return ifMatch === '*' ? list.entryCount > 0 : ifMatch.includes(etagOf(list))
+/** @throws what refuses a write whose conditions do not hold for a list */
+export function assertMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): void {
+  const [etag, isEmpty] = [etagOf(list), list.entryCount === 0]
+  const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(etag))
+  if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag })
 }
 
 /** The list of a row, which has none where nothing was joined. */

@@ -3,19 +3,13 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { VerbMethods } from 'express-did-auth/server-kit'
 import { codeOf } from '../../config/startup-error.js'
 import { ServerError } from '../../http/server-error.js'
-import type { ContentInfo, NewContent } from '../content-store.js'
+import type { NewContent } from '../content-store.js'
 import type { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
 import { isMissing, storageFailure } from '../storage-error.js'
 import type { ContentVerbs } from './content-verbs.js'
-import {
-  MAX_ROW_BYTES,
-  storedContent,
-  type ContentRow,
-  type FoundContent,
-  type Garbage,
-  type UploadNeeded
-} from './stored-content.js'
+import { pagesOf } from './pages.js'
+import { MAX_ROW_BYTES, storedContent, type ContentRow, type UploadNeeded } from './stored-content.js'
 
 /** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
 const MAX_UPLOADS = 3
@@ -65,11 +59,9 @@ export class ObjectWriter {
   async deleteGarbage(readUntil: number): Promise<void> {
     const { objects, verbs } = this.#parts
     let failure: unknown
-    let after: string | undefined = ''
-    while (after !== undefined) {
-      const garbage: Garbage[] = await verbs.findGarbage(after, readUntil)
+    for await (const { items } of pagesOf('', (after: string) => verbs.findGarbage(after, readUntil))) {
       const deleted: string[] = []
-      for (const { object, overwrite } of garbage) {
+      for (const { object, overwrite } of items) {
         try {
           await objects.delete(object, { overwrite })
           deleted.push(object)
@@ -78,7 +70,6 @@ export class ObjectWriter {
         }
       }
       if (deleted.length > 0) await verbs.forgetGarbage(deleted)
-      after = garbage.at(-1)?.object
     }
     if (failure !== undefined) throw storageFailure(failure)
   }
@@ -87,6 +78,7 @@ export class ObjectWriter {
     { cid, byteCount, leafHashes, source }: NewContent,
     write: (row: ContentRow) => Promise<T | UploadNeeded>
   ): Promise<{ outcome: T; isUploaded: boolean }> {
+    const { verbs, nowSeconds } = this.#parts
     const info = { cid, byteCount, leafHashes: ownBytes(leafHashes) }
     try {
       if (byteCount <= MAX_ROW_BYTES) {
@@ -100,9 +92,13 @@ export class ObjectWriter {
         const first = await write({ ...info, object: { name, isUploaded: false } })
         if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
         await this.#upload(name, source)
-        const second = await this.#use({ cid, byteCount, name }, () =>
-          write({ ...info, object: { name, isUploaded: true } })
-        )
+        const second = await write({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
+          const code = codeOf(error)
+          const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
+          // A write that is refused takes nothing into use. After another failure, it is unknown whether the object is in use.
+          if (code !== 'ERR_STORAGE') await verbs.discardUpload({ cid, byteCount, name }, kind, nowSeconds())
+          throw error
+        })
         if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
       }
     } catch (error) {
@@ -126,23 +122,9 @@ export class ObjectWriter {
     }
   }
 
-  /** What was written for a write that is refused is not waited for. */
-  async #use<T>(upload: ContentInfo & { readonly name: string }, write: () => Promise<T>): Promise<T> {
-    try {
-      return await write()
-    } catch (error) {
-      const code = codeOf(error)
-      const { verbs, nowSeconds } = this.#parts
-      const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
-      // Else it is unknown whether the object is in use.
-      if (code !== 'ERR_STORAGE') await verbs.discardUpload(upload, kind, nowSeconds())
-      throw error
-    }
-  }
-
   async #isSound(cid: string): Promise<boolean> {
     const { verbs, objects } = this.#parts
-    const found: FoundContent | undefined = (await verbs.findContents([cid]))[0]
+    const [found] = await verbs.findContents([cid])
     if (found?.object === undefined) return found?.bytes !== undefined
     try {
       for await (const _ of await storedContent(found, objects).pieces());

@@ -2,6 +2,7 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../pin-ledger.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf } from './content-steps.js'
+import { pageByCid } from './pages.js'
 
 const PAGE = 1_000
 
@@ -58,12 +59,7 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
       return rowCount === 1
     },
 
-    async postpone(
-      query: SqlQuery,
-      { cid, revision }: PinTask,
-      retryAtSeconds: number,
-      wasCalled = true
-    ): Promise<boolean> {
+    async postpone(query: SqlQuery, { cid, revision }: PinTask, retryAtSeconds: number, wasCalled = true) {
       const { rowCount } = await query(s.postpone, [cid, revision, retryAtSeconds])
       // The call failed, and the node may carry it out after the next one.
       if (rowCount === 0) await query(s.release, [cid, revision, wasCalled ? 1 : 0])
@@ -90,9 +86,9 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
     },
 
     /** A page of what is tracked, in the order of cids; `isPinned`: it was carried out. */
-    async listPins(query: SqlQuery, afterCid: string): Promise<{ cid: string; isPinned: boolean }[]> {
+    async listPins(query: SqlQuery, afterCid: string) {
       const { rows } = await query(s.list, [afterCid])
-      return rows.map(({ cid, state }) => ({ cid: String(cid), isPinned: state === 'pinned' }))
+      return pageByCid(rows.map(({ cid, state }) => ({ cid: String(cid), isPinned: state === 'pinned' })))
     }
   }
 

@@ -4,9 +4,10 @@ import type { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
 import type { PinLedger } from '../pin-ledger.js'
 import { storeFailure } from '../storage-error.js'
-import { inspectionSteps, pagesOf, type ContentInspection } from './inspection-steps.js'
+import { inspectionSteps, type ContentInspection } from './inspection-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
 import { ObjectWriter } from './object-writer.js'
+import { pagesOf } from './pages.js'
 import { storedContent } from './stored-content.js'
 
 /** How long the sum of all files is used before it is computed again. */
@@ -139,11 +140,7 @@ export function sqlContentStore(
       const onNode = await listOnNode()
       let others = onNode.size
       const absent: string[] = []
-      const read = async (after: string) => {
-        const pins = await verbs.listPins(after)
-        return { pins, next: pins.at(-1)?.cid }
-      }
-      for await (const { pins } of pagesOf('', read)) {
+      for await (const { items: pins } of pagesOf('', verbs.listPins)) {
         others -= pins.filter(({ cid }) => onNode.has(cid)).length
         for (const { cid, isPinned } of pins) if (isPinned && !onNode.has(cid)) absent.push(cid)
       }

@@ -21,21 +21,11 @@ export interface ContentRow extends ContentInfo {
  * What a verb answers to a write that needs an object: nothing of it was done, but the object's name is garbage now. The
  * object is to be written, and the write made once more.
  */
-export interface UploadNeeded {
-  readonly upload: true
-}
-
-/** An object that nothing uses. */
-export interface Garbage {
-  readonly object: string
-  /** Its bytes first. */
-  readonly overwrite: boolean
-}
+export const UPLOAD_NEEDED = { upload: true } as const
+export type UploadNeeded = typeof UPLOAD_NEEDED
 
 /** What is stored of content; without bytes and object it is damaged. */
-export interface FoundContent extends ContentInfo {
-  readonly leafHashes: Uint8Array
-  readonly bytes?: Uint8Array
+export interface FoundContent extends Omit<ContentRow, 'object'> {
   readonly object?: string
 }
 

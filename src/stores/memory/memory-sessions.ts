@@ -57,7 +57,13 @@ export class MemorySessions {
     if (record === undefined) return 'unknown'
     const verdict = judgeRefresh(tokensOf(record), rotation)
     if (verdict === 'rotate') {
-      rotateRecord(record, rotation)
+      const { nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
+      const token = packReplacedToken(record.refreshTokenHash, nowSeconds).toString('latin1')
+      record.replaced = (token + record.replaced).slice(0, REPLACED_BYTES)
+      record.refreshTokenHash = nextHash
+      record.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
+      record.rotatedAtSeconds = nowSeconds
+      record.expiresAtSeconds = nextExpiresAtSeconds
       this.#neverRefreshed.delete(record.sessionId)
       this.#refreshed.set(record.sessionId, record)
     }
@@ -169,16 +175,6 @@ function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number
   return state === 'active' && nowSeconds < expiresAtSeconds
 }
 
-function rotateRecord(record: SessionRecord, rotation: Rotation): void {
-  const { nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
-  const token = packReplacedToken(record.refreshTokenHash, nowSeconds).toString('latin1')
-  record.replaced = (token + record.replaced).slice(0, REPLACED_BYTES)
-  record.refreshTokenHash = nextHash
-  record.tokenClaims = tokenClaims && JSON.stringify(tokenClaims)
-  record.rotatedAtSeconds = nowSeconds
-  record.expiresAtSeconds = nextExpiresAtSeconds
-}
-
 /** A copy that a caller may keep. */
 function sessionOf({ sessionId, did, state, tokenClaims, ...record }: SessionRecord): Session {
   const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = record
@@ -192,11 +188,7 @@ function tokensOf({ state, expiresAtSeconds, refreshTokenHash, replaced }: Sessi
     ...{ state, expiresAtSeconds, refreshTokenHash },
     // A refresh with the current token, the usual case, does not need them, and unpacking them costs more than all the rest.
     get replacedTokens(): ReplacedToken[] {
-      return parseReplaced(replaced)
+      return parseReplacedTokens(Buffer.from(replaced, 'latin1'))
     }
   }
-}
-
-function parseReplaced(packed: string): ReplacedToken[] {
-  return packed === '' ? [] : parseReplacedTokens(Buffer.from(packed, 'latin1'))
 }

@@ -1,6 +1,7 @@
+import { lazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { methodsOn, type SqlQuery } from '../sql/query.js'
+import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
@@ -48,20 +49,18 @@ export function openPostgresStore(
 ): Store {
   const { migrate = true, maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 1_000_000 } = options
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
-  let isOpen = false
-  let opening: Promise<void> | undefined
+  const mode = migrate ? 'apply' : 'check'
   /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
-  const open = (): Promise<void> =>
-    (opening ??= migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode: migrate ? 'apply' : 'check' })
-      .then(() => void (isOpen = true))
-      .finally(() => void (opening = undefined)))
+  const open = lazy(() => migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode }))
+  let isOpen = false
   const query: SqlQuery = async (statement, values) => {
     if (!isOpen) await database.inTime(open())
+    isOpen = true
     return database.query(statement, values, REPEATABLE)
   }
   const verbs = storeVerbsOf(postgresDialect)
   const engine = {
-    verbs: methodsOn(verbs, query),
+    verbs: methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args)),
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
     quotas: quotaTable(query, maxQuotas),

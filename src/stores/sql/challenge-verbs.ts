@@ -18,11 +18,7 @@ export function challengeVerbs(dialect: Dialect) {
     },
 
     /** @param isFull - whether no row may be added */
-    async consumeChallenge(
-      query: SqlQuery,
-      use: ChallengeUse,
-      isFull: boolean
-    ): Promise<'consumed' | 'taken' | 'full'> {
+    async consumeChallenge(query: SqlQuery, use: ChallengeUse, isFull: boolean) {
       const { flow, useCount, consumesBoth, nowSeconds, expiresAtSeconds } = use
       if (nowSeconds >= expiresAtSeconds) return 'taken'
       const key = keyOf(use)
@@ -47,7 +43,6 @@ export function challengeVerbs(dialect: Dialect) {
 
 const COLUMNS = { logIn: 'log_in', signUp: 'sign_up' } as const satisfies Record<ChallengeFlow, string>
 
-/** The statements of uses of challenges. */
 export function challengeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows }: Dialect) {
   const isOpen = "$6 > (SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil')"
   /** Adds a row, or finds one in which only the other flow was used. */

@@ -78,17 +78,11 @@ export function sessionVerbs(dialect: Dialect) {
       return verdict === 'rotate' ? 'replaced' : verdict
     },
 
-    async endSession(
-      query: SqlQuery,
-      service: string,
-      sessionId: string,
-      state: 'loggedOut' | 'revoked',
-      nowSeconds: number
-    ): Promise<boolean> {
-      const values = [rowKey(service, sessionId), STATES.indexOf(state), nowSeconds]
+    async endSession(query: SqlQuery, service: string, id: string, state: 'loggedOut' | 'revoked', nowSeconds: number) {
+      const values = [rowKey(service, id), STATES.indexOf(state), nowSeconds]
       const { rowCount, isRepeat } = await query(statements.end, values)
       if (rowCount > 0 || !isRepeat) return rowCount > 0
-      const row = await findSession(query, service, sessionId)
+      const row = await findSession(query, service, id)
       return row !== undefined && STATES[Number(row.state)] === state && nowSeconds < Number(row.expires_at)
     },
 
@@ -107,7 +101,6 @@ export function sessionVerbs(dialect: Dialect) {
   }
 }
 
-/** The statements of sessions. */
 export function sessionStatements({ fn, hex, joinBytes, deleteRows, isAlone }: Dialect) {
   const table = 'did_auth_sessions'
   const replaced = `${fn}substr(${joinBytes('$4', 'replaced')}, 1, ${String(REPLACED_BYTES)})`
