@@ -78,7 +78,6 @@ export function diskBound(usedPercent: UsedPercent): StoreMeasure {
   return { measure: usedPercent, max: 90, freshMilliseconds: 1_000, describe }
 }
 
-/** Bounds the content of all users. */
 export function bytesBound(storedBytes: () => Promise<number>, maxBytes: number): StoreMeasure {
   const describe = (bytes: number): string => `${bytes} of ${maxBytes} bytes in use by all`
   return { measure: storedBytes, max: maxBytes, freshMilliseconds: 10_000, describe }
@@ -103,7 +102,6 @@ export function makeReserve(database: string): void {
   }
 }
 
-/** Makes the reserve free. */
 export function useReserve(database: string): void {
   rmSync(pathOf(database), { force: true })
 }

@@ -64,7 +64,6 @@ export async function openContentEngine(env: ServerEnv, connections: Connections
   }
 }
 
-/** Where a server's own data lies. */
 export function dataFolder({ DATA_DIR, name }: Pick<ServerEnv, 'DATA_DIR' | 'name'>): string {
   return join(DATA_DIR, name)
 }
@@ -89,10 +88,7 @@ export interface OpenedContents extends OpenContentStore {
 }
 
 /** Opens what relay or vault store. @throws StartError */
-export async function openContents(
-  env: ServerEnv,
-  { database }: Pick<Connections, 'database'>
-): Promise<OpenedContents> {
+async function openContents(env: ServerEnv, { database }: Connections): Promise<OpenedContents> {
   const bucket = await openBucket(env)
   if (database !== undefined) return { ...(await openPostgresContents(database, env, bucket)), bucket }
   const opened = await openContentStore({
@@ -165,7 +161,6 @@ export function dependenciesOf(
   ]
 }
 
-/** What the clock of the database shows. */
 async function timeOf(database: PostgresDatabase): Promise<number> {
   const text = 'SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8 AS seconds'
   return Number((await database.query({ text })).rows[0]?.seconds)

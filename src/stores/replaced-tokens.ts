@@ -18,7 +18,6 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
   return record
 }
 
-/** Reads records of {@link packReplacedToken}. */
 export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
   // A record is a whole number of base64url's groups of 3 bytes, so that all are encoded at once, in a third of the time.
   const text = bytes.toString('base64url')

@@ -47,12 +47,7 @@ export interface S3Answer {
   end(): void
 }
 
-interface S3ErrorOptions {
-  readonly code?: S3Error['code']
-  readonly isTemporary?: boolean
-  readonly retryAfterSeconds?: number | undefined
-  readonly cause?: unknown
-}
+type S3ErrorOptions = Partial<Pick<S3Error, 'code' | 'isTemporary' | 'retryAfterSeconds' | 'cause'>>
 
 /**
  * What object storage refused, with a code of the system as the port asks for it: ENOENT where there is no such object,

@@ -64,12 +64,12 @@ export function copyVerbs({ statements, nextRevision, fn }: ContentDialect) {
 
     async exportDenied(query: SqlQuery, afterCid: string) {
       const { rows } = await query(s.denied, [afterCid])
-      const denied = ({ cid, reason, at }: SqlRow) => ({
+      const items = rows.map(({ cid, reason, at }) => ({
         cid: String(cid),
         reason: String(reason),
         atSeconds: Number(at)
-      })
-      return pageByCid(rows.map(denied))
+      }))
+      return pageByCid(items)
     },
 
     async exportPins(query: SqlQuery, afterCid: string) {

@@ -10,7 +10,6 @@ import type { Page } from './pages.js'
 const ROWS = 500
 const OWNERS = 20
 
-/** What is wrong with a database's file. */
 export interface DatabaseCheck {
   /** In the database's words. Nothing that is left can restore it. Empty: the file is sound. */
   readonly damage: readonly string[]

@@ -50,7 +50,6 @@ export function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void 
   for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (one[index] ?? 0)
 }
 
-/** The state that a list of entries has. */
 export function stateOfEntries(entries: readonly Entry[]): ListState {
   const sum = Buffer.from(NO_LIST.hash)
   for (const entry of entries) addToHash(sum, entry)

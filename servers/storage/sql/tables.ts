@@ -111,7 +111,6 @@ function statementsIn(text: string, prefix: string): string[] {
     .map((one) => one.replaceAll('~', prefix))
 }
 
-/** The tables of a server on SQLite. */
 export const SQLITE_TABLES: readonly string[] = statementsIn(TABLES + OF_SQLITE, '')
 
 /** The steps of the schema in PostgreSQL; their version is in the table `<prefix>_schema`. */

@@ -5,7 +5,7 @@ import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
-import { migratePostgres, type PostgresMigration } from './migrate-postgres.js'
+import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
 import type { PostgresPool } from './postgres-pool.js'
 import { QUOTA_TABLES, quotaTable } from './quota-table.js'
@@ -23,10 +23,10 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
 }
 
 /** The table that holds the version of the others. */
-export const SCHEMA_TABLE = 'did_auth_schema'
+const SCHEMA_TABLE = 'did_auth_schema'
 
 /** The steps of the schema. A step that was published never changes: another is added. */
-export const MIGRATIONS: readonly PostgresMigration[] = [
+const MIGRATIONS: readonly PostgresMigration[] = [
   {
     needsCode: 1,
     statements: [...TABLES, 'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN', ...QUOTA_TABLES]
@@ -37,6 +37,49 @@ const SIZE_SECONDS = 10
 
 /** Each statement of the verbs leaves the same when it is run twice, or says which of both it was. */
 const REPEATABLE = { isRepeatable: true }
+
+/**
+ * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
+ *
+ * What a login, refresh or logout has been answered survives a crash, and a failover to a synchronous standby. Quotas lie in
+ * unlogged tables, which are empty after a crash: they only count again. The store can be made while the database is
+ * unavailable; its verbs reject until it is there.
+ *
+ * @param source - a URL such as `postgres://user:password@host/database`, or a `Pool` of the package pg, which stays yours to
+ *   close
+ * @throws TypeError at once when the URL is none of PostgreSQL, Error when the package pg is not installed
+ * @example
+ * ```ts
+ * setupDidAuth(app, { ...config, store: postgresStore('postgres://app@localhost/app') })
+ * ```
+ */
+export function postgresStore(source: string | PostgresPool | PostgresDatabase, options?: PostgresStoreOptions): Store {
+  return openPostgresStore(source, options)
+}
+
+/**
+ * Makes the tables of {@link postgresStore} or brings them up to date, for those whose service may not: its user then needs
+ * SELECT, INSERT, UPDATE and DELETE alone.
+ *
+ * @returns the statements that were run, or with `mode: 'print'` are to be run
+ * @throws DidAuthError ERR_CONFIG when the tables are older (with `mode: 'check'`) or need a newer version of this package, or
+ *   when PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
+ * @example
+ * ```ts
+ * await migrateStore('postgres://owner@host/database')
+ * ```
+ */
+export async function migrateStore(
+  source: string | PostgresPool | PostgresDatabase,
+  { mode = 'apply', ...options }: PostgresDatabaseOptions & Pick<PostgresMigrationOptions, 'mode'> = {}
+): Promise<string[]> {
+  const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
+  try {
+    return await migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode })
+  } finally {
+    if (database !== source) await database.close()
+  }
+}
 
 /**
  * Opens a store in one database of PostgreSQL that any number of instances share. What has to be atomic is one statement, a

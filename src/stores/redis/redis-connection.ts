@@ -32,7 +32,6 @@ export function redisScript(text: string): RedisScript {
   return { text, sha1: createHash('sha1').update(text).digest('hex') }
 }
 
-/** How a Redis is used. */
 export interface RedisConnectionOptions {
   /** What its keys begin with. Default: `eda:`. */
   readonly keyPrefix?: string | undefined

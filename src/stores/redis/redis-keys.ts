@@ -30,10 +30,7 @@ export function usesKey(service: string, user: string): string {
 }
 
 /** A quota of a user: a key that does not reveal its owner. One of a stranger: the key of its bucket, and its field there. */
-export function quotaKey(
-  { service, kind, key }: Pick<QuotaCharge, 'service' | 'kind' | 'key'>,
-  buckets: number
-): [key: string, field: string] {
+export function quotaKey({ service, kind, key }: QuotaCharge, buckets: number): [key: string, field: string] {
   const name = sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)
   if (kind === 'request') return [`q:${name}`, '']
   return [`a:${(Buffer.from(name, 'base64url').readUInt32BE() % buckets).toString(36)}`, name]

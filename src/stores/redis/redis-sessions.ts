@@ -6,7 +6,7 @@ import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../../pro
 import { packReplacedToken, parseReplacedTokens } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import type { RedisConnection } from './redis-connection.js'
-import { sessionsKey, userOf } from './redis-keys.js'
+import { sessionsKey, userOf, type userTagOf } from './redis-keys.js'
 import { CREATE, END, LIST, REVOKE_ALL, ROTATE } from './session-scripts.js'
 
 /** Seconds that Redis keeps sessions after the end of the last, for instances whose clocks are behind. */
@@ -21,11 +21,7 @@ const STATES = { a: 'active', l: 'loggedOut', r: 'revoked' } as const
  * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster as well.
  * Redis deletes a user's sessions after the last of them has expired.
  */
-export function redisSessions(
-  redis: RedisConnection,
-  tagOf: (canonicalDid: string) => string,
-  clock: SweepClock
-): SessionStore {
+export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, clock: SweepClock): SessionStore {
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
     (await redis.write(END, sessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
 
@@ -93,7 +89,6 @@ function toJson(claims: JsonObject | undefined): string {
   return claims === undefined ? '' : JSON.stringify(claims)
 }
 
-/** Reads what a script wrote. */
 function parseSession(sessionId: string, record: string): { session: StoredSession; number: number; user: string } {
   const [state, created, rotated, expires, number, user = '', hash = '', replaced = '', did = '""', claims = ''] =
     record.split('\n')

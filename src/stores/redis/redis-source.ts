@@ -46,7 +46,6 @@ export function assertRedisSource(source: unknown): asserts source is RedisSourc
   throw new TypeError('express-did-auth: a Redis store needs a URL, or a client with sendCommand as node-redis has it')
 }
 
-/** How commands are sent by a client. */
 export function senderOf(client: RedisClient | RedisCluster): Send {
   if ('masters' in client) return (key, args) => client.sendCommand(key, false, [...args])
   return (_key, args) => client.sendCommand([...args])
@@ -69,7 +68,6 @@ export function prepareClient(url: string): () => OwnClient {
   return () => redis.createCluster({ rootNodes, defaults })
 }
 
-/** The parts of a URL. */
 export interface RedisAddress {
   isTls: boolean
   username: string | undefined

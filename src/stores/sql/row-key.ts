@@ -13,7 +13,6 @@ export function rowKey(service: string, name: string): Buffer {
   return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
 }
 
-/** The key of a user at a service. */
 export function userKey(service: string, did: string): Buffer {
   return rowKey(service, canonicalDid(did))
 }

@@ -172,7 +172,6 @@ function sweepDay(expiresAtSeconds: number): number {
   return Math.ceil(expiresAtSeconds / SECONDS_A_DAY)
 }
 
-/** The day that a moment lies in. */
 function dayOf(seconds: number): number {
   return Math.floor(seconds / SECONDS_A_DAY)
 }

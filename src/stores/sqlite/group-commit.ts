@@ -10,7 +10,6 @@ export interface GroupHooks {
   readonly onFailure?: (verb: string, error: unknown) => boolean
 }
 
-/** Receives the outcome of each verb. */
 export interface Outcomes {
   succeed(id: number, result: unknown): void
   fail(id: number, error: unknown): void

@@ -1,4 +1,4 @@
-import { inTransaction, openConnection, type EngineName, type SqlConnection } from './sqlite-engine.js'
+import { openConnection, rollBack, withCode, type EngineName, type SqlConnection } from './sqlite-engine.js'
 
 /** Version of the tables that this package writes. */
 const VERSION = 1
@@ -44,13 +44,19 @@ export function prepareFile(file: string, engine: EngineName, statements: readon
  * @throws Error when another version made the tables
  */
 export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {
-  inTransaction(connection, () => {
+  try {
+    // With the write lock from the beginning on.
+    connection.exec('BEGIN IMMEDIATE')
     if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
       for (const text of statements) connection.exec(inSqlite(text))
       connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
     const found = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
-    if (found === VERSION) return
-    throw new Error(`express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`)
-  })
+    const misfit = `express-did-auth: the database has tables of version ${String(found)}, not ${String(VERSION)}`
+    if (found !== VERSION) throw new Error(misfit)
+    connection.exec('COMMIT')
+  } catch (error) {
+    rollBack(connection)
+    throw withCode(error)
+  }
 }

@@ -75,18 +75,6 @@ export function isFile(name: string): boolean {
   return name !== ':memory:'
 }
 
-/** Runs work in a transaction that has the write lock from its beginning on. */
-export function inTransaction(connection: SqlConnection, work: () => void): void {
-  try {
-    connection.exec('BEGIN IMMEDIATE')
-    work()
-    connection.exec('COMMIT')
-  } catch (error) {
-    rollBack(connection)
-    throw withCode(error)
-  }
-}
-
 /** Rolls a transaction back. Some failures, such as a full disk, have rolled it back already. */
 export function rollBack(connection: Pick<SqlConnection, 'exec'>): void {
   try {
@@ -170,7 +158,7 @@ export function sqliteCode(error: unknown): string {
 }
 
 /** An error of either engine, with the `code` that people know. */
-function withCode(error: unknown): unknown {
+export function withCode(error: unknown): unknown {
   const code = sqliteCode(error)
   return isObject(error) && code !== '' ? Object.assign(error, { code }) : error
 }
