@@ -26,17 +26,13 @@ const postBody = (body: string, type = 'application/json') =>
   request(relay.listener).post('/file').set('Authorization', token).set('Content-Type', type).send(body)
 
 describe('POST /file', () => {
-  it('answers the cid and the URL of a file, which can then be fetched', async () => {
+  it('answers the cid and the URL of a file, which can then be fetched, and how long it stays', async () => {
     const posted = await postFile(relay, token, 'hello world')
     expect([posted.status, posted.body]).toEqual([200, { url: `relay://${HELLO_CID}`, cid: HELLO_CID }])
+    expect(posted.headers['file-expires-in']).toBe('604800')
     const fetched = await getFile(relay, token, HELLO_CID)
     expect([fetched.status, fetched.text]).toEqual([200, '{"file":"hello world"}'])
     expect(fetched.headers['content-type']).toBe('application/json; charset=utf-8')
-  })
-
-  it('answers how long it stays', async () => {
-    const { headers } = await postFile(relay, token, 'hello world')
-    expect(headers['file-expires-in']).toBe('604800')
   })
 
   it('answers one cid for one content, in any spelling and from any user', async () => {

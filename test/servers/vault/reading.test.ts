@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { temporaryFolder } from '../../support/store-folder.js'
-import { databaseOf, fillVault, openDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { changeDatabase, fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 const MEBIBYTE = 1_048_576
 
@@ -58,10 +58,8 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-function sql(text: string): void {
-  const database = openDatabase(databaseOf(vault))
-  database.exec(text)
-  database.close()
+const sql = (text: string): void => {
+  changeDatabase(vault, text)
 }
 
 const errors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
