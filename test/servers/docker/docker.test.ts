@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { serverPorts } from '../../../servers/config/read-env.js'
-import { closeServices, serving } from '../../support/conformance.js'
+import { closeServices, serving } from '../../support/server-client.js'
 import { root } from '../../support/packed-package.js'
 
 const folder = join(root, 'servers/docker')

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import type { RequestListener } from 'node:http'
 import { pino } from 'pino'
 import { hintAtLocalNode } from '../../../servers/ipfs/hint-at-local-node.js'
-import { closeServices, serving } from '../../support/conformance.js'
+import { closeServices, serving } from '../../support/server-client.js'
 
 afterEach(closeServices)
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { openSync, rmSync, writeSync, closeSync } from 'node:fs'
 import { join } from 'node:path'
-import { closeServices, serving } from '../../support/conformance.js'
+import { closeServices, serving } from '../../support/server-client.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { filesIn } from '../../support/store-folder.js'
