@@ -135,7 +135,7 @@ export function readableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env'
   return [...env.CORS_ORIGINS, ...(isUrl ? [new URL(authUrl).origin] : [])]
 }
 
-/** A URL that Express cannot parse passes all our handlers: it would answer with a page of its own, and log some. */
+/** A URL that Express cannot parse passes all our handlers. Express has a page for it, and Node even logs some. */
 function requestListener(app: Express): RequestListener {
   return (req, res) => {
     const refuse = (): void => {
