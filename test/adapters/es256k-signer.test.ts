@@ -42,32 +42,6 @@ describe('es256kSigner', () => {
     bytes.fill(0)
     expect(await signer('some data')).toBe(await es256kSigner(privateKey)('some data'))
   })
-
-  it.each([
-    ['too short', privateKey.slice(1)],
-    ['too long', `${privateKey}0`],
-    ['no hexadecimal', 'g'.repeat(64)],
-    ['with a line feed', `${privateKey}\n`],
-    ['31 bytes', new Uint8Array(31).fill(1)],
-    ['33 bytes', new Uint8Array(33).fill(1)],
-    ['a list', [1, 2, 3]],
-    ['undefined', undefined],
-    ['a number', 1]
-  ])('makes a signer that rejects for a key that is %s', async (_name, key) => {
-    await expect(es256kSigner(key as string)('some data')).rejects.toEqual(
-      new TypeError('give a private key of 32 bytes, or its 64 hexadecimal digits')
-    )
-  })
-
-  it.each([
-    ['0', '0'.repeat(64)],
-    ['n', order],
-    ['above n', 'f'.repeat(64)]
-  ])('makes one for the key %s as well, which is none of secp256k1, without showing it', async (_name, key) => {
-    await expect(es256kSigner(key)('some data')).rejects.toEqual(
-      new TypeError('the private key is not in the range of secp256k1')
-    )
-  })
 })
 
 describe('didOfPrivateKey', () => {
@@ -83,20 +57,34 @@ describe('didOfPrivateKey', () => {
   })
 })
 
-describe('isPrivateKey', () => {
+describe('es256kSigner and isPrivateKey', () => {
   it.each([
-    ['64 digits', '1'.repeat(64), true],
-    ['digits after 0x', `0x${'aB'.repeat(32)}`, true],
-    ['32 bytes', new Uint8Array(32).fill(1), true],
-    ['the largest key', order.replace(/1$/, '0'), true],
-    ['the order of the curve', order, false],
-    ['0', '0'.repeat(64), false],
-    ['63 digits', '1'.repeat(63), false],
-    ['no text', undefined, false]
-  ])('agrees with es256kSigner on %s', async (_what, value, expected) => {
-    expect(isPrivateKey(value)).toBe(expected)
-    const signed = es256kSigner(value as string)('data')
-    if (expected) await signed
-    else await expect(signed).rejects.toThrow(TypeError)
+    ['64 digits', '1'.repeat(64)],
+    ['digits after 0x', `0x${'aB'.repeat(32)}`],
+    ['32 bytes', new Uint8Array(32).fill(1)],
+    ['the largest key', order.replace(/1$/, '0')]
+  ])('take %s', async (_what, key) => {
+    expect(isPrivateKey(key)).toBe(true)
+    await es256kSigner(key)('data')
+  })
+
+  const malformed = 'give a private key of 32 bytes, or its 64 hexadecimal digits'
+  const outOfRange = 'the private key is not in the range of secp256k1'
+  it.each<[string, unknown, string]>([
+    ['63 digits', privateKey.slice(1), malformed],
+    ['65 digits', `${privateKey}0`, malformed],
+    ['no hexadecimal', 'g'.repeat(64), malformed],
+    ['a line feed', `${privateKey}\n`, malformed],
+    ['31 bytes', new Uint8Array(31).fill(1), malformed],
+    ['33 bytes', new Uint8Array(33).fill(1), malformed],
+    ['a list', [1, 2, 3], malformed],
+    ['nothing', undefined, malformed],
+    ['a number', 1, malformed],
+    ['0', '0'.repeat(64), outOfRange],
+    ['n', order, outOfRange],
+    ['more than n', 'f'.repeat(64), outOfRange]
+  ])('refuse %s, the signer when it is used and without showing it', async (_what, key, message) => {
+    expect(isPrivateKey(key)).toBe(false)
+    await expect(es256kSigner(key as string)('data')).rejects.toEqual(new TypeError(message))
   })
 })

@@ -17,6 +17,19 @@ function signing() {
   return { signed, sign: (text: string) => async () => `${text} ${String(signed.push(text))}` }
 }
 
+/** Begins signatures for a number of keys, and returns what ends them. */
+function fill(cache: MemorySignatureCache, count: number, client: (number: number) => Client): () => Promise<unknown> {
+  let end: (signature: string) => void = () => undefined
+  const signed = new Promise<string>((resolve) => (end = resolve))
+  const pending = Array.from({ length: count }, (_, number) =>
+    cache.signOnce(`key ${number}`, client(number), NOW_SECONDS, () => signed)
+  )
+  return () => {
+    end('signed')
+    return Promise.all(pending)
+  }
+}
+
 describe('remembered signatures', () => {
   it('are made once for a key until they expire', async () => {
     const cache = new MemorySignatureCache(LIFETIME_SECONDS)
@@ -50,49 +63,21 @@ describe('remembered signatures', () => {
     const cache = new MemorySignatureCache(LIFETIME_SECONDS)
     const known = cache.signOnce('known', client, NOW_SECONDS, async () => 'signed')
     await known
-    const ends: (() => void)[] = []
-    const pending = Array.from({ length: 200 }, (_, number) =>
-      cache.signOnce(
-        `key ${number}`,
-        clientOf(`192.0.2.${number >> 4}`),
-        NOW_SECONDS,
-        () =>
-          new Promise((resolve) =>
-            ends.push(() => {
-              resolve('signed')
-            })
-          )
-      )
-    )
+    const end = fill(cache, 200, (number) => clientOf(`192.0.2.${number >> 4}`))
     const one = () => cache.signOnce('another', clientOf('198.51.100.1'), NOW_SECONDS, async () => 'signed')
     await expect(one()).rejects.toMatchObject({ code: 'ERR_BUSY', retryAfterSeconds: 1 })
     expect(await cache.signOnce('known', client, NOW_SECONDS, async () => 'again')).toBe('signed')
-    for (const end of ends) end()
-    await Promise.all(pending)
+    await end()
     expect(await one()).toBe('signed')
   })
 
   it('are at most 20 under way for one client network, and others have their own', async () => {
     const cache = new MemorySignatureCache(LIFETIME_SECONDS)
-    const ends: (() => void)[] = []
-    const pending = Array.from({ length: 20 }, (_, number) =>
-      cache.signOnce(
-        `key ${number}`,
-        client,
-        NOW_SECONDS,
-        () =>
-          new Promise((resolve) =>
-            ends.push(() => {
-              resolve('signed')
-            })
-          )
-      )
-    )
+    const end = fill(cache, 20, () => client)
     const one = (asking: Client) => cache.signOnce('another', asking, NOW_SECONDS, async () => 'signed')
     await expect(one(client)).rejects.toMatchObject({ code: 'ERR_BUSY' })
     expect(await one(clientOf('192.0.2.2'))).toBe('signed')
-    for (const end of ends) end()
-    await Promise.all(pending)
+    await end()
   })
 
   it('are also given up by those that failed: 300 failures leave place for the next', async () => {

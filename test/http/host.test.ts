@@ -7,6 +7,7 @@ import request from 'supertest'
 import { loginChallenge, setCookies } from '../support/app-client.js'
 import { testApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -108,9 +109,7 @@ describe('an application with our routes', () => {
   )
 
   it("leaves errors of the host's own routes, and requests to none of ours, to the host", async () => {
-    const fail = (): never => {
-      throw new Error('of the host')
-    }
+    const fail = throwing(new Error('of the host'))
     const { get, post, logIn } = await testApp(
       {},
       {
@@ -139,9 +138,7 @@ describe('an application with our routes', () => {
   })
 
   it("answers through the host's error handler when the host's own logger throws", async () => {
-    const fail = (): never => {
-      throw new Error('the disk of the log is full')
-    }
+    const fail = throwing(new Error('the disk of the log is full'))
     const logger = { info: () => undefined, warn: () => undefined, error: fail }
     const authenticationBusinessLogic = () => ({ tokenClaims: 'no object' })
     const { post, signedLogin } = await testApp(

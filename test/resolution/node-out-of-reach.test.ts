@@ -3,7 +3,6 @@ import type { RequestListener } from 'node:http'
 import { testApp, type TestApp } from '../support/test-app.js'
 import { credentialJwt, signUp } from '../support/credentials.js'
 import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../support/rpc-node.js'
-import { stretchDeadlines } from '../support/stretch-deadlines.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
 
@@ -137,26 +136,6 @@ describe('an RPC URL that holds a key', () => {
     expect(asked).toEqual([['/v3/s3cret-path', 'Basic bWU6czNjcmV0LXdvcmQ=']])
     expect(log.filter(({ level }) => level === 'error')).toHaveLength(1)
     expect(JSON.stringify(log)).not.toContain('s3cret')
-  })
-})
-
-describe('an RPC node that comes back', () => {
-  it('is asked again 10 s later: an outage is kept no longer', async () => {
-    const restore = stretchDeadlines()
-    let isAway = true
-    const node = await startRpcNode((req, res) => {
-      const listener = isAway ? answering(500, '') : toldChainId(() => ({ result: `0x${'0'.repeat(64)}` }))
-      listener(req, res)
-    })
-    const { app, requireDid, clock } = await testApp({ rpcUrl: node.rpcUrl, signupBusinessLogic: () => undefined })
-    const credentials = [credentialJwt(issuer, user.did)]
-    expect((await signUp(app, user, { credentials })).status).toBe(503)
-    isAway = false
-    clock.seconds += 10
-    expect((await signUp(app, user, { credentials })).status).toBe(200)
-    await requireDid.close()
-    node.stop()
-    restore()
   })
 })
 
