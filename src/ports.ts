@@ -44,8 +44,8 @@ export type Signer = (
 export interface ServiceKey {
   /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
-  /** 64 bytes, low s. @throws DidAuthError ERR_SIGNER */
-  sign(data: string, deadline?: Deadline): Promise<Uint8Array>
+  /** Signs a payload as JWT, with ES256K. @throws DidAuthError ERR_SIGNER */
+  issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline): Promise<string>
 }
 
 /** Any did-resolver `Resolvable`. */

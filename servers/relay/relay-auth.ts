@@ -156,7 +156,7 @@ export class RelayAuth {
   async admitRead(authorization: string | undefined, callerOf: () => Caller): Promise<void> {
     const { hasOpenReads, quotas, maxRequests } = this.#parts
     if (hasOpenReads && hasNoToken(authorization)) {
-      await chargeNetworks(quotas, callerOf(), 'reads', maxRequests).catch(refuseStore)
+      await chargeNetworks({ quotas }, callerOf(), 'reads', maxRequests).catch(refuseStore)
     } else await this.authenticate(authorization)
   }
 

@@ -10,7 +10,7 @@ import type { Parts } from './parts.js'
 import { findPresentedSession, newRefreshToken, successorToken } from './refresh-token.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
-type RefreshParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
+type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
 /**
  * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A request
