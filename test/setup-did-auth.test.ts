@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
-import { combineStores, es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { ownTime, withStoreDeadline } from '../src/request-deadline.js'
 import { logIn } from './support/app-client.js'
 import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
@@ -18,8 +18,6 @@ const config: DidAuthConfig = {
 
 // A test that ends at once leaves the curve loading, and Jest refuses lazy imports between tests.
 beforeAll(loadCurve)
-
-const [memory, durable] = [memoryStore(), withStoreDeadline(memoryStore())(ownTime)]
 
 describe('setupDidAuth', () => {
   afterEach(() => {
@@ -148,16 +146,6 @@ describe('setupDidAuth', () => {
   it.each<[string, Partial<DidAuthConfig>, string[]]>([
     ['no store', {}, ['sessions are in memory: a restart ends all of them']],
     ['a memoryStore', { store: memoryStore() }, ['sessions are in memory: a restart ends all of them']],
-    [
-      'a memoryStore for the sessions of a combined store',
-      { store: combineStores({ sessions: memory, challengeUses: durable, quotas: durable }) },
-      ['sessions are in memory: a restart ends all of them']
-    ],
-    [
-      'a memoryStore for the quotas of a combined store',
-      { store: combineStores({ sessions: durable, challengeUses: durable, quotas: memory }) },
-      []
-    ],
     ['another store', { store: withStoreDeadline(memoryStore())(ownTime) }, []]
   ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
