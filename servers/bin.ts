@@ -9,15 +9,8 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.stderr.write(`express-did-auth-servers needs Node 20.19 or newer; this is ${process.versions.node}.\n`)
   process.exitCode = 1
 } else if (args.length === 1 && args[0] === '--version') {
-  process.stdout.write(`${readVersion()}\n`)
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  process.stdout.write(`${(JSON.parse(manifest) as { version: string }).version}\n`)
 } else {
   void import('./cli.js')
-}
-
-function readVersion(): string {
-  return parseVersion(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
-}
-
-function parseVersion(text: string): string {
-  return (JSON.parse(text) as { version: string }).version
 }

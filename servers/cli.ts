@@ -48,7 +48,7 @@ type Command = (commandLine: CommandLine) => Promise<number | undefined>
 
 /** Loaded when they are needed, because each takes its time. */
 const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
-  auth: async () => (await import('./auth/main.js')).startAuth,
+  auth: async () => (await import('./auth/app.js')).startAuth,
   relay: async () => (await import('./relay/app.js')).startRelay,
   vault: async () => (await import('./vault/app.js')).startVault
 }
@@ -59,7 +59,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   all: serving(['auth', 'relay', 'vault'], true),
   'relay takedown': async () => (await import('./commands/takedown.js')).takedownAt('relay'),
   'vault takedown': async () => (await import('./commands/takedown.js')).takedownAt('vault'),
-  'vault reconcile': async () => (await import('./commands/reconcile/command.js')).runReconcile,
+  'vault reconcile': async () => (await import('./commands/reconcile.js')).runReconcile,
   migrate: async () => (await import('./commands/migrate.js')).runMigrate,
   copy: async () => (await import('./commands/copy.js')).runCopy,
   keys: async () => (await import('./commands/keys.js')).runKeys,

@@ -10,7 +10,8 @@ const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 if (major < 20 || (major === 20 && minor < 19)) {
   fail(`express-did-auth needs Node 20.19 or newer; this is ${process.versions.node}.`)
 } else if (args.length === 1 && args[0] === '--version') {
-  process.stdout.write(`${readVersion()}\n`)
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
+  process.stdout.write(`${(JSON.parse(manifest) as { version: string }).version}\n`)
 } else {
   // The servers read the command line themselves, in this process.
   import(`${SERVERS}/cli`).catch((error: unknown) => {
@@ -33,9 +34,4 @@ function isServersMissing(error: unknown): boolean {
     error.code === 'ERR_MODULE_NOT_FOUND' &&
     error.message.includes(`'${SERVERS}'`)
   )
-}
-
-function readVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
 }

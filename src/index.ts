@@ -1,14 +1,8 @@
-export {
-  setupDidAuth,
-  withClient,
-  type ExpressApp,
-  type Guard,
-  type RequireDid,
-  type Sessions
-} from './setup-did-auth.js'
+export { setupDidAuth, type ExpressApp, type Guard, type RequireDid, type Sessions } from './setup-did-auth.js'
 export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/options.js'
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { errorStatuses } from './error-statuses.js'
+export { withClient } from './http/client-network.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'

@@ -35,11 +35,7 @@ export interface Random {
   id(byteCount: number): string
 }
 
-/**
- * A did-jwt ES256K signer: signs SHA-256 of `data`.
- *
- * @returns base64url of 64 or 65 bytes, or r and s in hexadecimal
- */
+/** A did-jwt ES256K signer of SHA-256 of `data`. @returns base64url of 64 or 65 bytes, or r and s in hexadecimal */
 export type Signer = (
   data: string | Uint8Array
 ) => Promise<string | { r: string; s: string; recoveryParam?: number | undefined }>
@@ -48,8 +44,8 @@ export type Signer = (
 export interface ServiceKey {
   /** 65 bytes, uncompressed. @throws DidAuthError ERR_SIGNER */
   publicKey(): Promise<Uint8Array>
-  /** 64 bytes, low s. @throws DidAuthError ERR_SIGNER */
-  sign(data: string, deadline?: Deadline): Promise<Uint8Array>
+  /** Signs a payload as JWT, with ES256K. @throws DidAuthError ERR_SIGNER */
+  issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline): Promise<string>
 }
 
 /** Any did-resolver `Resolvable`. */
@@ -178,10 +174,7 @@ export type ResourceIssuer = (token: string) => Promise<AuthenticatedUser>
 
 /** One quota: at most `limit` in a time slot. */
 export interface Quota {
-  /**
-   * What it bounds: a user's requests, requests that name a DID, refused proofs, logins, proofs that a chain is asked about,
-   * nonces, reads without a token.
-   */
+  /** A user's requests, those that name a DID, refused proofs, logins, nonces, proofs on chains, open reads. */
   budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
   kind: QuotaCharge['kind']
   /** Budget and owner in plain text; a store sees only an HMAC of it. */

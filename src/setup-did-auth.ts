@@ -6,7 +6,7 @@ import { contractWallets } from './adapters/contract-wallets.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
 import { documentControllers } from './adapters/did-controllers.js'
-import { issueJwt, ownSignerOf } from './adapters/es256k-signer.js'
+import { ownSignerOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
 import { MemorySignatureCache } from './adapters/in-flight-requests.js'
@@ -23,7 +23,7 @@ import { describeCause } from './flows/describe-cause.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
 import './express-types.js'
-import { callerFinder, clientOf } from './http/client-network.js'
+import { callerFinder } from './http/client-network.js'
 import { requireApprovalHandler, type DescribeRequest } from './http/require-approval.js'
 import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
@@ -34,7 +34,6 @@ import type { AuthenticatedUser, Deadline, Store } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
 import { ownTime, requestDeadline, withStoreDeadline } from './request-deadline.js'
-import { asClient } from './stores/current-client.js'
 import { memoryStore, memoryStores } from './stores/memory/index.js'
 import { systemClock } from './time.js'
 
@@ -134,7 +133,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   ]
   for (const warning of warnings) logger.warn({ event: 'configuration' }, warning)
 
-  const report = securityReporter({ clock, logger, onSecurityEvent: config.onSecurityEvent })
+  const report = securityReporter(clock, logger, config.onSecurityEvent)
   const resolver = resolverOf(settings)
   const { timeSlotSeconds, challengeSecret: secret } = settings
   const quotas = serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds })
@@ -147,9 +146,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     trustedOrigins
   }
   const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
-  app.use((req, res, next) => {
-    withClient(req, res, () => void answerRequest(req, res, next))
-  })
+  app.use(answerRequest)
   app.use(ownPaths, answerParserError)
 
   const ready = loaded().then(async ({ serviceKey, resourceKeys }) => {
@@ -201,26 +198,8 @@ function isExpressApp(value: unknown): boolean {
   return 'use' in value && typeof value.use === 'function'
 }
 
-/**
- * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections are in
- * use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
- *
- * @example
- * ```ts
- * app.use(withClient)
- * ```
- */
-export const withClient: RequestHandler = (req, _res, next) => {
-  asClient(
-    () => clientOf(req),
-    () => {
-      next()
-    }
-  )
-}
-
 /** What all requests work with. */
-type LoadedParts = Omit<Parts, 'issueJwt' | 'deadline'>
+type LoadedParts = Omit<Parts, 'deadline'>
 
 /** Loads the curve, and wires all that the flows work with. */
 async function loadParts(
@@ -266,14 +245,11 @@ async function loadParts(
 /** The parts for one request, whose waits share one deadline: of its store, its business logic, and who signs for others. */
 function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
   const deadline = requestDeadline()
-  const { serviceKey, credentialVerifier, quotas } = parts
-  const store = storeFor?.(deadline) ?? parts.store
+  const { credentialVerifier } = parts
   return {
     ...parts,
     deadline,
-    store,
-    quotas: { ...quotas, charge: (quota) => quotas.charge(quota, store) },
-    issueJwt: (payload) => issueJwt(payload, (data) => serviceKey.sign(data, deadline)),
+    store: storeFor?.(deadline) ?? parts.store,
     credentialVerifier: {
       verify: (jwts, user, nowSeconds) => credentialVerifier.verify(jwts, user, nowSeconds, deadline)
     }

@@ -91,9 +91,7 @@ export interface ChallengeUseStore {
 
 export interface QuotaCharge {
   service: string
-  /**
-   * `request`: of a user who proved control. `anonymous`: of a stranger; these are deleted first when the store is full.
-   */
+  /** `request`: of a user who proved control. `anonymous`: of a stranger, deleted first when the store is full. */
   kind: 'request' | 'anonymous'
   /** Owner of the quota: an HMAC, so that a store holds no client address. */
   key: string

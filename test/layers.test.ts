@@ -32,7 +32,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'http',
     files: /^src\/http\//,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'request', HELPERS],
     packages: /^(?:node:\w+|cookie-parser)$/,
     typePackages: /^express$/
   },
@@ -43,10 +43,10 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
-  // When a request ends: setup hands it down.
+  // When a request ends, which setup hands down, and which client it is of.
   {
-    name: 'request-deadline',
-    files: /^src\/request-deadline\.ts$/,
+    name: 'request',
+    files: /^src\/(?:request-deadline|current-client)\.ts$/,
     uses: ['errors', 'ports', HELPERS],
     packages: /^node:/
   },
@@ -54,7 +54,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'adapters',
     files: /^src\/adapters\//,
-    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', 'request-deadline', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'fair-queue', 'request', HELPERS]
   },
   {
     name: 'setup',
@@ -67,7 +67,7 @@ const LAYERS: readonly Layer[] = [
       'flows',
       'express-types',
       'http',
-      'request-deadline',
+      'request',
       ...ADAPTERS,
       'stores',
       HELPERS
@@ -87,7 +87,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'stores',
     files: /^src\/stores\//,
-    uses: ['errors', 'protocol', 'ports', 'fair-queue', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'fair-queue', 'request', HELPERS],
     packages: /^node:/
   },
   // The other doors. Besides setup, they alone name adapters.

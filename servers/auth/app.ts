@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { serveDocument } from '../openapi/document.js'
@@ -11,16 +12,23 @@ import {
   siweOf,
   siwePath
 } from '../http/did-auth.js'
-import { addPage, type Page } from './page.js'
+import { openServer, type StartServer } from '../process/start-server.js'
+import { openEngine } from '../storage/engine.js'
+import { addPage, loadPage, type Page } from './page.js'
 
-/** What the auth server is built of. */
-export interface AuthServerParts extends ServerAppParts {
-  /** For people, at the root. */
-  page?: Page | undefined
+/** Where the build puts the page. */
+const PAGE_FOLDER = fileURLToPath(new URL('./page', import.meta.url))
+
+/** Starts the auth server. @throws StartError */
+export const startAuth: StartServer = async (env, start) => {
+  const { parts, serve } = await openServer(env, start, await openEngine(env, start.connections))
+  const page = env.PAGE ? loadPage(PAGE_FOLDER, parts.log) : undefined
+  if (page !== undefined) start.onPage(parts.serviceUrl)
+  return () => serve(authApp({ ...parts, page }))
 }
 
-/** Builds the reference auth server. The store is its giver's to close. */
-export function authApp(parts: AuthServerParts): ServerApp {
+/** Builds the reference auth server, with a page for people at the root. The store is its giver's to close. */
+export function authApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const routes = [...authRoutes, sessionPath, sessionsPath, siwePath, '/resource-token', '/.well-known']

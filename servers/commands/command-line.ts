@@ -57,11 +57,7 @@ export type Paint = (colour: 'red' | 'green' | 'yellow' | 'dim', text: string) =
 
 const CODES = { red: 31, green: 32, yellow: 33, dim: 2 } as const
 
-/**
- * Colours on a terminal, unless `NO_COLOR` is set.
- *
- * @see https://no-color.org
- */
+/** Colours on a terminal, unless `NO_COLOR` is set. @see https://no-color.org */
 export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {
   const isColoured = isTerminal && (env.NO_COLOR ?? '') === ''
   return (colour, text) => (isColoured ? `\u001B[${CODES[colour]}m${text}\u001B[0m` : text)

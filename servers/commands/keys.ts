@@ -7,19 +7,20 @@ import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { network: { type: 'string' }, out: { type: 'string' }, json: { type: 'boolean' } } as const
 
-/**
- * `keys new`: prints a new identity as variables of the environment, or writes it to a file that only its owner reads.
- *
- * @returns the exit code
- * @throws UsageError; StartError when the file exists, or cannot be written
- */
+/** `keys new`: prints a new identity, or writes it to a new file. @throws UsageError; StartError when it cannot */
 export async function runKeys({ args, out }: CommandLine): Promise<number> {
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network = 'rsk' } = values
   if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
-  const identity = await newIdentity(network)
-  const text = values.json === true ? JSON.stringify(identity) : variablesOf(identity)
+  const key = newPrivateKey()
+  const identity = {
+    PRIVATE_KEY: key,
+    CHALLENGE_SECRET: randomBytes(32).toString('hex'),
+    SERVICE_DID: await didOfPrivateKey(key, network)
+  }
+  const lines = Object.entries(identity).map(([name, value]) => `${name}=${value}`)
+  const text = values.json === true ? JSON.stringify(identity) : lines.join('\n')
   if (values.out === undefined) {
     out(text)
     return 0
@@ -32,23 +33,8 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   return 0
 }
 
-async function newIdentity(network: string): Promise<Record<string, string>> {
-  const key = newPrivateKey()
-  return {
-    PRIVATE_KEY: key,
-    CHALLENGE_SECRET: randomBytes(32).toString('hex'),
-    SERVICE_DID: await didOfPrivateKey(key, network)
-  }
-}
-
 /** One number of 2^128 is no key. */
 function newPrivateKey(): string {
   const key = randomBytes(32).toString('hex')
   return isPrivateKey(key) ? key : newPrivateKey()
-}
-
-function variablesOf(identity: Readonly<Record<string, string>>): string {
-  return Object.entries(identity)
-    .map(([name, value]) => `${name}=${value}`)
-    .join('\n')
 }

@@ -50,11 +50,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   }
 }
 
-/**
- * Brings all tables of a database up to date, with a line for each part.
- *
- * @throws StartError
- */
+/** Brings all tables of a database up to date, with a line for each part. @throws StartError */
 export async function migrateTables(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
   for (const [name, migrate] of Object.entries(PARTS)) {
     const statements = await usable(() => migrate(database, 'apply'))
@@ -62,12 +58,7 @@ export async function migrateTables(database: PostgresDatabase, out: CommandLine
   }
 }
 
-/**
- * Waits for a database that is not there yet.
- *
- * @param out - gets one line when it has to wait
- * @throws StartError when it does not come, or cannot be used as it is set up
- */
+/** Waits for a database that is not there yet, and says so once. @throws StartError when it does not come */
 export async function waitFor(
   database: PostgresDatabase,
   out: CommandLine['out'],

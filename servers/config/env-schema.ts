@@ -155,10 +155,7 @@ export const variables = z.object({
 /** Names of all variables. */
 export const variableNames: readonly string[] = Object.keys(variables.shape)
 
-/**
- * Secrets: never shown, and also read from the file that `<NAME>_FILE` names. The address of a node or a database often
- * carries a key.
- */
+/** Never shown, and also read from the file that `<NAME>_FILE` names. URLs of nodes and databases often have a key. */
 export const secretVariables: readonly string[] = [
   'PRIVATE_KEY',
   'CHALLENGE_SECRET',

@@ -45,11 +45,7 @@ export class EnvError extends StartError {
   }
 }
 
-/**
- * Reads something of the environment for each item, such as a server.
- *
- * @throws EnvError naming what is wrong for any of them, each problem once
- */
+/** Reads the environment for each item, such as a server. @throws EnvError naming each problem of any of them once */
 export function readForEach<T, R>(items: readonly T[], read: (item: T) => R): R[] {
   const problems = new Set<string>()
   const results = items.flatMap((item) => {

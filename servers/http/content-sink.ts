@@ -16,6 +16,12 @@ export interface HashedContent {
   readonly leafHashes: Uint8Array
 }
 
+/** Content that has arrived whole. */
+export interface ReceivedContent extends HashedContent {
+  /** Its bytes where it has up to 64 KiB, else a file that holds just them. */
+  readonly source: Uint8Array | { readonly file: string }
+}
+
 /** Computes the cid of content that arrives in parts. */
 export interface ContentHasher {
   update(bytes: Uint8Array): void
@@ -83,22 +89,13 @@ export class ContentSink implements TextSink {
     this.#isFileStale = true
   }
 
-  /**
-   * Writes what no longer stays in memory. Nothing may be added before it resolves.
-   *
-   * @returns undefined when there is nothing to write
-   * @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; what `newFile` throws
-   */
+  /** Nothing may be added until it resolves. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
   flush(): Promise<unknown> | undefined {
     return this.#full.length === 0 ? undefined : this.#write()
   }
 
-  /**
-   * To be called once, when all of it was added.
-   *
-   * @throws as {@link flush}
-   */
-  async finish(): Promise<HashedContent & { source: Uint8Array | { file: string } }> {
+  /** To be called once, when all of it was added. @throws as {@link flush} */
+  async finish(): Promise<ReceivedContent> {
     const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
     if (this.#full.length === 0 && this.#isFileStale) {
       this.#hasher.update(rest)
@@ -124,7 +121,10 @@ export class ContentSink implements TextSink {
     this.#full = []
     for (const buffer of full) this.#hasher.update(buffer)
     try {
-      this.#file ??= await openNew(this.#options.newFile())
+      if (this.#file === undefined) {
+        const name = this.#options.newFile()
+        this.#file = { name, handle: await open(name, 'ax', 0o600) }
+      }
       if (this.#isFileStale) await this.#file.handle.truncate()
       this.#isFileStale = false
       for (const buffer of full) await this.#file.handle.appendFile(buffer)
@@ -133,10 +133,6 @@ export class ContentSink implements TextSink {
       return refuseSpool(error)
     }
   }
-}
-
-async function openNew(name: string): Promise<{ name: string; handle: FileHandle }> {
-  return { name, handle: await open(name, 'ax', 0o600) }
 }
 
 function refuseSpool(cause: unknown): never {

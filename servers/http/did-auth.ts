@@ -52,10 +52,7 @@ export function didAuthConfig(
   }
 }
 
-/**
- * The options of EIP-4361, which is on where the host of a page is known. Its users are of the service's own network, or of the
- * first that is accepted.
- */
+/** EIP-4361, on where a page's host is known, for users of the service's own network, or of the first accepted one. */
 export function siweOf({ env, identity, serviceUrl }: SiweParts): SiweOptions | undefined {
   const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined

@@ -75,11 +75,7 @@ export class JsonTextDecoder {
     }
   }
 
-  /**
-   * To be called at the end of the body.
-   *
-   * @throws ServerError ERR_CONTENT when the field holds no string, or one that UTF-8 cannot carry; DidAuthError ERR_JSON
-   */
+  /** @throws ServerError ERR_CONTENT when the field holds no string, or half a character; DidAuthError ERR_JSON */
   end(): void {
     if (this.#isEmpty) throw new ServerError('ERR_CONTENT')
     if (this.#isInString || this.#cutBytes.length > 0) throw new DidAuthError('ERR_JSON')

@@ -76,10 +76,7 @@ export class MinimumRate {
   #pausedAt: number | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /**
-   * @param onTooSlow - called at most once; ends the transfer
-   * @param maxCreditMilliseconds - the longest pause of a transfer that was faster before
-   */
+  /** @param onTooSlow - called once at most, ends the transfer @param maxCreditMilliseconds - its longest pause */
   constructor(onTooSlow: () => void, maxCreditMilliseconds = MAX_CREDIT_MILLISECONDS) {
     this.#onTooSlow = onTooSlow
     this.#maxCreditMilliseconds = maxCreditMilliseconds

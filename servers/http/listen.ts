@@ -60,11 +60,7 @@ export interface Listening {
  */
 export async function listen(where: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
   const { headers, request, idle, rest, check, stop, maxConnections } = { ...LIMITS, ...limits }
-  const server = createServer({
-    connectionsCheckingInterval: check,
-    headersTimeout: headers,
-    requestTimeout: request
-  })
+  const server = createServer({ connectionsCheckingInterval: check, headersTimeout: headers, requestTimeout: request })
   server.setTimeout(idle)
   server.maxConnections = maxConnections
   let listener: RequestListener = (_req, res) => {
@@ -145,11 +141,7 @@ function closed(server: Server, milliseconds: number): Promise<void> {
   })
 }
 
-/**
- * Answers malformed HTTP and clients that time out, below Express, in plain text as everywhere else.
- *
- * @param answers - the answer that each connection is waiting for
- */
+/** Answers malformed HTTP and late clients below Express, in text. @param answers - what each connection waits for */
 function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerResponse>): void {
   const ending = new WeakSet<Duplex>()
   const end = (socket: Duplex, status: number): void => {
@@ -192,11 +184,7 @@ function textAnswer(status: number): string {
   ].join('\r\n')
 }
 
-/**
- * Serves `GET /metrics` on a port of its own, which no proxy has to hide.
- *
- * @throws StartError when it cannot listen
- */
+/** Serves `GET /metrics` on a port of its own, which no proxy has to hide. @throws StartError when it cannot listen */
 export async function serveMetrics(metrics: Metrics, where: ServerAddress): Promise<Listening> {
   const listening = await listen(where)
   listening.serve((req, res) => {

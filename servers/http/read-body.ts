@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
-import { type ContentHasher, ContentSink, type HashedContent } from './content-sink.js'
+import { JSON_TYPE } from 'express-did-auth/server-kit'
+import { type ContentHasher, ContentSink, type ReceivedContent } from './content-sink.js'
 import { JsonTextDecoder } from './json-text.js'
 import { ByteBudget, MinimumRate } from './limits.js'
 import { ServerError } from './server-error.js'
@@ -9,14 +10,6 @@ import { ServerError } from './server-error.js'
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
-/** Content types of JSON, `application/json` and `application/<anything>+json`. */
-const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
-
-/** Content that has arrived whole. */
-export interface ReceivedContent extends HashedContent {
-  /** Its bytes where it has up to 64 KiB, else a file that holds just them. */
-  readonly source: Uint8Array | { readonly file: string }
-}
 
 export interface BodyReaderOptions {
   /** Names a file for a body that is arriving, in a folder that exists. */

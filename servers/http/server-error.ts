@@ -4,9 +4,7 @@ import type { Logger } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
 import { describeError } from '../observability/error-fields.js'
 
-/**
- * What relay and vault refuse beyond the library's own codes: status and fixed text. Codes are stable, as the library's.
- */
+/** What relay and vault refuse beyond the library's codes, which are as stable: status and fixed text. */
 export const serverErrors = {
   ERR_PATH: [400, 'Malformed path'],
   ERR_INVALID_REQUEST: [400, 'Invalid request'],

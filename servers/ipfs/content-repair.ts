@@ -35,19 +35,13 @@ export class ContentRepair {
    * @throws ServerError ERR_CONTENT_MISSING
    */
   async read(content: ContentInfo, milliseconds: number): Promise<Uint8Array> {
-    const bytes = await waitAtMost(
-      milliseconds,
-      this.#fetchOnce(() => this.#fetch(content), content.cid)
-    )
+    const fetched = this.#fetchOnce(() => this.#fetch(content), content.cid)
+    const bytes = await waitAtMost(milliseconds, fetched)
     if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
     return bytes
   }
 
-  /**
-   * The same content, restored while it is read where it is damaged or its object is lost.
-   *
-   * @param milliseconds - how long a reader waits for the node
-   */
+  /** The same content, restored while it is read. @param milliseconds - how long a reader waits for the node */
   whileReading(content: StoredContent, milliseconds: number): StoredContent {
     return { ...content, ...restoring(content, () => this.read(content, milliseconds)) }
   }
@@ -78,11 +72,7 @@ export class ContentRepair {
   }
 }
 
-/**
- * Content that is restored while it is read, where it is missing or damaged.
- *
- * @param content - undefined where there is none
- */
+/** Content that is restored while it is read. @param content - undefined where there is none */
 export function restoring(
   content: StoredContent | undefined,
   restore: () => Promise<Uint8Array>

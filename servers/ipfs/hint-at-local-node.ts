@@ -4,20 +4,15 @@ import type { Logger } from 'pino'
 const LOCAL_NODE = 'http://127.0.0.1:5001'
 const TIMEOUT_MILLISECONDS = 1_000
 
-/**
- * Logs one line when an IPFS node answers on this machine, which the environment does not name. It waits for 1 s at most, and
- * never fails.
- */
+/** Logs a line when an unnamed IPFS node answers on this machine. It waits for 1 s at most, and never fails. */
 export async function hintAtLocalNode(log: Logger, url = LOCAL_NODE): Promise<void> {
   try {
     const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS) } as const
     const { status, body } = await fetch(`${url}/api/v0/version`, options)
     await body?.cancel()
     if (status !== 200) return
-    log.info(
-      { event: 'ipfs-found', url },
-      `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
-    )
+    const sentence = `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
+    log.info({ event: 'ipfs-found', url }, sentence)
   } catch {
     // No node, as on most machines.
   }

@@ -61,12 +61,7 @@ export class IpfsCall {
     if (this.#bodyBytes > this.maxBytes) this.end('ERR_IPFS_BAD_RESPONSE')
   }
 
-  /**
-   * Carries the call out, once.
-   *
-   * @throws ServerError, the reason, at once when the call is ended from here, whether or not its request heeds the signal;
-   * what the work throws
-   */
+  /** Carries the call out, once. @throws ServerError at once when it is ended from here; what the work throws */
   async run<T>(work: () => Promise<T>): Promise<T> {
     const { signal } = this
     try {

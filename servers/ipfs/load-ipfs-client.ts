@@ -35,11 +35,7 @@ export const loadIpfsClient = lazy(async () => (await import('ipfs-http-client')
 
 const CLIENT = 'ipfs-http-client@60'
 
-/**
- * Looks for the one package that the servers leave to those who have an IPFS node, before anything imports it.
- *
- * @throws StartError with the command that installs it
- */
+/** The one package that users with an IPFS node install. @throws StartError with the command that installs it */
 export function assertIpfsClientInstalled(): void {
   try {
     import.meta.resolve('ipfs-http-client')

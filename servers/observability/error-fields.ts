@@ -3,18 +3,8 @@ import { codeOf } from '../config/startup-error.js'
 
 const MAX_FRAMES = 10
 
-/** The fields of an error that a log may show. */
-export interface ErrorFields {
-  type: string
-  code?: string
-  at: string[]
-}
-
-/**
- * Kind, code and stack frames of an error. Not its message: libraries quote their input there, which may be a token or a
- * key.
- */
-export function describeError(error: unknown): ErrorFields {
+/** What a log may show of an error. Not its message: libraries quote their input there, even tokens and keys. */
+export function describeError(error: unknown): { type: string; code?: string; at: string[] } {
   // Not `instanceof`: an error may be of another realm.
   if (typeof error !== 'object' || error === null || !('message' in error)) return { type: typeof error, at: [] }
   const { constructor, message, stack = '' } = error as Error
@@ -26,10 +16,7 @@ export function describeError(error: unknown): ErrorFields {
   return { type: constructor.name, ...(code !== undefined && { code }), at }
 }
 
-/**
- * Ends the process on an unexpected failure, with one line in the log. Acknowledged data is on disk, and the supervisor
- * restarts the process.
- */
+/** Ends the process on an unexpected failure. Acknowledged data is on disk, and the supervisor restarts the process. */
 export function crashLog(log: Logger): void {
   const crash = (error: unknown): void => {
     log.fatal({ event: 'crashed', ...describeError(error) }, 'crashed')

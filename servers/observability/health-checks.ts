@@ -30,13 +30,6 @@ export interface ReadinessOptions {
   nowMilliseconds?: () => number
 }
 
-/** The answers of `/ready`. */
-export interface ReadinessRoute {
-  answer: RequestHandler
-  /** Comes before the routes: an answer of 503 is a reason to ask again what was good a moment ago. */
-  watchFailures: RequestHandler
-}
-
 /** What a dependency answered, or is about to: the reason against it, if there is one. */
 interface Asked {
   reason: Promise<string | undefined>
@@ -52,11 +45,13 @@ export const health: RequestHandler = (_req, res) => {
 /**
  * `GET /ready`: every dependency with its state, within 2 s. 503 only when a needed one is unavailable, with the reason: the
  * server works without the others, and taking it out of service would not help.
+ *
+ * @returns `watchFailures` comes before the routes: an answer of 503 is a reason to ask again what was good a moment ago
  */
 export function readiness(
   dependencies: readonly Dependency[],
   { draining, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
-): ReadinessRoute {
+): { answer: RequestHandler; watchFailures: RequestHandler } {
   const asked = new Map<Dependency, Asked>()
   let wasReady = true
 
@@ -150,12 +145,7 @@ const TOLD_SECONDS = 600
 /** Another clock: what it shows, in seconds since the Unix epoch. */
 export type ReferenceClock = () => Promise<number>
 
-/**
- * Makes the check of the wall clock for `/ready`.
- *
- * @param maxSkewSeconds - how far it may be from the one clock that all instances compare theirs with
- * @returns a check that rejects with the difference, where it is more
- */
+/** Makes the check of the wall clock: it rejects where that is off by more than `maxSkewSeconds` from another one. */
 export function clockCheck(
   { name, read }: { name: string; read: ReferenceClock },
   maxSkewSeconds: number,

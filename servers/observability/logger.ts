@@ -13,8 +13,13 @@ export function serverLog(
   isTerminal = process.stdout.isTTY,
   destination: DestinationStream = pino.destination({ dest: 1, sync: true })
 ): Logger {
+  const pretty: DestinationStream = {
+    write(line) {
+      destination.write(`${prettyLine(line)}\n`)
+    }
+  }
   const format = env.LOG_FORMAT ?? (isTerminal ? 'pretty' : 'json')
-  return jsonLog(env, format === 'pretty' ? prettyLines(destination) : destination)
+  return jsonLog(env, format === 'pretty' ? pretty : destination)
 }
 
 /** JSON lines. The code that writes a line chooses its fields; no field of a request is added automatically. */
@@ -47,11 +52,6 @@ export function logReady(log: Logger, ready: ReadyFields): void {
   const where = content === undefined ? '' : `, content: ${content}`
   const line = `ready at ${serviceUrl} as ${serviceDid}${where}${envFile === undefined ? '' : `, settings of ${envFile}`}`
   log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
-}
-
-/** Writes the last line of a start: the one address to open. It appears at every log level, as the ready lines do. */
-export function logPage(log: Logger, url: string): void {
-  log.child({}, { level: 'info' }).info({ event: 'page', url }, `open ${url}`)
 }
 
 /** A request that has ended. */
@@ -99,33 +99,17 @@ const INDENT = 2
 /** Fields that the line shows in places of their own, or that every line has. */
 const SHOWN = new Set(['time', 'level', 'server', 'msg', 'event'])
 
-/**
- * Writes pino's JSON lines for people: time, level, server, message, and the other fields as `name=value`.
- *
- * @param destination - receives the text of each line
- */
-export function prettyLines(destination: DestinationStream): DestinationStream {
-  return {
-    write(line) {
-      destination.write(`${prettyLine(line)}\n`)
-    }
-  }
-}
-
+/** A JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
 function prettyLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
-  const { time, level, server, msg, event } = fields
+  const { time, level, server, msg, event, method, route, status, milliseconds } = fields
   const [clock] = String(time).slice(11).split('Z')
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join(' '.repeat(INDENT))
-  if (event === 'request') return `${head}  ${requestText(fields)}`
+  if (event === 'request') return [`${head} `, method, route, status, milliseconds, 'ms'].map(String).join(' ')
   // The sentence says it all.
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const rest = Object.entries(fields).filter(([name]) => !SHOWN.has(name))
   return [head, String(msg), ...rest.map(([name, value]) => `${name}=${textOf(value)}`)].join('  ')
-}
-
-function requestText({ method, route, status, milliseconds }: Record<string, unknown>): string {
-  return `${String(method)} ${String(route)} ${String(status)} ${String(milliseconds)} ms`
 }
 
 function textOf(value: unknown): string {

@@ -11,22 +11,14 @@ export interface OpenApiDocument {
   components: Part
 }
 
-/**
- * Reads the document of a server, a file beside this one.
- *
- * @throws Error of the file system where the build did not copy it
- */
+/** Reads the document of a server, a file beside this one. @throws Error where the build did not copy it */
 export function readDocument(name: ServerName): OpenApiDocument {
   const json = readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')
   // A file of ours: the tests hold it against the schema of OpenAPI 3.1 and against the routes.
   return JSON.parse(json) as OpenApiDocument
 }
 
-/**
- * `GET /openapi.json`: the document with the URL of the server.
- *
- * @throws what `readDocument` throws, when the server is built
- */
+/** `GET /openapi.json`: the document with the URL of the server. @throws as `readDocument`, when it is made */
 export function serveDocument(name: ServerName, serviceUrl: string): RequestHandler {
   const servers = URL.canParse(serviceUrl) ? [{ url: serviceUrl }] : []
   const json = JSON.stringify({ ...readDocument(name), servers })

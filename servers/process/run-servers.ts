@@ -1,21 +1,19 @@
-import { findMisspellings, readEnv, readForEach, readUnusedVariables } from '../config/read-env.js'
-import type { ServerEnv, ServerName } from '../config/read-env.js'
+import { findMisspellings, readEnv, readForEach, readUnusedVariables, type ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
 import { hintAtLocalNode } from '../ipfs/hint-at-local-node.js'
 import { assertIpfsClientInstalled } from '../ipfs/load-ipfs-client.js'
 import { crashLog } from '../observability/error-fields.js'
-import { logPage, serverLog } from '../observability/logger.js'
+import { serverLog } from '../observability/logger.js'
 import { prometheusMetrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { Opened, stopAtSignal } from './shutdown.js'
-import type { StartParts } from './start-server.js'
+import type { StartParts, StartServer } from './start-server.js'
 
 /** A server that can be started. */
 export interface Starter {
   name: ServerName
-  /** Listens. The function that it returns builds the application and serves it, once the URLs of all servers are known. */
-  start: (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
+  start: StartServer
 }
 
 /**
@@ -74,9 +72,7 @@ export async function runServers(
     shared.add(() => connections.close())
     if (metrics !== undefined) connections.watch(metrics)
     let page: string | undefined
-    const onPage = (url: string): void => {
-      page = url
-    }
+    const onPage = (url: string): string => (page = url)
     const serviceUrls: StartParts['serviceUrls'] = new Map()
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {
@@ -87,7 +83,8 @@ export async function runServers(
       )
     }
     for (const serve of serving) await serve()
-    if (page !== undefined) logPage(log, page)
+    // The one address to open: at every log level, as the ready lines.
+    if (page !== undefined) log.child({}, { level: 'info' }).info({ event: 'page', url: page }, `open ${page}`)
     // Not awaited: nothing waits for a node that was not named.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {

@@ -55,10 +55,7 @@ export function stopAtSignal(
   whenNpmEnds(() => void stop('SIGTERM'))
 }
 
-/**
- * npm passes a signal to the shell between itself and this process. Some shells end without passing it on, and this process
- * would keep its ports.
- */
+/** npm passes a signal to a shell in between. Some end without passing it on, and this process would keep its ports. */
 function whenNpmEnds(end: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const { ppid } = process

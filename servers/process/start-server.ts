@@ -7,10 +7,10 @@ import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import { logReady } from '../observability/logger.js'
-import type { Metrics } from '../observability/metrics.js'
+import type { Metrics, Samples } from '../observability/metrics.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
-import { openContentEngine, type ContentEngine, type Engine } from '../storage/engine.js'
+import { openContentEngine, type Engine } from '../storage/engine.js'
 import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
 import type { Opened } from './shutdown.js'
 
@@ -45,40 +45,23 @@ export interface Contents {
   usedPercent: UsedPercent
 }
 
-/** A server that listens. */
-export interface OpenedServer {
-  /** What its application is built of. */
-  parts: ServerAppParts
-  /** Answers requests by the application, and logs one line when it can be used. */
-  serve: (app: ServerApp) => Promise<void>
-}
+/** Listens; what it returns serves the application, once the URLs of all servers are known. @throws StartError */
+export type StartServer = (env: ServerEnv, parts: StartParts) => Promise<() => Promise<void>>
 
-/**
- * Starts a server that stores content.
- *
- * @throws StartError
- */
-export async function startContentServer(
-  env: ServerEnv,
-  start: StartParts,
-  build: (parts: ServerAppParts & Contents) => ServerApp
-): Promise<() => Promise<void>> {
-  const engine = await openContentEngine(env, start.connections)
-  const own = contentsOf(env, start, engine)
-  const { parts, serve } = await openServer(env, start, engine, own)
-  return () => serve(build({ ...parts, ...own }))
-}
-
-/** What relay and vault have of their engine, with the IPFS node where there is one. */
-function contentsOf(env: ServerEnv, { metrics }: StartParts, engine: ContentEngine): Contents {
-  const { store: contents, spool } = engine.contents
-  const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
-  if (node !== undefined) {
-    metrics?.watch('did_auth_pins_open', async () => [
-      { labels: { server: env.name }, value: await contents.countOpen() }
-    ])
+/** Makes the function that starts a server that stores content, by what builds its application. */
+export function contentStarter(build: (parts: ServerAppParts & Contents) => ServerApp): StartServer {
+  return async (env, start) => {
+    const engine = await openContentEngine(env, start.connections)
+    const { store: contents, spool } = engine.contents
+    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+    if (node !== undefined) {
+      const read = async (): Promise<Samples> => [{ labels: { server: env.name }, value: await contents.countOpen() }]
+      start.metrics?.watch('did_auth_pins_open', read)
+    }
+    const own = { contents, spool, node, usedPercent: engine.usedPercent }
+    const { parts, serve } = await openServer(env, start, engine, own)
+    return () => serve(build({ ...parts, ...own }))
   }
-  return { contents, spool, node, usedPercent: engine.usedPercent }
 }
 
 /**
@@ -87,6 +70,7 @@ function contentsOf(env: ServerEnv, { metrics }: StartParts, engine: ContentEngi
  *
  * @param engine - closed when the server ends, and also when it cannot start
  * @param own - of a server that stores content
+ * @returns what its application is built of; `serve` answers requests by it, and logs one line when it can be used
  * @throws StartError
  */
 export async function openServer(
@@ -94,7 +78,7 @@ export async function openServer(
   start: StartParts,
   engine: Engine,
   own?: Contents
-): Promise<OpenedServer> {
+): Promise<{ parts: ServerAppParts; serve: (app: ServerApp) => Promise<void> }> {
   const { connections, identity, log, metrics, draining, serviceUrls, envFile, opened } = start
   opened.add(() => engine.close())
   const uploads = own && { request: UPLOAD_MILLISECONDS }

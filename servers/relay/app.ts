@@ -4,12 +4,11 @@ import { callerFinder, resourceIssuer, serviceQuotas, systemClock } from 'expres
 import { readableOrigins, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { challengeSecretOf, maxRequestsOf, trustedIssuerOf } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
-import type { ServerEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
-import { startContentServer, type Contents, type StartParts } from '../process/start-server.js'
+import { contentStarter, type Contents } from '../process/start-server.js'
 import { diskBound, StoreBound } from '../storage/disk-space.js'
 import { storeFailure } from '../storage/storage-error.js'
 import { FileRelay } from './file-relay.js'
@@ -26,9 +25,7 @@ const DEFAULT_TIME_SLOT_SECONDS = 600
 const NEARLY_FULL = 0.9
 
 /** Starts the relay. @throws StartError */
-export function startRelay(env: ServerEnv, start: StartParts): Promise<() => Promise<void>> {
-  return startContentServer(env, start, relayApp)
-}
+export const startRelay = contentStarter(relayApp)
 
 /** Builds the relay. Its caller closes stores and node. */
 export function relayApp(parts: RelayParts): ServerApp {

@@ -71,12 +71,7 @@ export class FileRelay {
     return this.#parts.ttlSeconds
   }
 
-  /**
-   * Stores a file.
-   *
-   * @param did - canonical DID of the user
-   * @throws ServerError ERR_STORAGE_FULL where the disk is; as `FileStore.writeFile`
-   */
+  /** Stores a file of a canonical DID. @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile` */
   async post(did: string, content: NewContent): Promise<void> {
     const { store, disk, ttlSeconds, maxStoreBytes, maxBytesPerDid, clock } = this.#parts
     await disk.assertFree()
@@ -149,10 +144,7 @@ export class FileRelay {
   }
 }
 
-/**
- * Answers that are being sent. One stays in memory until its last reader has it, also when it was evicted: it is counted
- * once, however many read it.
- */
+/** Answers that are being sent. Each stays in memory until its last reader has it, and is counted once. */
 export class SharedAnswers {
   readonly #budget: ByteBudget
   readonly #sent = new Map<Buffer, { readers: number; release: () => void }>()

@@ -17,7 +17,7 @@ import {
 import { bearerToken, chargeNetworks, type Caller, type Quotas, type ResourceIssuer } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
 import { ServerError } from '../http/server-error.js'
-import { findRelayChallenge, issueRelayChallenge } from './relay-challenge.js'
+import { findRelayChallenge, issueRelayChallenge, type KnownChallenge } from './relay-challenge.js'
 import {
   issueRelayToken,
   parseLoginCredential,
@@ -62,10 +62,7 @@ export interface RelayAuthParts {
  */
 export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
 
-/**
- * Who claims to have answered which challenge; nothing is verified yet. `isBy` computes whether the key of an address made
- * the proof, and `refusal` is what is wrong where it did not.
- */
+/** `isBy` computes whether the key of an address made the proof; `refusal` is what is wrong where it did not. */
 interface LoginProof {
   userDid: string
   challenge: string
@@ -99,19 +96,12 @@ export class RelayAuth {
     this.#parts = parts
   }
 
-  /**
-   * @throws ServerError ERR_INVALID_REQUEST when it is no DID
-   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is of a network that is not accepted
-   */
+  /** @throws ServerError ERR_INVALID_REQUEST for no DID; DidAuthError ERR_DID_UNSUPPORTED for one of another network */
   requestChallenge(did: string): string {
     if (!isDid(did)) throw new ServerError('ERR_INVALID_REQUEST')
-    assertNetwork(did, this.#parts.networks)
-    const challenge = issueRelayChallenge(
-      this.#parts.challengeSecret,
-      did,
-      this.#parts.clock.nowSeconds(),
-      randomBytes(32)
-    )
+    const { networks, challengeSecret, clock } = this.#parts
+    assertNetwork(did, networks)
+    const challenge = issueRelayChallenge(challengeSecret, did, clock.nowSeconds())
     if (isEthrDid(did)) this.#lastChallenges.set(canonicalDid(did), challenge)
     return challenge
   }
@@ -166,7 +156,7 @@ export class RelayAuth {
   async admitRead(authorization: string | undefined, callerOf: () => Caller): Promise<void> {
     const { hasOpenReads, quotas, maxRequests } = this.#parts
     if (hasOpenReads && hasNoToken(authorization)) {
-      await chargeNetworks(quotas, callerOf(), 'reads', maxRequests).catch(refuseStore)
+      await chargeNetworks({ quotas }, callerOf(), 'reads', maxRequests).catch(refuseStore)
     } else await this.authenticate(authorization)
   }
 
@@ -205,11 +195,7 @@ export class RelayAuth {
     return { userDid: did, challenge, isBy, refusal: 'ERR_CHALLENGE' }
   }
 
-  async #consume(
-    challenge: string,
-    { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number },
-    nowSeconds: number
-  ): Promise<void> {
+  async #consume(challenge: string, { slot, expiresAtSeconds }: KnownChallenge, nowSeconds: number): Promise<void> {
     // To the store, this challenge is one use in a window of its own. Not under the URL of this service: the challenge
     // would be good under another one as well.
     const use = { service: 'relay', did: challenge, window: slot, flow: 'logIn', useCount: 0 } as const

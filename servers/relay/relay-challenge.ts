@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { canonicalDid } from 'express-did-auth'
 
 const RANDOM_BYTES = 32
@@ -20,19 +20,15 @@ export interface KnownChallenge {
 /**
  * A challenge that proves that we issued it, for which DID and when, so a request for one needs no memory.
  *
- * @param random - 32 unpredictable bytes
  * @returns 128 hexadecimal characters: the random bytes, then their HMAC-SHA256 with DID and time
  * @see specification, table "Challenge", row "Component B"
  */
-export function issueRelayChallenge(secret: string, did: string, nowSeconds: number, random: Buffer): string {
+export function issueRelayChallenge(secret: string, did: string, nowSeconds: number): string {
+  const random = randomBytes(RANDOM_BYTES)
   return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
-/**
- * Looks a challenge up by trying the times at which it may have been issued.
- *
- * @returns undefined when it is not ours, is for another DID, or expired more than 5 minutes ago
- */
+/** Finds when it was issued. Undefined when it is not ours, is for another DID, or expired more than 5 minutes ago. */
 export function findRelayChallenge(
   secret: string,
   did: string,

@@ -24,11 +24,7 @@ export interface RouteParts {
 
 type Answer = (req: Request, res: Response) => Promise<void>
 
-/**
- * Puts the routes of the relay on an application.
- *
- * @see specification, "Endpoints", "Component B"
- */
+/** Puts the routes of the relay on an application. @see specification, "Endpoints", "Component B" */
 export function addRelayRoutes(app: Express, { auth, relay, bodies, callerOf, maxFileBytes }: RouteParts): void {
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
@@ -69,11 +65,7 @@ function sendFresh(res: Response, body: object, headers: Record<string, string> 
   sendWhole(res, JSON.stringify(body), { 'Cache-Control': 'no-store', ...headers })
 }
 
-/**
- * What a login shows: a credential, or a signature. A body with both is refused, because they may name two users.
- *
- * @throws ServerError ERR_INVALID_REQUEST
- */
+/** Either proof, not both: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
 function parseLogin(body: Body): LoginRequest {
   if (fieldOf(body, 'sig') === undefined) return { jwt: textIn(body, 'jwt') }
   if (fieldOf(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')

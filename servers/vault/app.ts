@@ -1,13 +1,12 @@
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
-import type { ServerEnv } from '../config/read-env.js'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, trustedIssuerOf } from '../http/did-auth.js'
 import { ByteBudget } from '../http/limits.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
-import { startContentServer, type Contents, type StartParts } from '../process/start-server.js'
+import { contentStarter, type Contents } from '../process/start-server.js'
 import { bytesBound, diskBound, StoreBound, type StoreMeasure } from '../storage/disk-space.js'
 import { refuseOddSpellings, vaultRoutes } from './vault-routes.js'
 
@@ -20,9 +19,7 @@ const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 const MAX_SENT_BYTES = 134_217_728
 
 /** Starts the vault. @throws StartError */
-export function startVault(env: ServerEnv, start: StartParts): Promise<() => Promise<void>> {
-  return startContentServer(env, start, vaultApp)
-}
+export const startVault = contentStarter(vaultApp)
 
 /** Builds the vault server without listening. Its caller closes stores and node. */
 export function vaultApp(parts: VaultServerParts): ServerApp {

@@ -74,8 +74,8 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
         for (const bound of bounds) await bound.assertFree()
         const replaces = replacedBy(req)
         await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
-        if (replaces !== 'nothing') collectSoon()
         res.status(status).json({ id: content.cid })
+        if (replaces !== 'nothing') collectSoon()
       })
     }
   }
@@ -83,8 +83,8 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   const remove: Answer = async (req, res) => {
     const cid = req.params.id === undefined ? {} : { cid: paramOf(req, 'id') }
     await settle(res, await store.removeEntries({ ...placeOf(req), ...cid }))
-    collectSoon()
     res.status(200).end()
+    collectSoon()
   }
 
   const keys: Answer = async (req, res) => {

@@ -80,7 +80,9 @@ export function cachedIssuerKeys(
 
   return {
     async keysOf(issuer, client) {
-      const did = resolvableDid(issuer)
+      // Resolvers refuse EIP-1191 checksums, and the spellings of a DID share a resolution.
+      const isEthr = issuer.startsWith('did:ethr:')
+      const did = isEthr ? issuer.replace(/:0x[0-9a-f]+/gi, (part) => part.toLowerCase()) : issuer
       const nowSeconds = clock.nowSeconds()
       const known = answers.get(did, nowSeconds)
       if (known !== undefined) return known.value
@@ -91,9 +93,4 @@ export function cachedIssuerKeys(
       throw new DidAuthError(code, { cause, retryAfterSeconds: failed.secondsLeft })
     }
   }
-}
-
-/** The DID with addresses and chain ids in lower case: resolvers refuse EIP-1191 checksums, and spellings share a resolution. */
-function resolvableDid(did: string): string {
-  return did.startsWith('did:ethr:') ? did.replace(/:0x[0-9a-f]+/gi, (part) => part.toLowerCase()) : did
 }

@@ -5,16 +5,10 @@ export interface ExpiringCacheOptions {
   maxWeight?: number
 }
 
-interface Entry<V> {
-  value: V
-  weight: number
-  sinceSeconds: number
-}
-
 /** Values that expire, bounded in number, weight and time: the oldest is dropped first, and expired ones at each access. */
 export class ExpiringCache<V> {
   // In the order of their expiry, because all live equally long.
-  readonly #entries = new Map<string, Entry<V>>()
+  readonly #entries = new Map<string, { value: V; weight: number; sinceSeconds: number }>()
   readonly #options: ExpiringCacheOptions
   #weight = 0
 

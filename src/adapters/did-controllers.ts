@@ -8,10 +8,7 @@ import { isSecp256k1Key, type IssuerKey } from './issuer-key.js'
 /** Bytes of a compressed key, in hexadecimal digits. */
 const COMPRESSED_LENGTH = 66
 
-/**
- * Controllers by the DID document, with the bounds of {@link cachedIssuerKeys}: 3 s, kept 60 s, two resolutions in flight for
- * a client network.
- */
+/** Controllers by the DID document, with the bounds of {@link cachedIssuerKeys}, such as 3 s, and kept for 60 s. */
 export function documentControllers(
   { clock, curve }: { clock: Clock; curve: Curve },
   resolver: LoadableDidResolver

@@ -62,7 +62,9 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
       })
     )
     const names = networks.flatMap(({ name, chainId }) => [name, `0x${chainId.toString(16)}`])
-    if (!names.includes(networkNameOf(did))) return unresolved('unknownNetwork')
+    // What stands between the method and the address, or `mainnet`, as ethr-did-resolver calls it.
+    const named = did.split(':').slice(2, -1).join(':') || 'mainnet'
+    if (!names.includes(named)) return unresolved('unknownNetwork')
     try {
       // Two module formats of one package: the same class to JavaScript, two to the type checker.
       const resolver = new Resolver(getResolver({ networks } as unknown as Parameters<typeof getResolver>[0]) as never)
@@ -107,11 +109,6 @@ async function loadLibraries() {
 
 function unresolved(error: string): unknown {
   return { didResolutionMetadata: { error }, didDocumentMetadata: {}, didDocument: null }
-}
-
-/** What stands between the method and the address, or `mainnet`, as ethr-did-resolver calls it. */
-function networkNameOf(did: string): string {
-  return did.split(':').slice(2, -1).join(':') || 'mainnet'
 }
 
 /** Sends a JSON-RPC request. The errors do not show the URL: it may contain a key. */

@@ -1,10 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-/**
- * All bytes of a body from elsewhere. Where it is longer, the rest is not read: leaving the loop cancels the stream.
- *
- * @param tooLong - makes the error of a body that is longer
- */
+/** All bytes of a body from elsewhere. The rest of a longer one is not read: leaving the loop cancels the stream. */
 export async function readBounded(
   body: AsyncIterable<Uint8Array> | ReadableStream<Uint8Array> | null,
   maxBytes: number,

@@ -14,15 +14,11 @@ export const consoleLogger: Logger = {
 }
 
 /** Hands security events to the application. A listener that throws or rejects is logged, and fails no request. */
-export function securityReporter({
-  clock,
-  logger,
-  onSecurityEvent
-}: {
-  clock: Clock
-  logger: Logger
+export function securityReporter(
+  clock: Clock,
+  logger: Logger,
   onSecurityEvent: OnSecurityEvent | undefined
-}): (event: Omit<SecurityEvent, 'atSeconds'>) => void {
+): (event: Omit<SecurityEvent, 'atSeconds'>) => void {
   const failed = (): void => {
     // Without the cause: it may quote the event.
     try {

@@ -6,7 +6,7 @@ import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { ownTime } from '../request-deadline.js'
-import { ownSignerOf } from './es256k-signer.js'
+import { issueJwt, ownSignerOf } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
@@ -89,17 +89,16 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
 
   const publicKey = lazy(() => learn().then(noteChange))
 
-  return {
-    publicKey,
-    async sign(data, deadline = ownTime) {
-      if (local !== undefined) return local(parts.curve, data)
-      const known = publicKey()
-      const key = await known
-      const signature = await askSigner(data, deadline)
-      if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
-      // The signer has another key now, or returned an invalid signature: the next request learns which.
-      publicKey.forget(known)
-      throw failed(new Error('the signature does not fit the key that the signer had before'))
-    }
+  const sign = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
+    if (local !== undefined) return local(parts.curve, data)
+    const known = publicKey()
+    const key = await known
+    const signature = await askSigner(data, deadline)
+    if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
+    // The signer has another key now, or returned an invalid signature: the next request learns which.
+    publicKey.forget(known)
+    throw failed(new Error('the signature does not fit the key that the signer had before'))
   }
+
+  return { publicKey, issueJwt: (payload, deadline) => issueJwt(payload, (data) => sign(data, deadline)) }
 }

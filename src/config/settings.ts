@@ -2,7 +2,6 @@ import { createHmac } from 'node:crypto'
 import { defaultNetworks, defaults, pathsOf, siweOf, type CompleteConfig, type DidAuthConfig } from './options.js'
 import { describe, findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
-import type { ContractVerifier } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
@@ -15,10 +14,7 @@ export type Settings = Readonly<ReturnType<typeof completed>>
 /** How users log in by an EIP-4361 message. */
 export type SiweSettings = NonNullable<Settings['siwe']>
 
-/**
- * Checks a configuration once and completes it.
- * @throws DidAuthError ERR_CONFIG, naming every problem at once: field, value received (never a secret) and remedy
- */
+/** Checks and completes a configuration. @throws DidAuthError ERR_CONFIG, naming all problems at once, and no secret */
 export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () => undefined): Settings {
   const problems = isObject(config)
     ? findProblems(config, findOwnSigner)
@@ -121,9 +117,7 @@ function secondsOf(hours: number): number {
   return Math.max(1, Math.round(hours * 3600))
 }
 
-/**
- * Whether credentials of an issuer are accepted; undefined: of any. May be async, as the application's own function.
- */
+/** Whether credentials of an issuer are accepted; undefined: of any. The application's own function may be async. */
 function isTrustedIssuerOf({ trustedIssuers }: CompleteConfig): ((issuerDid: string) => unknown) | undefined {
   if (trustedIssuers === undefined || typeof trustedIssuers === 'function') return trustedIssuers
   const canonical = new Set(trustedIssuers.map(canonicalDid))
@@ -151,7 +145,9 @@ export function configWarnings(
   const isLoopback = url !== undefined && isLoopbackHost(url.hostname)
   const unknownOptions = settings.unknownOptions.map((option) => `${option} is not an option, see src/config/README.md`)
   const asksCredentials = settings.required.credentials.length > 0
-  const fetching = Object.entries(settings.contractWallets ?? {}).filter(([, client]) => mayFetch(client))
+  // They have CCIP-Read (EIP-3668), and it is not turned off.
+  const clients = Object.entries(settings.contractWallets ?? {})
+  const fetching = clients.filter(([, client]) => 'ccipRead' in client && client.ccipRead !== false)
   const warnings: [boolean, string][] = [
     [new TextEncoder().encode(settings.challengeSecret).length < 32, 'challengeSecret is shorter than 32 bytes'],
     [
@@ -179,11 +175,6 @@ export function configWarnings(
     ]
   ]
   return [...warnings.flatMap(([applies, message]) => (applies ? [message] : [])), ...unknownOptions]
-}
-
-/** Whether a client has CCIP-Read (EIP-3668), and it is not turned off. */
-function mayFetch(client: ContractVerifier): boolean {
-  return 'ccipRead' in client && client.ccipRead !== false
 }
 
 /** Whether a registry or a default network was chosen that is never asked. */

@@ -33,10 +33,7 @@ export async function authenticate(
   return user
 }
 
-/**
- * Asserts that the session of an access token is active, by a read of the store.
- * @throws DidAuthError ERR_ACCESS_TOKEN for a token without session, ERR_SESSION_ENDED, ERR_STORE
- */
+/** Reads the store. @throws DidAuthError ERR_ACCESS_TOKEN for a token without session, ERR_SESSION_ENDED, ERR_STORE */
 export async function assertSessionActive(
   parts: Pick<Parts, 'settings' | 'clock' | 'store'>,
   sessionId: string | undefined

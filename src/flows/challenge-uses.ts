@@ -32,10 +32,7 @@ export async function consumeChallenge(
   await consumeUse(parts, { did, ...use, expiresAtSeconds })
 }
 
-/**
- * Consumes a use, also with `replayProtection: 'window'`.
- * @throws DidAuthError as {@link consumeChallenge}
- */
+/** Consumes a use, also with `replayProtection: 'window'`. @throws DidAuthError as {@link consumeChallenge} */
 export async function consumeUse(
   { settings, store, clock }: Pick<Parts, 'settings' | 'store' | 'clock'>,
   use: Omit<ChallengeUse, 'service' | 'nowSeconds'>

@@ -4,12 +4,7 @@ import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { Parts } from './parts.js'
 
-/**
- * Issues a token for another service to a user whose session is active: who the user is and how they signed, and what business
- * logic added.
- * @throws DidAuthError ERR_RESOURCE
- * @see RFC 9068, section 2.2
- */
+/** Who the user is, how they signed, what logic added. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
 export async function issueResourceToken(
   { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
   { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...kept } }: AuthenticatedUser,

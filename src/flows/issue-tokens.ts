@@ -29,21 +29,16 @@ export function provedUser(curve: Curve, did: string): ProvedUser {
 
 /** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */
 export async function issueAccessToken(
-  parts: Pick<Parts, 'settings' | 'random' | 'issueJwt' | 'verifiedTokens'>,
+  parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'deadline' | 'verifiedTokens'>,
   user: ProvedUser,
   session: { sessionId: string; tokenClaims: JsonObject | undefined },
   nowSeconds: number
 ): Promise<string> {
-  const { settings, random, issueJwt, verifiedTokens } = parts
+  const { settings, random, serviceKey, deadline, verifiedTokens } = parts
   const { serviceDid: iss, serviceUrl: aud, accessTokenSeconds } = settings
-  const ids = { jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
-  const claims = accessTokenPayload(
-    { iss, aud, sub: user.did, ...ids },
-    nowSeconds,
-    accessTokenSeconds,
-    session.tokenClaims
-  )
-  const token = await issueJwt(claims)
+  const own = { iss, aud, sub: user.did, jti: random.id(TOKEN_ID_BYTES), sid: session.sessionId }
+  const claims = accessTokenPayload(own, nowSeconds, accessTokenSeconds, session.tokenClaims)
+  const token = await serviceKey.issueJwt(claims, deadline)
   verifiedTokens.set(token, { claims, canonicalDid: user.canonicalDid, address: user.address })
   return token
 }
@@ -63,7 +58,10 @@ export function sessionEndSeconds(
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(
-  parts: Pick<Parts, 'settings' | 'random' | 'curve' | 'issueJwt' | 'verifiedTokens' | 'store' | 'logger' | 'report'>,
+  parts: Pick<
+    Parts,
+    'settings' | 'random' | 'curve' | 'serviceKey' | 'deadline' | 'verifiedTokens' | 'store' | 'logger' | 'report'
+  >,
   user: ProvedUser,
   session: { event: 'login' | 'signup'; proof: LoginProof; tokenClaims: JsonObject | undefined; nowSeconds: number }
 ): Promise<Tokens> {
@@ -72,9 +70,9 @@ export async function openSession(
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
   const sessionId = newSessionId(parts, user.canonicalDid)
-  const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
   const refreshToken = newRefreshToken(parts, sessionId)
   const expiresAtSeconds = sessionEndSeconds(settings, nowSeconds, nowSeconds)
+  const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
   const evicted = await store.createSession({
     service: settings.serviceUrl,
     sessionId,

@@ -1,12 +1,12 @@
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { Quota, Quotas } from '../ports.js'
+import type { Quota, Quotas, QuotaStore } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import type { Caller, Parts } from './parts.js'
 
 // A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that no
 // client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
 
-type LimitParts = Pick<Parts, 'settings' | 'quotas'>
+type LimitParts = Pick<Parts, 'settings' | 'quotas' | 'store'>
 
 /** How much larger than a user's own quota these budgets are. */
 const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50 } as const
@@ -42,9 +42,10 @@ const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /** Counts a request of a user who is authenticated; what a foreign page makes a browser read is counted apart. */
-export function chargeUser({ settings, quotas }: LimitParts, user: string, isForeignRead: boolean): Promise<void> {
+export function chargeUser(parts: LimitParts, user: string, isForeignRead: boolean): Promise<void> {
+  const { settings, quotas, store } = parts
   const name = isForeignRead ? `${user} foreign` : user
-  return quotas.charge({ budget: 'requests', kind: 'request', name, limit: settings.maxRequestsPerTimeSlot })
+  return quotas.charge({ budget: 'requests', kind: 'request', name, limit: settings.maxRequestsPerTimeSlot }, store)
 }
 
 /** Counts a request that names a DID without proof. */
@@ -96,7 +97,7 @@ export async function chargeRefusal(
 }
 
 function charge(parts: LimitParts, caller: Caller, budget: Budget, owner?: string): Promise<void> {
-  return chargeNetworks(parts.quotas, caller, budget, limitOf(parts, budget), owner)
+  return chargeNetworks(parts, caller, budget, limitOf(parts, budget), owner)
 }
 
 /**
@@ -107,13 +108,13 @@ function charge(parts: LimitParts, caller: Caller, budget: Budget, owner?: strin
  * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
  */
 export async function chargeNetworks(
-  quotas: Pick<Quotas, 'charge'>,
+  { quotas, store }: { quotas: Pick<Quotas, 'charge'>; store?: QuotaStore },
   caller: Caller,
   budget: Quota['budget'],
   limit: number,
   owner?: string
 ): Promise<void> {
-  for (const quota of quotasOf(caller, budget, limit, owner)) await quotas.charge(quota)
+  for (const quota of quotasOf(caller, budget, limit, owner)) await quotas.charge(quota, store)
 }
 
 function limitOf({ settings }: LimitParts, budget: Budget): number {

@@ -27,7 +27,7 @@ export interface SignUpRequest extends LoginRequest {
 }
 
 /** What a login works with. */
-export type LoginParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests'>
+export type LoginParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests'>
 
 /**
  * Logs a user in: verifies control of the DID, consumes the challenge, asks the business logic, opens a session.
@@ -69,8 +69,7 @@ export async function signUp(
     messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
     prepare: async () => {
       const disclosed = usesDisclosure(settings) ? credentialJwts : []
-      const credentialClient = { ...client, chargeKey: () => chargeProof(parts, client) }
-      const user = { did, client: credentialClient }
+      const user = { did, client: { ...client, chargeKey: () => chargeProof(parts, client) } }
       const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds())
       const missing = missingFrom({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
@@ -120,8 +119,8 @@ async function verifyControl(
   const user = provedUser(curve, did)
   const signature = parseSignature(sig, chainIdOfDid(did))
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
-  const useCount = await countUses(parts, user.canonicalDid, window, flow)
   const controllers = await controllersOf(parts, user, client)
+  const useCount = await countUses(parts, user.canonicalDid, window, flow)
   await scheduler.yield(client)
   const messagesOver = (challenge: string): string[] =>
     byForm(loginDialects.flatMap((dialect) => loginDomains.map((domain) => messagesFor(domain, challenge, dialect))))

@@ -22,10 +22,7 @@ export async function logOut({ settings, clock, store }: SessionParts, sessionId
   await store.endSession(settings.serviceUrl, sessionId, 'loggedOut', clock.nowSeconds())
 }
 
-/**
- * Ends the session of a refresh token, current or replaced: for a client whose access token has expired.
- * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE
- */
+/** For a client whose access token has expired. @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE */
 export async function logOutByRefreshToken(parts: PresentedParts, refreshToken: unknown): Promise<void> {
   const { session } = await findPresentedSession(parts, refreshToken)
   await logOut(parts, session.sessionId)
@@ -76,10 +73,7 @@ async function unlessRefused<T>(read: () => Promise<T>): Promise<T | undefined> 
   }
 }
 
-/**
- * The active sessions of a user, the newest first. An absolute end that was configured after a login counts.
- * @throws DidAuthError ERR_STORE
- */
+/** A user's active sessions, the newest first. An absolute end that is newer counts. @throws DidAuthError ERR_STORE */
 export async function listSessions(
   { settings, clock, store }: Pick<Parts, 'clock' | 'store'> & { settings: Settings },
   did: string
@@ -103,10 +97,7 @@ export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUs
   }))
 }
 
-/**
- * Revokes a session of the user who asks. Revoking one twice changes nothing.
- * @throws DidAuthError ERR_SESSION_NOT_FOUND when the user has no such session, ERR_STORE
- */
+/** Revoking twice changes nothing. @throws DidAuthError ERR_SESSION_NOT_FOUND for another user's, ERR_STORE */
 export async function revokeOwnSession(
   { settings, clock, store, report }: SessionParts & Pick<Parts, 'report'>,
   user: AuthenticatedUser,

@@ -19,7 +19,6 @@ import type {
   Scheduler,
   VerifiedTokens
 } from '../ports.js'
-import type { JsonObject } from '../protocol/json.js'
 
 /** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
 export interface Parts {
@@ -28,8 +27,6 @@ export interface Parts {
   random: Random
   curve: Curve
   serviceKey: ServiceKey
-  /** Signs a payload as JWT with the service's key. @throws DidAuthError ERR_SIGNER */
-  issueJwt: (payload: JsonObject & { iss: string; iat: number }) => Promise<string>
   store: Store
   quotas: Quotas
   verifiedTokens: VerifiedTokens

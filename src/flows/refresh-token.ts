@@ -17,10 +17,7 @@ export interface RefreshToken {
   hash: string
 }
 
-/**
- * Draws a session id: 6 bytes of SHA-256 of the canonical DID, so that the id names the user's shard, and 12 random
- * bytes, as base64url.
- */
+/** Base64url of 6 bytes of SHA-256 of the canonical DID, which name the user's shard, and 12 random bytes. */
 export function newSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, did: string): string {
   const userTag = curve.sha256(canonicalDid(did)).subarray(0, USER_TAG_BYTES)
   return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
@@ -46,10 +43,7 @@ export function successorToken(
   return refreshToken(curve, sessionId, successor)
 }
 
-/**
- * Finds the session that a refresh token belongs to, current or replaced, in whatever state.
- * @throws DidAuthError ERR_REFRESH_TOKEN when no session remembers it, ERR_STORE
- */
+/** The session of a token, in whatever state. @throws DidAuthError ERR_REFRESH_TOKEN when it is unknown, ERR_STORE */
 export async function findPresentedSession(
   { settings, curve, store }: Pick<Parts, 'settings' | 'curve' | 'store'>,
   received: unknown

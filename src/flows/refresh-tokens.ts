@@ -10,7 +10,7 @@ import type { Parts } from './parts.js'
 import { findPresentedSession, newRefreshToken, successorToken } from './refresh-token.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
-type RefreshParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
+type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
 /**
  * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A request
@@ -24,13 +24,10 @@ type RefreshParts = Omit<Parts, 'serviceKey' | 'credentialVerifier' | 'disclosur
  */
 export async function refreshTokens(
   parts: RefreshParts,
-  {
-    refreshToken,
-    idempotencyKey,
-    client
-  }: { refreshToken: unknown; idempotencyKey: string | undefined; client: Client }
+  request: { refreshToken: unknown; idempotencyKey: string | undefined; client: Client }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
+  const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   const { sessionId } = session
   const { token } = presented
@@ -71,11 +68,6 @@ function refused(verdict: RefreshVerdict): DidAuthError {
   return new DidAuthError('ERR_REFRESH_TOKEN', { reason: { check: 'session', expected: 'rotate', got: verdict } })
 }
 
-/** Whether an error says that a part of the service failed or is busy, and nothing of the user. */
-function isFailure(error: DidAuthError): boolean {
-  return errorStatuses[error.code] >= 429
-}
-
 /** The claims of the session from now on, as business logic says; a refusal, whatever its code, revokes the session. */
 async function claimsFor(
   parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report'>,
@@ -90,7 +82,8 @@ async function claimsFor(
     const tokenClaims = await runBusinessLogic(parts, () => logic(did, { ...shown, canonicalDid, address }))
     return tokenClaims === undefined ? session.tokenClaims : replaceClaims(session.tokenClaims, tokenClaims)
   } catch (error) {
-    if (error instanceof DidAuthError && !isFailure(error)) {
+    // From 429 on, a part of the service failed or is busy, which says nothing of the user.
+    if (error instanceof DidAuthError && errorStatuses[error.code] < 429) {
       const { sessionId } = session
       const isRevoked = await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
       if (isRevoked) report({ type: 'session-revoked', did, sessionId, code: error.code })

@@ -16,10 +16,7 @@ export interface ChallengeAnswer {
 
 type ChallengeParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store'>
 
-/**
- * Computes the challenge for a login, over the DID as received. It is not stored.
- * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE
- */
+/** The challenge for a login, over the DID as received. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_STORE */
 export async function requestLoginChallenge(parts: ChallengeParts, did: string): Promise<ChallengeAnswer> {
   return requestChallenge(parts, did, 'logIn', parts.clock.nowSeconds())
 }
@@ -31,7 +28,7 @@ export async function requestLoginChallenge(parts: ChallengeParts, did: string):
  * @see specification, "Selective disclosure request (sdr)"
  */
 export async function requestSignUpChallenge(
-  parts: ChallengeParts & Pick<Parts, 'issueJwt' | 'scheduler' | 'disclosureRequests'>,
+  parts: ChallengeParts & Pick<Parts, 'serviceKey' | 'deadline' | 'scheduler' | 'disclosureRequests'>,
   did: string,
   { mountPath, client }: { mountPath: string; client: Client }
 ): Promise<ChallengeAnswer> {
@@ -47,8 +44,8 @@ export async function requestSignUpChallenge(
     await parts.scheduler.yield({ network: client.network, isGone: () => false }, 'background')
     const { serviceDid, serviceUrl, paths } = settings
     const replyUrl = routeUrl(serviceUrl, mountPath, paths.signup)
-    // Its type keeps it from ever passing as an access token.
-    return parts.issueJwt({
+    const request = {
+      // It keeps it from ever passing as an access token.
       type: 'sdr',
       issuer: serviceDid,
       subject: did,
@@ -59,7 +56,8 @@ export async function requestSignUpChallenge(
       aud: serviceUrl,
       iat: nowSeconds,
       exp: expiresAtSeconds
-    })
+    }
+    return parts.serviceKey.issueJwt(request, parts.deadline)
   })
   return { ...answer, sdr }
 }

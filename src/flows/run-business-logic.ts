@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import { isReservedClaim } from '../protocol/access-token.js'
+import { RESERVED_CLAIMS } from '../protocol/access-token.js'
 import { isObject, type JsonObject } from '../protocol/json.js'
 import { describeCause } from './describe-cause.js'
 import type { Parts } from './parts.js'
@@ -54,10 +54,7 @@ async function withRefusals({ logger }: Pick<Parts, 'logger'>, logic: () => unkn
   }
 }
 
-/**
- * A builtin error, or one of the system, of Node or of a database: an unavailable database must not look like a refused
- * user. Any other code is the application's own.
- */
+/** An unavailable database must not look like a refused user. Codes that are not known are the application's own. */
 function isFailure(thrown: unknown): boolean {
   try {
     if (!isObject(thrown)) return false
@@ -91,6 +88,6 @@ function parseTokenClaims(value: unknown): JsonObject | undefined {
   const claims: unknown =
     json === undefined || Buffer.byteLength(json) > MAX_TOKEN_CLAIMS_BYTES ? undefined : JSON.parse(json)
   if (!isObject(claims)) throw new TypeError('tokenClaims of business logic must be a JSON object of at most 1 KiB')
-  const kept = Object.entries(claims as JsonObject).filter(([name]) => !isReservedClaim(name))
+  const kept = Object.entries(claims as JsonObject).filter(([name]) => !RESERVED_CLAIMS.has(name))
   return Object.fromEntries(kept)
 }

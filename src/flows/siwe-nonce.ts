@@ -20,11 +20,7 @@ export interface KnownNonce {
   expiresAtSeconds: number
 }
 
-/**
- * Issues a nonce that proves by itself to be ours and when it was issued, so that asking costs no memory.
- *
- * @returns 64 hexadecimal digits, and the seconds for which they are good
- */
+/** Issues a nonce of 64 hexadecimal digits, which proves by itself to be ours and how old it is. It costs no memory. */
 export function issueNonce(
   { random, clock }: Pick<Parts, 'random' | 'clock'>,
   siwe: NonceSettings
@@ -36,11 +32,7 @@ export function issueNonce(
   return { nonce: signed + seal(siwe, signed), expiresInSeconds: endOf(slot, siwe) - nowSeconds }
 }
 
-/**
- * Verifies that a nonce was issued by this service and has not ended.
- *
- * @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED
- */
+/** The parts of a nonce. @throws DidAuthError ERR_CHALLENGE when it is not ours, ERR_CHALLENGE_EXPIRED */
 export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings, nonce: string): KnownNonce {
   const signed = nonce.slice(0, SIGNED_LENGTH)
   const isOurs = NONCE.test(nonce) && timingSafeEqual(Buffer.from(nonce), Buffer.from(signed + seal(siwe, signed)))
@@ -53,11 +45,7 @@ export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings
   return { nonce, slot, expiresAtSeconds }
 }
 
-/**
- * Consumes a nonce, also with `replayProtection: 'window'`. To the store it is one use in a window of its own.
- *
- * @throws DidAuthError ERR_CHALLENGE_USED, ERR_CHALLENGE_EXPIRED, ERR_BUSY, ERR_STORE
- */
+/** To the store it is one use in a window of its own. @throws DidAuthError as `consumeUse` */
 export async function consumeNonce(
   parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
   { nonce, slot, expiresAtSeconds }: KnownNonce

@@ -10,7 +10,7 @@ import { parseSignature, recoverPersonalSigner, type RecoverableSignature } from
 import { chargeContractProof } from './limits.js'
 import type { Caller, Parts } from './parts.js'
 
-type AccountParts = Pick<Parts, 'settings' | 'quotas' | 'curve' | 'scheduler' | 'contractWallets'>
+type AccountParts = Pick<Parts, 'settings' | 'quotas' | 'store' | 'curve' | 'scheduler' | 'contractWallets'>
 
 /** A text, and what an account is said to have signed it with. */
 export interface SignedByAccount {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
-import type { Request } from 'express'
+import type { Request, RequestHandler } from 'express'
+import { asClient } from '../current-client.js'
 import type { Caller } from '../flows/parts.js'
 import type { Client, Logger } from '../ports.js'
 import { isForeignPage } from './guard-csrf.js'
@@ -18,6 +19,24 @@ const SITE_FACTOR = 16
 /** The client of a request, by the application's own `trust proxy`. */
 export function clientOf(req: Request): Client {
   return { network: clientNetwork(req.ip ?? ''), isGone: () => req.socket.destroyed }
+}
+
+/**
+ * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections are in
+ * use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
+ *
+ * @example
+ * ```ts
+ * app.use(withClient)
+ * ```
+ */
+export const withClient: RequestHandler = (req, _res, next) => {
+  asClient(
+    () => clientOf(req),
+    () => {
+      next()
+    }
+  )
 }
 
 /** Makes the function that tells who sent a request. It warns once of a proxy that the application does not trust. */
@@ -61,10 +80,7 @@ export function clientNetwork(received: string): string {
   return `${groups.slice(0, 4).join(':')}::/64`
 }
 
-interface CountedNetwork {
-  network: string
-  factor: number
-}
+type CountedNetwork = Caller['networks'][number]
 
 /** The networks that a request counts for, the smallest first, and how many times the budget each has. */
 function countedNetworks(address: string): [CountedNetwork, ...CountedNetwork[]] {

@@ -1,10 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { assertSameSite } from '../protocol/cross-origin.js'
 
-/**
- * Whether a page of another site made a browser send a request: an image, a form, a script there.
- * @see Fetch Metadata Request Headers
- */
+/** Whether an image, a form or a script of another site made a browser send it. @see Fetch Metadata Request Headers */
 export function isForeignPage({ headers }: IncomingMessage, trustedOrigins: ReadonlySet<string>): boolean {
   const site = headers['sec-fetch-site']
   if (site !== 'cross-site' && site !== 'same-site') return false

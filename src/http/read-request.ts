@@ -54,10 +54,7 @@ export async function readBody(req: Request, maxBytes: number): Promise<Body> {
   return parseBody(await receive(req, maxBytes), maxBytes)
 }
 
-/**
- * Reads all bytes of a body that nothing has read before.
- * @throws DidAuthError ERR_CONFIG behind a body parser, ERR_TOO_LARGE, ERR_JSON (the client disconnects), ERR_REQUEST_TIMEOUT
- */
+/** @throws DidAuthError ERR_CONFIG behind a body parser, ERR_TOO_LARGE, ERR_JSON, ERR_REQUEST_TIMEOUT */
 export async function readBytesOf(req: Request, maxBytes: number): Promise<Buffer> {
   if (req.readableDidRead || (req.body !== undefined && !isPlaceholder(req, req.body))) {
     const cause = new Error('requireDid.approved has to stand before body parsers: they have read this body')
@@ -123,10 +120,7 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
   })
 }
 
-/**
- * The body of a login in either form, `{ did, sig }` or `{ response: { did, sig } }`.
- * @throws DidAuthError ERR_REQUEST for both at once, ERR_DID
- */
+/** Reads `{ did, sig }` or `{ response: { did, sig } }`. @throws DidAuthError ERR_REQUEST for both at once, ERR_DID */
 export function readLogin(body: Body): Omit<LoginRequest, 'client'> {
   const fields = responseFields(body)
   return { did: parseDid(fieldOf(fields, 'did')), sig: fieldOf(fields, 'sig') }
@@ -172,17 +166,13 @@ function responseFields(body: Body): Body {
   if (response === undefined) return body
   const hasBoth = ['did', 'sig', 'credentials', 'claims'].some((name) => fieldOf(body, name) !== undefined)
   if (hasBoth || !isObject(response)) {
-    throw new DidAuthError('ERR_REQUEST', {
-      reason: { check: 'body', expected: '{ response: { … } } or its fields alone' }
-    })
+    const reason = { check: 'body', expected: '{ response: { … } } or its fields alone' }
+    throw new DidAuthError('ERR_REQUEST', { reason })
   }
   return response
 }
 
-/**
- * Our error answer for a body that a body parser of the application refused; undefined for any other error. Without the
- * cause: a parser's message quotes the body.
- */
+/** Our error for a refusal of the application's parser, else undefined. Without the cause, which quotes the body. */
 export function parserRefusal(error: unknown): DidAuthError | undefined {
   const code = PARSER_REFUSALS.get(fieldOf(error, 'type'))
   return code && new DidAuthError(code)

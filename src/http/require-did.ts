@@ -8,10 +8,7 @@ import { guardCsrf, isForeignPage } from './guard-csrf.js'
 import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
-/**
- * Asserts that a request which the browser may have authenticated by cookies was not made by a page of another site.
- * @throws DidAuthError ERR_CROSS_ORIGIN
- */
+/** Where cookies may authenticate a request, no page of another site made it. @throws DidAuthError ERR_CROSS_ORIGIN */
 export function assertNotForged(
   { transport, trustedOrigins }: Pick<HttpParts, 'transport' | 'trustedOrigins'>,
   req: Request

@@ -20,6 +20,7 @@ import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } f
 import { networkOfDid, parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
 import { routeUrl } from '../protocol/parse-url.js'
+import { withClient } from './client-network.js'
 import { routeFinder, type Answer, type Route } from './find-route.js'
 import { guardCsrf } from './guard-csrf.js'
 import {
@@ -108,11 +109,8 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
     const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
-    const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), {
-      refreshToken,
-      idempotencyKey,
-      client: http.callerOf(req)
-    })
+    const request = { refreshToken, idempotencyKey, client: http.callerOf(req) }
+    const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), request)
     transport.sendTokens(res, tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
   }
 
@@ -239,18 +237,20 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const find = routeFinder(routes)
 
   const answerRequest: RequestHandler = (req, res, next) => {
-    const found = find(req)
-    if (found === undefined) {
-      next()
-      return
-    }
-    found
-      .answer(req, res, found.parameter)
-      .catch((error: unknown) => {
-        http.sendError(req, res, error)
-      })
-      // Only the application's own code can fail now: its logger, or its hooks on the response.
-      .catch(next)
+    withClient(req, res, () => {
+      const found = find(req)
+      if (found === undefined) {
+        next()
+        return
+      }
+      found
+        .answer(req, res, found.parameter)
+        .catch((error: unknown) => {
+          http.sendError(req, res, error)
+        })
+        // Only the application's own code can fail now: its logger, or its hooks on the response.
+        .catch(next)
+    })
   }
 
   // Express knows an error handler by its four parameters.

@@ -9,7 +9,6 @@ import type { Body } from './read-request.js'
 import { sendEmpty, sendJson } from './send-answer.js'
 
 const COOKIE_ATTRIBUTES = { secure: true, httpOnly: true, sameSite: 'strict', path: '/' } as const
-type Headers = Readonly<Record<string, string>>
 
 const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
 
@@ -43,12 +42,8 @@ export function tokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Set
     readRefreshToken: async (req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown> =>
       read(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
     /** @param user - further fields of the body; in cookie mode they are all of it */
-    sendTokens(
-      res: Response,
-      { accessToken, refreshToken, refreshTokenSeconds }: Tokens,
-      headers?: Headers,
-      user?: object
-    ): void {
+    sendTokens(res: Response, tokens: Tokens, headers?: Record<string, string>, user?: object): void {
+      const { accessToken, refreshToken, refreshTokenSeconds } = tokens
       if (!useCookies) {
         sendJson(res, { accessToken, refreshToken, ...user }, headers)
         return

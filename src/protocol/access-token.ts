@@ -17,7 +17,8 @@ export const RESOURCE_TOKEN_SECONDS = 300
 /** Claims that a login sets, which a session keeps: account, how it signed, and which key controls the DID. */
 const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
 
-const RESERVED_CLAIMS: ReadonlySet<string> = new Set([
+/** Claims of the protocol, which business logic cannot set. */
+export const RESERVED_CLAIMS: ReadonlySet<string> = new Set([
   ...'iss aud sub exp nbf iat jti sid use vc vp type __proto__'.split(' '),
   ...SESSION_CLAIMS
 ])
@@ -38,11 +39,7 @@ export interface AccessTokenClaims {
   readonly [claim: string]: unknown
 }
 
-/**
- * The payload of a new access token. Claims of the business logic come first, so that they override nothing.
- *
- * @see specification, "Access token"; contract, "Tokens"
- */
+/** Claims of the business logic come first: they override nothing. @see specification, "Access token" */
 export function accessTokenPayload(
   claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
   nowSeconds: number,
@@ -51,11 +48,6 @@ export function accessTokenPayload(
 ): AccessTokenClaims & JsonObject {
   const times = { exp: nowSeconds + lifetimeSeconds, nbf: nowSeconds, iat: nowSeconds }
   return deepFreeze({ ...tokenClaims, ...claims, ...times, use: 'access' as const })
-}
-
-/** Whether a claim belongs to the protocol, so that business logic cannot set it. */
-export function isReservedClaim(name: string): boolean {
-  return RESERVED_CLAIMS.has(name)
 }
 
 /** The claims of a session whose business logic answers new ones at a refresh: those of its login stay. */

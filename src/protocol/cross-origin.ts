@@ -36,11 +36,7 @@ export function assertSameSite({ method, origin, site }: RequestOrigin, trustedO
   if (isSameSite && origin !== 'null') return
   const host = parseUrl(origin ?? '')?.host.slice(0, MAX_HOST_LENGTH)
   const got = origin === undefined ? 'no Origin' : origin === 'null' ? 'the null Origin' : (host ?? 'another Origin')
-  const reason = {
-    check: 'origin',
-    expected: [...trustedOrigins],
-    got,
-    secFetchSite: SITES.has(site) ? site : undefined
-  }
-  throw new DidAuthError('ERR_CROSS_ORIGIN', { reason: { ...reason, option: 'trustedOrigins' } })
+  const secFetchSite = SITES.has(site) ? site : undefined
+  const reason = { check: 'origin', expected: [...trustedOrigins], got, secFetchSite, option: 'trustedOrigins' }
+  throw new DidAuthError('ERR_CROSS_ORIGIN', { reason })
 }

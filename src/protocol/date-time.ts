@@ -1,11 +1,6 @@
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2})T([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i
 
-/**
- * Seconds since the Unix epoch of a date and time with its offset; a leap second is none.
- *
- * @returns undefined for anything else
- * @see RFC 3339, sections 5.6 and 5.7
- */
+/** Seconds since the Unix epoch; undefined for a leap second, and for anything else. @see RFC 3339, 5.6 and 5.7 */
 export function parseDateTime(value: unknown): number | undefined {
   const [text, day = ''] = typeof value === 'string' ? (RFC_3339.exec(value) ?? []) : []
   if (text === undefined) return undefined

@@ -25,11 +25,7 @@ export function isDid(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_DID_LENGTH && DID.test(value)
 }
 
-/**
- * @returns the DID exactly as received
- * @throws DidAuthError ERR_DID
- * @see W3C DID Core 1.0, section 3.1
- */
+/** @returns the DID exactly as received @throws DidAuthError ERR_DID @see W3C DID Core 1.0, section 3.1 */
 export function parseDid(value: unknown): string {
   if (!isDid(value)) {
     const expected = `a DID of at most ${String(MAX_DID_LENGTH)} characters`
@@ -104,10 +100,8 @@ export function assertNetwork(did: string, networks: readonly string[] | undefin
   if (networks === undefined) return
   const network = networkOfDid(did)?.toLowerCase()
   if (networks.some((name) => name.toLowerCase() === network)) return
-  const got = network ?? 'another method'
-  throw new DidAuthError('ERR_DID_UNSUPPORTED', {
-    reason: { check: 'network', expected: networks, got, option: 'networks' }
-  })
+  const reason = { check: 'network', expected: networks, got: network ?? 'another method', option: 'networks' }
+  throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
 }
 
 /** The network that names a chain in a did:ethr: empty for Ethereum, a name where it has one, else its id in hexadecimal. */

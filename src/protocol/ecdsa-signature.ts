@@ -12,11 +12,7 @@ export function isInRange(signature: Uint8Array): boolean {
   return [0, 32].every((start) => isBelow(signature, start, ORDER_BYTES) && !isZero(signature, start))
 }
 
-/**
- * Whether s is in the lower half of the curve's order. Every signature has a twin with the other s that verifies as
- * well; requiring the low one gives each signature a single spelling.
- * @see EIP-2
- */
+/** Every signature has a twin with the other s: requiring the low one gives each a single spelling. @see EIP-2 */
 export function isLowS(signature: Uint8Array): boolean {
   return isBelow(signature, 32, HIGH_S_BYTES)
 }

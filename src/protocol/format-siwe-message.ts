@@ -17,11 +17,7 @@ export interface SiweMessage {
   resources?: readonly string[] | undefined
 }
 
-/**
- * The text that a wallet signs to log in at `/siwe/verify`. The fields are taken as they are.
- *
- * @see EIP-4361, "ABNF Message Format"
- */
+/** The text that a wallet signs at `/siwe/verify`, of fields as they are. @see EIP-4361, "ABNF Message Format" */
 export function formatSiweMessage(fields: SiweMessage): string {
   const { scheme, domain, address, statement, resources } = fields
   const lines = [

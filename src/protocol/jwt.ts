@@ -57,11 +57,7 @@ export function isPlainEs256kHeader(header: Record<string, unknown>): boolean {
   )
 }
 
-/**
- * Whether a public key made an ES256K signature, in its low-s spelling.
- *
- * @see RFC 8812, section 3.2
- */
+/** Whether a public key made an ES256K signature, in its low-s spelling. @see RFC 8812, section 3.2 */
 export function isSignedBy(curve: Pick<Curve, 'sha256' | 'verify'>, jwt: ParsedJwt, publicKey: Uint8Array): boolean {
   return (
     jwt.signature.length === 64 &&

@@ -25,11 +25,7 @@ export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly 
   return [...new Set([...own, ...extraDomains])]
 }
 
-/**
- * The message that a wallet signs to log in.
- *
- * @see specification, "Message to be signed"
- */
+/** The message that a wallet signs to log in. @see specification, "Message to be signed" */
 export function loginMessage(domain: string, challenge: string, dialect?: LoginDialect): string {
   return `${dialect === 'url' ? 'URL: ' : 'Login to '}${domain}\nVerification code: ${challenge}`
 }

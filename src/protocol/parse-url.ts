@@ -9,9 +9,7 @@ export function isSecureUrl(value: unknown): value is string {
   return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))
 }
 
-/**
- * Parses a URL. Not by `URL.canParse`: in Node 20, once it is optimised, it says no to texts with letters such as ü.
- */
+/** Not by `URL.canParse`: in Node 20, once it is optimised, it says no to texts with letters such as ü. */
 export function parseUrl(text: string): URL | undefined {
   try {
     return new URL(text)

@@ -47,11 +47,7 @@ function recoveryOf(v: number, chainId: number | undefined): 0 | 1 | undefined {
   return (v - 35) % 2 === 0 ? 0 : 1
 }
 
-/**
- * The hash that `personal_sign` signs.
- *
- * @see EIP-191, version 0x45
- */
+/** The hash that `personal_sign` signs. @see EIP-191, version 0x45 */
 export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: string): Uint8Array {
   return curve.keccak256(`\x19Ethereum Signed Message:\n${String(Buffer.byteLength(message))}${message}`)
 }

@@ -16,9 +16,7 @@ export interface Claim {
 
 /** What a service asks of a user at sign up. */
 export interface RequiredDisclosure {
-  /**
-   * Names of credential schemas. What comes is verified, but who issued it is for `trustedIssuers` or business logic.
-   */
+  /** Names of credential schemas. What comes is verified; its issuer is for `trustedIssuers` or business logic. */
   credentials: readonly string[]
   /** What comes is the user's own word, and is in no signed message: see {@link SelectiveDisclosureResponse}. */
   claims: readonly Claim[]
@@ -41,10 +39,7 @@ export interface SelectiveDisclosureResponse {
   missing: { credentials: string[]; claims: string[] }
 }
 
-/**
- * Parses the claims of a sign up; absent is none.
- * @throws DidAuthError ERR_REQUEST when they are not an array of claims, are too many or too long
- */
+/** Claims of a sign up; absent is none. @throws DidAuthError ERR_REQUEST for others, too many, or too long ones */
 export function parseClaims(value: unknown): Claim[] {
   if (value === undefined) return []
   if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw refusedClaims()

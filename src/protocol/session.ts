@@ -76,11 +76,7 @@ export interface PresentedRefreshToken {
  */
 export type RefreshVerdict = 'rotate' | 'repeated' | 'unknown' | 'ended' | 'replaced' | 'reused'
 
-/**
- * The state machine of refresh tokens.
- *
- * @see specification, "Session and refresh token"; RFC 9700, section 4.14.2
- */
+/** The state machine of refresh tokens. @see specification, "Session and refresh token"; RFC 9700, section 4.14.2 */
 export function judgeRefresh(
   session: Pick<StoredSession, 'state' | 'expiresAtSeconds' | 'refreshTokenHash' | 'replacedTokens'>,
   { presentedHash, nextHash, nowSeconds, graceSeconds }: PresentedRefreshToken
@@ -100,9 +96,6 @@ export function isTokenOf(session: Pick<StoredSession, 'refreshTokenHash' | 'rep
   return session.refreshTokenHash === hash || findReplaced(session, hash) !== undefined
 }
 
-function findReplaced(
-  { replacedTokens }: Pick<StoredSession, 'replacedTokens'>,
-  hash: string
-): ReplacedToken | undefined {
-  return replacedTokens.find((token) => hash.startsWith(token.hash))
+function findReplaced(session: Pick<StoredSession, 'replacedTokens'>, hash: string): ReplacedToken | undefined {
+  return session.replacedTokens.find((token) => hash.startsWith(token.hash))
 }

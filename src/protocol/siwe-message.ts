@@ -89,11 +89,7 @@ export function assertOwnSite(
   if (uriHost === '' || !isOwnDomain(uriHost)) throw foreign('URI', 'a host that is accepted as domain', uriHost)
 }
 
-/**
- * Asserts that a message is in force: `Expiration Time` and `Not Before` count, with 60 s for clocks that differ.
- *
- * @throws DidAuthError ERR_MESSAGE
- */
+/** `Expiration Time` and `Not Before` count, with 60 s for clocks that differ. @throws DidAuthError ERR_MESSAGE */
 export function assertInTime(
   { expirationTime, notBefore }: Pick<SiweMessage, 'expirationTime' | 'notBefore'>,
   nowSeconds: number

@@ -99,23 +99,21 @@ export const sessionCases: StoreCase[] = [
     const left = await find('a', anotherService)
     expectAnswer('A logout of one service ends no session of another', left?.state, 'active')
   }),
-  storeCase(
-    "lists a user's active sessions, the newest first, until they end",
-    async ({ create, rotate, end, list }) => {
-      for (const name of ['a', 'b', 'c']) await create(name)
-      await create('brief', { until: 5 })
-      await create('d', { at: 1 })
-      await create('e', { did: anotherDid })
-      await end('b')
-      await rotate('a', 0, 1, { at: 3, until: 3600 })
-      const promise = 'Active sessions of the user alone are listed, the one created last first'
-      expectAnswer(promise, await list(4), ['d', 'brief', 'c', 'a'])
-      const lasting = ['d', 'c', 'a']
-      expectAnswer('A session is not listed from the second on in which it expires', await list(5), lasting)
-      expectAnswer('A session is listed up to the second before it expires', await list(3599), lasting)
-      expectAnswer('No session is listed from the second on in which it expires', await list(3600), [])
-    }
-  ),
+  storeCase("lists a user's active sessions, the newest first, until they end", async (bench) => {
+    const { create, rotate, end, list } = bench
+    for (const name of ['a', 'b', 'c']) await create(name)
+    await create('brief', { until: 5 })
+    await create('d', { at: 1 })
+    await create('e', { did: anotherDid })
+    await end('b')
+    await rotate('a', 0, 1, { at: 3, until: 3600 })
+    const promise = 'Active sessions of the user alone are listed, the one created last first'
+    expectAnswer(promise, await list(4), ['d', 'brief', 'c', 'a'])
+    const lasting = ['d', 'c', 'a']
+    expectAnswer('A session is not listed from the second on in which it expires', await list(5), lasting)
+    expectAnswer('A session is listed up to the second before it expires', await list(3599), lasting)
+    expectAnswer('No session is listed from the second on in which it expires', await list(3600), [])
+  }),
   storeCase('lists sessions as it finds them', async ({ other, create, rotate, find }) => {
     await create('a', { tokenClaims: { role: 'admin' } })
     await rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
@@ -183,24 +181,22 @@ export const sessionCases: StoreCase[] = [
     ]
     expectAnswer('The bound of 50 drops no session of another user or service', others, [1, 1])
   }),
-  storeCase(
-    'drops no active session of a user while there are expired or ended ones to drop',
-    async ({ create, end, list }) => {
-      // What others left behind, and a store may tidy up first.
-      for (const name of namesTo(2 * MAX_SESSIONS_PER_DID)) {
-        await create(`brief ${name}`, { did: `did:example:${name}`, until: 1 })
-      }
-      await create('oldest')
-      for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) {
-        await create(String(index), { until: index % 2 === 0 ? 2 : 3600 })
-        if (index % 2 === 1) await end(String(index))
-      }
-      for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) await create(`later ${index}`, { at: 2 })
-      const listed = await list(2)
-      const promise = "A user's expired and ended sessions are dropped before active ones"
-      expectAnswer(promise, [listed.length, listed.at(-1)], [50, 'oldest'])
+  storeCase('drops no active session of a user while there are expired or ended ones to drop', async (bench) => {
+    const { create, end, list } = bench
+    // What others left behind, and a store may tidy up first.
+    for (const name of namesTo(2 * MAX_SESSIONS_PER_DID)) {
+      await create(`brief ${name}`, { did: `did:example:${name}`, until: 1 })
     }
-  ),
+    await create('oldest')
+    for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) {
+      await create(String(index), { until: index % 2 === 0 ? 2 : 3600 })
+      if (index % 2 === 1) await end(String(index))
+    }
+    for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) await create(`later ${index}`, { at: 2 })
+    const listed = await list(2)
+    const promise = "A user's expired and ended sessions are dropped before active ones"
+    expectAnswer(promise, [listed.length, listed.at(-1)], [50, 'oldest'])
+  }),
   storeCase('keeps the last 50 sessions of a user, also when 60 come at once, twice', async ({ allAtOnce, list }) => {
     for (const burst of ['first', 'second']) {
       await allAtOnce(60, (store, index) => store.createSession(sessionOf(`${burst} ${index}`)))

@@ -152,11 +152,7 @@ export function benchOf(store: Store, other: Store) {
       const expected = rows.map(([, , , verdict]) => verdict)
       expectAnswer(promise, verdicts, expected)
     },
-    /**
-     * Makes `count` calls at once, every second one on the other store object, and waits for all of them.
-     *
-     * @throws AssertionError when a call is rejected
-     */
+    /** Makes calls at once, every second one on the other store object. @throws AssertionError when one is rejected */
     allAtOnce: async <T>(count: number, call: (store: Store, index: number) => Promise<T>): Promise<T[]> => {
       const started = Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index))
       const outcomes = await Promise.allSettled(started)

@@ -42,7 +42,8 @@ function answerTo(wallet: PageWallet): (message: unknown) => Promise<unknown> {
     waiting = []
   })
   return async (message) => {
-    const { after, request } = parseMessage(message)
+    // What our own script sends.
+    const { after, request } = message as { after?: number; request?: WalletRequest }
     if (request !== undefined) return answerRequest(wallet, request)
     if (after === undefined) return { after: changes.length }
     if (after >= changes.length) await new Promise<void>((resolve) => waiting.push(resolve))
@@ -58,11 +59,6 @@ async function answerRequest(wallet: PageWallet, request: WalletRequest): Promis
     const { code, message } = error instanceof WalletError ? error : { code: -32603, message: String(error) }
     return { error: { code, message } }
   }
-}
-
-/** What our own script sends. */
-function parseMessage(message: unknown): { after?: number; request?: WalletRequest } {
-  return message as { after?: number; request?: WalletRequest }
 }
 
 function pageScript(name: string, info: WalletInfo, afterMs: number): string {

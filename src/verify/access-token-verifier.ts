@@ -14,11 +14,7 @@ export interface VerifiedToken extends DidAuthInfo {
 
 /** Verifies access tokens of one service. */
 export interface AccessTokenVerifier {
-  /**
-   * Verifies an access token.
-   *
-   * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER
-   */
+  /** Verifies a token. @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED; with a resolver ERR_RESOLVER */
   (token: unknown): Promise<VerifiedToken>
   /**
    * Verifies the access token of a request of the web or of Node: `Authorization` with `DIDAuth` or `Bearer`, else the
@@ -43,26 +39,21 @@ export interface AccessTokenVerifier {
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
   const verified = new RecentEntries<VerifiedToken>()
-  const {
-    issuer,
-    audience,
-    keys: keysNow,
-    clock,
-    cookieRule
-  } = parseVerifierOptions(options, () => {
+  const settings = parseVerifierOptions(options, () => {
     verified.clear()
   })
+  const { issuer, audience, clock, cookieRule } = settings
 
   const verify = async (token: unknown): Promise<VerifiedToken> => {
-    const keys = await keysNow()
+    const isSigned = await settings.keys()
     const now = clock.nowSeconds()
     const seenBefore = typeof token === 'string' ? verified.get(token) : undefined
     if (seenBefore !== undefined) {
       assertInForce(seenBefore.claims, now)
       return seenBefore
     }
-    const curve = { sha256: pureCurve.sha256, verify: keys.verify }
-    // Which key it is, `keys` knows.
+    // Which key it is, `isSigned` knows.
+    const curve = { sha256: pureCurve.sha256, verify: isSigned }
     const expected = { serviceDid: issuer, serviceUrl: audience, publicKey: new Uint8Array(), nowSeconds: now }
     const claims = verifyAccessToken(curve, token, expected)
     const did = claims.sub

@@ -9,11 +9,8 @@ export interface IssuerResolver {
   resolve(did: string): Promise<unknown>
 }
 
-/** The keys of an issuer, as far as they are known. */
-export interface IssuerKeys {
-  /** Whether a key of the issuer made a signature over a hash. */
-  readonly verify: (hash: Uint8Array, signature: Uint8Array) => boolean
-}
+/** Whether a key of the issuer made a signature over a hash. */
+export type IsSigned = (hash: Uint8Array, signature: Uint8Array) => boolean
 
 /**
  * Keys that are named: a signature fits two keys, and one of them may be the one. Each is recovered from its first
@@ -21,17 +18,15 @@ export interface IssuerKeys {
  *
  * @param names - each key whole, compressed or by its address, as {@link keyForms} tells them
  */
-export function namedKeys(names: readonly string[]): IssuerKeys {
+export function namedKeys(names: readonly string[]): IsSigned {
   const known: Uint8Array[] = []
-  return {
-    verify(hash, signature) {
-      if (known.some((key) => pureCurve.verify(hash, signature, key))) return true
-      if (known.length >= names.length) return false
-      const candidates = [0, 1].flatMap((recovery) => pureCurve.recover(hash, signature, recovery) ?? [])
-      const key = candidates.find((one) => keyForms(pureCurve, one).some((form) => names.includes(form)))
-      if (key !== undefined) known.push(key)
-      return key !== undefined
-    }
+  return (hash, signature) => {
+    if (known.some((key) => pureCurve.verify(hash, signature, key))) return true
+    if (known.length >= names.length) return false
+    const candidates = [0, 1].flatMap((recovery) => pureCurve.recover(hash, signature, recovery) ?? [])
+    const key = candidates.find((one) => keyForms(pureCurve, one).some((form) => names.includes(form)))
+    if (key !== undefined) known.push(key)
+    return key !== undefined
   }
 }
 
@@ -50,7 +45,7 @@ export function resolvedKeys(
   resolver: IssuerResolver,
   clock: Clock,
   onAnswer: () => void
-): () => Promise<IssuerKeys> {
+): () => Promise<IsSigned> {
   const resolved = cachedIssuerKeys(clock, resolver)
   let listed: readonly IssuerKey[] | undefined
   let keys = namedKeys([])

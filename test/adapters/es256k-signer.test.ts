@@ -2,6 +2,14 @@ import { describe, expect, it } from '@jest/globals'
 import { createJWT, ES256KSigner, hexToBytes, verifyJWS } from 'did-jwt'
 import { SigningKey } from 'ethers'
 import { didOfPrivateKey, es256kSigner, isPrivateKey } from 'express-did-auth'
+import { execFileSync } from 'node:child_process'
+import { pathToFileURL } from 'node:url'
+import { loadCurve } from '../../src/adapters/curve.js'
+import { issueJwt } from '../../src/adapters/es256k-signer.js'
+import { isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
+import { es256k } from '../protocol/forge-jwt.js'
+import { nodeOptions, scriptFile } from '../support/run-script.js'
+import { walletOf } from '../support/wallet.js'
 
 // The private key 1, whose address every tool knows.
 const privateKey = '0000000000000000000000000000000000000000000000000000000000000001'
@@ -42,32 +50,6 @@ describe('es256kSigner', () => {
     bytes.fill(0)
     expect(await signer('some data')).toBe(await es256kSigner(privateKey)('some data'))
   })
-
-  it.each([
-    ['too short', privateKey.slice(1)],
-    ['too long', `${privateKey}0`],
-    ['no hexadecimal', 'g'.repeat(64)],
-    ['with a line feed', `${privateKey}\n`],
-    ['31 bytes', new Uint8Array(31).fill(1)],
-    ['33 bytes', new Uint8Array(33).fill(1)],
-    ['a list', [1, 2, 3]],
-    ['undefined', undefined],
-    ['a number', 1]
-  ])('makes a signer that rejects for a key that is %s', async (_name, key) => {
-    await expect(es256kSigner(key as string)('some data')).rejects.toEqual(
-      new TypeError('give a private key of 32 bytes, or its 64 hexadecimal digits')
-    )
-  })
-
-  it.each([
-    ['0', '0'.repeat(64)],
-    ['n', order],
-    ['above n', 'f'.repeat(64)]
-  ])('makes one for the key %s as well, which is none of secp256k1, without showing it', async (_name, key) => {
-    await expect(es256kSigner(key)('some data')).rejects.toEqual(
-      new TypeError('the private key is not in the range of secp256k1')
-    )
-  })
 })
 
 describe('didOfPrivateKey', () => {
@@ -83,20 +65,82 @@ describe('didOfPrivateKey', () => {
   })
 })
 
-describe('isPrivateKey', () => {
+describe('es256kSigner and isPrivateKey', () => {
   it.each([
-    ['64 digits', '1'.repeat(64), true],
-    ['digits after 0x', `0x${'aB'.repeat(32)}`, true],
-    ['32 bytes', new Uint8Array(32).fill(1), true],
-    ['the largest key', order.replace(/1$/, '0'), true],
-    ['the order of the curve', order, false],
-    ['0', '0'.repeat(64), false],
-    ['63 digits', '1'.repeat(63), false],
-    ['no text', undefined, false]
-  ])('agrees with es256kSigner on %s', async (_what, value, expected) => {
-    expect(isPrivateKey(value)).toBe(expected)
-    const signed = es256kSigner(value as string)('data')
-    if (expected) await signed
-    else await expect(signed).rejects.toThrow(TypeError)
+    ['64 digits', '1'.repeat(64)],
+    ['digits after 0x', `0x${'aB'.repeat(32)}`],
+    ['32 bytes', new Uint8Array(32).fill(1)],
+    ['the largest key', order.replace(/1$/, '0')]
+  ])('take %s', async (_what, key) => {
+    expect(isPrivateKey(key)).toBe(true)
+    await es256kSigner(key)('data')
+  })
+
+  const malformed = 'give a private key of 32 bytes, or its 64 hexadecimal digits'
+  const outOfRange = 'the private key is not in the range of secp256k1'
+  it.each<[string, unknown, string]>([
+    ['63 digits', privateKey.slice(1), malformed],
+    ['65 digits', `${privateKey}0`, malformed],
+    ['no hexadecimal', 'g'.repeat(64), malformed],
+    ['a line feed', `${privateKey}\n`, malformed],
+    ['31 bytes', new Uint8Array(31).fill(1), malformed],
+    ['33 bytes', new Uint8Array(33).fill(1), malformed],
+    ['a list', [1, 2, 3], malformed],
+    ['nothing', undefined, malformed],
+    ['a number', 1, malformed],
+    ['0', '0'.repeat(64), outOfRange],
+    ['n', order, outOfRange],
+    ['more than n', 'f'.repeat(64), outOfRange]
+  ])('refuse %s, the signer when it is used and without showing it', async (_what, key, message) => {
+    expect(isPrivateKey(key)).toBe(false)
+    await expect(es256kSigner(key as string)('data')).rejects.toEqual(new TypeError(message))
+  })
+})
+
+const sign = es256k(walletOf(7777).privateKey)
+const claims = { iss: 'did:ethr:rsk:0x1', iat: 1_800_000_000, a: 'ü', b: [1, null] }
+
+describe('issueJwt', () => {
+  it('signs header and payload as ES256K, and isSignedBy knows the key', async () => {
+    const curve = await loadCurve()
+    const inputs: string[] = []
+    const jwt = await issueJwt(claims, async (data) => {
+      inputs.push(data)
+      return sign(data)
+    })
+    expect(inputs).toEqual([jwt.slice(0, jwt.lastIndexOf('.'))])
+    const publicKey = curve.publicKeyOf(Buffer.from(walletOf(7777).privateKey.slice(2), 'hex'))!
+    expect(isSignedBy(curve, parseJwt(jwt, 4096)!, publicKey)).toBe(true)
+    const otherKey = curve.publicKeyOf(Buffer.from(walletOf(1).privateKey.slice(2), 'hex'))!
+    expect(isSignedBy(curve, parseJwt(jwt, 4096)!, otherKey)).toBe(false)
+  })
+
+  // did-jwt has a clock of its own, and options that add to a payload.
+  it('adds no header field and no claim, and changes none, though did-jwt knows the time', async () => {
+    const jwt = await issueJwt(claims, async (data) => sign(data))
+    const [header, payload] = jwt.split('.').map((part) => Buffer.from(part, 'base64url').toString())
+    expect(header).toBe('{"alg":"ES256K","typ":"JWT"}')
+    expect(JSON.parse(payload!)).toEqual(claims)
+  })
+
+  it('leaves a frozen payload as it is, and fails as its signer fails', async () => {
+    const failure = new Error('the signer is unavailable')
+    const issued = issueJwt(Object.freeze({ ...claims }), () => Promise.reject(failure))
+    await expect(issued).rejects.toBe(failure)
+  })
+
+  // Its import takes as long as ours. A process in which it is missing shows when it is loaded.
+  it('loads did-jwt with the first token, neither with the package nor at setup', () => {
+    const script = `
+      import express from 'express'
+      import { setupDidAuth } from 'express-did-auth'
+      import { accessTokenFor, testConfig, wallet } from 'express-did-auth/testing'
+      await setupDidAuth(express(), testConfig()).ready
+      console.log('ready')
+      await accessTokenFor(wallet('alice').did).catch(({ code }) => console.log(code))`
+    const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
+    const args = [...nodeOptions, '--import', imports, '--input-type=module', '--eval', script]
+    const env = { ...process.env, TEST_MISSING: 'did-jwt' }
+    expect(execFileSync(process.execPath, args, { encoding: 'utf8', env })).toBe('ready\nERR_MODULE_NOT_FOUND\n')
   })
 })

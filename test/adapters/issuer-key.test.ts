@@ -25,76 +25,45 @@ const z = (bytes: Buffer): string => `z${encodeBase58(bytes)}`
 const x = whole.subarray(1, 33).toString('base64url')
 const y = whole.subarray(33).toString('base64url')
 
-/** Method, kind and bytes that are to be read from it. */
-const readable: [string, Record<string, unknown>, IssuerKey['kind'], Buffer][] = [
-  ['secp256k1 as JWK', { publicKeyJwk: { kty: 'EC', crv: 'secp256k1', x, y } }, 'secp256k1', whole],
-  ['P-256 as JWK', { publicKeyJwk: p256.publicKeyJwk }, 'P-256', p256Whole],
-  ['Ed25519 as JWK', { publicKeyJwk: ed25519.publicKeyJwk }, 'Ed25519', ed25519Bytes],
-  ['secp256k1 as Multikey', { publicKeyMultibase: z(coded('e701', compressed)) }, 'secp256k1', compressed],
-  ['P-256 as Multikey', { publicKeyMultibase: z(coded('8024', p256Compressed)) }, 'P-256', p256Compressed],
-  ['Ed25519 as Multikey', { publicKeyMultibase: z(coded('ed01', ed25519Bytes)) }, 'Ed25519', ed25519Bytes],
-  [
-    'multibase in base64url',
-    { publicKeyMultibase: `u${coded('ed01', ed25519Bytes).toString('base64url')}` },
-    'Ed25519',
-    ed25519Bytes
-  ],
-  [
-    'multibase in hexadecimal',
-    { publicKeyMultibase: `f${coded('ed01', ed25519Bytes).toString('hex')}` },
-    'Ed25519',
-    ed25519Bytes
-  ],
-  [
-    'multibase without a codec, by the type',
-    { type: 'Ed25519VerificationKey2020', publicKeyMultibase: z(ed25519Bytes) },
-    'Ed25519',
-    ed25519Bytes
-  ],
-  [
-    'Base58 by the type',
-    { type: 'Ed25519VerificationKey2018', publicKeyBase58: encodeBase58(ed25519Bytes) },
-    'Ed25519',
-    ed25519Bytes
-  ],
-  [
-    'Base64 by the type',
-    { type: 'Ed25519VerificationKey2018', publicKeyBase64: ed25519Bytes.toString('base64') },
-    'Ed25519',
-    ed25519Bytes
-  ],
-  [
-    'hexadecimal by the type',
-    { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.toString('hex') },
-    'secp256k1',
-    compressed
-  ],
-  [
-    'hexadecimal with 0x in upper case',
-    { type: 'Secp256k1VerificationKey2018', publicKeyHex: `0x${whole.toString('hex').toUpperCase()}` },
-    'secp256k1',
-    whole
-  ],
-  [
-    'P-256 by the type',
-    { type: 'EcdsaSecp256r1VerificationKey2019', publicKeyBase58: encodeBase58(p256Compressed) },
-    'P-256',
-    p256Compressed
-  ],
-  ['a point of a type that tells no curve', { type: 'Other', publicKeyHex: whole.toString('hex') }, 'ecdsa', whole],
-  ['an address', { ethereumAddress: address }, 'address', Buffer.from(address.slice(2), 'hex')],
-  [
-    'an account in the older order',
-    { blockchainAccountId: `${address}@eip155:30` },
-    'address',
-    Buffer.from(address.slice(2), 'hex')
-  ],
-  [
-    'an account beside a key',
-    { blockchainAccountId: `eip155:30:${address}`, publicKeyHex: compressed.toString('hex') },
-    'address',
-    Buffer.from(address.slice(2), 'hex')
-  ]
+/** Methods by name, with the kind and the bytes that are to be read from them. */
+const reading = (kind: IssuerKey['kind'], bytes: Buffer, methods: Record<string, Record<string, unknown>>) =>
+  Object.entries(methods).map(([name, method]) => [name, method, kind, bytes] as const)
+
+const account = `eip155:30:${address}`
+const readable = [
+  ...reading('secp256k1', whole, {
+    'secp256k1 as JWK': { publicKeyJwk: { kty: 'EC', crv: 'secp256k1', x, y } },
+    '0x in upper case': {
+      type: 'Secp256k1VerificationKey2018',
+      publicKeyHex: `0x${whole.toString('hex').toUpperCase()}`
+    }
+  }),
+  ...reading('secp256k1', compressed, {
+    'secp256k1 as Multikey': { publicKeyMultibase: z(coded('e701', compressed)) },
+    'hexadecimal by the type': { type: 'EcdsaSecp256k1VerificationKey2019', publicKeyHex: compressed.toString('hex') }
+  }),
+  ...reading('P-256', p256Whole, { 'P-256 as JWK': { publicKeyJwk: p256.publicKeyJwk } }),
+  ...reading('P-256', p256Compressed, {
+    'P-256 as Multikey': { publicKeyMultibase: z(coded('8024', p256Compressed)) },
+    'P-256 by the type': { type: 'EcdsaSecp256r1VerificationKey2019', publicKeyBase58: encodeBase58(p256Compressed) }
+  }),
+  ...reading('Ed25519', ed25519Bytes, {
+    'Ed25519 as JWK': { publicKeyJwk: ed25519.publicKeyJwk },
+    'Ed25519 as Multikey': { publicKeyMultibase: z(coded('ed01', ed25519Bytes)) },
+    'multibase in base64url': { publicKeyMultibase: `u${coded('ed01', ed25519Bytes).toString('base64url')}` },
+    'multibase in hexadecimal': { publicKeyMultibase: `f${coded('ed01', ed25519Bytes).toString('hex')}` },
+    'multibase without a codec': { type: 'Ed25519VerificationKey2020', publicKeyMultibase: z(ed25519Bytes) },
+    'Base58 by the type': { type: 'Ed25519VerificationKey2018', publicKeyBase58: encodeBase58(ed25519Bytes) },
+    'Base64 by the type': { type: 'Ed25519VerificationKey2018', publicKeyBase64: ed25519Bytes.toString('base64') }
+  }),
+  ...reading('ecdsa', whole, {
+    'a point of a type that tells no curve': { type: 'Other', publicKeyHex: whole.toString('hex') }
+  }),
+  ...reading('address', Buffer.from(address.slice(2), 'hex'), {
+    'an address': { ethereumAddress: address },
+    'an account in the older order': { blockchainAccountId: `${address}@eip155:30` },
+    'an account beside a key': { blockchainAccountId: account, publicKeyHex: compressed.toString('hex') }
+  })
 ]
 
 describe('parseIssuerKey', () => {

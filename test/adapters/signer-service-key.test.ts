@@ -5,7 +5,9 @@ import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { signerServiceKey } from '../../src/adapters/signer-service-key.js'
 import type { Curve, ServiceKey } from '../../src/ports.js'
+import { ownTime } from '../../src/request-deadline.js'
 import { walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 const wallet = walletOf(9001)
 const other = walletOf(9002)
@@ -47,6 +49,15 @@ function rs(data: unknown, privateKey: string): { r: string; s: string; yParity:
   return { r: r.slice(2), s: s.slice(2), yParity }
 }
 
+const sign = (key: ServiceKey): Promise<string> => key.issueJwt({ iss: wallet.did, iat: 0 }, ownTime)
+
+/** A signature of 64 bytes with low s over what is signed. */
+async function expectSignedBy({ privateKey }: typeof wallet, key: ServiceKey): Promise<void> {
+  const [head, payload, signature] = (await sign(key)).split('.')
+  const { r, s } = rs(`${head}.${payload}`, privateKey)
+  expect(signature).toBe(base64url(r + s))
+}
+
 const highS = (s: string): string => (order - BigInt(`0x${s}`)).toString(16).padStart(64, '0')
 const base64url = (hex: string): string => Buffer.from(hex, 'hex').toString('base64url')
 
@@ -66,11 +77,10 @@ const signers: Record<string, (data: unknown, key: string) => unknown> = {
 describe('the service key behind a signer', () => {
   it.each(Object.entries(signers))(
     'that answers as %s is learnt, and signs 64 bytes with low s',
-    async (_name, sign) => {
-      const key = keyOf((data: unknown) => sign(data, wallet.privateKey))
+    async (_name, answer) => {
+      const key = keyOf((data: unknown) => answer(data, wallet.privateKey))
       expect(await publicKeyHex(key)).toBe(publicKeyHexOf(wallet.privateKey))
-      const { r, s } = rs('some data', wallet.privateKey)
-      expect(Buffer.from(await key.sign('some data')).toString('hex')).toBe(r + s)
+      await expectSignedBy(wallet, key)
       expect(warnings).toEqual([])
     }
   )
@@ -92,7 +102,7 @@ describe('the service key behind a signer', () => {
     const key = keyOf(ES256KSigner(hexToBytes(other.privateKey)))
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
     await key.publicKey()
-    await key.sign('some data')
+    await sign(key)
     expect(warnings).toEqual([
       { event: 'signer-address', address: other.address.toLowerCase(), serviceDid: wallet.did }
     ])
@@ -105,19 +115,14 @@ describe('the service key behind a signer', () => {
   })
 
   it.each([
-    [
-      'throws',
-      () => {
-        throw new Error('no key')
-      }
-    ],
+    ['throws', throwing(new Error('no key'))],
     ['rejects', () => Promise.reject(new Error('no key'))],
     ['returns words', () => 'not a signature at all'],
     ['always returns the same signature', () => base64url('11'.repeat(32) + '22'.repeat(32))]
   ])('that %s is ERR_SIGNER, with a time to retry after', async (_name, signer) => {
     const failure = { code: 'ERR_SIGNER', message: 'Signer unavailable, try again', retryAfterSeconds: 5 }
     await expect(keyOf(signer).publicKey()).rejects.toMatchObject(failure)
-    await expect(keyOf(signer).sign('some data')).rejects.toMatchObject(failure)
+    await expect(sign(keyOf(signer))).rejects.toMatchObject(failure)
   })
 
   it('that hangs is ERR_SIGNER after 10 s, and leaves no timer behind', async () => {
@@ -146,7 +151,7 @@ describe('the service key behind a signer', () => {
     const key = keyOf((data: string) => good(isMad ? `${data}!` : data))
     await key.publicKey()
     isMad = true
-    await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
   })
 
   it('that changes is learnt again with the request after', async () => {
@@ -154,9 +159,8 @@ describe('the service key behind a signer', () => {
     const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     await key.publicKey()
     privateKey = other.privateKey
-    await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
-    const { r, s } = rs('some data', other.privateKey)
-    expect(Buffer.from(await key.sign('some data')).toString('hex')).toBe(r + s)
+    await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    await expectSignedBy(other, key)
     expect(await publicKeyHex(key)).toBe(publicKeyHexOf(other.privateKey))
     expect(warnings).toHaveLength(1)
   })
@@ -166,11 +170,11 @@ describe('the service key behind a signer', () => {
     const key = keyOf((data: string) => ES256KSigner(hexToBytes(privateKey))(data))
     const changeTo = async (next: string): Promise<void> => {
       privateKey = next
-      await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
-      await Promise.all([key.publicKey(), key.sign('some data')])
+      await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+      await Promise.all([key.publicKey(), sign(key)])
     }
     await key.publicKey()
-    await key.sign('some data')
+    await sign(key)
     expect(changes).toEqual([])
     await changeTo(other.privateKey)
     expect(changes).toEqual([other.address.toLowerCase()])
@@ -184,9 +188,9 @@ describe('the service key behind a signer', () => {
     const key = keyOf((data: string) => (isAway ? good(`${data}!`) : good(data)))
     await key.publicKey()
     isAway = true
-    await expect(key.sign('some data')).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    await expect(sign(key)).rejects.toMatchObject({ code: 'ERR_SIGNER' })
     isAway = false
-    await key.sign('some data')
+    await sign(key)
     expect(changes).toEqual([])
   })
 

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { serverAt } from '../support/client-error.js'
 import { type ClientService, startClientService } from '../support/client-service.js'
+import { throwing } from '../support/refusal.js'
 
 let service: ClientService
 /** Another origin. */
@@ -193,9 +194,7 @@ describe('DidAuthClient.fetch', () => {
   )
 
   it('says that it may be the page where nothing answers: no page can tell CORS from a lost connection', async () => {
-    const fetch = (): never => {
-      throw new TypeError('Failed to fetch')
-    }
+    const fetch = throwing(new TypeError('Failed to fetch'))
     await expect(service.client({ fetch }).logIn()).rejects.toMatchObject({
       code: 'UNAVAILABLE',
       message: `POST ${service.url}/request-auth: TypeError: Failed to fetch`,

@@ -13,6 +13,7 @@ import { credentialJwt } from '../support/credentials.js'
 import { START_SECONDS } from '../support/test-app.js'
 import { until } from '../support/until.js'
 import { walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 let service: ClientService
 
@@ -108,9 +109,7 @@ describe('a login that fails', () => {
   it.each([
     [
       'is not reached',
-      () => {
-        throw new TypeError('fetch failed')
-      },
+      throwing(new TypeError('fetch failed')),
       'UNAVAILABLE',
       true,
       'Check your network, and try again'

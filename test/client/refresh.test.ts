@@ -13,6 +13,7 @@ import {
   startClientService
 } from '../support/client-service.js'
 import { until } from '../support/until.js'
+import { throwing } from '../support/refusal.js'
 
 let service: ClientService
 
@@ -38,13 +39,7 @@ describe('the answers to a refresh that keep the session', () => {
     new Response(JSON.stringify({ title: code, code }), { status, headers })
 
   it.each([
-    [
-      'no connection',
-      () => {
-        throw new TypeError('fetch failed')
-      },
-      3
-    ],
+    ['no connection', throwing(new TypeError('fetch failed')), 3],
     ['status 503', () => problem(503, 'ERR_STORE', { 'Retry-After': '2' }), 3],
     ['status 429 for a minute', () => problem(429, 'ERR_TOO_MANY_REQUESTS', { 'Retry-After': '60' }), 1],
     ['a page in place of JSON', () => page.clone(), 1],
@@ -119,9 +114,7 @@ describe('the answers to a refresh that end the session', () => {
   })
 
   it('refused by business logic, with its words', async () => {
-    const refreshBusinessLogic = (): never => {
-      throw new Error('Your account is locked')
-    }
+    const refreshBusinessLogic = throwing(new Error('Your account is locked'))
     const error = await endOf({ refreshBusinessLogic }, async () => undefined)
     expect(error).toMatchObject({ reason: 'revoked', userMessage: 'Your account is locked' })
   })

@@ -96,12 +96,11 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         steps.push('publicKey')
         return Buffer.from(SigningKey.computePublicKey(service.privateKey, false).slice(2), 'hex')
       },
-      async sign(data) {
+      async issueJwt(payload) {
         steps.push('sign')
-        return sign(data)
+        return issueJwt(payload, async (data) => sign(data))
       }
     },
-    issueJwt: (payload) => issueJwt(payload, (data) => parts.serviceKey.sign(data)),
     store,
     verifiedTokens: new RecentEntries(),
     disclosureRequests: new MemorySignatureCache(300),

@@ -7,7 +7,7 @@ import { logInWithSiwe } from '../../src/flows/log-in-with-siwe.js'
 import { readOwnSession } from '../../src/flows/manage-sessions.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import { issueNonce } from '../../src/flows/siwe-nonce.js'
-import { refusal } from '../support/refusal.js'
+import { codeOf, refusal } from '../support/refusal.js'
 import { accountOf, siweText } from '../support/siwe.js'
 import { loginText, walletOf } from '../support/wallet.js'
 import { challengeOf, client, flowParts, payloadOf, START_SECONDS } from './flow-parts.js'
@@ -28,12 +28,6 @@ async function siweParts(config: Partial<DidAuthConfig> = {}) {
   }
   return { parts, siwe, nonce, send, login }
 }
-
-const codeOf = (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => (error as DidAuthError).code
-  )
 
 describe('logInWithSiwe', () => {
   it('opens a session of the DID on the configured network, whatever chain the message names', async () => {
@@ -59,20 +53,12 @@ describe('logInWithSiwe', () => {
     expect(parts.events).toEqual([{ type: 'login', did, sessionId: expect.any(String) }])
   })
 
-  it.each([
-    ['text of another form', {}, (text: string) => `${text}\n`, 'ERR_MESSAGE'],
-    ['another site', { domain: 'evil.example' }, undefined, 'ERR_MESSAGE_DOMAIN'],
-    ['a URI of another site', { uri: 'https://evil.example' }, undefined, 'ERR_MESSAGE_DOMAIN'],
-    ['a nonce of the client', { nonce: '1234567890abcdef' }, undefined, 'ERR_CHALLENGE'],
-    ['an end that is over', { expirationTime: new Date((START_SECONDS - 60) * 1000) }, undefined, 'ERR_MESSAGE'],
-    ['a beginning ahead', { notBefore: new Date((START_SECONDS + 61) * 1000) }, undefined, 'ERR_MESSAGE'],
-    ['the address of another account', { address: accountOf(2).address }, undefined, 'ERR_CHALLENGE']
-  ] as const)('refuses %s, and consumes nothing', async (_what, fields, change, code) => {
+  it('refuses the address of another account, consumes nothing, and counts a refused proof', async () => {
     const { parts, login } = await siweParts()
-    await expect(login(fields, change)).rejects.toEqual(refusal(code))
+    await expect(login({ address: accountOf(2).address })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(parts.steps).not.toContain('consumeChallenge')
     expect(parts.charges[0]).toEqual(['proofs 192.0.2.1', 2_000])
-    expect(parts.events).toEqual([expect.objectContaining({ type: 'proof-refused', code })])
+    expect(parts.events).toEqual([expect.objectContaining({ type: 'proof-refused', code: 'ERR_CHALLENGE' })])
   })
 
   it('tells the first of two faults, in the order of the rules, and recovers nothing for it', async () => {
@@ -81,12 +67,17 @@ describe('logInWithSiwe', () => {
     const texts = [
       `${siweText(account, 'abcdefgh', { domain: 'evil.example', ...over })}\n`,
       siweText(account, 'abcdefgh', { domain: 'evil.example', ...over }),
+      siweText(account, 'abcdefgh', { uri: 'https://evil.example', ...over }),
       siweText(account, 'abcdefgh', over),
       siweText(account, nonce(), over),
+      siweText(account, nonce(), { notBefore: new Date((START_SECONDS + 61) * 1000) }),
       siweText(account, nonce())
     ]
     const codes = await Promise.all(texts.map((text) => codeOf(send(text, '0x'))))
-    expect(codes).toEqual(['ERR_MESSAGE', 'ERR_MESSAGE_DOMAIN', 'ERR_CHALLENGE', 'ERR_MESSAGE', 'ERR_SIGNATURE'])
+    expect(codes).toEqual([
+      ...['ERR_MESSAGE', 'ERR_MESSAGE_DOMAIN', 'ERR_MESSAGE_DOMAIN', 'ERR_CHALLENGE'],
+      ...['ERR_MESSAGE', 'ERR_MESSAGE', 'ERR_SIGNATURE']
+    ])
     expect(parts.steps).toEqual([])
   })
 

@@ -137,7 +137,7 @@ describe('logIn', () => {
 
   it('stores no session when signing fails', async () => {
     const parts = await flowParts()
-    parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(signedLogin(parts)).rejects.toEqual(refusal('ERR_SIGNER'))
     expect(parts.steps).not.toContain('createSession')
     expect(await parts.store.listSessions(SERVICE_URL, did, START_SECONDS)).toEqual([])

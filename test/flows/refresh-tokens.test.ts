@@ -63,10 +63,10 @@ describe('refreshTokens', () => {
   })
 
   it('leaves the old refresh token good when signing fails', async () => {
-    const { sign } = parts.serviceKey
-    parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    const { issueJwt } = parts.serviceKey
+    parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_SIGNER'))
-    parts.serviceKey.sign = sign
+    parts.serviceKey.issueJwt = issueJwt
     await expect(refresh(first.refreshToken)).resolves.toHaveProperty('accessToken')
   })
 
@@ -145,10 +145,10 @@ describe('logOut', () => {
   })
 
   it('wins against a refresh that is under way', async () => {
-    const { sign } = parts.serviceKey
-    parts.serviceKey.sign = async (data) => {
+    const { issueJwt } = parts.serviceKey
+    parts.serviceKey.issueJwt = async (...args) => {
       await logOut(parts, sessionOf(first))
-      return sign(data)
+      return issueJwt(...args)
     }
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
   })

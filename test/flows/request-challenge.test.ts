@@ -146,7 +146,7 @@ describe('requestSignUpChallenge', () => {
 
   it('gives nothing when signing fails', async () => {
     const parts = await flowParts({ requiredCredentials: ['Email'] })
-    parts.serviceKey.sign = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
+    parts.serviceKey.issueJwt = () => Promise.reject(new DidAuthError('ERR_SIGNER'))
     await expect(requestSignUpChallenge(parts, did, { mountPath: '', client })).rejects.toEqual(refusal('ERR_SIGNER'))
   })
 

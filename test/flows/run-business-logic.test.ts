@@ -1,13 +1,10 @@
 import { describe, expect, it } from '@jest/globals'
 import { BUSINESS_LOGIC_SECONDS, runBusinessLogic } from '../../src/flows/run-business-logic.js'
-import { refusal } from '../support/refusal.js'
+import { refusal, throwing } from '../support/refusal.js'
 import { flowParts } from './flow-parts.js'
 
 const parts = await flowParts()
 const run = (logic: () => unknown) => runBusinessLogic(parts, logic)
-const throwing = (thrown: unknown) => () => {
-  throw thrown
-}
 
 describe('business logic that lets the user in', () => {
   it.each([

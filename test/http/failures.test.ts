@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { memoryStore, type QuotaCharge, type Store } from 'express-did-auth'
-import { breakableStore, testApp, type StoreVerb } from '../support/test-app.js'
+import { es256kSigner, memoryStore, type QuotaCharge, type Signer, type Store } from 'express-did-auth'
+import { breakableStore, serviceWallet, testApp, type StoreVerb } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
 
 const { did } = walletOf(1)
@@ -27,15 +27,10 @@ describe('a store out of reach', () => {
     expect(log).toEqual([{ level: 'error', fields, message: UNAVAILABLE }])
   })
 
-  it.each<StoreVerb>(['chargeQuota', 'countChallengeUses', 'consumeChallenge', 'createSession'])(
-    'in %s makes a login and a sign up 503',
-    async (verb) => {
-      for (const path of ['/auth', '/signup']) {
-        const { post, login } = await brokenApp(verb)
-        await post(path, login).expect(503, UNAVAILABLE)
-      }
-    }
-  )
+  it.each(['/auth', '/signup'])('makes %s 503', async (path) => {
+    const { post, login } = await brokenApp('chargeQuota')
+    await post(path, login).expect(503, UNAVAILABLE)
+  })
 
   it.each<StoreVerb>(['findSession', 'rotateRefreshToken'])(
     'in %s makes a refresh 503, and the token stays good',
@@ -81,6 +76,26 @@ describe('a store out of reach', () => {
     counted.mockClear()
     await get('/pay', { Authorization: `DIDAuth ${accessToken}` }).expect(503, UNAVAILABLE)
     expect(counted).not.toHaveBeenCalled()
+  })
+})
+
+describe('a signer out of reach', () => {
+  it('makes logins, sign up requests with an sdr and refreshes 503; what needs no signature goes on', async () => {
+    const sign = es256kSigner(serviceWallet.privateKey)
+    let isAway = false
+    const serviceSigner: Signer = (data) =>
+      isAway ? Promise.reject(new Error('the key store at 10.0.0.1 is unavailable')) : sign(data)
+    const { post, me, refresh, log, ...test } = await testApp({ serviceSigner, requiredCredentials: ['Email'] })
+    const { refreshToken, accessToken } = await test.logIn()
+    const login = await test.signedLogin()
+    isAway = true
+    for (const answer of [post('/auth', login), post('/request-signup', { did }), refresh(refreshToken)]) {
+      expect((await answer.expect(503, 'Signer unavailable, try again')).headers['retry-after']).toBe('5')
+    }
+    expect(log.filter(({ level }) => level === 'error')).toHaveLength(3)
+    await me(accessToken).expect(200)
+    isAway = false
+    await refresh(refreshToken).expect(200)
   })
 })
 

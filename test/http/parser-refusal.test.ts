@@ -3,6 +3,7 @@ import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
 import { parserRefusal } from '../../src/http/read-request.js'
 import { testApp } from '../support/test-app.js'
+import { throwing } from '../support/refusal.js'
 
 const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _next) => {
   res.status(error.status ?? 500).send('the host says')
@@ -47,9 +48,7 @@ describe('what a body parser of the host refuses', () => {
     [
       'what the verify function of the host refuses',
       {
-        verify: (): never => {
-          throw new Error('not signed')
-        }
+        verify: throwing(new Error('not signed'))
       },
       {},
       400,

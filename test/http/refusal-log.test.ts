@@ -3,6 +3,7 @@ import type { DidAuthConfig, Logger } from 'express-did-auth'
 import { loginChallenge } from '../support/app-client.js'
 import { testApp, type TestApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -78,9 +79,7 @@ describe('the log of refused requests', () => {
   })
 
   it('has the fixed text of a code, where the answer has the words of the application', async () => {
-    const authenticationBusinessLogic = (): never => {
-      throw new Error('Jane is not on the list')
-    }
+    const authenticationBusinessLogic = throwing(new Error('Jane is not on the list'))
     const { post, signedLogin, debug } = await loggingApp({ authenticationBusinessLogic })
     await post('/auth', await signedLogin()).expect(401, 'Jane is not on the list')
     expect(debug.mock.calls.map(([, message]) => message)).toEqual(['Refused'])

@@ -4,6 +4,7 @@ import request from 'supertest'
 import { memoryStore, type DidAuthConfig, type SecurityEvent } from 'express-did-auth'
 import { serviceWallet, START_SECONDS, testApp } from '../support/test-app.js'
 import { walletOf } from '../support/wallet.js'
+import { throwing } from '../support/refusal.js'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -140,9 +141,7 @@ describe('onSecurityEvent', () => {
     expect(events).toEqual([])
   })
 
-  const fail = (): never => {
-    throw new Error('listener down')
-  }
+  const fail = throwing(new Error('listener down'))
   it.each<[string, () => unknown]>([
     ['throws', fail],
     ['rejects', () => Promise.reject(new Error('listener down'))],

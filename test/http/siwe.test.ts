@@ -58,14 +58,10 @@ describe('POST /siwe/verify', () => {
     await request(app).get('/me').set('Cookie', cookieHeader(answer)).expect(200)
   })
 
-  it.each([
-    ['no message', {}, 'Invalid sign-in message'],
-    ['an object of siwe', { message: { domain: 'service.example' }, signature: '0x' }, 'Invalid sign-in message'],
-    ['two messages', { message: ['a', 'b'], signature: '0x' }, 'Invalid sign-in message'],
-    ['text of no form', { message: 'Hello', signature: '0x' }, 'Invalid sign-in message']
-  ])('is 401 for %s', async (_what, body, text) => {
-    const { app } = await testApp({ siwe: true })
-    await request(app).post('/siwe/verify').send(body).expect(401, text)
+  it('is 401 without a message, and for one that is no text or of no form', async () => {
+    const { post } = await testApp({ siwe: true })
+    for (const message of [undefined, { domain: 'service.example' }, ['a', 'b'], 'Hello'])
+      await post('/siwe/verify', { message, signature: '0x' }).expect(401, 'Invalid sign-in message')
   })
 
   it('reads 32 KiB, ignores other fields, and takes no body of a form', async () => {

@@ -12,6 +12,7 @@ import {
 } from '../support/credentials.js'
 import { walletOf } from '../support/wallet.js'
 import net from 'node:net'
+import { throwing } from '../support/refusal.js'
 
 const user = walletOf(1)
 const issuer = walletOf(3001)
@@ -77,12 +78,7 @@ describe('POST /signup with a resolver that', () => {
   })
 
   it.each([
-    [
-      'throws at once',
-      () => {
-        throw new TypeError('no such thing')
-      }
-    ],
+    ['throws at once', throwing(new TypeError('no such thing'))],
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- that is the point
     ['rejects with what is no error', () => Promise.reject(undefined)]
   ])('%s is answered 503', async (_name, resolve) => {

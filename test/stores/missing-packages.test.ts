@@ -15,43 +15,27 @@ const without = (name: string, code: string): string =>
     return load(name, ...rest)
   }`)}`
 
+const PG = "postgresStore('postgres://user@host/app')"
 it.each([
-  [
-    'sqlite',
-    'better-sqlite3',
-    'MODULE_NOT_FOUND',
-    "sqliteStore('no.db')",
-    'needs the package better-sqlite3: npm install better-sqlite3'
-  ],
+  ['sqlite', 'better-sqlite3', 'MODULE_NOT_FOUND', "sqliteStore('no.db')", 'needs', 'npm install better-sqlite3'],
   [
     'sqlite',
     'better-sqlite3',
     'ERR_DLOPEN_FAILED',
     "sqliteStore('no.db')",
-    'cannot load the package better-sqlite3: npm rebuild better-sqlite3'
+    'cannot load',
+    'npm rebuild better-sqlite3'
   ],
-  [
-    'postgres',
-    'pg',
-    'MODULE_NOT_FOUND',
-    "postgresStore('postgres://user@host/app')",
-    'needs the package pg: npm install pg'
-  ],
-  [
-    'redis',
-    'redis',
-    'MODULE_NOT_FOUND',
-    "redisQuotas('redis://localhost')",
-    'needs the package redis: npm install redis@6'
-  ]
+  ['postgres', 'pg', 'MODULE_NOT_FOUND', PG, 'needs', 'npm install pg'],
+  ['redis', 'redis', 'MODULE_NOT_FOUND', "redisQuotas('redis://localhost')", 'needs', 'npm install redis@6']
 ])(
   'express-did-auth/stores/%s can be imported without %s (%s), and says what to run when it is called',
-  (store, name, code, call, line) => {
+  (store, name, code, call, fault, remedy) => {
     const script = `
     const doors = await import('${pathToFileURL(scriptFile(`src/stores/${store}/index.ts`)).href}')
     try { doors.${call} } catch (error) { console.log(error.message) }`
     const args = [...nodeOptions, '--import', without(name, code), '--input-type=module', '--eval', script]
     const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
-    expect(stdout.trim()).toBe(`express-did-auth/stores/${store} ${line}`)
+    expect(stdout.trim()).toBe(`express-did-auth/stores/${store} ${fault} the package ${name}: ${remedy}`)
   }
 )

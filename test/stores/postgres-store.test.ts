@@ -140,13 +140,6 @@ describe('postgresStore', () => {
     await writer.end()
     await until(async () => (await store.ping().catch(() => 'failed')) !== 'failed')
   })
-
-  it('refuses another session with the id of one that is there', async () => {
-    const store = tables.store()
-    await store.createSession(sessionOf('a'))
-    const other = store.createSession(sessionOf('a', { refreshTokenHash: 'another' }))
-    await expect(other).rejects.toThrow('there is a session with this id')
-  })
 })
 
 describe('a PostgreSQL store that is full', () => {

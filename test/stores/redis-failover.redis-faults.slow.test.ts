@@ -1,27 +1,21 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
 import { rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
-
-const servers: TestRedis[] = []
-const stores: Store[] = []
-afterEach(async () => {
-  for (const store of stores.splice(0)) await store.close()
-  for (const server of servers.splice(0)) await server.stop()
-})
+import { afterTest } from '../support/after-test.js'
 
 /** A primary and its replica, in step. */
 async function pair(): Promise<{ primary: TestRedis; replica: TestRedis }> {
   const primary = await startRedis(['--repl-diskless-sync-delay', '0'])
   const replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
-  servers.push(primary, replica)
+  afterTest(...[primary, replica].map((one) => () => one.stop()))
   await until(async () => (await primary.command('WAIT', '1', '100')) === 1)
   return { primary, replica }
 }
 
 function opening(store: Store): Store {
-  stores.push(store)
+  afterTest(() => store.close())
   return store
 }
 

@@ -1,26 +1,20 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
 import { redisQuotas } from '../../src/stores/redis/index.js'
 import type { RedisStoreOptions } from '../../src/stores/redis/redis-store.js'
 import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 import { startRedis, suiteStore, type TestRedis } from '../support/redis-server.js'
 import { until } from '../support/until.js'
-
-const opened: { close(): Promise<void> }[] = []
-const servers: TestRedis[] = []
-afterEach(async () => {
-  for (const one of opened.splice(0)) await one.close()
-  for (const one of servers.splice(0)) await one.stop()
-})
+import { afterTest } from '../support/after-test.js'
 
 async function server(...settings: string[]): Promise<TestRedis> {
   const redis = await startRedis(settings)
-  servers.push(redis)
+  afterTest(() => redis.stop())
   return redis
 }
 
 function opening<T extends { close(): Promise<void> }>(one: T): T {
-  opened.push(one)
+  afterTest(() => one.close())
   return one
 }
 

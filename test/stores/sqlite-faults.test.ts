@@ -138,17 +138,4 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       expect(outcomes).toEqual([expect.stringMatching('^SQLITE_BUSY'), 0])
     })
   })
-
-  it('rejects one bad verb of many that come at once, and does the others', async () => {
-    const store = files.store()
-    await store.createSession(sessionOf('5'))
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: 10 }, (_, index) =>
-        store.createSession(sessionOf(String(index), index === 5 ? { refreshTokenHash: 'another' } : {}))
-      )
-    )
-    expect(outcomes.map(({ status }) => status === 'fulfilled').indexOf(false)).toBe(5)
-    expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1)
-    expect(await store.listSessions(service, sessionOf('a').did, 1_800_000_000)).toHaveLength(10)
-  })
 })

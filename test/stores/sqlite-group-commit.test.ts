@@ -14,6 +14,7 @@ import {
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
 import { hashOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { engines } from '../support/sqlite-stores.js'
+import { throwing } from '../support/refusal.js'
 
 /** More than any group here executes. */
 const MOST_STATEMENTS = 60
@@ -136,9 +137,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
 
   it('fails whole where it may not begin, and works when it may', async () => {
     const connection = openMemory()
-    const beforeGroup = (): void => {
-      throw new Error('moved')
-    }
+    const beforeGroup = throwing(new Error('moved'))
     expect(await runGroup(connection, [create('a'), create('b')], { beforeGroup })).toEqual(['moved', 'moved'])
     expect(sessionsIn(connection)).toEqual([])
     expect(await runGroup(connection, [create('a')])).toEqual([0])

@@ -164,20 +164,6 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect([rows(), closedUntil()]).toEqual([[1, 1], 0])
   })
 
-  it('deletes by a clock that has run for two windows, and closes the newest window that it deletes', async () => {
-    const { clocks, store, arrive, rows, closedUntil } = opened()
-    await store.createSession(sessionOf('a'))
-    await store.consumeChallenge(useOf())
-    await arrive()
-    // The day after the one on which the session expires.
-    clocks.advance(2 * 86_400)
-    await arrive()
-    expect([rows(), closedUntil()]).toEqual([[0, 1], START_SECONDS + 300])
-    clocks.advance(100)
-    await arrive()
-    expect(rows()).toEqual([0, 0])
-  })
-
   // Cause: a window that was closed while the machine's clock was ahead kept all others open until that time.
   it('closes windows also after the clock of the machine was ahead', async () => {
     const { clocks, store, arrive, closedUntil } = opened()

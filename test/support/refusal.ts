@@ -5,3 +5,18 @@ import type { DidAuthErrorCode } from 'express-did-auth'
 export function refusal(code: DidAuthErrorCode): Error {
   return expect.objectContaining({ name: 'DidAuthError', code }) as unknown as Error
 }
+
+/** Work that throws. */
+export function throwing(error: unknown): () => never {
+  return () => {
+    throw error
+  }
+}
+
+/** The code that work is refused with, or undefined when it is done. */
+export function codeOf(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => undefined,
+    (error: unknown) => (error as { code?: unknown }).code
+  )
+}

@@ -14,11 +14,7 @@ if (URL.canParse(serviceUrl) && new URL(serviceUrl).origin !== location.origin) 
   show('elsewhere', true)
 }
 
-/**
- * An element of the page.
- *
- * @throws Error where the page has no such element
- */
+/** An element of the page. @throws Error where the page has no such element */
 export function byId<T extends HTMLElement = HTMLElement>(id: string, type?: abstract new () => T): T {
   const element = document.getElementById(id)
   if (!(element instanceof (type ?? HTMLElement))) throw new Error(`The page has no #${id}`)

@@ -75,12 +75,7 @@ export async function checkConformance(
   return { passed, total: checks.filter(({ outcome }) => outcome !== 'skipped').length, checks }
 }
 
-/**
- * `conformance <url>`: runs all checks and prints what came of each.
- *
- * @returns the exit code: 0 all passed, 1 otherwise
- * @throws UsageError; StartError when nothing answers there
- */
+/** Runs and prints all checks. @returns 0: all passed; else 1 @throws UsageError; StartError when nothing answers */
 export async function runConformance(commandLine: CommandLine): Promise<number> {
   const { args, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [1, 1])

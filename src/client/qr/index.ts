@@ -1,6 +1,4 @@
-/**
- * QR codes of relay links, or of any text, by the optional package `uqr`: `npm install uqr`.
- */
+/** QR codes of relay links, or of any text, by the optional package `uqr`: `npm install uqr`. */
 import { encode, renderUnicodeCompact } from 'uqr'
 
 /** How a code is drawn. */

@@ -1,6 +1,4 @@
-/**
- * The client of the relay: sends content that only the holder of the link can read.
- */
+/** The client of the relay: sends content that only the holder of the link can read. */
 export * from '../errors.js'
 export * from './relay-client.js'
 export type { EthersSigner, Eip1193Provider, PlainWallet, ViemAccount, ViemWalletClient, Wallet } from '../wallet.js'

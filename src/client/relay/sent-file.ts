@@ -9,11 +9,7 @@ const LINE_FEED = 10
 /** Separators of paths, and what would show another name than the one that a file is stored under. */
 const HIDDEN = /[/\\\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
-/**
- * A file as it is encrypted: `["name","type"]` as JSON, a line feed, the bytes.
- *
- * @throws TypeError for what is no `File`
- */
+/** A file as it is encrypted: `["name","type"]` as JSON, a line feed, the bytes. @throws TypeError for no `File` */
 export async function encodeFile(file: File): Promise<Bytes> {
   // Of an ArrayBuffer, a Blob or an array, the content would be empty or wrong.
   if (!(file instanceof File)) throw new TypeError('Give a text, a Uint8Array or a File')

@@ -84,10 +84,7 @@ export interface RainbowKitAdapter extends Omit<Steps, 'verify' | 'isVerified'> 
   readonly signOut: () => Promise<void>
 }
 
-/**
- * For `RainbowKitAuthenticationProvider` of RainbowKit, as its `adapter`. Its `status` is the page's to tell, by
- * `auth.subscribe`.
- */
+/** For `RainbowKitAuthenticationProvider`, as its `adapter`. The page tells its `status`, by `auth.subscribe`. */
 export function rainbowKit(auth: SiweAuth): RainbowKitAdapter {
   const { getNonce, createMessage, isVerified: verify } = stepsOf(auth)
   return { getNonce, createMessage, verify, signOut: () => auth.logOut() }

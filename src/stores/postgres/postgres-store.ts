@@ -1,6 +1,6 @@
 import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
+import { methodsOn, type SqlQuery } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
@@ -61,7 +61,7 @@ export function openPostgresStore(
   }
   const verbs = storeVerbsOf(postgresDialect)
   const engine = {
-    verbs: methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args)),
+    verbs: methodsOn(verbs, query),
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
     quotas: quotaTable(query, maxQuotas),

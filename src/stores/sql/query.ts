@@ -47,6 +47,11 @@ export async function runVerb(
   return verb(query, ...(args as never[]))
 }
 
+/** Methods that run verbs here, each with this query. */
+export function methodsOn<V extends SqlVerbs>(verbs: V, query: SqlQuery): VerbMethods<V> {
+  return methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args))
+}
+
 /** Methods that run verbs elsewhere, by their names. */
 export function methodsOf<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMethods<V> {
   const methods = Object.keys(verbs).map((name) => [name, (...args: unknown[]) => run(name, args)])

@@ -5,7 +5,8 @@ import { createServer, request, type IncomingMessage, type Server } from 'node:h
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { BodyReader, type ReceivedContent } from '../../../servers/http/read-body.js'
+import type { ReceivedContent } from '../../../servers/http/content-sink.js'
+import { BodyReader } from '../../../servers/http/read-body.js'
 import { hashedContentOf, keepingHasher } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000

@@ -1,10 +1,20 @@
-import { ServerError } from '../../http/server-error.js'
-import type { IpfsNode } from '../../ipfs/ipfs-node.js'
-import type { ContentInspection } from '../../storage/sql/inspection-steps.js'
-import type { ContentReads, EntryPlace } from '../../storage/content-store.js'
-import type { PinLedger } from '../../storage/pin-ledger.js'
-import { checkContents } from './check-contents.js'
+import { readEnv } from '../config/read-env.js'
+import { ServerError } from '../http/server-error.js'
+import type { IpfsNode } from '../ipfs/ipfs-node.js'
+import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
+import { assertIpfsClientInstalled } from '../ipfs/load-ipfs-client.js'
+import { Connections } from '../storage/connections.js'
+import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
+import { openExistingContents } from '../storage/engine.js'
+import type { PinLedger } from '../storage/pin-ledger.js'
+import type { ContentInspection } from '../storage/sql/inspection-steps.js'
+import { isMissing } from '../storage/storage-error.js'
+import { newContentOf } from '../storage/unixfs-blocks.js'
+import { readArguments, type CommandLine } from './command-line.js'
 
+const OPTIONS = { 'accept-damage': { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
+/** Contents that are looked up at once. */
+const BATCH = 100
 const MAX_NAMED = 10
 const REMEDY = 'with entries missing or changed (restore the last backup, or reconcile --accept-damage)'
 
@@ -27,6 +37,30 @@ interface Finding {
 }
 
 /**
+ * `vault reconcile`, also beside its server: changes the database and the pin ledger; the server carries out what the ledger
+ * says.
+ *
+ * @returns the exit code: 0 all is in order, 1 it is not
+ * @throws UsageError; StartError when there is no vault, or its database cannot be opened
+ */
+export async function runReconcile({ args, env: given, out }: CommandLine): Promise<number> {
+  const { values } = readArguments(args, OPTIONS, [0, 0])
+  const [isDryRun, acceptsDamage] = [values['dry-run'] === true, values['accept-damage'] === true]
+  const env = readEnv(given, 'vault', false, 'operate')
+  if (env.IPFS_API_URL !== undefined) assertIpfsClientInstalled()
+  const connections = await Connections.open(env)
+  const { store, inspection } = await openExistingContents(env, connections)
+  const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+  try {
+    return (await reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)) ? 0 : 1
+  } finally {
+    node?.close()
+    await store.close()
+    await connections.close()
+  }
+}
+
+/**
  * Compares database, index, content, counters and pins with each other and with the IPFS node, and repairs what can be
  * derived. It runs beside a running server as well. Pins change in the ledger only: the server carries them out.
  *
@@ -35,7 +69,7 @@ interface Finding {
  */
 export async function reconcile(parts: ReconcileParts, out: (line: string) => void): Promise<boolean> {
   // What a damaged file answers to the other checks means nothing.
-  const checks = [checkDatabase, checkAllContents, checkCounts, checkObjects, checkPins, checkNode, countOpenPins]
+  const checks = [checkDatabase, checkContents, checkCounts, checkObjects, checkPins, checkNode, countOpenPins]
   let isInOrder = true
   for (const check of checks) {
     const { text, faults } = await check(parts)
@@ -57,8 +91,28 @@ async function checkDatabase({ inspection, isDryRun }: ReconcileParts): Promise<
   return { text, faults: isDryRun ? indexes.length : 0 }
 }
 
-async function checkAllContents({ store, inspection, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  const { total, repaired, missing } = await checkContents({ store, inspection, node }, { isDryRun })
+/** Reads all content that is in use and verifies it. What is missing or damaged is fetched from the node and put back. */
+async function checkContents(parts: ReconcileParts): Promise<Finding> {
+  const { store, inspection, isDryRun } = parts
+  let { node } = parts
+  let [total, repaired] = [0, 0]
+  const missing: string[] = []
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const batch: ContentInfo[] = await inspection.listUsedContents(after, BATCH)
+    const contents = await store.readContents(batch.map(({ cid }) => cid))
+    for (const [index, info] of batch.entries()) {
+      total += 1
+      if (await isWhole(contents[index])) continue
+      // Beside a running server, its last entry may have been deleted meanwhile.
+      if (contents[index] === undefined && (await inspection.countUses(info.cid)).entries === 0) continue
+      const outcome = node === undefined ? 'missing' : await repair(store, node, info, isDryRun)
+      // A node that is unavailable is not asked again for each.
+      if (outcome === 'unavailable') node = undefined
+      if (outcome === 'repaired') repaired += 1
+      else missing.push(info.cid)
+    }
+    after = batch.at(-1)?.cid
+  }
   const text = [
     `content: ${counted(total, 'content')} in use`,
     ...(repaired > 0 ? [`${repaired} ${isDryRun ? 'to put back' : 'put back'} from the IPFS node`] : []),
@@ -68,17 +122,47 @@ async function checkAllContents({ store, inspection, node, isDryRun }: Reconcile
   return { text, faults: missing.length + (isDryRun ? repaired : 0) }
 }
 
+async function isWhole(content: StoredContent | undefined): Promise<boolean> {
+  if (content === undefined) return false
+  try {
+    // Each piece is verified by reading it.
+    for await (const _piece of await content.pieces());
+    return true
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}
+
+async function repair(
+  store: ContentReads,
+  node: Pick<IpfsNode, 'read'>,
+  { cid, byteCount }: ContentInfo,
+  isDryRun: boolean
+): Promise<'repaired' | 'missing' | 'unavailable'> {
+  try {
+    const content = newContentOf(await node.read(cid, byteCount))
+    if (content.cid !== cid) return 'missing'
+    if (!isDryRun) await store.repairContent(content)
+    return 'repaired'
+  } catch (error) {
+    if (!(error instanceof ServerError) || !error.code.startsWith('ERR_IPFS_')) throw error
+    return error.code === 'ERR_IPFS_UNAVAILABLE' ? 'unavailable' : 'missing'
+  }
+}
+
 async function checkCounts({ inspection, isDryRun, acceptsDamage }: ReconcileParts): Promise<Finding> {
   const { owners, damagedLists, unusedContents } = await inspection.recount({ isDryRun, acceptsDamage })
   const done = isDryRun ? 'to ' : ''
   const isAccepted = acceptsDamage && !isDryRun
+  const damagedPlaces = damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`)
   const damagedText = `${counted(damagedLists.length, 'list')} ${isAccepted ? 'accepted with what is left' : REMEDY}`
   const text = [
     ...(owners > 0 ? [`usage ${done}${isDryRun ? 'correct' : 'corrected'} for ${counted(owners, 'user')}`] : []),
     ...(unusedContents > 0
       ? [`${counted(unusedContents, 'unused content')} ${done}${isDryRun ? 'delete' : 'deleted'}`]
       : []),
-    ...(damagedLists.length > 0 ? [`${damagedText}: ${named(damagedLists.map(placeText))}`] : [])
+    ...(damagedLists.length > 0 ? [`${damagedText}: ${named(damagedPlaces)}`] : [])
   ]
   const lost = isAccepted ? 0 : damagedLists.length
   const faults = lost + (isDryRun ? owners + unusedContents : 0)
@@ -119,16 +203,12 @@ async function countOpenPins({ store, node }: ReconcileParts): Promise<Finding> 
 }
 
 /** `no pins`, `1 pin`, `1,000 pins`. */
-function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count === 0 ? 'no' : count.toLocaleString('en')} ${count === 1 ? one : many}`
+function counted(count: number, noun: string): string {
+  return `${count === 0 ? 'no' : count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
 }
 
 /** Some of many names. */
 function named(names: readonly string[]): string {
   const more = names.length - MAX_NAMED
   return names.slice(0, MAX_NAMED).join('; ') + (more > 0 ? ` and ${more} more` : '')
-}
-
-function placeText({ did, key }: EntryPlace): string {
-  return `${did} ${JSON.stringify(key)}`
 }

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Client } from '../ports.js'
+import type { Client } from './ports.js'
 
 const clients = new AsyncLocalStorage<Client>()
 /** Before Node 24, following a request costs every promise of the process: a quarter of a guarded GET. */
