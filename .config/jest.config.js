@@ -84,8 +84,8 @@ export default suite([
     // that goes through all of that. Rules of ours are proved once, on Express 5.
     testMatch: [
       '<rootDir>/test/http/{approval,client-network,cookies,failures,guard-csrf,host}.test.ts',
-      '<rootDir>/test/http/{log-in,log-out,own-session,parser-refusal,read-request}.test.ts',
-      '<rootDir>/test/http/{require-did,send-error}.test.ts',
+      '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',
+      '<rootDir>/test/http/{require-did,send-error,sessions}.test.ts',
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
       '<rootDir>/test/servers/commands/conformance/command.test.ts',
