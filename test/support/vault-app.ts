@@ -2,7 +2,6 @@ import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
 import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import { readEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import { ServerError, type ServerErrorCode } from '../../servers/http/server-error.js'
@@ -14,6 +13,7 @@ import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents
 import { runReconcile } from '../../servers/commands/reconcile.js'
 import { takedownAt } from '../../servers/commands/takedown.js'
 import { vaultApp } from '../../servers/vault/app.js'
+import { capturedLog } from './captured-log.js'
 import { runCommand } from './command-line.js'
 import { entryOf } from './content-stores.js'
 import { temporaryFolder } from './store-folder.js'
@@ -45,13 +45,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
   // Times are real here: no window of challenges ends within a test, save at midnight.
   const defaults = { MAX_REQUESTS_PER_TIME_SLOT: '1000000', CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
   const serverEnv = readEnv({ ...defaults, ...env }, 'vault', false)
-  let text = ''
-  const destination = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      text += chunk.toString()
-      done()
-    }
-  })
+  const { destination, log } = capturedLog()
   const { path, remove } = parts.folder === undefined ? temporaryFolder() : { path: parts.folder, remove: undefined }
   const { node, store = memoryStore(), usedPercent = () => Promise.resolve(50) } = parts
   const tracksPins = node !== undefined
@@ -73,11 +67,6 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     log: jsonLog(serverEnv, destination)
   })
   await server.ready.catch(() => undefined)
-  const log = (): Record<string, unknown>[] =>
-    text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
   const close = async (): Promise<void> => {
     await server.close()
     await opened.store.close()
@@ -159,6 +148,13 @@ export class VaultUser {
 /** The database of a vault, to look into or to damage it. Close it again. */
 export function openDatabase(file: string): SqlConnection {
   return openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL', busyMilliseconds: 5_000 })
+}
+
+/** Changes or damages what a vault has stored. */
+export function changeDatabase(vault: Pick<TestVault, 'folder'>, sql: string): void {
+  const database = openDatabase(databaseOf(vault))
+  database.exec(sql)
+  database.close()
 }
 
 export const databaseOf = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')

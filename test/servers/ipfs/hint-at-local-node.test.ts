@@ -1,23 +1,16 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import { pino } from 'pino'
 import { hintAtLocalNode } from '../../../servers/ipfs/hint-at-local-node.js'
+import { closeServices, serving } from '../../support/server-client.js'
 
-let server: Server
-
-afterEach(() => {
-  server.closeAllConnections()
-  server.close()
-})
+afterEach(closeServices)
 
 /** The lines that are logged beside such a listener. */
 async function linesBeside(listener: RequestListener): Promise<string[]> {
-  server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const lines: string[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => lines.push(line) })
-  await hintAtLocalNode(log, `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await hintAtLocalNode(log, await serving(listener))
   return lines
 }
 

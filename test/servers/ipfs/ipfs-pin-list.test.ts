@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { CID, digest } from 'multiformats'
-import { createServer, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { IpfsCall } from '../../../servers/ipfs/ipfs-call.js'
 import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { closeServices, serving } from '../../support/server-client.js'
 import { until } from '../../support/until.js'
 
-let server: Server
 let node: IpfsHttpNode
 /** The answer to the call that is under way. */
 let answer: ServerResponse | undefined
@@ -19,19 +18,16 @@ beforeEach(async () => {
   answer = undefined
   pinsSent = 0
   arrived.mockClear()
-  server = createServer((_req, res) => {
+  const url = await serving((_req, res) => {
     answer = res.writeHead(200, { 'Content-Type': 'application/json' })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  node = ipfsHttpNode(`http://127.0.0.1:${port}`, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
+  node = ipfsHttpNode(url, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
   // The deadlines of the client are the test's; connections take the time that they take.
   jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
 })
-afterEach(async () => {
+afterEach(() => {
   jest.useRealTimers()
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
+  closeServices()
 })
 
 /** Lines about so many pins, each another than all before. */

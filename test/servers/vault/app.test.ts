@@ -3,8 +3,8 @@ import { renameSync } from 'node:fs'
 import request from 'supertest'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import {
+  changeDatabase,
   databaseOf,
-  openDatabase,
   testVault,
   VaultNode,
   VaultUser,
@@ -142,9 +142,7 @@ describe('a vault whose tables are lost', () => {
     const user = await VaultUser.new(vault)
     // Of a user without entries it is known without a look at them.
     await user.post('a', 'a').expect(201)
-    const database = openDatabase(databaseOf(vault))
-    database.exec('DROP TABLE entries')
-    database.close()
+    changeDatabase(vault, 'DROP TABLE entries')
     for (const answer of [
       await user.post('a', 'b'),
       await user.put('a', 'b'),

@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
-import { databaseOf, openDatabase, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { filesIn } from '../../support/store-folder.js'
+import { changeDatabase, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 /** Three leaves of an object. */
 const LARGE = 'a'.repeat(600_000)
@@ -28,18 +29,8 @@ afterEach(async () => {
   await vault.store.collectGarbage(0)
 })
 
-function sql(text: string): void {
-  const database = openDatabase(databaseOf(vault))
-  database.exec(text)
-  database.close()
-}
-
-/** The files of all objects. */
-function objects(): string[] {
-  const folder = join(vault.folder, 'objects')
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((one) => one.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
+const sql = (text: string): void => {
+  changeDatabase(vault, text)
 }
 
 /** The node has none of it. */
@@ -58,7 +49,7 @@ const DAMAGES: [string, () => void][] = [
   [
     'a byte of an object is another',
     () => {
-      for (const file of objects()) writeFileSync(file, 'b', { flag: 'r+' })
+      for (const file of filesIn(join(vault.folder, 'objects'))) writeFileSync(file, 'b', { flag: 'r+' })
     }
   ],
   [
