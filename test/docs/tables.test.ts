@@ -4,7 +4,13 @@ import { join } from 'node:path'
 import * as client from 'express-did-auth/client'
 import ts from 'typescript'
 import { secretVariables, variableNames } from '../../servers/config/env-schema.js'
-import { readEnv, findMisspellings, readUnusedVariables, serverPorts, type ServerName } from '../../servers/config/read-env.js'
+import {
+  readEnv,
+  findMisspellings,
+  readUnusedVariables,
+  serverPorts,
+  type ServerName
+} from '../../servers/config/read-env.js'
 import { serverErrors } from '../../servers/http/server-error.js'
 import * as codes from '../../src/client/error-codes.js'
 import { packageJson, readDocument, root, tableUnder } from '../support/documents.js'

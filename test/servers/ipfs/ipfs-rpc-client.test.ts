@@ -172,53 +172,53 @@ describe('ipfsHttpNode', () => {
 })
 
 describe('a list of pins', () => {
-let node: IpfsHttpNode
-/** The answer to the call that is under way. */
-let answer: ServerResponse | undefined
-let pinsSent = 0
+  let node: IpfsHttpNode
+  /** The answer to the call that is under way. */
+  let answer: ServerResponse | undefined
+  let pinsSent = 0
 
-/** Counts lines that arrived, for each of which the deadline begins again. */
-const arrived = jest.spyOn(IpfsCall.prototype, 'restartDeadline')
+  /** Counts lines that arrived, for each of which the deadline begins again. */
+  const arrived = jest.spyOn(IpfsCall.prototype, 'restartDeadline')
 
-beforeEach(async () => {
-  answer = undefined
-  pinsSent = 0
-  arrived.mockClear()
-  const url = await serving((_req, res) => {
-    answer = res.writeHead(200, { 'Content-Type': 'application/json' })
+  beforeEach(async () => {
+    answer = undefined
+    pinsSent = 0
+    arrived.mockClear()
+    const url = await serving((_req, res) => {
+      answer = res.writeHead(200, { 'Content-Type': 'application/json' })
+    })
+    node = ipfsHttpNode(url, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
+    // The deadlines of the client are the test's; connections take the time that they take.
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
   })
-  node = ipfsHttpNode(url, { deadlineMilliseconds: 1_000, listMilliseconds: 5_000 })
-  // The deadlines of the client are the test's; connections take the time that they take.
-  jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'Date'] })
-})
-afterEach(() => {
-  jest.useRealTimers()
-  closeServices()
-})
+  afterEach(() => {
+    jest.useRealTimers()
+    closeServices()
+  })
 
-/** Lines about so many pins, each another than all before. */
-function linesOf(count: number): string {
-  const hash = Buffer.alloc(32)
-  return Array.from({ length: count }, () => {
-    hash.writeUInt32BE((pinsSent += 1))
-    return `{"Cid":"${CID.createV1(0x55, digest.create(0x12, hash)).toString()}","Type":"recursive"}\n`
-  }).join('')
-}
+  /** Lines about so many pins, each another than all before. */
+  function linesOf(count: number): string {
+    const hash = Buffer.alloc(32)
+    return Array.from({ length: count }, () => {
+      hash.writeUInt32BE((pinsSent += 1))
+      return `{"Cid":"${CID.createV1(0x55, digest.create(0x12, hash)).toString()}","Type":"recursive"}\n`
+    }).join('')
+  }
 
-/** Sends lines, and waits until the client has read them. */
-async function send(count: number): Promise<void> {
-  await until(() => answer !== undefined)
-  answer!.write(linesOf(count))
-  await until(() => arrived.mock.calls.length === pinsSent)
-}
+  /** Sends lines, and waits until the client has read them. */
+  async function send(count: number): Promise<void> {
+    await until(() => answer !== undefined)
+    answer!.write(linesOf(count))
+    await until(() => arrived.mock.calls.length === pinsSent)
+  }
 
-/** Asks for the list. What it ends with is caught at once, because it may come before somebody awaits it. */
-function list(): Promise<number | string> {
-  return node.listPins().then(
-    (pins) => pins.size,
-    (error: unknown) => (error as { code: string }).code
-  )
-}
+  /** Asks for the list. What it ends with is caught at once, because it may come before somebody awaits it. */
+  function list(): Promise<number | string> {
+    return node.listPins().then(
+      (pins) => pins.size,
+      (error: unknown) => (error as { code: string }).code
+    )
+  }
 
   it('may be longer than any other answer', async () => {
     const listed = list()

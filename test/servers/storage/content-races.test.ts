@@ -3,7 +3,15 @@ import fc from 'fast-check'
 import type { PinTask } from '../../../servers/storage/pin-ledger.js'
 import { operations, runOnModel } from '../../support/content-model.js'
 import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
-import { cidOf, did, entryOf, NOW, objectNames, type ContentFolder, type TestStore } from '../../support/content-stores.js'
+import {
+  cidOf,
+  did,
+  entryOf,
+  NOW,
+  objectNames,
+  type ContentFolder,
+  type TestStore
+} from '../../support/content-stores.js'
 import { contentEngines } from '../../support/postgres-contents.js'
 import { KeyedLock } from '../../../servers/storage/sql/keyed-lock.js'
 
