@@ -2,15 +2,16 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
+import { HandMadeNode } from '../../support/hand-made-node.js'
 import { filesIn } from '../../support/store-folder.js'
-import { changeDatabase, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 /** Three leaves of an object. */
 const LARGE = 'a'.repeat(600_000)
 const CONTENTS = ['first', LARGE, 'last']
 const first = cidOf(Buffer.from('first'))
 
-const node = new VaultNode()
+const node = new HandMadeNode()
 let vault: TestVault
 let user: VaultUser
 
@@ -24,7 +25,7 @@ beforeEach(async () => {
   await user.post('else', 'whole').expect(201)
 })
 afterEach(async () => {
-  node.fault = undefined
+  node.fault = () => undefined
   for (const key of ['notes', 'else']) await user.delete(key)
   await vault.store.collectGarbage(0)
 })
@@ -108,9 +109,9 @@ describe('a node that is asked for missing content', () => {
   it.each(['ERR_IPFS_UNAVAILABLE', 'ERR_IPFS_TIMEOUT', 'ERR_IPFS_BAD_RESPONSE'] as const)(
     'and fails makes it 502, until it answers: %s',
     async (fault) => {
-      node.fault = fault
+      node.fault = () => fault
       await user.read('notes').expect(502, 'Content missing')
-      node.fault = undefined
+      node.fault = () => undefined
       expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
     }
   )

@@ -2,19 +2,20 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { UsageError } from '../../../servers/commands/command-line.js'
-import { runVault, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { HandMadeNode } from '../../support/hand-made-node.js'
+import { runVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 import { filesIn, temporaryFolder } from '../../support/store-folder.js'
 
 const secret = 'a secret that must be deleted'
 
 const folder = folderOfEachTest()
-let node: VaultNode
+let node: HandMadeNode
 let vault: TestVault
 let [alice, bob]: VaultUser[] = []
 
 beforeEach(async () => {
-  node = new VaultNode()
+  node = new HandMadeNode()
   vault = await testVault({}, { folder: join(folder.path, 'vault'), node })
   alice = await VaultUser.new(vault)
   bob = await VaultUser.new(vault)
