@@ -83,9 +83,9 @@ export default suite([
     // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one file
     // that goes through all of that. Rules of ours are proved once, on Express 5.
     testMatch: [
-      '<rootDir>/test/http/{approval,client-network,cookies,failures,guard-csrf,host}.test.ts',
-      '<rootDir>/test/http/{log-in,log-out,own-session,parser-refusal,read-request}.test.ts',
-      '<rootDir>/test/http/{require-did,send-error}.test.ts',
+      '<rootDir>/test/http/{approval,cookies,failures,guard-csrf,host,limits}.test.ts',
+      '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',
+      '<rootDir>/test/http/{require-did,send-error,sessions}.test.ts',
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
       '<rootDir>/test/servers/commands/conformance/command.test.ts',

@@ -1,42 +1,33 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { verifyMessage } from 'ethers'
 import express, { type Express } from 'express'
 import { memoryStore, setupDidAuth } from 'express-did-auth'
 import { signedIn, testConfig, wallet } from 'express-did-auth/testing'
 import request from 'supertest'
+import { afterTest } from './support/after-test.js'
 import { credentialJwt } from './support/credentials.js'
+import { root } from './support/documents.js'
 import { nodeOptions, runExample, scriptFile, setEnvironment } from './support/run-script.js'
 import { temporaryFolder } from './support/store-folder.js'
 import { loginText, walletOf, type TestWallet } from './support/wallet.js'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
 const alice = wallet('alice')
 const issuer = walletOf(5)
 /** The host of the `serviceUrl` that all examples have. */
 const DOMAIN = 'localhost:3000'
 const day = 86_400
 
-let undo: (() => void)[] = []
-
-afterEach(() => {
-  for (const step of undo.reverse()) step()
-  undo = []
-  jest.restoreAllMocks()
-})
-
 /** Runs an example as its README or a user would, on a free port. */
 async function serve(load: () => Promise<unknown>, environment: Record<string, string> = {}): Promise<Server> {
-  undo.push(setEnvironment(environment))
+  afterTest(setEnvironment(environment))
   const example = await runExample(load)
-  undo.push(() => {
-    example.stop()
-  })
+  afterTest(example.stop)
   return example.server
 }
 
@@ -83,11 +74,11 @@ describe('examples/log-in-siwe.mjs', () => {
   it('logs in by EIP-4361, with the client and by hand', async () => {
     const app = express()
     const server = app.listen(0)
-    undo.push(() => server.close())
+    afterTest(() => server.close())
     const url = `http://localhost:${(server.address() as AddressInfo).port}`
     const requireDid = setupDidAuth(app, { ...testConfig(), serviceUrl: url, siwe: true })
     app.get('/profile', requireDid, (req, res) => res.json(req.user))
-    undo.push(setEnvironment({ SERVICE_URL: url }))
+    afterTest(setEnvironment({ SERVICE_URL: url }))
     const said: unknown[][] = []
     jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words))
     await import(join(root, 'examples/log-in-siwe.mjs'))
@@ -158,7 +149,7 @@ describe('examples/cookies-and-csrf.ts', () => {
 describe('examples/sqlite-store.ts', () => {
   it('keeps sessions in a file, lists them and ends them', async () => {
     const folder = temporaryFolder()
-    undo.push(folder.remove)
+    afterTest(folder.remove)
     const server = await serve(() => import('../examples/sqlite-store.js'), { DATA_DIR: folder.path })
     const { headers } = await signedIn(server, alice)
     await signedIn(server, alice)

@@ -43,7 +43,7 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   /** Where the page may connect to, beside this server; not to a neighbour whose name is no URL. */
   const urlOf = (name: ServerName): string => {
     const url = serviceUrls?.get(name) ?? ''
-    return isHttpUrl(url) ? url : ''
+    return /^https?:/i.test(url) && URL.canParse(url) ? url : ''
   }
   for (const [path, html] of page.html) {
     app.get(path, (req, res, next) => {
@@ -96,16 +96,9 @@ function policyFor(urls: readonly string[]): string {
 function fillIn(html: string, env: ServerEnv, values: Readonly<Record<string, string>>): string {
   const mode = env.USE_COOKIES === true ? 'cookie' : 'header'
   const relay = { 'open-reads': String(env.RELAY_OPEN_READS), 'file-bytes': String(env.RELAY_MAX_FILE_BYTES) }
+  const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
   const attributes = Object.entries({ ...values, mode, ...relay })
-    .map(([name, value]) => `data-${name}="${escapeAttribute(value)}"`)
+    .map(([name, value]) => `data-${name}="${escaped(value)}"`)
     .join(' ')
   return html.replace('<html', () => `<html ${attributes}`)
-}
-
-function escapeAttribute(text: string): string {
-  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
-}
-
-function isHttpUrl(text: string): boolean {
-  return /^https?:/i.test(text) && URL.canParse(text)
 }

@@ -203,8 +203,8 @@ async function countOpenPins({ store, node }: ReconcileParts): Promise<Finding> 
 }
 
 /** `no pins`, `1 pin`, `1,000 pins`. */
-function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count === 0 ? 'no' : count.toLocaleString('en')} ${count === 1 ? one : many}`
+function counted(count: number, noun: string): string {
+  return `${count === 0 ? 'no' : count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
 }
 
 /** Some of many names. */

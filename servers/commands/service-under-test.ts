@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { defaultPaths, type Curve } from 'express-did-auth'
-import { addressOfPublicKey, checksumAddress, loginMessage } from 'express-did-auth/protocol'
+import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage } from 'express-did-auth/protocol'
 import { isObject, readBounded } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
@@ -148,9 +148,7 @@ export class ServiceUnderTest {
     return {
       did: `did:ethr:rsk:${addressOfPublicKey(curve, publicKey)}`,
       sign: (message) => {
-        // EIP-191, version 0x45.
-        const text = `\u0019Ethereum Signed Message:\n${Buffer.byteLength(message)}${message}`
-        const { signature, recovery } = curve.sign(curve.keccak256(text), key)
+        const { signature, recovery } = curve.sign(hashPersonalMessage(curve, message), key)
         return `0x${Buffer.from(signature).toString('hex')}${(27 + recovery).toString(16)}`
       }
     }
@@ -277,7 +275,7 @@ export function describe({ method, path, status, text }: Exchange): string {
 function parseObject(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
+    return isObject(value) ? value : {}
   } catch {
     return {}
   }

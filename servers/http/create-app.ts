@@ -129,16 +129,13 @@ export function withLastAnswers(app: Express, parts: Parameters<typeof serverErr
 
 /** Origins whose pages may read answers. */
 export function readableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
-  return [...env.CORS_ORIGINS, ...pageOrigins(env, serviceUrls?.get('auth'))]
+  // The page is served by auth, where this server is another one beside it.
+  const authUrl = env.PAGE && env.name !== 'auth' ? (serviceUrls?.get('auth') ?? '') : ''
+  const isUrl = /^https?:/i.test(authUrl) && URL.canParse(authUrl)
+  return [...env.CORS_ORIGINS, ...(isUrl ? [new URL(authUrl).origin] : [])]
 }
 
-/** The origin of the page that auth serves, where this server is another one beside it. */
-function pageOrigins({ PAGE, name }: ServerEnv, authUrl: string | undefined): string[] {
-  const isForeign = PAGE && name !== 'auth' && authUrl !== undefined
-  return isForeign && /^https?:/i.test(authUrl) && URL.canParse(authUrl) ? [new URL(authUrl).origin] : []
-}
-
-/** A URL that Express cannot parse passes all our handlers: it would answer with a page of its own, and log some. */
+/** A URL that Express cannot parse passes all our handlers. Express has a page for it, and Node even logs some. */
 function requestListener(app: Express): RequestListener {
   return (req, res) => {
     const refuse = (): void => {

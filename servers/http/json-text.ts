@@ -54,12 +54,7 @@ export class JsonTextDecoder {
     this.#sink = sink
   }
 
-  /**
-   * Decodes the next part of the body.
-   *
-   * @throws ServerError ERR_CONTENT when there are more than 1,024 characters outside of strings, or more than 64 strings;
-   * DidAuthError ERR_JSON
-   */
+  /** @throws ServerError ERR_CONTENT for 1,025 characters outside of strings, or 65 strings; DidAuthError ERR_JSON */
   write(chunk: Buffer): void {
     this.#isEmpty &&= chunk.length === 0
     const bytes = this.#wholeCharacters(chunk)

@@ -60,11 +60,7 @@ export interface Listening {
  */
 export async function listen(where: ServerAddress, limits: Partial<ListenLimits> = {}): Promise<Listening> {
   const { headers, request, idle, rest, check, stop, maxConnections } = { ...LIMITS, ...limits }
-  const server = createServer({
-    connectionsCheckingInterval: check,
-    headersTimeout: headers,
-    requestTimeout: request
-  })
+  const server = createServer({ connectionsCheckingInterval: check, headersTimeout: headers, requestTimeout: request })
   server.setTimeout(idle)
   server.maxConnections = maxConnections
   let listener: RequestListener = (_req, res) => {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
+import { JSON_TYPE } from 'express-did-auth/server-kit'
 import { type ContentHasher, ContentSink, type ReceivedContent } from './content-sink.js'
 import { JsonTextDecoder } from './json-text.js'
 import { ByteBudget, MinimumRate } from './limits.js'
@@ -9,8 +10,6 @@ import { ServerError } from './server-error.js'
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
-/** Content types of JSON, `application/json` and `application/<anything>+json`. */
-const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
 export interface BodyReaderOptions {
   /** Names a file for a body that is arriving, in a folder that exists. */

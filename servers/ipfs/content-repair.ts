@@ -35,10 +35,8 @@ export class ContentRepair {
    * @throws ServerError ERR_CONTENT_MISSING
    */
   async read(content: ContentInfo, milliseconds: number): Promise<Uint8Array> {
-    const bytes = await waitAtMost(
-      milliseconds,
-      this.#fetchOnce(() => this.#fetch(content), content.cid)
-    )
+    const fetched = this.#fetchOnce(() => this.#fetch(content), content.cid)
+    const bytes = await waitAtMost(milliseconds, fetched)
     if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
     return bytes
   }

@@ -11,10 +11,8 @@ export async function hintAtLocalNode(log: Logger, url = LOCAL_NODE): Promise<vo
     const { status, body } = await fetch(`${url}/api/v0/version`, options)
     await body?.cancel()
     if (status !== 200) return
-    log.info(
-      { event: 'ipfs-found', url },
-      `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
-    )
+    const sentence = `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
+    log.info({ event: 'ipfs-found', url }, sentence)
   } catch {
     // No node, as on most machines.
   }

@@ -83,11 +83,8 @@ export function ipfsHttpNode(
       }),
     read: (cid, maxBytes) =>
       ask(maxBytes * CHUNKED + SHORT_ANSWER_BYTES, async (client, { signal }) => {
-        const bytes = await readBounded(
-          client.cat(cid, { signal }),
-          maxBytes,
-          () => new ServerError('ERR_IPFS_BAD_RESPONSE')
-        )
+        const tooLong = (): Error => new ServerError('ERR_IPFS_BAD_RESPONSE')
+        const bytes = await readBounded(client.cat(cid, { signal }), maxBytes, tooLong)
         assertSame(cidOf(bytes), cid)
         return bytes
       }),

@@ -5,19 +5,8 @@ import { ContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
 import { LeafHasher } from '../storage/unixfs-blocks.js'
-import { repeatWork, type RepeatedWork } from './repeat-work.js'
+import { repeatWork } from './repeat-work.js'
 import type { Contents } from './start-server.js'
-
-/** What a server does with content beside its routes. */
-export interface ContentWork {
-  bodies: BodyReader
-  repair: ContentRepair
-  /** None without an IPFS node. */
-  pins: PinWorker | undefined
-  collector: Pick<RepeatedWork, 'soon'>
-  /** Ends it. */
-  stop: () => Promise<void>
-}
 
 /**
  * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer needed
@@ -25,13 +14,15 @@ export interface ContentWork {
  *
  * @param task - the name of its collection in the metrics
  * @param collect - deletes what is no longer needed
+ * @returns what routes use of it: no `pins` without an IPFS node; `stop` ends it
  */
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function startContentWork(
   { env, contents, node, spool, log, metrics }: Pick<ServerAppParts, 'env' | 'log' | 'metrics'> & Contents,
   clock: Clock,
   task: 'collector' | 'sweep',
   collect: (signal: AbortSignal) => Promise<void>
-): ContentWork {
+) {
   const nowSeconds = (): number => clock.nowSeconds()
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds })
   pins?.start()

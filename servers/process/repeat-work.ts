@@ -16,12 +16,7 @@ export interface RepeatedWork {
   stop(): Promise<void>
 }
 
-/**
- * Runs work now and about every minute, never twice at once. It does not keep the process alive.
- *
- * @param work - the signal asks it to stop early
- * @param onFailure - called with each failure; the next minute tries again
- */
+/** Runs work now and about every minute, never twice at once. The signal asks it to stop; it keeps no process alive. */
 export function repeatWork(
   work: (signal: AbortSignal) => Promise<void>,
   onFailure: (error: unknown) => void

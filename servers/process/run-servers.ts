@@ -72,9 +72,7 @@ export async function runServers(
     shared.add(() => connections.close())
     if (metrics !== undefined) connections.watch(metrics)
     let page: string | undefined
-    const onPage = (url: string): void => {
-      page = url
-    }
+    const onPage = (url: string): string => (page = url)
     const serviceUrls: StartParts['serviceUrls'] = new Map()
     const serving: (() => Promise<void>)[] = []
     for (const { env, start, log, opened } of plans) {

@@ -56,10 +56,7 @@ export interface RelayAuthParts {
   clock: Clock
 }
 
-/**
- * What a login shows: a credential that holds the challenge, or the signature of a login message over it. Without a
- * challenge, the last one that this process gave to the DID counts.
- */
+/** A credential, or a signature over a challenge: by default the last one that this process gave to the DID. */
 export type LoginRequest = { jwt: string } | { did: string; sig: string; challenge?: string }
 
 /** `isBy` computes whether the key of an address made the proof; `refusal` is what is wrong where it did not. */

@@ -4,10 +4,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { withShapes, type Curve } from '../protocol/curve.js'
 
-/**
- * The curve in JavaScript alone, for browsers, Workers and tests: no WebAssembly, nothing to load, no module of Node. A
- * verification takes about ten times as long as by {@link loadCurve}.
- */
+/** For browsers, Workers and tests: no WebAssembly, nothing to load, none of Node. It verifies ten times as slowly. */
 export const pureCurve: Omit<Curve, 'kind'> = {
   sha256,
   keccak256: keccak_256,

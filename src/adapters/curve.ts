@@ -29,7 +29,7 @@ export async function withHashes({ kind, ...arithmetic }: Build): Promise<Curve>
   }
 }
 
-/** Its bindings: the package's main file falls back to JavaScript, forty times slower. @throws Error without them */
+/** The native bindings: the main file falls back to JavaScript, forty times slower. @throws Error without good ones */
 export async function loadNative(): Promise<Build> {
   // Bundlers take an import for optional only when `catch` stands directly on it.
   const { default: native } = await import('secp256k1/bindings.js').catch((cause: unknown) => {

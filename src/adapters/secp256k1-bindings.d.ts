@@ -4,7 +4,6 @@ declare module 'secp256k1/bindings.js' {
     ecdsaSign(hash: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recid: number }
     ecdsaVerify(signature: Uint8Array, hash: Uint8Array, publicKey: Uint8Array): boolean
     ecdsaRecover(signature: Uint8Array, recovery: number, hash: Uint8Array, isCompressed: boolean): Uint8Array
-    privateKeyVerify(privateKey: Uint8Array): boolean
     publicKeyCreate(privateKey: Uint8Array, isCompressed: boolean): Uint8Array
     publicKeyConvert(publicKey: Uint8Array, isCompressed: boolean): Uint8Array
   }

@@ -6,7 +6,7 @@ import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
 
-/** Its own address, or those of its document. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_RESOLVER, ERR_BUSY */
+/** The address of a DID, or those of its document. @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_RESOLVER, ERR_BUSY */
 export async function controllersOf(
   { didControllers }: Pick<Parts, 'didControllers'>,
   { did, address }: ProvedUser,

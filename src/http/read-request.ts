@@ -172,7 +172,7 @@ function responseFields(body: Body): Body {
   return response
 }
 
-/** For what a body parser of the application refused; else undefined. Without the cause, whose message quotes it. */
+/** Our error for a refusal of the application's parser, else undefined. Without the cause, which quotes the body. */
 export function parserRefusal(error: unknown): DidAuthError | undefined {
   const code = PARSER_REFUSALS.get(fieldOf(error, 'type'))
   return code && new DidAuthError(code)

@@ -37,7 +37,7 @@ export function deploysContract(signature: Hex): boolean {
   return signature.endsWith(DEPLOYING)
 }
 
-/** An account that can be a wallet, no delegation. @throws DidAuthError ERR_CONTRACT_SIGNATURE @see ERC-8010 */
+/** The account can be a wallet, and has no delegation. @throws DidAuthError ERR_CONTRACT_SIGNATURE @see ERC-8010 */
 export function assertContractAskable(address: string, signature: Hex): void {
   const refused = (check: string, expected: string): DidAuthError =>
     new DidAuthError('ERR_CONTRACT_SIGNATURE', { reason: { check, expected } })

@@ -38,11 +38,7 @@ export interface UnprovedCredential {
   parsed: ParsedJwt
 }
 
-/**
- * Parses the credentials field of a sign up; absent is none. A JWT contains no comma, so that accepted credentials joined by commas are unambiguous in the signed message.
- *
- * @throws DidAuthError ERR_REQUEST
- */
+/** Absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
 export function parseCredentialJwts(value: unknown): string[] {
   if (value === undefined) return []
   if (!Array.isArray(value) || value.length > MAX_CREDENTIALS || !value.every(isCompactJwt)) {

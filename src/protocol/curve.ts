@@ -26,10 +26,7 @@ export interface Curve {
 /** The part of a curve that a library of secp256k1 has. */
 export type Arithmetic = Pick<Curve, 'sign' | 'verify' | 'recover' | 'publicKeyOf' | 'decompress'>
 
-/**
- * Makes arithmetic assert the shapes of all bytes, because some of it would complete a hash that is too short by bytes of the
- * last caller. What it throws for bytes that are no signature or key is undefined, or false.
- */
+/** Some arithmetic completes a short hash by bytes of its last caller. Where it throws, this is undefined, or false. */
 export function withShapes({ sign, verify, recover, publicKeyOf, decompress }: Arithmetic): Arithmetic {
   return {
     sign: (hash, privateKey) => {

@@ -62,13 +62,7 @@ export function recoverPersonalSigner(
   return publicKey && addressOfPublicKey(curve, publicKey)
 }
 
-/**
- * The 64 bytes, with low s, of what a did-jwt ES256K signer returns: base64url of 64 or 65 bytes, or r and s in
- * hexadecimal.
- *
- * @returns undefined for anything else
- * @see did-jwt, type `Signer`
- */
+/** The 64 bytes, with low s, that a did-jwt signer returned; undefined for anything else. @see did-jwt, `Signer` */
 export function parseSignerOutput(output: unknown): Uint8Array | undefined {
   const bytes = typeof output === 'string' ? Buffer.from(output, 'base64url') : parseEcdsaSignature(output)
   if (bytes === undefined || (bytes.length !== 64 && bytes.length !== 65)) return undefined

@@ -143,11 +143,8 @@ export const countCases: StoreCase[] = [
   storeCase('counts in a time slot that begins with the first charge', async ({ charge }) => {
     const states = [await charge(), await charge({ at: 30 }), await charge({ at: 30 })]
     const promise = 'All instances count in one slot, which ends as long after its first charge as it lasts'
-    expectAnswer(
-      promise,
-      states,
-      [1, 2, 3].map((count) => ({ isCharged: true, count, endsAt: 60 }))
-    )
+    const expected = [1, 2, 3].map((count) => ({ isCharged: true, count, endsAt: 60 }))
+    expectAnswer(promise, states, expected)
   }),
   storeCase('treats a slot that a clock which ran ahead began as ended, once the clock is right', async (bench) => {
     await bench.charge({ at: YEAR_SECONDS, limit: 1 })

@@ -78,11 +78,8 @@ export const rotationCases: StoreCase[] = [
       ['a', 0, 'thief', 'replaced'],
       ['a', 0, 'thief', 'replaced', { at: 20 }]
     ])
-    expectAnswer(
-      'A replaced token that is refused within the grace ends no session',
-      await bench.stateOf('a'),
-      'active'
-    )
+    const state = await bench.stateOf('a')
+    expectAnswer('A replaced token that is refused within the grace ends no session', state, 'active')
     const promise = 'A replaced token that comes back after the grace revokes its session'
     await bench.rotations(promise, [['a', 0, 'thief', 'reused', { at: 21 }]])
     expectAnswer(promise, await bench.stateOf('a'), 'revoked')

@@ -42,11 +42,7 @@ export async function signedIn(
 ): Promise<SignedInFetch> {
   const url = await urlOf(app)
   const post = (path: string, body: object): Promise<Response> =>
-    fetch(url + path, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify(body)
-    })
+    fetch(url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
   const domain = domainOf(await post(requestAuthPath, {}))
   const asked = await assertGood(await post(requestAuthPath, { did: wallet.did }))
   const challenge = String(fieldOf(await asked.json(), 'challenge'))

@@ -7,7 +7,6 @@ import { parseHttpUrl } from '../protocol/parse-url.js'
 import type { Clock } from '../ports.js'
 import { systemClock } from '../time.js'
 import { namedKeys, resolvedKeys, type IsSigned, type IssuerResolver } from './issuer-keys.js'
-import type { CookieRule } from './read-token.js'
 
 const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
@@ -33,18 +32,9 @@ export interface VerifierOptions {
   clock?: { nowSeconds(): number } | undefined
 }
 
-/** Options that were checked, and what follows from them. */
-export interface VerifierSettings {
-  issuer: string
-  audience: string
-  /** Knows the keys of the issuer as they are now. */
-  keys: () => IsSigned | Promise<IsSigned>
-  clock: Clock
-  cookieRule: CookieRule
-}
-
 /** Checks the options of a verifier, which is told when the issuer may have other keys. @throws DidAuthError ERR_CONFIG */
-export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => void): VerifierSettings {
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => void) {
   const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock: given = systemClock } = options
   if (!isDid(issuer)) throw wrong('issuer: give the DID of the service that issues the tokens')
   if (typeof audience !== 'string' || audience === '') throw wrong('audience: give the serviceUrl of that service')
@@ -65,7 +55,8 @@ export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => 
   }
 }
 
-function keysOf(options: VerifierOptions, clock: Clock, onNewKeys: () => void): VerifierSettings['keys'] {
+/** Makes what knows the keys of the issuer as they are now. */
+function keysOf(options: VerifierOptions, clock: Clock, onNewKeys: () => void): () => IsSigned | Promise<IsSigned> {
   const { issuer, publicKeys, resolver } = options
   if (publicKeys !== undefined && resolver !== undefined) throw wrong('give publicKeys or resolver, not both')
   if (resolver !== undefined) {

@@ -3,10 +3,9 @@
  * is CPU time of the server process, so that the load generator and other work on the machine weigh little. P1 compares
  * two routes of one application, the others two applications.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { getAddress } from 'ethers'
+import { temporaryFolder } from '../support/store-folder.js'
 import { isChosen, measure, measureTimes, openLoad, quantile, reportTimes } from './harness.js'
 import {
   assertStatus,
@@ -208,11 +207,11 @@ const WASM_ONLY = `data:text/javascript,${encodeURIComponent(
      "export async function resolve(s, c, n) { if (s.startsWith('secp256k1/')) throw new Error('hidden'); return n(s, c) }"))`
 )}`
 
-const folder = mkdtempSync(join(tmpdir(), 'did-auth-bench-'))
+const folder = temporaryFolder()
 const variants: Record<string, { label: string; start: () => Promise<BenchServer> }> = {
   native: { label: 'memory, native', start: () => startServer('did-auth') },
   wasm: { label: 'memory, WASM', start: () => startServer('did-auth', [], ['--import', WASM_ONLY]) },
-  sqlite: { label: 'SQLite, native', start: () => startServer('did-auth-sqlite', [join(folder, 'bench.db')]) },
+  sqlite: { label: 'SQLite, native', start: () => startServer('did-auth-sqlite', [join(folder.path, 'bench.db')]) },
   siwe: { label: '', start: () => startServer('siwe') }
 }
 const chosen = process.argv.slice(2).filter((word) => word in variants)
@@ -224,4 +223,4 @@ for (const name of chosen.length === 0 ? Object.keys(variants) : chosen) {
   await server.stop()
 }
 await bare.stop()
-rmSync(folder, { recursive: true, force: true })
+folder.remove()

@@ -8,12 +8,16 @@ import { temporaryFolder } from '../support/store-folder.js'
 import { walletOf } from '../support/wallet.js'
 import { measure } from './harness.js'
 import { assertStatus } from './http-client.js'
-import { newFile } from './new-file.js'
 import { costOf, startBin, startServer, type Step } from './servers.js'
 
 const CLIENTS = 8
 const KIBIBYTE = 1_024
 const unit = 'µs CPU'
+
+/** Another file each time, in which no two leaves of 256 KiB are the same, because the same once more is no work. */
+let pieces = 0
+const newFile = (byteCount: number): string =>
+  Array.from({ length: byteCount / 256 }, () => String((pieces += 1)).padStart(12, '0') + 'a'.repeat(244)).join('')
 
 for (const store of ['embedded', 'node']) {
   const folder = temporaryFolder()

@@ -1,7 +1,5 @@
 /** P14: a guarded request at the vault with a token of auth, over the same with a token of the vault's own, beside each other. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { temporaryFolder } from '../support/store-folder.js'
 import { isChosen, measure } from './harness.js'
 import { assertStatus, Connection, logIn } from './http-client.js'
 import { costOf, startBin } from './servers.js'
@@ -11,10 +9,10 @@ const USERS = 16
 const REQUESTS = 8_000
 
 if (isChosen('P14')) {
-  const DATA_DIR = mkdtempSync(join(tmpdir(), 'bench-resource-'))
+  const folder = temporaryFolder()
   const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0' }
   const domains = { LOGIN_DOMAINS: 'bench.example' }
-  const all = await startBin('all', { DATA_DIR, ...ports, ...domains })
+  const all = await startBin('all', { DATA_DIR: folder.path, ...ports, ...domains })
   const [auth, , vault] = all.servers
   const portOf = (server: typeof auth): number => Number(new URL(server!.url).port)
   const atVault = { ...all, port: portOf(vault) }
@@ -41,5 +39,5 @@ if (isChosen('P14')) {
   authConnection.close()
   vaultConnection.close()
   await all.stop()
-  rmSync(DATA_DIR, { recursive: true, force: true })
+  folder.remove()
 }

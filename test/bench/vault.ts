@@ -2,14 +2,13 @@
  * P7: reads and writes of a vault with 1,000,000 entries over those of one with 1,000, side by side in one run:
  * `npm run bench vault [entries]`
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { ContentRepair } from '../../servers/ipfs/content-repair.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { listText, readEntries } from '../../servers/vault/entries-answer.js'
 import { newContent } from '../support/content-stores.js'
+import { temporaryFolder } from '../support/store-folder.js'
 import { costOfCalls, inParallel, measure } from './harness.js'
 
 const SMALL = 1_000
@@ -25,10 +24,8 @@ interface Subject {
   close: () => Promise<void>
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'bench-vault-'))
-process.on('exit', () => {
-  rmSync(folder, { recursive: true, force: true })
-})
+const folder = temporaryFolder()
+process.on('exit', folder.remove)
 
 const didOf = (number: number): string =>
   `did:ethr:rsk:0x${Math.floor(number / ENTRIES_PER_DID)
@@ -42,7 +39,7 @@ const contentAt = (number: number): Buffer => Buffer.from(`content ${number} `.p
 const spread = (number: number, entryCount: number): number => (number * 7_919) % entryCount
 
 async function subject(entryCount: number): Promise<Subject> {
-  const options = { folder: join(folder, String(entryCount)), database: 'vault.db' }
+  const options = { folder: join(folder.path, String(entryCount)), database: 'vault.db' }
   const filled = await openContentStore({ ...options, isDurable: false })
   await inParallel(1_000, entryCount, (number) =>
     filled.store.writeEntry({

@@ -236,16 +236,16 @@ describe('two devices that add at once', () => {
 })
 
 describe('a vault that changes the keyring', () => {
+  const second =
+    (fields: object) =>
+    ({ slots, ...rest }: Stored): object => ({ ...rest, slots: [slots[0], { ...slots[1], ...fields }] })
   const changes: [string, (stored: Stored, old: Stored) => unknown][] = [
-    ['a label', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], label: 'x' }] })],
-    ['the type of a slot', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], type: 'passkey' }] })],
-    ['an id', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], id: '0'.repeat(32) }] })],
-    [
-      'a ciphertext',
-      ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], wrapped: 'A'.repeat(64) }] })
-    ],
-    ['a salt', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], salt: 'A'.repeat(43) }] })],
-    ['a time', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], createdAt: 1 }] })],
+    ['a label', second({ label: 'x' })],
+    ['the type of a slot', second({ type: 'passkey' })],
+    ['an id', second({ id: '0'.repeat(32) })],
+    ['a ciphertext', second({ wrapped: 'A'.repeat(64) })],
+    ['a salt', second({ salt: 'A'.repeat(43) })],
+    ['a time', second({ createdAt: 1 })],
     ['the mac', (stored) => ({ ...stored, mac: 'A'.repeat(43) })],
     ['no mac', ({ v, slots }) => ({ v, slots })],
     ['the version', (stored) => ({ ...stored, v: 2 })],
@@ -255,8 +255,8 @@ describe('a vault that changes the keyring', () => {
     ['a slot twice', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, slots[1]] })],
     ['no slots', (stored) => ({ ...stored, slots: {} })],
     ['a slot that is none', ({ slots, ...rest }) => ({ ...rest, slots: [...slots, null] })],
-    ['a number for a text', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], label: 7 }] })],
-    ['a text for a number', ({ slots, ...rest }) => ({ ...rest, slots: [slots[0], { ...slots[1], createdAt: '7' }] })],
+    ['a number for a text', second({ label: 7 })],
+    ['a text for a number', second({ createdAt: '7' })],
     ['no JSON object', () => 'keyring'],
     ['more than 8 KiB', (stored) => ({ ...stored, more: 'a'.repeat(8_192) })]
   ]

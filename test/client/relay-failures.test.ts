@@ -167,15 +167,18 @@ describe('RelayClient at a relay that fails', () => {
   })
 })
 
+const url = 'http://127.0.0.1:1'
+
+/** Reads from a gateway alone: of a client, the relay's error counts where all fail. */
+const read = (gateway: string, cid: string) =>
+  readFromGateway({ url, read: readAll }, gateway, cid, new AbortController().signal)
+
 describe('RelayClient with gateways', () => {
-  const url = 'http://127.0.0.1:1'
   const openLarge = async (gateways: string[]) => {
     const content = await new RelayClient({ url }).open(large, { gateways })
     return Buffer.compare(Buffer.from(content as Uint8Array), LARGE)
   }
-  /** Of one gateway, without the relay, whose error counts where all fail. */
-  const readLarge = (gateway: string) =>
-    readFromGateway({ url, read: readAll }, gateway, large.slice(8, 67), new AbortController().signal)
+  const readLarge = (gateway: string) => read(gateway, large.slice(8, 67))
 
   it('reads a small and a large file without a wallet, where the relay is unavailable or refuses', async () => {
     const gateways = [await honest()]
@@ -234,8 +237,6 @@ describe('RelayClient with gateways', () => {
   })
 })
 
-const url = 'http://127.0.0.1:1'
-
 /** A gateway with one block, and what it was asked for. */
 async function gatewayWith(
   cid: string,
@@ -273,10 +274,6 @@ function link(index: number, codec = 0x55): Buffer {
   const hash = createHash('sha256').update(String(index)).digest()
   return Buffer.concat([Buffer.from([0x12, 38, 0x0a, 36, 1, codec, 0x12, 32]), hash])
 }
-
-/** Reads from a gateway alone: of a client, the relay's error counts where all fail. */
-const read = (gateway: string, cid: string) =>
-  readFromGateway({ url, read: readAll }, gateway, cid, new AbortController().signal)
 
 const links = (count: number) => Buffer.concat(Array.from({ length: count }, (_, index) => link(index)))
 

@@ -30,6 +30,9 @@ function problemsOf(config: unknown): string[] {
 }
 const problemsWith = (config: object): string[] => problemsOf({ ...least, ...config })
 
+/** How a problem begins whose value may be a secret. */
+const hidden = (type: string): string => `a value of type ${type} (not shown); give `
+
 const chainClient = { verifyMessage: async () => true, getCode: async () => '0x', getChainId: async () => 30 }
 
 describe('the defaults', () => {
@@ -238,8 +241,8 @@ describe('parseConfig', () => {
   })
 
   it.each([
-    ['challengeSecret', '', 'a value of type string (not shown); give a non-empty string'],
-    ['challengeSecret', 12345, 'a value of type number (not shown); give a non-empty string'],
+    ['challengeSecret', '', `${hidden('string')}a non-empty string`],
+    ['challengeSecret', 12345, `${hidden('number')}a non-empty string`],
     ['serviceDid', 'alice', '"alice"; give a DID'],
     ['serviceDid', 'did:ethr:0x1', '"did:ethr:0x1"; give a DID'],
     ['serviceDid', `did:a:${'b'.repeat(123)}`, '"did:a:'],
@@ -261,8 +264,8 @@ describe('parseConfig', () => {
     ['timeSlotInSeconds', 0.9, '0.9; give a number of seconds, at least 1'],
     ['userSessionDurationInHours', 0, '0; give a number of hours above 0'],
     ['userSessionDurationInHours', Infinity, 'Infinity; give a number of hours'],
-    ['accessTokenExpirationTimeInSeconds', 600n, 'a value of type bigint (not shown); give a number'],
-    ['rpcUrl', 'ws://rpc.example/key', 'a value of type string (not shown); give an http(s) URL'],
+    ['accessTokenExpirationTimeInSeconds', 600n, `${hidden('bigint')}a number`],
+    ['rpcUrl', 'ws://rpc.example/key', `${hidden('string')}an http(s) URL`],
     ['rpcUrl', ['https://rpc.example'], '[a value of type string (not shown)]; give an http(s) URL'],
     ['networkName', '', '""; give a non-empty string'],
     ['registry', '0x1234', '"0x1234"; give a contract address, 0x and 40 hex digits'],
@@ -271,12 +274,8 @@ describe('parseConfig', () => {
     ['requiredCredentials', ['Email', ''], '[\"Email\", \"\"]; give an array of schema names'],
     ['requiredClaims', [{ claimType: 'name' }], '[a value of type object (not shown)]; give an array of { claimType'],
     ['requiredClaims', [{ claimType: 'a', claimValue: 'b', reason: 5 }], '[a value'],
-    ['store', {}, 'a value of type object (not shown); give an object with createSession, findSession, rotateRefresh'],
-    [
-      'store',
-      { ...memoryStore(), ping: undefined },
-      'a value of type object (not shown); give an object with createSession, findSession'
-    ],
+    ['store', {}, `${hidden('object')}an object with createSession, findSession, rotateRefresh`],
+    ['store', { ...memoryStore(), ping: undefined }, `${hidden('object')}an object with createS`],
     ['trustedIssuers', 'did:web:a', '"did:web:a"; give an array of DIDs, or a function of a DID'],
     ['trustedIssuers', ['issuer.example'], '["issuer.example"]; give an array of DIDs, or a function of a DID'],
     ['cookiePrefix', '__host-', '"__host-"; give "__Host-" or "__Secure-"'],
@@ -301,11 +300,7 @@ describe('parseConfig', () => {
     ['didControl', 'chain', '"chain"; give "address" or "document"'],
     ['networks', [], '[]; give an array of networks such as "rsk", "" for Ethereum, at least one'],
     ['networks', ['rsk:'], '["rsk:"]; give an array of networks'],
-    [
-      'resources',
-      'https://a.example',
-      '"https://a.example"; give an array of at most 50 URLs, https or on this machine'
-    ],
+    ['resources', 'https://a.example', '"https://a.example"; give an array of at most 50 URLs, https or'],
     ['resources', ['http://a.example'], '["http://a.example"]; give an array of at most 50 URLs'],
     ['resources', Array(51).fill('https://a.example'), '["https://a.example"'],
     ...[
@@ -318,32 +313,20 @@ describe('parseConfig', () => {
       [key],
       '[a value of type object (not shown)]; give an array of private keys of P-256 as JWK'
     ]),
-    [
-      'resourceKeys',
-      JSON.stringify(resourceKey(1)),
-      'a value of type string (not shown); give an array of private keys'
-    ],
-    [
-      'resourceKeys',
-      [JSON.stringify(resourceKey(1))],
-      '[a value of type string (not shown)]; give an array of private'
-    ],
+    ['resourceKeys', JSON.stringify(resourceKey(1)), `${hidden('string')}an array of private keys`],
+    ['resourceKeys', [JSON.stringify(resourceKey(1))], '[a value of type string (not shown)]; give an array'],
     [
       'resourceIssuer',
       'https://auth.example',
       '"https://auth.example"; give { issuer, audience? }, the issuer as a URL'
     ],
-    ['resourceIssuer', { issuer: 'http://auth.example' }, 'a value of type object (not shown); give { issuer'],
-    [
-      'resourceIssuer',
-      { issuer: 'https://auth.example', audience: '' },
-      'a value of type object (not shown); give { issuer'
-    ],
+    ['resourceIssuer', { issuer: 'http://auth.example' }, `${hidden('object')}{ issuer`],
+    ['resourceIssuer', { issuer: 'https://auth.example', audience: '' }, `${hidden('object')}{ issuer`],
     ['discovery', 'yes', '"yes"; give true or false'],
     ['trustedOrigins', ['https://app.example/'], '["https://app.example/"]; give an array of origins'],
-    ['resolver', () => undefined, 'a value of type function (not shown); give an object with resolve'],
-    ['logger', { info: () => undefined }, 'a value of type object (not shown); give an object with info, warn, error'],
-    ['clock', { now: () => 0 }, 'a value of type object (not shown); give an object with nowSeconds']
+    ['resolver', () => undefined, `${hidden('function')}an object with resolve`],
+    ['logger', { info: () => undefined }, `${hidden('object')}an object with info, warn, error`],
+    ['clock', { now: () => 0 }, `${hidden('object')}an object with nowSeconds`]
   ])('names the field, the value and the remedy: %s = %p', (field, value, received) => {
     const problems = problemsWith({ [field]: value })
     expect(problems).toHaveLength(1)

@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe } from '@jest/globals'
 import { S3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
 import { sqliteFolder } from '../support/content-stores.js'
-import { startFakeS3, type FakeS3 } from '../support/fake-s3.js'
+import { type FakeS3, startFakeS3 } from '../support/fake-s3.js'
 import { contentEngines } from '../support/postgres-contents.js'
 import { contentInspectionContract } from './content-inspection.js'
 import { contentStoreContract } from './content-store.js'
 import { pinLedgerContract } from './pin-ledger.js'
+import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
+import { objectStoreContract } from './object-store.js'
 
 describe.each(contentEngines())('on %s', (_engine, make) => {
   describe('the ContentStore contract', () => {
@@ -29,4 +31,18 @@ describe('on SQLite, with objects on S3, the ContentStore contract', () => {
   afterAll(() => s3.close())
   let folders = 0
   contentStoreContract(() => sqliteFolder(new S3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
+})
+
+describe('the ObjectStore contract on files', () => {
+  objectStoreContract((folder) => new FileObjectStore(folder))
+})
+
+describe('the ObjectStore contract on S3', () => {
+  let s3: FakeS3
+  beforeAll(async () => {
+    s3 = await startFakeS3()
+  })
+  afterAll(() => s3.close())
+  let stores = 0
+  objectStoreContract(() => new S3ObjectStore(s3.options(`store-${(stores += 1)}/`)))
 })

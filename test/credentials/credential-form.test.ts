@@ -25,10 +25,9 @@ const P_256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc
 
 const good = credentialPayload(issuer.did, user.did)
 const credentialOf = (jwt: string) => parseCredential(jwt, user.did, START_SECONDS).credential
-const accepts = (jwt: string): void => void credentialOf(jwt)
-const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' = 'ERR_CREDENTIAL'): void => {
-  expect(() => credentialOf(jwt)).toThrow(refusal(code))
-}
+const accepts = async (jwt: string): Promise<unknown> => credentialOf(jwt)
+const refuses = (jwt: string, code: 'ERR_CREDENTIAL' | 'ERR_CREDENTIAL_EXPIRED' = 'ERR_CREDENTIAL'): Promise<void> =>
+  expect(accepts(jwt)).rejects.toEqual(refusal(code))
 const withVc = (changes: object): string => credentialJwt(issuer, user.did, { vc: { ...good.vc, ...changes } })
 
 describe('a credential of did-jwt-vc', () => {
@@ -63,9 +62,7 @@ describe('the header of a credential', () => {
     ['alg alone', { alg: 'ES256K' }],
     ['alg and typ', { alg: 'ES256K', typ: 'JWT' }],
     ['a kid', { alg: 'ES256K', typ: 'JWT', kid: `${issuer.did}#controller` }]
-  ])('may hold %s', (_name, header) => {
-    accepts(withHeader(header))
-  })
+  ])('may hold %s', (_name, header) => accepts(withHeader(header)))
 
   it.each([
     ['no alg', { typ: 'JWT' }],
@@ -90,17 +87,13 @@ describe('the header of a credential', () => {
     ['cty', { alg: 'ES256K', cty: 'JWT' }],
     ['zip', { alg: 'ES256K', zip: 'DEF' }],
     ['anything else', { alg: 'ES256K', note: 'hello' }]
-  ])('must not hold %s', (_name, header) => {
-    refuses(withHeader(header))
-  })
+  ])('must not hold %s', (_name, header) => refuses(withHeader(header)))
 
   it.each([
     ['a list', [{ alg: 'ES256K' }]],
     ['null', null],
     ['a string', 'ES256K']
-  ])('must not be %s', (_name, header) => {
-    refuses(withHeader(header))
-  })
+  ])('must not be %s', (_name, header) => refuses(withHeader(header)))
 })
 
 describe('the field credentials', () => {
@@ -137,9 +130,7 @@ describe('the field credentials', () => {
     expect(() => parseCredentialJwts(value)).toThrow(refusal('ERR_REQUEST'))
   })
 
-  it('must not have a header with unused bits', () => {
-    refuses(`${header.slice(0, -1)}1.${payload}.${signature}`)
-  })
+  it('must not have a header with unused bits', () => refuses(`${header.slice(0, -1)}1.${payload}.${signature}`))
 
   // (r, n - s) verifies as (r, s) does, so that one credential was once two texts to business logic.
   it.each(['ES256K', 'ES256K-R', 'ES256'])('gives both twins of one signature of %s as one text', (alg) => {
@@ -166,12 +157,10 @@ describe('the issuer of a credential', () => {
     ['an object', { id: issuer.did }],
     ['no DID', issuer.address],
     ['a DID with a fragment', `${issuer.did}#controller`]
-  ])('must not be %s', (_name, iss) => {
-    refuses(credentialJwt(issuer, user.did, { iss }))
-  })
+  ])('must not be %s', (_name, iss) => refuses(credentialJwt(issuer, user.did, { iss })))
 
-  it('may stand in vc a second time, as text or object', () => {
-    for (const named of [issuer.did, { id: issuer.did, name: 'Post office' }]) accepts(withVc({ issuer: named }))
+  it('may stand in vc a second time, as text or object', async () => {
+    for (const named of [issuer.did, { id: issuer.did, name: 'Post office' }]) await accepts(withVc({ issuer: named }))
   })
 
   it.each([
@@ -180,9 +169,7 @@ describe('the issuer of a credential', () => {
     ['an object without a DID', { name: 'Post office' }],
     ['null', null],
     ['a list', [issuer.did]]
-  ])('must not be contradicted in vc by %s', (_name, named) => {
-    refuses(withVc({ issuer: named }))
-  })
+  ])('must not be contradicted in vc by %s', (_name, named) => refuses(withVc({ issuer: named })))
 })
 
 describe('the vc of a credential', () => {
@@ -191,9 +178,7 @@ describe('the vc of a credential', () => {
     ['null', null],
     ['a list', [good.vc]],
     ['a string', 'vc']
-  ])('must not be %s', (_name, vc) => {
-    refuses(credentialJwt(issuer, user.did, { vc }))
-  })
+  ])('must not be %s', (_name, vc) => refuses(credentialJwt(issuer, user.did, { vc })))
 
   it.each([
     ['no type', { type: undefined }],
@@ -203,9 +188,7 @@ describe('the vc of a credential', () => {
     ['no subject', { credentialSubject: undefined }],
     ['a subject that is text', { credentialSubject: user.did }],
     ['a list of subjects', { credentialSubject: [{ id: user.did }] }]
-  ])('must not have %s', (_name, changes) => {
-    refuses(withVc(changes))
-  })
+  ])('must not have %s', (_name, changes) => refuses(withVc(changes)))
 
   it('may have its type as text', () => {
     expect(credentialOf(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential'])
@@ -240,9 +223,7 @@ describe('the subject of a credential', () => {
     ['null in credentialSubject.id', user.did, null],
     ['a list', [user.did], undefined],
     ['the address without the DID', undefined, user.address]
-  ])('must not be %s', (_name, sub, id) => {
-    refuses(subjects(sub, id))
-  })
+  ])('must not be %s', (_name, sub, id) => refuses(subjects(sub, id)))
 })
 
 // The test's clock stands at 2027-01-15T08:00:00Z.
@@ -269,9 +250,7 @@ describe('the dates of a credential', () => {
       'exp, though expirationDate is later',
       dated({ exp: START_SECONDS - day }, { expirationDate: '2028-01-14T00:00:00Z' })
     ]
-  ])('end it by %s', (_name, jwt) => {
-    refuses(jwt, 'ERR_CREDENTIAL_EXPIRED')
-  })
+  ])('end it by %s', (_name, jwt) => refuses(jwt, 'ERR_CREDENTIAL_EXPIRED'))
 
   it.each([
     ['exp', dated({ exp: START_SECONDS + 1 })],
@@ -291,18 +270,14 @@ describe('the dates of a credential', () => {
     ['iat, where there is no nbf', dated({ iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:06Z' })],
     ['validFrom', dated({}, { validFrom: '2027-01-15T08:00:06Z' })]
-  ])('begin it later by %s', (_name, jwt) => {
-    refuses(jwt)
-  })
+  ])('begin it later by %s', (_name, jwt) => refuses(jwt))
 
   it.each([
     ['nbf', dated({ nbf: START_SECONDS + 5 })],
     ['iat beside an nbf', dated({ nbf: START_SECONDS, iat: START_SECONDS + 6 })],
     ['issuanceDate', dated({}, { issuanceDate: '2027-01-15T08:00:05Z' })],
     ['validFrom in lower case', dated({}, { validFrom: '2027-01-15t08:00:05z' })]
-  ])('allow another clock to run 5 s ahead by %s', (_name, jwt) => {
-    accepts(jwt)
-  })
+  ])('allow another clock to run 5 s ahead by %s', (_name, jwt) => accepts(jwt))
 
   it.each([
     ['exp as text', dated({ exp: '1900000000' })],
@@ -325,15 +300,10 @@ describe('the dates of a credential', () => {
     ['minute 60', dated({}, { expirationDate: '2028-01-01T00:60:00Z' })],
     ['words', dated({}, { issuanceDate: 'yesterday' })],
     ['an offset of 99 hours', dated({}, { validFrom: '2026-01-01T00:00:00+99:99' })]
-  ])('must not be %s', (_name, jwt) => {
-    refuses(jwt)
-  })
+  ])('must not be %s', (_name, jwt) => refuses(jwt))
 
-  it('may be 29 February of a leap year', () => {
-    accepts(dated({}, { expirationDate: '2028-02-29T00:00:00Z' }))
-  })
+  it('may be 29 February of a leap year', () => accepts(dated({}, { expirationDate: '2028-02-29T00:00:00Z' })))
 
-  it('are not limited at the end of exp: Infinity cannot be spelled in JSON, 1e300 can', () => {
-    accepts(dated({ exp: 1e300 }))
-  })
+  it('are not limited at the end of exp: Infinity cannot be spelled in JSON, 1e300 can', () =>
+    accepts(dated({ exp: 1e300 })))
 })

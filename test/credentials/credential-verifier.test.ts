@@ -1,8 +1,8 @@
-import { describe, expect, it } from '@jest/globals'
+import { beforeAll, describe, expect, it } from '@jest/globals'
 import { SigningKey } from 'ethers'
 import { credentialVerifier, type CredentialVerifierParts } from '../../src/adapters/credential-verifier.js'
 import { loadCurve } from '../../src/adapters/curve.js'
-import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
+import { type IssuerKey, parseIssuerKey } from '../../src/adapters/issuer-key.js'
 import { DidAuthError } from '../../src/errors.js'
 import type { Client, CredentialClient, Deadline } from '../../src/ports.js'
 import type { Curve } from '../../src/protocol/curve.js'
@@ -11,12 +11,17 @@ import {
   credentialJwt,
   credentialPayload,
   ed25519Key,
+  es256kBy,
+  es256kRecoverableBy,
   jwtByHand,
   p256Key,
+  type SignPart,
   type TestKey
 } from '../support/credentials.js'
 import { codeOf, refusal, throwing } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
+import { signerAddresses } from '../../src/protocol/credential.js'
+import { parseJwt } from '../../src/protocol/jwt.js'
 
 const user = walletOf(1)
 const issuer = walletOf(6101)
@@ -286,5 +291,48 @@ describe('credentialVerifier without a network', () => {
   it('leaves one whose public key is no point of the curve unproved', async () => {
     const did = `did:ethr:rsk:0x02${'f'.repeat(64)}`
     expect(await verdictOn(credentialJwt({ ...issuer, did }, user.did))).toBe('ERR_CREDENTIAL_ISSUER')
+  })
+})
+
+const { privateKey, address } = walletOf(9100)
+
+let curve: Curve
+
+beforeAll(async () => {
+  curve = await loadCurve()
+})
+
+const addressesOf = (alg: string, sign: SignPart): string[] =>
+  signerAddresses(curve, parseJwt(jwtByHand({ alg }, { hello: 'world' }, sign), 1_000)!)
+
+describe('signerAddresses', () => {
+  it('finds two for ES256K, one of them the signer’s', () => {
+    const found = addressesOf('ES256K', es256kBy(privateKey))
+    expect(found).toHaveLength(2)
+    expect(found).toContain(address.toLowerCase())
+  })
+
+  it('finds the signer’s alone for ES256K-R', () => {
+    expect(addressesOf('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()])
+  })
+
+  it.each([
+    ['another algorithm', 'EdDSA', es256kBy(privateKey)],
+    ['ES256K over 65 bytes', 'ES256K', es256kRecoverableBy(privateKey)],
+    ['ES256K-R over 64 bytes', 'ES256K-R', es256kBy(privateKey)],
+    [
+      'ES256K-R that ends on 2',
+      'ES256K-R',
+      (input: string) => Buffer.concat([es256kBy(privateKey)(input), Buffer.of(2)])
+    ],
+    [
+      'ES256K-R that ends on 27',
+      'ES256K-R',
+      (input: string) => Buffer.concat([es256kBy(privateKey)(input), Buffer.of(27)])
+    ],
+    ['zeros', 'ES256K', () => Buffer.alloc(64)],
+    ['r and s above the order', 'ES256K', () => Buffer.alloc(64, 0xff)]
+  ])('finds none for %s', (_name, alg, sign) => {
+    expect(addressesOf(alg, sign)).toEqual([])
   })
 })

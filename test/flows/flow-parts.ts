@@ -133,6 +133,12 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
   return parts
 }
 
+/** Parts of a service that has EIP-4361 on, and its settings of that. */
+export async function siweParts(config: Partial<DidAuthConfig> = {}) {
+  const parts = await flowParts({ siwe: true, ...config })
+  return { parts, siwe: parts.settings.siwe! }
+}
+
 /** Parts, the tokens of wallet 1, which has logged in, and its refreshes. */
 export async function loggedIn(config: Partial<DidAuthConfig> = {}) {
   const parts = await flowParts(config)

@@ -10,16 +10,15 @@ import { issueNonce } from '../../src/flows/siwe-nonce.js'
 import { codeOf, refusal } from '../support/refusal.js'
 import { accountOf, siweText } from '../support/siwe.js'
 import { loginText, walletOf } from '../support/wallet.js'
-import { challengeOf, client, flowParts, payloadOf, START_SECONDS } from './flow-parts.js'
+import { challengeOf, client, flowParts, payloadOf, START_SECONDS, siweParts } from './flow-parts.js'
 
 const account = accountOf(1)
 const address = account.address.toLowerCase()
 const did = `did:ethr:rsk:${address}`
 
 /** Parts of a service that has it on, and a login there whose message a test may change. */
-async function siweParts(config: Partial<DidAuthConfig> = {}) {
-  const parts = await flowParts({ siwe: true, ...config })
-  const siwe = parts.settings.siwe!
+async function siweLogin(config: Partial<DidAuthConfig> = {}) {
+  const { parts, siwe } = await siweParts(config)
   const nonce = (): string => issueNonce(parts, siwe).nonce
   const send = (message: string, signature: unknown) => logInWithSiwe(parts, siwe, { message, signature, client })
   const login = async (fields: Parameters<typeof siweText>[2] = {}, change = (text: string): string => text) => {
@@ -31,7 +30,7 @@ async function siweParts(config: Partial<DidAuthConfig> = {}) {
 
 describe('logInWithSiwe', () => {
   it('opens a session of the DID on the configured network, whatever chain the message names', async () => {
-    const { login } = await siweParts({ siwe: { network: '' } })
+    const { login } = await siweLogin({ siwe: { network: '' } })
     const { user, tokens } = await login({ chainId: 137 })
     expect(user).toEqual({ did: `did:ethr:${address}`, address, chainId: 137 })
     expect(payloadOf(tokens.accessToken)).toMatchObject({
@@ -42,7 +41,7 @@ describe('logInWithSiwe', () => {
   })
 
   it('judges the message, recovers once, charges, consumes, asks the business logic, signs and stores, in this order', async () => {
-    const { parts, login } = await siweParts({
+    const { parts, login } = await siweLogin({
       authenticationBusinessLogic: () => {
         parts.steps.push('businessLogic')
       }
@@ -54,7 +53,7 @@ describe('logInWithSiwe', () => {
   })
 
   it('refuses the address of another account, consumes nothing, and counts a refused proof', async () => {
-    const { parts, login } = await siweParts()
+    const { parts, login } = await siweLogin()
     await expect(login({ address: accountOf(2).address })).rejects.toEqual(refusal('ERR_CHALLENGE'))
     expect(parts.steps).not.toContain('consumeChallenge')
     expect(parts.charges[0]).toEqual(['proofs 192.0.2.1', 2_000])
@@ -62,7 +61,7 @@ describe('logInWithSiwe', () => {
   })
 
   it('tells the first of two faults, in the order of the rules, and recovers nothing for it', async () => {
-    const { parts, send, nonce } = await siweParts()
+    const { parts, send, nonce } = await siweLogin()
     const over = { expirationTime: new Date(0) }
     const texts = [
       `${siweText(account, 'abcdefgh', { domain: 'evil.example', ...over })}\n`,
@@ -82,7 +81,7 @@ describe('logInWithSiwe', () => {
   })
 
   it('leaves the nonce of a bad signature good', async () => {
-    const { send, nonce } = await siweParts()
+    const { send, nonce } = await siweLogin()
     const message = siweText(account, nonce())
     await expect(send(message, await accountOf(2).signMessage({ message }))).rejects.toEqual(refusal('ERR_CHALLENGE'))
     await expect(send(message, await account.signMessage({ message }))).resolves.toBeDefined()
@@ -90,7 +89,7 @@ describe('logInWithSiwe', () => {
   })
 
   it('refuses a signature over any other byte', async () => {
-    const { parts, send, nonce } = await siweParts()
+    const { parts, send, nonce } = await siweLogin()
     const message = siweText(account, nonce(), { statement: 'Sign in', requestId: 'r7', resources: ['urn:x'] })
     const signature = await account.signMessage({ message })
     await fc.assert(
@@ -106,7 +105,7 @@ describe('logInWithSiwe', () => {
 
   it('hands the business logic what the message says, and keeps its refusal from the session', async () => {
     const asked: unknown[] = []
-    const { login, parts } = await siweParts({
+    const { login, parts } = await siweLogin({
       authenticationBusinessLogic: (...args) => {
         asked.push(args)
         if (asked.length > 1) throw new Error('Not invited')
@@ -125,7 +124,7 @@ describe('logInWithSiwe', () => {
 
   it('keeps account and method over a refresh, also where business logic answers other claims', async () => {
     for (const refreshBusinessLogic of [undefined, () => ({ tokenClaims: { role: 'admin', amr: ['mfa'] } })]) {
-      const { parts, login } = await siweParts({ refreshBusinessLogic })
+      const { parts, login } = await siweLogin({ refreshBusinessLogic })
       const { tokens } = await login()
       const next = await refreshTokens(parts, { refreshToken: tokens.refreshToken, idempotencyKey: undefined, client })
       expect(payloadOf(next.accessToken)).toMatchObject({
@@ -137,7 +136,7 @@ describe('logInWithSiwe', () => {
   })
 
   it('shows address and chain in the session, by either token', async () => {
-    const { parts, login } = await siweParts()
+    const { parts, login } = await siweLogin()
     const { tokens } = await login()
     const none = { accessToken: () => undefined, refreshToken: async () => undefined }
     for (const shown of [
@@ -151,7 +150,7 @@ describe('logInWithSiwe', () => {
 
 describe('the two texts', () => {
   it('are never good for each other', async () => {
-    const { parts, send, nonce } = await siweParts({ loginDialects: ['login', 'url'] })
+    const { parts, send, nonce } = await siweLogin({ loginDialects: ['login', 'url'] })
     const [wallet, challenge] = [walletOf(1), challengeOf(await flowParts(), did)]
     const plain = loginText('service.example', challenge)
     const texts = [

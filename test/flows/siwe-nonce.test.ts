@@ -1,15 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHmac } from 'node:crypto'
-import type { DidAuthConfig } from '../../src/config/options.js'
 import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonce.js'
 import { refusal } from '../support/refusal.js'
-import { flowParts, SECRET, SERVICE_URL, START_SECONDS } from './flow-parts.js'
-
-/** Parts of a service that has it on, and its settings of EIP-4361. */
-async function siweParts(config: Partial<DidAuthConfig> = {}) {
-  const parts = await flowParts({ siwe: true, ...config })
-  return { parts, siwe: parts.settings.siwe! }
-}
+import { SECRET, SERVICE_URL, START_SECONDS, siweParts } from './flow-parts.js'
 
 describe('a nonce', () => {
   it('is the slot of 10 s, 16 random bytes and 12 bytes of an HMAC over both, in hexadecimal', async () => {

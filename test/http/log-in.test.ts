@@ -84,13 +84,12 @@ describe.each(['/request-auth', '/request-signup'])('POST and GET %s', (path) =>
     })
   })
 
-  it.each([undefined, null, 7, true, ['did:web:a'], { did: 'did:web:a' }, ''])(
-    'answer 401 to { did: %j }',
-    async (value) => {
-      const { post } = await testApp()
+  it('answer 401 to what is no DID, also beside one in the query', async () => {
+    const { post } = await testApp()
+    for (const value of [undefined, { did: 'did:web:a' }, '']) {
       await post(`${path}?did=${did}`, { did: value }).expect(401, 'Invalid DID')
     }
-  )
+  })
 
   it('answer 401 to a DID that is badly percent-encoded', async () => {
     const { get } = await testApp()

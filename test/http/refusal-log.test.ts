@@ -1,9 +1,11 @@
 import { describe, expect, it, jest } from '@jest/globals'
-import type { DidAuthConfig, Logger } from 'express-did-auth'
+import { type DidAuthConfig, type Logger, memoryStore, type SecurityEvent } from 'express-did-auth'
 import { loginChallenge } from '../support/app-client.js'
-import { testApp, type TestApp } from '../support/test-app.js'
+import { serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 import { throwing } from '../support/refusal.js'
+import { ES256KSigner, hexToBytes } from 'did-jwt'
+import request from 'supertest'
 
 const wallet = walletOf(1)
 const { did } = wallet
@@ -153,5 +155,154 @@ describe('the log of refused requests', () => {
     const foreign = await testApp({ serviceDid: walletOf(9).did })
     await me((await foreign.logIn()).accessToken).expect(401)
     expect(refusals()).toMatchObject([{ reason: { check: 'iss', got: walletOf(9).did } }])
+  })
+})
+
+const HERE = '192.0.2.1'
+const AT_START = { atSeconds: START_SECONDS }
+
+/** An application that trusts its proxy, a user who is logged in, and the events since then. */
+async function watchedApp(config: Partial<DidAuthConfig> = {}) {
+  const events: SecurityEvent[] = []
+  const test = await testApp(
+    { onSecurityEvent: (event) => void events.push(event), sessionsPath: '/sessions', ...config },
+    { before: (app) => app.set('trust proxy', true) }
+  )
+  const tokens = await test.logIn()
+  events.length = 0
+  const post = (path: string, body: object) => test.post(path, body, { 'X-Forwarded-For': HERE })
+  const refresh = () => post('/refresh-token', { refreshToken: tokens.refreshToken })
+  return { ...test, ...tokens, events, post, refresh, sessionId: idOf(tokens.refreshToken) }
+}
+const idOf = (refreshToken: string): string => refreshToken.split('.')[0]!
+
+describe('onSecurityEvent', () => {
+  it('is told of a login and of a sign up: whose, and which session', async () => {
+    const { post, signedLogin, logIn, events, clock } = await watchedApp()
+    const spelled = `did:ethr:rsk:${wallet.address}`
+    const first = await logIn(wallet, spelled)
+    clock.seconds += 7
+    const second = (await post('/signup', await signedLogin(walletOf(2))).expect(200)).body
+    expect(events).toEqual([
+      { type: 'login', did: spelled, sessionId: idOf(first.refreshToken), ...AT_START },
+      { type: 'signup', did: walletOf(2).did, sessionId: idOf(second.refreshToken), atSeconds: START_SECONDS + 7 }
+    ])
+  })
+
+  it('is told of a refused proof: for which DID, from which network, and why', async () => {
+    const { post, signedLogin, events } = await watchedApp()
+    const login = await signedLogin()
+    await post('/auth', login).expect(200)
+    events.length = 0
+    await post('/auth', login).expect(401)
+    await post('/signup', { did, sig: walletOf(2).personalSign('anything') }).expect(401)
+    await post('/auth', { did, sig: '0x' }).expect(401)
+    const codes = ['ERR_CHALLENGE_USED', 'ERR_CHALLENGE', 'ERR_SIGNATURE']
+    expect(events).toEqual(
+      codes.map((code) => ({ type: 'proof-refused', code, did, clientNetwork: HERE, ...AT_START }))
+    )
+  })
+
+  it('is told of a refresh token that came twice', async () => {
+    const { refresh, events, clock, sessionId } = await watchedApp()
+    await refresh().expect(200)
+    clock.seconds += 11
+    await refresh().expect(401)
+    await refresh().expect(401)
+    expect(events).toEqual([{ type: 'refresh-token-reused', did, sessionId, atSeconds: START_SECONDS + 11 }])
+  })
+
+  it('is told of each session that is revoked, by whomever, once', async () => {
+    const { app, logIn, requireDid, events, sessionId } = await watchedApp()
+    const second = await logIn()
+    await logIn()
+    events.length = 0
+    for (const _time of ['first', 'second']) {
+      const ended = request(app).delete(`/sessions/${sessionId}`)
+      await ended.set('Authorization', `DIDAuth ${second.accessToken}`).expect(200)
+      await requireDid.sessions.revoke(idOf(second.refreshToken))
+      await requireDid.sessions.revokeAll(did)
+    }
+    const revoked = { type: 'session-revoked', ...AT_START }
+    expect(events).toEqual([
+      { ...revoked, did, sessionId },
+      { ...revoked, sessionId: idOf(second.refreshToken) },
+      { ...revoked, did, count: 1 }
+    ])
+  })
+
+  it('is told of a cross-origin request that was refused, on routes of ours and on guarded ones', async () => {
+    const events: SecurityEvent[] = []
+    const onSecurityEvent = (event: SecurityEvent) => void events.push(event)
+    const { app, post } = await testApp(
+      { useCookies: true, sessionsPath: '/sessions', onSecurityEvent },
+      { before: (host) => host.set('trust proxy', true) }
+    )
+    const foreign = { Origin: 'https://evil.example', 'X-Forwarded-For': '2001:db8::7' }
+    await post('/refresh-token', undefined, foreign).expect(403)
+    await request(app).delete('/sessions/a').set(foreign).expect(403)
+    const clientNetwork = '2001:db8:0:0::/64'
+    const refused = { type: 'cross-origin-refused', code: 'ERR_CROSS_ORIGIN', clientNetwork, ...AT_START }
+    expect(events).toEqual([refused, refused])
+  })
+
+  it('is told of a limit that was reached', async () => {
+    const { get, accessToken, events } = await watchedApp({ maxRequestsPerTimeSlot: 1 })
+    const headers = { 'X-Forwarded-For': HERE, Authorization: `DIDAuth ${accessToken}` }
+    for (const status of [200, 429]) await get('/me', headers).expect(status)
+    const reached = { type: 'too-many-requests', code: 'ERR_TOO_MANY_REQUESTS', clientNetwork: HERE, ...AT_START }
+    expect(events).toEqual([reached])
+  })
+
+  it('is told of sessions that a full store evicted, and the log says so', async () => {
+    const { logIn, events, log } = await watchedApp({ store: memoryStore({ maxSessions: 1 }) })
+    const { refreshToken } = await logIn(walletOf(2))
+    expect(events).toEqual([
+      { type: 'sessions-evicted', count: 1, ...AT_START },
+      { type: 'login', did: walletOf(2).did, sessionId: idOf(refreshToken), ...AT_START }
+    ])
+    const fields = { event: 'sessions-evicted', count: 1 }
+    expect(log).toEqual([{ level: 'warn', fields, message: 'the store is full: sessions were evicted' }])
+  })
+
+  it('is told of a key of the service that changed, and tokens of the one before are good no longer', async () => {
+    let { privateKey } = serviceWallet
+    const { post, me, signedLogin, logIn, accessToken, events } = await watchedApp({
+      serviceSigner: (data) => ES256KSigner(hexToBytes(privateKey))(data)
+    })
+    await me(accessToken).expect(200)
+    privateKey = walletOf(99).privateKey
+    await post('/auth', await signedLogin()).expect(503, 'Signer unavailable, try again')
+    await logIn()
+    const address = walletOf(99).address.toLowerCase()
+    expect(events.filter(({ type }) => type !== 'login')).toEqual([
+      { type: 'signer-address-changed', address, ...AT_START }
+    ])
+    await me(accessToken).expect(401, 'Invalid access token')
+  })
+
+  it('is told nothing of what is ordinary: refreshes, logouts, guarded requests, tokens that are no good', async () => {
+    const { me, refresh, logOut, accessToken, events } = await watchedApp()
+    await me(accessToken).expect(200)
+    await me('a.b.c').expect(401)
+    await refresh().expect(200)
+    await refresh().expect(401)
+    await logOut(accessToken).expect(200)
+    expect(events).toEqual([])
+  })
+
+  const fail = throwing(new Error('listener down'))
+  it.each<[string, () => unknown]>([
+    ['throws', fail],
+    ['rejects', () => Promise.reject(new Error('listener down'))],
+    ['returns what throws when it is awaited', () => ({ then: fail })]
+  ])('that %s changes no answer, and is logged once an event, without a word of the event', async (_name, listener) => {
+    const onSecurityEvent = jest.fn(listener)
+    const { post, log } = await watchedApp({ onSecurityEvent })
+    await post('/auth', { did, sig: '0x' }).expect(401, 'Invalid signature')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(onSecurityEvent).toHaveBeenCalledTimes(2)
+    const line = { level: 'error', fields: { event: 'security-listener-failed' }, message: 'onSecurityEvent threw' }
+    expect(log.filter(({ fields }) => fields.event !== 'first-refusal')).toEqual([line, line])
   })
 })

@@ -14,7 +14,7 @@ import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
 import { es256k, forgeJwt, type Part, type Sign } from './forge-jwt.js'
 import { rounds } from '../support/time-factor.js'
-import { countAcceptedMutants } from './mutate-token.js'
+import { countAcceptedMutants } from './mutations.js'
 
 const curve = await loadCurve()
 const vectors = JSON.parse(readFileSync(new URL('../vectors/access-token.json', import.meta.url), 'utf8')) as {

@@ -6,7 +6,7 @@ import { addressOfPublicKey } from '../../src/protocol/curve.js'
 import { hashPersonalMessage, parseSignature, recoverPersonalSigner } from '../../src/protocol/personal-sign.js'
 import { refusal } from '../support/refusal.js'
 import { rounds } from '../support/time-factor.js'
-import { countAcceptedFlips } from './flip-signature.js'
+import { countAcceptedFlips } from './mutations.js'
 
 interface SignVector {
   address: string

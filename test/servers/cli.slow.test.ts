@@ -195,13 +195,6 @@ describe('express-did-auth', () => {
     other.close()
   })
 
-  it('says that DATA_DIR cannot be used', async () => {
-    const DATA_DIR = `${servers.folder}/file`
-    writeFileSync(DATA_DIR, '')
-    const sentence = `Cannot use the folder ${DATA_DIR} (DATA_DIR): a file is in its place`
-    expectSentence(await runCli(['auth'], { PORT: '0', DATA_DIR }), sentence)
-  })
-
   it('says that the database is none', async () => {
     mkdirSync(`${servers.folder}/auth`)
     const file = `${servers.folder}/auth/auth.db`
@@ -279,11 +272,6 @@ describe('express-did-auth', () => {
     expect(ready).toMatchObject({ serviceDid: /^SERVICE_DID=(.+)$/m.exec(text)?.[1], content: 'here', envFile: '.env' })
     expect(ready?.msg).toMatch(/, content: here, settings of \.env$/)
     expect((await run(['doctor', '--server', 'relay']).ended).stdout).toContain('LOG_LEVEL')
-  })
-
-  it('says where a vault should be and is none', async () => {
-    const sentence = `There is no vault in ${servers.folder}/vault/vault.db (DATA_DIR)`
-    expectSentence(await runCli(['vault', 'reconcile'], { DATA_DIR: servers.folder }), sentence)
   })
 
   it.each(['debug', 'silent'])('writes one ready line at LOG_LEVEL=%s', async (LOG_LEVEL) => {

@@ -19,6 +19,7 @@ import { startPostgres } from '../support/postgres-server.js'
 import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
 import { tcpProxy, type TcpProxy } from '../support/tcp-proxy.js'
 import { until } from '../support/until.js'
+import { codeOf } from '../support/refusal.js'
 
 let tables: PostgresTables
 let proxy: TcpProxy
@@ -32,12 +33,6 @@ function behindProxy(options: PostgresStoreOptions = {}): Store {
   open.push(store)
   return store
 }
-
-const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => 'answered',
-    (error: unknown) => (error as { code?: unknown }).code
-  )
 
 beforeAll(async () => {
   tables = await postgresTables()
@@ -84,7 +79,7 @@ describe('a PostgreSQL store whose connections are cut', () => {
     // Each connection that did not answer is closed, and not only forgotten.
     await until(() => Promise.resolve(proxy.connections() === 0))
     proxy.blackHole(false)
-    await until(async () => (await codeOf(store.findSession(service, 'session-a'))) === 'answered')
+    await until(async () => (await codeOf(store.findSession(service, 'session-a'))) === undefined)
   })
 })
 
@@ -115,8 +110,8 @@ describe('a PostgreSQL store with few connections', () => {
     proxy.delay(20)
     const calls = Array.from({ length: 200 }, (_, index) => codeOf(store.chargeQuota(chargeOf({ key: String(index) }))))
     const outcomes = await Promise.all(calls)
-    const count = (outcome: string): number => outcomes.filter((one) => one === outcome).length
-    expect([count('answered'), count('ERR_BUSY')]).toEqual([50, 150])
+    const count = (outcome?: string): number => outcomes.filter((one) => one === outcome).length
+    expect([count(), count('ERR_BUSY')]).toEqual([50, 150])
     expect(proxy.connections()).toBe(5)
   })
 })
@@ -149,7 +144,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
     const outcomes: unknown[] = []
     const before = floods
     for (let call = 0; call < 20; call += 1) outcomes.push(await chargeAs('other', 'a'))
-    expect(outcomes).toEqual(Array.from({ length: 20 }, () => 'answered'))
+    expect(outcomes).toEqual(Array(20).fill(undefined))
     expect(floods).toBeGreaterThan(before)
     isOver = true
     await Promise.all(flood)
@@ -161,7 +156,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
     proxy.delay(200)
     const charge = (): Promise<unknown> => codeOf(store.chargeQuota(chargeOf()))
     const outcomes = await Promise.all(Array.from({ length: 60 }, charge))
-    expect(new Set(outcomes)).toEqual(new Set(['answered', 'ERR_BUSY']))
+    expect(new Set(outcomes)).toEqual(new Set([undefined, 'ERR_BUSY']))
     proxy.delay(0)
     proxy.blackHole(true)
     await charge()
@@ -179,7 +174,7 @@ describe('a PostgreSQL store whose server crashes', () => {
       for (let number = 0; !isOver; number += 1) {
         const name = `${writer} ${number}`
         const code = await codeOf(store.createSession(sessionOf(name, { did: `did:example:${name}` })))
-        if (code === 'answered') answered.push(name)
+        if (code === undefined) answered.push(name)
         else codes.add(code)
       }
     }

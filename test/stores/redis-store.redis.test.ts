@@ -10,16 +10,7 @@ import { userTagOf } from '../../src/stores/redis/redis-keys.js'
 import { openRedisStore } from '../../src/stores/redis/redis-store.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { signedIn, testConfig, wallet } from '../../src/testing/index.js'
-import {
-  chargeOf,
-  did,
-  hashOf,
-  rotationOf,
-  service,
-  sessionOf,
-  START_SECONDS,
-  useOf
-} from '../../src/testing/store-case.js'
+import { chargeOf, did, rotationOf, service, sessionOf, START_SECONDS, useOf } from '../../src/testing/store-case.js'
 import { suiteStore, testRedis, type TestRedis } from '../support/redis-server.js'
 import { assertLikeMemory } from '../support/store-comparison.js'
 
@@ -109,15 +100,6 @@ describe('redisStore', () => {
       expect(await store.consumeChallenge(useOf())).toBe('taken')
       expect(await store.consumeChallenge(useOf({ flow: 'signUp' }))).toBe('taken')
       expect(await store.consumeChallenge(useOf({ did: 'did:example:other' }))).toBe('consumed')
-    })
-  })
-
-  it('goes on after Redis has forgotten its scripts', async () => {
-    await using(suiteStore(redis.url, { keyPrefix: newPrefix() }), async (store) => {
-      await store.createSession(sessionOf('a'))
-      await redis.command('SCRIPT', 'FLUSH')
-      expect(await store.rotateRefreshToken(rotationOf('a', 0, 1))).toBe('rotate')
-      expect((await store.findSession(service, 'session-a'))?.refreshTokenHash).toBe(hashOf('a', 1))
     })
   })
 })

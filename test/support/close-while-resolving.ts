@@ -1,4 +1,4 @@
-// Run by test/resolution/close.test.ts in a process of its own, with the URL of an RPC node that never answers.
+// Run by test/resolution/node-out-of-reach.test.ts in a process of its own, with the URL of a node that never answers.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import express from 'express'

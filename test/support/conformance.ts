@@ -1,24 +1,7 @@
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import { checkConformance, type ConformanceReport } from '../../servers/commands/conformance/command.js'
+import { serving } from './server-client.js'
 import type { TestClock } from './test-app.js'
-
-const servers: Server[] = []
-
-/** Listens on a free port until {@link closeServices}. */
-export async function serving(listener: RequestListener): Promise<string> {
-  const server = createServer(listener)
-  servers.push(server)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-export function closeServices(): void {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections()
-    server.close()
-  }
-}
 
 /** Checks a server. Where its clock is given, a wait for tokens to expire moves that. */
 export async function checkService(

@@ -22,6 +22,10 @@ export class HandMadeNode implements IpfsNode {
   /** Calls that wait, when `isHolding`. */
   readonly held: HeldCall[] = []
   isHolding = false
+  /** Cids that were asked for, in order. */
+  readonly reads: string[] = []
+  /** What every reading waits for before it does anything. */
+  gate: Promise<void> = Promise.resolve()
   /** How a call fails; undefined when it does not. */
   fault: (verb: 'add' | 'unpin' | 'ping', cid: string) => ServerErrorCode | undefined = () => undefined
   /** The most calls that were under way at once. */
@@ -51,6 +55,8 @@ export class HandMadeNode implements IpfsNode {
   }
 
   async read(cid: string): Promise<Uint8Array> {
+    this.reads.push(cid)
+    await this.gate
     await this.ping()
     const bytes = this.contents.get(cid)
     if (bytes === undefined) throw new ServerError('ERR_IPFS_TIMEOUT')

@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import type { Store } from 'express-did-auth'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import request, { type Response } from 'supertest'
@@ -13,6 +12,7 @@ import { relayApp } from '../../servers/relay/app.js'
 import { dataFolder, dependenciesOf } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
+import { capturedLog } from './captured-log.js'
 import { loginCredential } from './relay-client.js'
 import { walletOf, type TestWallet } from './wallet.js'
 
@@ -65,13 +65,7 @@ export async function startTestRelay(
   const DATA_DIR = options.folder ?? mkdtempSync(join(tmpdir(), 'did-auth-relay-'))
   const env = readEnv({ DATA_DIR, ...variables }, 'relay', false)
   const clock = options.clock ?? new TestClock()
-  let text = ''
-  const destination = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      text += chunk.toString()
-      done()
-    }
-  })
+  const { destination, log } = capturedLog()
   const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
     const { node, store: given, usedPercent = () => Promise.resolve(50) } = options
     const folder = dataFolder(env)
@@ -89,9 +83,8 @@ export async function startTestRelay(
       privateKey: serviceWallet.privateKey,
       challengeSecret: options.challengeSecret ?? challengeSecret
     }
-    const log = jsonLog(env, destination)
     const dependencies = dependenciesOf(env, {}, { durable: store, contents })
-    const shell = { env, identity, serviceUrl, log, store, dependencies }
+    const shell = { env, identity, serviceUrl, log: jsonLog(env, destination), store, dependencies }
     const app = relayApp({ ...shell, contents, spool, node, usedPercent, clock })
     await app.ready
     const close = async (): Promise<void> => {
@@ -105,11 +98,7 @@ export async function startTestRelay(
     env,
     clock,
     folder: DATA_DIR,
-    log: () =>
-      text
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line) as Record<string, unknown>),
+    log,
     restart: async () => {
       await relay.close()
       Object.assign(relay, await open())

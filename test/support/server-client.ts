@@ -1,7 +1,29 @@
-import { createServer, request, type RequestListener } from 'node:http'
+import { createServer, request, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { scaled } from './time-factor.js'
 import { loginText, type TestWallet } from './wallet.js'
+
+const servers: Server[] = []
+
+/** Listens on a free port until {@link closeServices}, and answers that. */
+export async function servingPort(listener: RequestListener, backlog?: number): Promise<number> {
+  const server = createServer(listener)
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', backlog }, resolve))
+  return (server.address() as AddressInfo).port
+}
+
+/** The same, as a URL. */
+export const serving = async (listener: RequestListener): Promise<string> =>
+  `http://127.0.0.1:${await servingPort(listener)}`
+
+/** Closes what {@link serving} opened, with all connections. */
+export function closeServices(): void {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections()
+    server.close()
+  }
+}
 
 /** What a server answered. */
 export interface Answer {

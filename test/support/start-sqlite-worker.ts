@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { basename } from 'node:path'
 
 /** The workers of a test, in the order in which they were started; `role` is that of the library's, or `content`. */
-export const startedWorkers: { role: string; worker: Worker }[] = []
+export const startedWorkers: { role: string; worker: Worker; settings: unknown }[] = []
 
 /** This file runs as TypeScript, or compiled within the same folder. */
 const cache = import.meta.url.replace(/(?:[.]cache[/]compiled-[^/]+[/])?test[/]support[/][^/]*$/, '.cache/')
@@ -13,6 +13,6 @@ export function startWorker(entry: URL, workerData: unknown): Worker {
   const file = isLibrary ? 'sqlite-worker.mjs' : 'content-worker.mjs'
   // Built files need none of the hooks that a process of a test was started with.
   const worker = new Worker(new URL(file, cache), { workerData, execArgv: [] })
-  startedWorkers.push({ role: isLibrary ? 'sessions' : 'content', worker })
+  startedWorkers.push({ role: isLibrary ? 'sessions' : 'content', worker, settings: workerData })
   return worker
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -11,4 +11,10 @@ export function temporaryFolder(): { path: string; remove: () => void } {
       rmSync(path, { recursive: true, force: true })
     }
   }
+}
+
+/** The paths of all files in a folder and in those below it. */
+export function filesIn(folder: string): string[] {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((one) => one.isFile()).map(({ parentPath, name }) => join(parentPath, name))
 }

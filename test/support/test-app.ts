@@ -9,10 +9,10 @@ import {
   type Store
 } from 'express-did-auth'
 import { createECDH } from 'node:crypto'
-import { Writable } from 'node:stream'
 import type { ServerEnv } from '../../servers/config/read-env.js'
 import type { ServerApp, ServerAppParts } from '../../servers/http/create-app.js'
 import type { Metrics } from '../../servers/observability/metrics.js'
+import { capturedLog } from './captured-log.js'
 import { appClient, type AppClient } from './app-client.js'
 import { walletOf } from './wallet.js'
 
@@ -120,13 +120,7 @@ export async function testServer(
   const { dependenciesOf } = await import('../../servers/storage/engine.js')
   const { jsonLog } = await import('../../servers/observability/logger.js')
   const env = readEnv(variables, name, false)
-  let text = ''
-  const destination = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      text += chunk.toString()
-      done()
-    }
-  })
+  const { destination, log } = capturedLog()
   const identity = {
     serviceDid: env.SERVICE_DID ?? serviceWallet.did,
     privateKey: serviceWallet.privateKey,
@@ -137,11 +131,6 @@ export async function testServer(
   const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }
   const server = build({ ...shell, log: jsonLog(env, destination) })
   await server.ready.catch(() => undefined)
-  const log = (): Record<string, unknown>[] =>
-    text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
   return { ...server, env, log }
 }
 

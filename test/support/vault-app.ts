@@ -2,10 +2,8 @@ import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
 import { chooseSqliteEngine, openSqliteConnection, type SqlConnection } from 'express-did-auth/server-kit'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import { readEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
-import { ServerError, type ServerErrorCode } from '../../servers/http/server-error.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
 import { jsonLog } from '../../servers/observability/logger.js'
 import { dependenciesOf } from '../../servers/storage/engine.js'
@@ -14,6 +12,7 @@ import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents
 import { runReconcile } from '../../servers/commands/reconcile.js'
 import { takedownAt } from '../../servers/commands/takedown.js'
 import { vaultApp } from '../../servers/vault/app.js'
+import { capturedLog } from './captured-log.js'
 import { runCommand } from './command-line.js'
 import { entryOf } from './content-stores.js'
 import { temporaryFolder } from './store-folder.js'
@@ -45,13 +44,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
   // Times are real here: no window of challenges ends within a test, save at midnight.
   const defaults = { MAX_REQUESTS_PER_TIME_SLOT: '1000000', CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
   const serverEnv = readEnv({ ...defaults, ...env }, 'vault', false)
-  let text = ''
-  const destination = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      text += chunk.toString()
-      done()
-    }
-  })
+  const { destination, log } = capturedLog()
   const { path, remove } = parts.folder === undefined ? temporaryFolder() : { path: parts.folder, remove: undefined }
   const { node, store = memoryStore(), usedPercent = () => Promise.resolve(50) } = parts
   const tracksPins = node !== undefined
@@ -73,11 +66,6 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     log: jsonLog(serverEnv, destination)
   })
   await server.ready.catch(() => undefined)
-  const log = (): Record<string, unknown>[] =>
-    text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
   const close = async (): Promise<void> => {
     await server.close()
     await opened.store.close()
@@ -161,6 +149,13 @@ export function openDatabase(file: string): SqlConnection {
   return openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL', busyMilliseconds: 5_000 })
 }
 
+/** Changes or damages what a vault has stored. */
+export function changeDatabase(vault: Pick<TestVault, 'folder'>, sql: string): void {
+  const database = openDatabase(databaseOf(vault))
+  database.exec(sql)
+  database.close()
+}
+
 export const databaseOf = ({ folder }: Pick<TestVault, 'folder'>): string => join(folder, 'vault.db')
 
 /** Adds entries as the vault would, in this order and without HTTP. */
@@ -177,52 +172,6 @@ export async function fillVault(
     else small.push(write)
   }
   await Promise.all(small)
-}
-
-/** An IPFS node in memory that keeps what it is given, until it is told to fail. */
-export class VaultNode implements IpfsNode {
-  readonly contents = new Map<string, Uint8Array>()
-  readonly pins = new Set<string>()
-  /** How every call fails; undefined when none does. */
-  fault: ServerErrorCode | undefined
-  /** What every call waits for before it does anything. */
-  gate: Promise<void> = Promise.resolve()
-  /** Cids that were asked for, in order. */
-  readonly reads: string[] = []
-
-  async add(cid: string, bytes: Uint8Array): Promise<void> {
-    await this.#call()
-    this.contents.set(cid, Uint8Array.from(bytes))
-    this.pins.add(cid)
-  }
-
-  async unpin(cid: string): Promise<void> {
-    await this.#call()
-    this.pins.delete(cid)
-  }
-
-  async read(cid: string): Promise<Uint8Array> {
-    this.reads.push(cid)
-    await this.#call()
-    const bytes = this.contents.get(cid)
-    if (bytes === undefined) throw new ServerError('ERR_IPFS_TIMEOUT')
-    return bytes
-  }
-
-  async listPins(): Promise<ReadonlySet<string>> {
-    await this.#call()
-    return new Set(this.pins)
-  }
-
-  ping(): Promise<void> {
-    return this.#call()
-  }
-
-  async #call(): Promise<void> {
-    await new Promise(setImmediate)
-    await this.gate
-    if (this.fault !== undefined) throw new ServerError(this.fault)
-  }
 }
 
 /** Runs `express-did-auth vault …` in this process, and answers its exit code and report. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
-import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto'
+import { createPublicKey, verify } from 'node:crypto'
 import { createJWT, ES256KSigner, hexToBytes, verifyJWT } from 'did-jwt'
 import { Resolver } from 'did-resolver'
 import { SigningKey } from 'ethers'
@@ -50,14 +50,12 @@ describe('our access token', () => {
     expect(payload).toMatchObject({ sub: user.did, exp: 1_800_000_600, use: 'access' })
   })
 
-  it('is refused by jose after its end, for another audience and with another key', async () => {
+  it('is refused by jose after its end, and for another audience', async () => {
     const { accessToken } = await logIn(app.app, user)
     const key = await importJWK(serviceJwk(), 'ES256K')
     const currentDate = new Date(1_800_000_000_000)
     await expect(jwtVerify(accessToken, key, { currentDate: new Date(1_800_000_600_000) })).rejects.toThrow('exp')
     await expect(jwtVerify(accessToken, key, { currentDate, audience: 'https://other.example' })).rejects.toThrow('aud')
-    const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'secp256k1' })
-    await expect(jwtVerify(accessToken, publicKey, { currentDate })).rejects.toThrow('signature verification failed')
   })
 
   describe('at did-jwt, with the issuer resolved on a chain', () => {
@@ -89,13 +87,6 @@ describe('our access token', () => {
     it('is not good for another audience', async () => {
       const { accessToken } = await logIn(app.app, user)
       await expect(verifyThere(accessToken, 'https://other.example', START_SECONDS)).rejects.toThrow('audience')
-    })
-
-    it('is not good with another payload', async () => {
-      const [header, , signature] = (await logIn(app.app, user)).accessToken.split('.')
-      const [, payload] = (await logIn(app.app, walletOf(2))).accessToken.split('.')
-      const mixed = `${header!}.${payload!}.${signature!}`
-      await expect(verifyThere(mixed, serviceUrl, START_SECONDS)).rejects.toThrow('invalid_signature')
     })
   })
 })

@@ -7,6 +7,7 @@ import { DidAuthError } from 'express-did-auth'
 import { signedIn, wallet } from 'express-did-auth/testing'
 import { accessTokenVerifier, type AccessTokenVerifier } from 'express-did-auth/verify'
 import { serviceUrl, serviceWallet, START_SECONDS, testApp, type TestApp } from '../support/test-app.js'
+import { codeOf } from '../support/refusal.js'
 import { tokens } from './verdicts.js'
 
 const clock = { nowSeconds: () => START_SECONDS }
@@ -39,12 +40,6 @@ function bundled(): AccessTokenVerifier {
   const { accessTokenVerifier: make } = runInNewContext(`${source};verifier`, globals)
   return make(options)
 }
-
-const codeOf = (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => ((error as DidAuthError).name === 'DidAuthError' ? (error as DidAuthError).code : error)
-  )
 
 describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
   it('says of every token what requireDid says of it', async () => {

@@ -101,11 +101,8 @@ const serviceChecks: Checks<Examined> = {
     if (sign === undefined || trustProxy === false) {
       return change(sign !== undefined, `${what}, and TRUST_PROXY is off`, 'TRUST_PROXY=1')
     }
-    return note(
-      trustProxy === undefined,
-      `${what}: make sure that it is trusted; that cannot be checked from outside`,
-      'TRUST_PROXY=1'
-    )
+    const question = `${what}: make sure that it is trusted; that cannot be checked from outside`
+    return note(trustProxy === undefined, question, 'TRUST_PROXY=1')
   },
   'trust-proxy/all': ({ first, url, trustProxy = false }) => {
     const isMissing = trustProxy !== false && signOfProxy(first, url) === undefined
@@ -121,11 +118,8 @@ const serviceChecks: Checks<Examined> = {
   'siwe-nonce': async ({ service }) => {
     const nonce = await service.siweNonce()
     const isCached = nonce !== undefined && nonce === (await service.siweNonce())
-    return change(
-      isCached,
-      'Two requests received the same nonce',
-      'configure the cache in front: /siwe/nonce is no-store'
-    )
+    const remedy = 'configure the cache in front: /siwe/nonce is no-store'
+    return change(isCached, 'Two requests received the same nonce', remedy)
   },
   // A deterministic challenge tells whether a guess is the secret.
   'weak-secret': async ({ service }) => {
@@ -205,10 +199,7 @@ const askedPageChecks: Checks<AskedPage> = {
   /** What a browser refuses to the scripts of a page. */
   cors: async ({ service, answer, origin, url, usesCookies }) => {
     if (origin === url.origin) return undefined
-    const asked = {
-      'Access-Control-Request-Method': 'POST',
-      'Access-Control-Request-Headers': NEEDED_HEADERS.join(',')
-    }
+    const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': NEEDED_HEADERS.join() }
     const headers = { Origin: origin, ...asked }
     const [preflight, posted] = [await service.send('OPTIONS', service.paths.refreshToken, { headers }), await answer]
     const problems = [preflight, posted].map(({ headers }): string => {

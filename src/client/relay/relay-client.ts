@@ -1,16 +1,5 @@
 import { loginMessage } from '../../protocol/login-message.js'
-import {
-  CHALLENGE,
-  FULL,
-  KEY,
-  LINK,
-  MISMATCH,
-  MISSING,
-  NOT_FOUND,
-  NOT_SIGNED_IN,
-  TAKEN_DOWN,
-  TOO_LARGE
-} from '../error-codes.js'
+import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import {
   ask,
@@ -80,12 +69,12 @@ const CONTEXT = 'relay:1'
 const loadFiles = () => orUnavailable('file', undefined, () => import('./sent-file.js'))
 /** What statuses mean where the relay has a code for it. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = {
-  401: CHALLENGE,
-  404: NOT_FOUND,
-  413: TOO_LARGE,
-  451: TAKEN_DOWN,
-  502: MISSING,
-  507: FULL
+  401: codes.CHALLENGE,
+  404: codes.NOT_FOUND,
+  413: codes.TOO_LARGE,
+  451: codes.TAKEN_DOWN,
+  502: codes.MISSING,
+  507: codes.FULL
 }
 
 /**
@@ -110,7 +99,8 @@ export class RelayClient {
       ...options,
       url: parseServiceUrl(String(url)),
       init: { redirect: 'manual', credentials: 'omit' },
-      meaningOf: (status, code) => code && (status === 401 && (auth || !wallet) ? NOT_SIGNED_IN : meanings[status]),
+      meaningOf: (status, code) =>
+        code && (status === 401 && (auth || !wallet) ? codes.NOT_SIGNED_IN : meanings[status]),
       // The largest file that a relay can be set to accept, with the JSON around it.
       read: (response) => readAtMost(68_000_000, response)
     }
@@ -141,7 +131,7 @@ export class RelayClient {
     const file = encodeBase64url(joined([iv, await crypt('encrypt', key, iv, CONTEXT, typed)]))
     const cid = await cidOf(utf8(file))
     // Under another cid, the recipient would not find it, or find something else.
-    if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new DidAuthClientError(MISMATCH)
+    if ((await this.#withToken('/file', 'cid', { file }, options)) !== cid) throw new DidAuthClientError(codes.MISMATCH)
     return `relay://${cid}#${encodeBase64url(key)}`
   }
 
@@ -181,7 +171,7 @@ export class RelayClient {
     const race = new AbortController()
     const readFromRelay = async (): Promise<Bytes> => {
       const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { ...options, signal: race.signal }))
-      if ((await cidOf(file)) !== cid) throw new DidAuthClientError(MISMATCH)
+      if ((await cidOf(file)) !== cid) throw new DidAuthClientError(codes.MISMATCH)
       return file
     }
     const readFrom = async (gateway: string): Promise<Bytes> => {
@@ -245,7 +235,7 @@ const URI = /^(?:relay:\/\/|https?:[^#]*#r=)(baf(?:krei|ybei)[a-z2-7]{52})[#.]([
 /** @throws DidAuthClientError LINK; its message does not have the text, which may hold a key */
 function parseRelayUri(text: unknown): [cid: string, key: string] {
   const found = URI.exec(String(text).trim())
-  if (!found) throw new DidAuthClientError(LINK)
+  if (!found) throw new DidAuthClientError(codes.LINK)
   // The two groups of the pattern, neither of which is optional.
   return found.slice(1) as [string, string]
 }
@@ -256,6 +246,6 @@ async function decrypt(file: Bytes, key: string): Promise<Bytes> {
     const bytes = decodeBase64url(textOf(file))
     return await crypt('decrypt', decodeBase64url(key), bytes.slice(0, IV_BYTES), CONTEXT, bytes.slice(IV_BYTES))
   } catch (cause) {
-    throw new DidAuthClientError(KEY, { cause })
+    throw new DidAuthClientError(codes.KEY, { cause })
   }
 }

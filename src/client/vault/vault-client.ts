@@ -1,16 +1,4 @@
-import {
-  CONFLICT,
-  CROSS_ORIGIN,
-  FULL,
-  KEY,
-  KEYRING_EXISTS,
-  MISSING,
-  NAME,
-  NOT_ENCRYPTED,
-  NOT_SIGNED_IN,
-  TAKEN_DOWN,
-  TOO_LARGE
-} from '../error-codes.js'
+import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { parseFields } from '../json.js'
 import {
@@ -101,18 +89,18 @@ const VERSION = 'eda1'
 const UNUSABLE = /^(?:\.{0,2}|(?:request-)?(?:auth|signup)|refresh-token|logout)$/i
 
 /** What statuses mean, whatever answered. */
-const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: NOT_SIGNED_IN, 403: CROSS_ORIGIN }
+const meanings: Readonly<Record<number, PlainErrorKind>> = { 401: codes.NOT_SIGNED_IN, 403: codes.CROSS_ORIGIN }
 /** What they mean where the vault has a code for them. */
 const codedMeanings: Readonly<Record<number, PlainErrorKind>> = {
-  413: TOO_LARGE,
-  451: TAKEN_DOWN,
-  502: MISSING,
-  507: FULL
+  413: codes.TOO_LARGE,
+  451: codes.TAKEN_DOWN,
+  502: codes.MISSING,
+  507: codes.FULL
 }
 
 function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorKind | '' | undefined {
-  if (status === 412) throw new DidAuthClientError(CONFLICT, { status, serverCode, etag: etagOf(answer) })
-  if (/_KEY$/.test(serverCode)) return NAME
+  if (status === 412) throw new DidAuthClientError(codes.CONFLICT, { status, serverCode, etag: etagOf(answer) })
+  if (/_KEY$/.test(serverCode)) return codes.NAME
   return meanings[status] ?? (serverCode && codedMeanings[status])
 }
 
@@ -160,7 +148,7 @@ export class VaultClient {
   /** The DID of the user. @throws DidAuthClientError NOT_SIGNED_IN */
   get did(): string {
     const { session } = this.#options.auth
-    if (!session) throw new DidAuthClientError(NOT_SIGNED_IN)
+    if (!session) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return session.did
   }
 
@@ -245,7 +233,7 @@ export class VaultClient {
   async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
     if (!raw) throw new TypeError('Give a backup({ raw: true })')
     // What is encrypted belongs to its DID.
-    if (did.toLowerCase() !== this.did.toLowerCase()) throw new DidAuthClientError(KEY)
+    if (did.toLowerCase() !== this.did.toLowerCase()) throw new DidAuthClientError(codes.KEY)
     const present = new Map((await this.keys(options)).map(({ key, entries }) => [key, entries.map(({ id }) => id)]))
     const missing = entries.filter(({ key, id }) => !present.get(key)?.includes(id))
     // First: where there is another, nothing is written.
@@ -253,8 +241,8 @@ export class VaultClient {
     for (const { key, content } of missing) {
       const condition = key === KEYRING_KEY && ({ ifNoneMatch: '*' } as const)
       await this.#send('POST', pathOf(key), content, { ...options, ...condition }).catch((cause: unknown) => {
-        const isOther = condition && parseFields(cause).code === CONFLICT[0]
-        throw isOther ? new DidAuthClientError(KEYRING_EXISTS, { cause }) : cause
+        const isOther = condition && parseFields(cause).code === codes.CONFLICT[0]
+        throw isOther ? new DidAuthClientError(codes.KEYRING_EXISTS, { cause }) : cause
       })
     }
     return missing.length
@@ -290,7 +278,7 @@ export class VaultClient {
     const { did } = this
     const encrypted = await encryptEntry(content, { did, key }, encrypt.key)
     // It belongs to its DID: the user who logged in meanwhile could not read it.
-    if (this.did !== did) throw new DidAuthClientError(NOT_SIGNED_IN)
+    if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return encrypted
   }
 
@@ -307,7 +295,7 @@ function pathOf(...segments: readonly (string | undefined)[]): string {
     if (path.some((segment) => UNUSABLE.test(segment))) throw new URIError()
     return `./${path.map(encodeURIComponent).join('/')}`
   } catch (cause) {
-    throw new DidAuthClientError(NAME, { cause })
+    throw new DidAuthClientError(codes.NAME, { cause })
   }
 }
 
@@ -328,13 +316,13 @@ async function encryptEntry(content: string, place: EntryPlace, secret: Uint8Arr
 async function decryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
   const [version, iv = '', sealed = '', ...rest] = content.split('.')
   if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(iv + sealed)) {
-    throw new DidAuthClientError(NOT_ENCRYPTED)
+    throw new DidAuthClientError(codes.NOT_ENCRYPTED)
   }
   try {
     const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
     return textOf(await crypt('decrypt', joined([secret]), ivBytes, contextOf(place), bytes))
   } catch (cause) {
-    throw new DidAuthClientError(KEY, { cause })
+    throw new DidAuthClientError(codes.KEY, { cause })
   }
 }
 

@@ -2,10 +2,10 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { serverPorts } from '../../../servers/config/read-env.js'
+import { closeServices, serving } from '../../support/server-client.js'
 import { root } from '../../support/packed-package.js'
 
 const folder = join(root, 'servers/docker')
@@ -96,24 +96,18 @@ describe('compose.yaml', () => {
 })
 
 describe('check-health.mjs', () => {
-  const running: Server[] = []
   const clients: Socket[] = []
   afterEach(() => {
-    for (const server of running.splice(0)) {
-      server.closeAllConnections()
-      server.close()
-    }
+    closeServices()
     for (const client of clients.splice(0)) client.destroy()
   })
 
   /** The port of a server that answers `/ready` with this status, or not at all. */
   const portOf = async (status: number | 'silent'): Promise<string> => {
-    const server = createServer((req, res) => {
+    const url = await serving((req, res) => {
       if (status !== 'silent') res.writeHead(req.url === '/ready' ? status : 404).end()
     })
-    running.push(server)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    return String((server.address() as AddressInfo).port)
+    return new URL(url).port
   }
 
   /** A port that refuses connections: a client's end of a connection takes it, so that no server can be given it. */

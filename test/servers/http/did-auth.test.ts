@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { memoryStore } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { didAuthConfig, siweOf } from '../../../servers/http/did-auth.js'
+import { didAuthConfig, maxRequestsOf, siweOf } from '../../../servers/http/did-auth.js'
 import { jsonLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
@@ -41,6 +41,14 @@ describe('didAuthConfig', () => {
       absoluteSessionDurationInHours: undefined,
       errorFormat: undefined
     })
+  })
+})
+
+describe('maxRequestsOf', () => {
+  it('is 1,000 at relay and vault, and left to the library at auth, unless the variable says it', () => {
+    const of = (name: 'auth' | 'relay' | 'vault', variables = {}) => maxRequestsOf(readEnv(variables, name, false))
+    expect([of('auth'), of('relay'), of('vault')]).toEqual([undefined, 1_000, 1_000])
+    expect(of('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
   })
 })
 

@@ -1,36 +1,21 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import fc from 'fast-check'
 import { once } from 'node:events'
-import {
-  createServer,
-  get,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse
-} from 'node:http'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { get, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
 import { jsonStringOf, sendChunks, sendWhole } from '../../../servers/http/send-content.js'
+import { closeServices, servingPort } from '../../support/server-client.js'
 
 const PIECE_BYTES = 262_144
 
-let server: Server | undefined
-
 afterEach(() => {
   jest.useRealTimers()
-  server?.close()
-  server?.closeAllConnections()
+  closeServices()
 })
-
-async function start(listener: RequestListener): Promise<number> {
-  server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return (server.address() as AddressInfo).port
-}
 
 /** Serves one answer, or the message of what it throws. */
 const serving = (chunks: () => AsyncGenerator<Uint8Array>, headers?: Record<string, string>): Promise<number> =>
-  start((req, res) => {
+  servingPort((req, res) => {
     sendChunks(req, res, chunks(), headers).catch((error: unknown) => {
       res.writeHead(500).end((error as Error).message)
     })
@@ -73,7 +58,7 @@ describe('jsonStringOf', () => {
 describe('sendWhole', () => {
   it.each(['GET', 'HEAD'])('sends a text with its length to %s', async (method) => {
     let isSent = false
-    const port = await start((_req, res) => {
+    const port = await servingPort((_req, res) => {
       sendWhole(res, '"é"', { 'Cache-Control': 'no-store' }, () => (isSent = true))
     })
     const { status, text, headers } = await ask(port, method)
@@ -89,7 +74,7 @@ describe('sendWhole', () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
     let response: ServerResponse | undefined
     let isEnded = false
-    const port = await start((_req, res) => {
+    const port = await servingPort((_req, res) => {
       response = res
       sendWhole(res, Buffer.alloc(40_960_000), {}, () => (isEnded = true))
     })
@@ -154,7 +139,7 @@ describe('sendChunks', () => {
           closed += 1
         }
       }
-      const port = await start((req, res) => {
+      const port = await servingPort((req, res) => {
         ended = sendChunks(req, res, pieces(once(res, 'close')))
       })
       const asked = get({ port, host: '127.0.0.1', agent: false })
@@ -200,7 +185,7 @@ describe('sendChunks', () => {
       pulled = 0
       isClosed = false
       let response: ServerResponse | undefined
-      const port = await start((req, res) => {
+      const port = await servingPort((req, res) => {
         response = res
         void sendChunks(req, res, endless())
       })

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
+import { capturedLog } from '../../support/captured-log.js'
 import { cidOf, did, entryOf, sqliteFolder, type SqliteFolder, type TestStore } from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { until } from '../../support/until.js'
@@ -11,18 +11,12 @@ const [a, b] = [cidOf('a'), cidOf('b')]
 let files: SqliteFolder
 let node: HandMadeNode
 let store: TestStore
-let log: Record<string, unknown>[]
+let captured = capturedLog()
 let workers: PinWorker[] = []
 
 const started = (other: TestStore = store): PinWorker => {
-  const destination = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      log.push(JSON.parse(chunk.toString()) as Record<string, unknown>)
-      done()
-    }
-  })
   const nowSeconds = () => files.clocks.seconds
-  const worker = new PinWorker({ ledger: other, store: other, node, log: pino(destination), nowSeconds })
+  const worker = new PinWorker({ ledger: other, store: other, node, log: pino({}, captured.destination), nowSeconds })
   workers.push(worker)
   return worker
 }
@@ -30,7 +24,7 @@ const started = (other: TestStore = store): PinWorker => {
 beforeEach(async () => {
   files = sqliteFolder()
   node = new HandMadeNode()
-  log = []
+  captured = capturedLog()
   store = await files.open({ tracksPins: true })
 })
 afterEach(async () => {
@@ -151,7 +145,7 @@ describe('the pin worker', () => {
     node.fault = (_verb, cid) => (cid === a ? 'ERR_IPFS_TIMEOUT' : undefined)
     const worker = started()
     expect(await worker.settle([a])).toBe(false)
-    expect(log.map((line) => line.event)).toEqual([event])
+    expect(captured.log().map((line) => line.event)).toEqual([event])
     expect(await worker.settle([b])).toBe(isSettled)
   })
 
@@ -201,7 +195,7 @@ describe('the pin worker', () => {
     }
     await add('b')
     expect(await worker.settle([b])).toBe(true)
-    expect(log).toContainEqual(
+    expect(captured.log()).toContainEqual(
       expect.objectContaining({ level: 50, event: 'pin-failed', reason: 'ERR_IPFS_BAD_RESPONSE' })
     )
   })
@@ -217,14 +211,14 @@ describe('a node that is unavailable', () => {
       expect(await worker.settle([cidOf(text)])).toBe(false)
     }
     expect(node.calls).toEqual([`add ${cidOf('c0')}`])
-    expect(log).toEqual([
+    expect(captured.log()).toEqual([
       expect.objectContaining({ level: 40, event: 'ipfs-unavailable', reason: 'ERR_IPFS_UNAVAILABLE' })
     ])
     node.fault = () => undefined
     files.clocks.advance(1)
     await until(() => node.pins.size === texts.length)
-    await until(() => log.length > 1)
-    expect(log[1]).toMatchObject({ level: 30, event: 'ipfs-available' })
+    await until(() => captured.log().length > 1)
+    expect(captured.log()[1]).toMatchObject({ level: 30, event: 'ipfs-available' })
   })
 
   /** Lets time pass until the next call is tried, and waits until it has failed as well. */

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ServerProcesses, type ServerProcess } from '../../support/server-process.js'
@@ -86,25 +86,5 @@ describe('the three servers in one process', () => {
     await pause(300)
     expect(ofNobody.output()).not.toContain('"event":"stopping"')
     ofNobody.kill()
-  })
-
-  it('keep their identity and what they acknowledged when they are killed', async () => {
-    const first = await startAll({ VAULT_SERVICE_URL: 'https://vault.example' })
-    const vaultUrl = first.servers[2]!.url
-    const { accessToken } = await logIn(vaultUrl, wallet, 'vault.example')
-    const headers = { Authorization: `DIDAuth ${accessToken}` }
-    expect((await post(`${vaultUrl}/notes`, { content: 'Milk' }, headers)).status).toBe(201)
-    const secrets = ['private-key', 'challenge-secret'].map((name) => readFileSync(join(servers.folder, name), 'utf8'))
-    first.signal('SIGKILL')
-    await first.ended
-
-    const second = await startAll({ VAULT_SERVICE_URL: 'https://vault.example' })
-    expect(second.serviceDid).toBe(first.serviceDid)
-    expect(['private-key', 'challenge-secret'].map((name) => readFileSync(join(servers.folder, name), 'utf8'))).toEqual(
-      secrets
-    )
-    const again = second.servers[2]!.url
-    expect((await ask(`${again}/${wallet.did}/notes`)).text).toBe('["Milk"]')
-    expect((await ask(`${again}/keys`, { headers })).status).toBe(200)
   })
 })

@@ -1,5 +1,6 @@
-import { afterEach, describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it, beforeEach } from '@jest/globals'
 import { DidAuthError, memoryStore, type Store } from 'express-did-auth'
+import request from 'supertest'
 import type { Response } from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
 import { walletOf } from '../../support/wallet.js'
@@ -68,11 +69,12 @@ describe('RELAY_MAX_STORE_BYTES', () => {
 })
 
 describe('MAX_REQUESTS_PER_TIME_SLOT', () => {
-  it('is 1,000 requests for files in 600 s by default, per DID, and survives a new login', async () => {
-    relay = await startTestRelay()
+  it('bounds requests for files per DID and slot, over a new login; one without a good token counts for no DID', async () => {
+    relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '3', TIME_SLOT_IN_SECONDS: '500' })
     const token = await logIn(relay, wallet)
+    for (const wrong of ['', `${token}a`, 'Bearer a']) await getFile(relay, wrong, 'a')
     const { cid } = (await postFile(relay, token, 'a')).body
-    for (let count = 1; count < 999; count += 1) await getFile(relay, token, 'missing')
+    expect((await getFile(relay, token, 'missing')).status).toBe(404)
     expect((await getFile(relay, token, cid)).status).toBe(200)
     relay.clock.seconds += 100
     for (const answer of [
@@ -81,23 +83,11 @@ describe('MAX_REQUESTS_PER_TIME_SLOT', () => {
       await getFile(relay, await logIn(relay, wallet), cid)
     ]) {
       expect(answerOf(answer)).toEqual([429, 'Too many requests'])
-      expect(answer.headers['retry-after']).toBe('500')
+      expect(answer.headers['retry-after']).toBe('400')
     }
     expect((await getFile(relay, await logIn(relay, other), cid)).status).toBe(200)
-    relay.clock.seconds += 500
+    relay.clock.seconds += 400
     expect((await getFile(relay, await logIn(relay, wallet), cid)).status).toBe(200)
-  })
-
-  it('and TIME_SLOT_IN_SECONDS are as set; a request without a good token counts for no DID', async () => {
-    relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '2', TIME_SLOT_IN_SECONDS: '5' })
-    const token = await logIn(relay, wallet)
-    for (const wrong of ['', `${token}a`, 'Bearer a']) await getFile(relay, wrong, 'a')
-    expect((await getFile(relay, token, 'a')).status).toBe(404)
-    expect((await getFile(relay, token, 'a')).status).toBe(404)
-    const refused = await getFile(relay, token, 'a')
-    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '5'])
-    relay.clock.seconds += 5
-    expect((await getFile(relay, token, 'a')).status).toBe(404)
   })
 })
 
@@ -114,5 +104,92 @@ describe('a full disk of the database', () => {
     const statuses: number[] = []
     for (let count = 0; count < 4; count += 1) statuses.push((await getFile(relay, token, cid)).status)
     expect(statuses).toEqual([200, 200, 200, 429])
+  })
+})
+
+let token: string
+let cid: string
+
+async function start(variables: Record<string, string>): Promise<void> {
+  relay = await startTestRelay({ TRUST_PROXY: '1', MAX_REQUESTS_PER_TIME_SLOT: '3', ...variables })
+  token = await logIn(relay, wallet)
+  cid = (await postFile(relay, token, 'hello')).body.cid
+}
+
+const read = (name = cid, headers: Record<string, string> = {}): Promise<Response> =>
+  Promise.resolve(request(relay.listener).get(`/file/${name}`).set('X-Forwarded-For', '203.0.113.1').set(headers))
+
+async function statusesOf(headers: Record<string, string>): Promise<number[]> {
+  const statuses: number[] = []
+  for (let count = 0; count < 4; count += 1) statuses.push((await read(cid, headers)).status)
+  return statuses
+}
+
+describe('without RELAY_OPEN_READS', () => {
+  it('a read needs a token', async () => {
+    await start({})
+    const { status, text } = await read()
+    expect([status, text]).toEqual([401, 'Missing access token'])
+  })
+})
+
+describe('RELAY_OPEN_READS=true', () => {
+  beforeEach(() => start({ RELAY_OPEN_READS: 'true' }))
+
+  it('answers a read without a token as one with a token', async () => {
+    const [open, own] = [await read(), await getFile(relay, token, cid)]
+    expect([open.status, open.text, open.headers['file-expires-in']]).toEqual([200, '{"file":"hello"}', '604800'])
+    expect([open.text, open.headers['cache-control']]).toEqual([own.text, 'no-store'])
+    expect((await read(`${cid}?a`, { Authorization: '' })).status).toBe(200)
+    expect((await read('missing')).status).toBe(404)
+  })
+
+  it('opens nothing else', async () => {
+    const posted = await request(relay.listener).post('/file').send({ file: 'a' })
+    expect([posted.status, posted.text]).toEqual([401, 'Missing access token'])
+  })
+
+  it.each(['DIDAuth a', 'Bearer a', 'a.b.c'])('refuses the bad token %s', async (Authorization) => {
+    const { status, text } = await read(cid, { Authorization })
+    expect([status, text]).toEqual([401, 'Invalid access token'])
+  })
+
+  it('bounds the reads of a client network, found or not, and neither those of others nor of users', async () => {
+    for (const name of ['missing', 'a', cid]) await read(name)
+    const refused = await read()
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '600'])
+    expect((await read(cid, { 'X-Forwarded-For': '203.0.113.2' })).status).toBe(200)
+    // The post counts for the user.
+    for (const status of [200, 200, 429]) expect((await read(cid, { Authorization: token })).status).toBe(status)
+    relay.clock.seconds += 600
+    expect((await read()).status).toBe(200)
+  })
+
+  it('counts IPv6 by /64', async () => {
+    for (const host of ['1', '2', '3']) await read(cid, { 'X-Forwarded-For': `2001:db8::${host}` })
+    expect((await read(cid, { 'X-Forwarded-For': '2001:db8::4' })).status).toBe(429)
+  })
+
+  it('counts what a page of another site makes a browser read apart from the rest', async () => {
+    expect(await statusesOf({ 'Sec-Fetch-Site': 'cross-site' })).toEqual([200, 200, 200, 429])
+    expect(await statusesOf({})).toEqual([200, 200, 200, 429])
+  })
+
+  it('refuses what was taken down or has ended', async () => {
+    await relay.contents.takeDown(cid, 'test', relay.clock.seconds)
+    expect((await read()).status).toBe(451)
+    const { cid: other } = (await postFile(relay, token, 'other')).body
+    relay.clock.seconds += 604_800
+    expect((await read(other)).status).toBe(404)
+  })
+})
+
+describe('RELAY_OPEN_READS=true with CORS_ORIGINS', () => {
+  it('counts the reads of such a page as those of the network', async () => {
+    await start({ RELAY_OPEN_READS: 'true', CORS_ORIGINS: 'https://page.example' })
+    const page = { Origin: 'https://page.example', 'Sec-Fetch-Site': 'cross-site' }
+    expect(await statusesOf({ 'Sec-Fetch-Site': 'cross-site' })).toEqual([200, 200, 200, 429])
+    expect(await statusesOf(page)).toEqual([200, 200, 200, 429])
+    expect((await read()).status).toBe(429)
   })
 })

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { openSync, readdirSync, rmSync, writeSync, closeSync } from 'node:fs'
+import { openSync, rmSync, writeSync, closeSync } from 'node:fs'
 import { join } from 'node:path'
+import { closeServices, serving } from '../../support/server-client.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { filesIn } from '../../support/store-folder.js'
 import { walletOf } from '../../support/wallet.js'
 
 const LEAF_BYTES = 262_144
@@ -17,16 +17,15 @@ beforeEach(async () => {
   token = await logIn(relay, walletOf(1))
 })
 
-afterEach(() => relay.end())
+afterEach(async () => {
+  closeServices()
+  await relay.end()
+})
 
 const posted = async (file: string): Promise<string> => (await postFile(relay, token, file)).body.cid
 
 /** The file of the only object. */
-function objectFile(): string {
-  const folder = join(relay.folder, 'relay', 'objects')
-  const [path] = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
-  return join(path!.parentPath, path!.name)
-}
+const objectFile = (): string => filesIn(join(relay.folder, 'relay', 'objects'))[0]!
 
 function damageAt(position: number): void {
   const file = openSync(objectFile(), 'r+')
@@ -36,17 +35,9 @@ function damageAt(position: number): void {
 
 /** Reads over a connection that may break. */
 async function readOverHttp(cid: string): Promise<string> {
-  const server = createServer(relay.listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  try {
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/file/${cid}`
-    const response = await fetch(url, { headers: { Authorization: token } })
-    expect(response.status).toBe(200)
-    return await response.text()
-  } finally {
-    server.close()
-    server.closeAllConnections()
-  }
+  const response = await fetch(`${await serving(relay.listener)}/file/${cid}`, { headers: { Authorization: token } })
+  expect(response.status).toBe(200)
+  return await response.text()
 }
 
 describe('GET /file/{cid} of a damaged file', () => {

@@ -6,6 +6,7 @@ import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../
 import { walletOf } from '../../support/wallet.js'
 
 const wallet = walletOf(1)
+const WEEK_SECONDS = 7 * 86_400
 const LONG_FILE = '"'.repeat(1_048_577)
 
 let relay: TestRelay
@@ -75,6 +76,66 @@ describe('RELAY_MAX_MEMORY_BYTES', () => {
       expect((await getFile(relay, token, cid)).status).toBe(200)
     }
     expect(readContents).toHaveBeenCalledTimes(4)
+  })
+})
+
+/** Posts and fetches with new tokens, because time passes in some of these tests. */
+const postedLater = async (file: string): Promise<string> =>
+  (await postFile(relay, await logIn(relay, wallet), file)).body.cid
+async function fetched(cid: string): Promise<unknown> {
+  const { status, body } = await getFile(relay, await logIn(relay, wallet), cid)
+  return status === 200 ? body.file : status
+}
+
+describe('a posted file', () => {
+  /** In a row, in an object that is cached, and in one that is streamed. */
+  const files = ['hello', 'b'.repeat(500_000), 'c\n'.repeat(400_000)]
+
+  it('is found after a restart', async () => {
+    await start()
+    const cids = [await posted(files[0]!), await posted(files[1]!), await posted(files[2]!)]
+    await relay.restart()
+    for (const [index, cid] of cids.entries()) expect((await fetched(cid)) === files[index]).toBe(true)
+  })
+})
+
+describe('RELAY_FILE_TTL_SECONDS', () => {
+  beforeEach(() => start())
+
+  it('is 7 days by default, from the last post on, also for what is in memory', async () => {
+    const [once, twice] = [await postedLater('once'), await postedLater('twice')]
+    relay.clock.seconds += WEEK_SECONDS - 1
+    expect([await fetched(once), await fetched(twice)]).toEqual(['once', 'twice'])
+    expect(await postedLater('twice')).toBe(twice)
+    relay.clock.seconds += 1
+    expect([await fetched(once), await fetched(twice)]).toEqual([404, 'twice'])
+    relay.clock.seconds += WEEK_SECONDS - 1
+    expect(await fetched(twice)).toBe(404)
+    expect(await postedLater('once')).toBe(once)
+    expect(await fetched(once)).toBe('once')
+  })
+
+  it('ends with the bytes of the file: a sweep about every minute deletes them', async () => {
+    await relay.end()
+    const doNotFake = [
+      'Date',
+      'hrtime',
+      'nextTick',
+      'performance',
+      'queueMicrotask',
+      'setImmediate',
+      'setInterval'
+    ] as const
+    jest.useFakeTimers({ doNotFake: [...doNotFake] })
+    try {
+      relay = await startTestRelay()
+      const cids = [await postedLater('row'), await postedLater('o'.repeat(100_000))]
+      expect((await relay.contents.readContents(cids)).map((content) => content?.byteCount)).toEqual([3, 100_000])
+      relay.clock.seconds += WEEK_SECONDS
+      while ((await relay.contents.readContents(cids)).some(Boolean)) await jest.advanceTimersByTimeAsync(72_000)
+    } finally {
+      jest.useRealTimers()
+    }
   })
 })
 

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
-import request from 'supertest'
 import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 import { logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
@@ -49,11 +48,5 @@ describe('the relay beside a real IPFS node', () => {
     await relay.restart()
     await until(async () => (await node.pins()).length === others.length)
     expect(await node.pins()).toEqual(others)
-  })
-
-  it('lists the node on /ready', async () => {
-    await start(node.url)
-    const { body } = await request(relay.listener).get('/ready').expect(200)
-    expect(body.dependencies).toEqual({ store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'ok' })
   })
 })

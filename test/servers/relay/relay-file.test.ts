@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { createServer } from 'node:http'
-import { connect, type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import request from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
+import { closeServices, servingPort } from '../../support/server-client.js'
 import { walletOf } from '../../support/wallet.js'
 import { stretchDeadlines } from '../../support/stretch-deadlines.js'
 
@@ -26,17 +27,13 @@ const postBody = (body: string, type = 'application/json') =>
   request(relay.listener).post('/file').set('Authorization', token).set('Content-Type', type).send(body)
 
 describe('POST /file', () => {
-  it('answers the cid and the URL of a file, which can then be fetched', async () => {
+  it('answers the cid and the URL of a file, which can then be fetched, and how long it stays', async () => {
     const posted = await postFile(relay, token, 'hello world')
     expect([posted.status, posted.body]).toEqual([200, { url: `relay://${HELLO_CID}`, cid: HELLO_CID }])
+    expect(posted.headers['file-expires-in']).toBe('604800')
     const fetched = await getFile(relay, token, HELLO_CID)
     expect([fetched.status, fetched.text]).toEqual([200, '{"file":"hello world"}'])
     expect(fetched.headers['content-type']).toBe('application/json; charset=utf-8')
-  })
-
-  it('answers how long it stays', async () => {
-    const { headers } = await postFile(relay, token, 'hello world')
-    expect(headers['file-expires-in']).toBe('604800')
   })
 
   it('answers one cid for one content, in any spelling and from any user', async () => {
@@ -73,21 +70,14 @@ describe('POST /file', () => {
   })
 
   it('refuses a stranger before the file has arrived', async () => {
-    const server = createServer(relay.listener)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
-    const answered = new Promise<string>((resolve) =>
-      socket.once('data', (data) => {
-        resolve(String(data))
-      })
-    )
+    const socket = connect(await servingPort(relay.listener), '127.0.0.1')
+    const answered = once(socket, 'data')
     socket.write('POST /file HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n')
     socket.write('{"file":"half of')
-    const answer = await answered
+    const answer = String(await answered)
     expect(answer).toMatch(/^HTTP\/1\.1 401 /)
     expect(answer).toContain('WWW-Authenticate: DIDAuth realm="https://relay.example"')
-    socket.destroy()
-    server.close()
+    closeServices()
   })
 })
 

@@ -203,16 +203,6 @@ describe('the token of the relay', () => {
       expect(await answersTo(other)).toEqual(refusedWith('Invalid access token'))
     }
   })
-
-  it('is of the canonical DID: files and quotas are the same in all spellings', async () => {
-    const other = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '2' })
-    const upper = { ...wallet, did: wallet.did.replace('rsk', 'RSK') }
-    const tokens = [await logIn(other, wallet), await logIn(other, upper)]
-    expect((await postFile(other, tokens[0]!, 'a')).status).toBe(200)
-    expect((await postFile(other, tokens[1]!, 'a')).status).toBe(200)
-    expect((await postFile(other, tokens[0]!, 'a')).status).toBe(429)
-    await other.end()
-  })
 })
 
 describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {

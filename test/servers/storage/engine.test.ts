@@ -8,6 +8,7 @@ import { dependenciesOf, openContentEngine, openExistingContents } from '../../.
 import { cidOf, did, entryOf, largeBytes, textsOf } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
 import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { startedWorkers } from '../../support/start-sqlite-worker.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 let database: TestDatabase
@@ -27,10 +28,10 @@ afterEach(async () => {
 })
 
 /** The connections of a vault's environment, and what opens its engine. */
-async function openVault(variables: Record<string, string>) {
+async function openVault(variables: Record<string, string>, name: 'relay' | 'vault' = 'vault') {
   const { path, remove } = temporaryFolder()
   closing.push(remove)
-  const env = readEnv({ DATA_DIR: path, ...variables }, 'vault', false, 'operate')
+  const env = readEnv({ DATA_DIR: path, ...variables }, name, false, 'operate')
   const connections = await Connections.open(env)
   closing.push(() => connections.close())
   const open = async () => {
@@ -142,4 +143,13 @@ describe('an engine', () => {
     await expect(ask()).rejects.toThrow('away')
     await ask()
   })
+})
+
+it.each([
+  ['vault', 'FULL'],
+  ['relay', 'NORMAL']
+] as const)('a %s on SQLite syncs its contents: %s', async (name, synchronous) => {
+  const { open } = await openVault({}, name)
+  await open()
+  expect(startedWorkers.findLast(({ role }) => role === 'content')?.settings).toMatchObject({ synchronous })
 })

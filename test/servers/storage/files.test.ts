@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { FileObjectStore } from '../../../servers/storage/files/file-object-store.js'
@@ -33,6 +34,27 @@ describe('FileObjectStore', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600)
     expect(statSync(join(folder, 'objects')).mode & 0o777).toBe(0o700)
     expect(await objectNames(objects)).toEqual(['cid.12ab'])
+  })
+
+  it.each([
+    { isSynced: true, expected: ['content', 'its folder', 'objects'] },
+    { isSynced: false, expected: [] }
+  ])('syncs content before it is in its place, and then the folders: isSynced $isSynced', async (options) => {
+    const { isSynced, expected } = options
+    const synced: string[] = []
+    const handle = await open(file)
+    const sync = jest.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'sync')
+    sync.mockImplementation(async function (this: FileHandle) {
+      const { ino, nlink } = await this.stat()
+      const own = statSync(file).ino
+      const name = ino === statSync(join(folder, 'objects')).ino ? 'objects' : 'its folder'
+      synced.push(ino === own ? (nlink === 1 ? 'content' : 'content too late') : name)
+    })
+    await handle.close()
+    mkdirSync(join(folder, 'objects'))
+    await new FileObjectStore(join(folder, 'objects'), { isSynced }).put('cid.12ab', file)
+    sync.mockRestore()
+    expect(synced).toEqual(expected)
   })
 
   it('overwrites nothing', async () => {

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { renameSync } from 'node:fs'
 import request from 'supertest'
+import { HandMadeNode } from '../../support/hand-made-node.js'
 import { deadRpcUrl } from '../../support/rpc-node.js'
 import {
+  changeDatabase,
   databaseOf,
-  openDatabase,
   testVault,
-  VaultNode,
   VaultUser,
   type TestVault,
   type VaultTestParts
@@ -56,11 +56,11 @@ describe('GET /ready of the vault', () => {
   })
 
   it('lists RPC and IPFS node, and is 200 without them', async () => {
-    const node = new VaultNode()
+    const node = new HandMadeNode()
     const { listener } = await start({ RPC_URL: await deadRpcUrl() }, { node })
     const ready = await request(listener).get('/ready').expect(200)
     expect(ready.body.dependencies).toEqual({ store: 'ok', clock: 'ok', signer: 'ok', rpc: 'unavailable', ipfs: 'ok' })
-    node.fault = 'ERR_IPFS_UNAVAILABLE'
+    node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const { listener: another } = await start({}, { node })
     const { body } = await request(another).get('/ready').expect(200)
     expect(body).toEqual({
@@ -72,13 +72,13 @@ describe('GET /ready of the vault', () => {
 
 describe('Pin-Status', () => {
   it('is absent after a write that the node has pinned, and pending while the node is unavailable', async () => {
-    const node = new VaultNode()
+    const node = new HandMadeNode()
     const vault = await start({}, { node })
     const user = await VaultUser.new(vault)
     const { body, headers } = await user.post('notes', 'a').expect(201)
     expect(headers).not.toHaveProperty('pin-status')
     expect([...node.pins]).toEqual([body.id])
-    node.fault = 'ERR_IPFS_UNAVAILABLE'
+    node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     for (const answer of [
       await user.post('notes', 'b').expect(201),
       await user.put(`notes/${body.id as string}`, 'c').expect(200),
@@ -91,7 +91,7 @@ describe('Pin-Status', () => {
   })
 
   it('is absent after a delete of what another entry still has', async () => {
-    const node = new VaultNode()
+    const node = new HandMadeNode()
     const vault = await start({}, { node })
     const user = await VaultUser.new(vault)
     for (const key of ['one', 'two']) await user.post(key, 'a').expect(201)
@@ -142,9 +142,7 @@ describe('a vault whose tables are lost', () => {
     const user = await VaultUser.new(vault)
     // Of a user without entries it is known without a look at them.
     await user.post('a', 'a').expect(201)
-    const database = openDatabase(databaseOf(vault))
-    database.exec('DROP TABLE entries')
-    database.close()
+    changeDatabase(vault, 'DROP TABLE entries')
     for (const answer of [
       await user.post('a', 'b'),
       await user.put('a', 'b'),

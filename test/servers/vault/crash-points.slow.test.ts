@@ -1,7 +1,10 @@
-import { beforeAll, describe, expect, it } from '@jest/globals'
+import { beforeAll, describe, expect, it, afterAll } from '@jest/globals'
 import { allOf } from '../../support/until.js'
 import { rounds } from '../../support/time-factor.js'
-import { crashAt, crashPoints } from '../../support/vault-beside-node.js'
+import { crashAt, crashPoints, vaultBesideNode, type VaultBesideNode } from '../../support/vault-beside-node.js'
+import { setTimeout as pause } from 'node:timers/promises'
+import { runCli } from '../../support/server-process.js'
+import { findVaultLosses, startVaultLoad } from '../../support/vault-load.js'
 
 describe('a vault that is killed', () => {
   let outcomes: unknown[] = []
@@ -20,4 +23,41 @@ describe('a vault that is killed', () => {
       expect(outcomes[place]).toEqual([])
     }
   )
+})
+
+describe('express-did-auth vault reconcile', () => {
+  let vault: VaultBesideNode
+
+  beforeAll(async () => {
+    vault = await vaultBesideNode()
+  })
+  afterAll(() => vault.stop())
+
+  it('finds nothing wrong beside a server that writes, and every write of users is answered', async () => {
+    const server = await vault.start()
+    const users = await vault.logIn(server.url, 4, 30_000)
+    const load = startVaultLoad(server.url, users)
+    while (load.acknowledged() < 20) await pause(10)
+    const { code, stdout, stderr } = await runCli(['vault', 'reconcile'], {
+      DATA_DIR: vault.folder,
+      IPFS_API_URL: vault.node.url
+    })
+    const acknowledged = load.acknowledged()
+    while (load.acknowledged() < acknowledged + 20) await pause(10)
+    await load.stop()
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const [database, content, index, objects, pins, node] = stdout.split('\n')
+    expect([database, index, objects, pins]).toEqual([
+      'database: sound',
+      'index: right for all users',
+      'objects: all in use',
+      'pins: desired for all content and nothing else'
+    ])
+    expect(content).toMatch(/^content: \d+ contents? in use, all undamaged$/)
+    // A pin that came and went while the node was asked counts as one of others.
+    expect(node).toMatch(/^IPFS node: has all pins of this vault, \w+ pins? of others$/)
+    expect(load.wrongAnswers).toEqual([])
+    expect(await findVaultLosses(server.url, users)).toEqual([])
+    expect(await vault.findFaults()).toEqual([])
+  })
 })

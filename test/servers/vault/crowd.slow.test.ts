@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { createServer, request, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request } from 'node:http'
+import { closeServices, servingPort } from '../../support/server-client.js'
 import { fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 const ENTRIES = 10_000
@@ -8,21 +8,17 @@ const CROWD = 50
 
 let vault: TestVault
 let user: VaultUser
-let server: Server
-let url: string
+let port: number
 const contents = Array.from({ length: ENTRIES }, (_, number) => `entry ${number}`)
 
 beforeEach(async () => {
   vault = await testVault()
   user = await VaultUser.new(vault)
-  server = createServer(vault.listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', 1_024, resolve))
-  url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`
+  port = await servingPort(vault.listener, 1_024)
   await fillVault(vault, user.did, [...contents.map((one): [string, string] => ['many', one]), ['one', 'small']])
 })
 afterEach(async () => {
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
+  closeServices()
   await vault.close()
 })
 
@@ -34,7 +30,7 @@ interface Answer {
 
 /** A request on a connection of its own. */
 function open(path: string): { leave: () => void; answer: Promise<Answer> } {
-  const req = request(url + path, { agent: false })
+  const req = request({ port, host: '127.0.0.1', path, agent: false })
   const answer = new Promise<Answer>((resolve, reject) => {
     req.on('error', reject)
     req.on('response', (res) => {

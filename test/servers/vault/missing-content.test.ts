@@ -1,15 +1,17 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cidOf } from '../../../servers/storage/unixfs-blocks.js'
-import { databaseOf, openDatabase, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { HandMadeNode } from '../../support/hand-made-node.js'
+import { filesIn } from '../../support/store-folder.js'
+import { changeDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 /** Three leaves of an object. */
 const LARGE = 'a'.repeat(600_000)
 const CONTENTS = ['first', LARGE, 'last']
 const first = cidOf(Buffer.from('first'))
 
-const node = new VaultNode()
+const node = new HandMadeNode()
 let vault: TestVault
 let user: VaultUser
 
@@ -23,23 +25,13 @@ beforeEach(async () => {
   await user.post('else', 'whole').expect(201)
 })
 afterEach(async () => {
-  node.fault = undefined
+  node.fault = () => undefined
   for (const key of ['notes', 'else']) await user.delete(key)
   await vault.store.collectGarbage(0)
 })
 
-function sql(text: string): void {
-  const database = openDatabase(databaseOf(vault))
-  database.exec(text)
-  database.close()
-}
-
-/** The files of all objects. */
-function objects(): string[] {
-  const folder = join(vault.folder, 'objects')
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((one) => one.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
+const sql = (text: string): void => {
+  changeDatabase(vault, text)
 }
 
 /** The node has none of it. */
@@ -58,7 +50,7 @@ const DAMAGES: [string, () => void][] = [
   [
     'a byte of an object is another',
     () => {
-      for (const file of objects()) writeFileSync(file, 'b', { flag: 'r+' })
+      for (const file of filesIn(join(vault.folder, 'objects'))) writeFileSync(file, 'b', { flag: 'r+' })
     }
   ],
   [
@@ -117,9 +109,9 @@ describe('a node that is asked for missing content', () => {
   it.each(['ERR_IPFS_UNAVAILABLE', 'ERR_IPFS_TIMEOUT', 'ERR_IPFS_BAD_RESPONSE'] as const)(
     'and fails makes it 502, until it answers: %s',
     async (fault) => {
-      node.fault = fault
+      node.fault = () => fault
       await user.read('notes').expect(502, 'Content missing')
-      node.fault = undefined
+      node.fault = () => undefined
       expect((await user.read('notes').expect(200)).body).toEqual(CONTENTS)
     }
   )

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
-import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Dictionary, findVaultLosses, startVaultLoad, type LoadUser } from '../../support/vault-load.js'
@@ -118,15 +118,6 @@ describe('the vault as a process', () => {
     } finally {
       await node.stop()
     }
-  })
-
-  it('says in a sentence why it cannot start: its database is none', async () => {
-    mkdirSync(join(servers.folder, 'vault'))
-    const file = join(servers.folder, 'vault', 'vault.db')
-    writeFileSync(file, 'no database at all, but long enough to be looked at'.repeat(100))
-    const { code, stdout, stderr } = await runCli(['vault'], { DATA_DIR: servers.folder, PORT: '0' })
-    expect([code, stdout]).toEqual([1, ''])
-    expect(stderr).toBe(`Cannot use ${file} (DATA_DIR): the file is no SQLite database\n`)
   })
 
   it('says in a sentence why it cannot start: its database is that of another program', async () => {

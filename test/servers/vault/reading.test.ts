@@ -1,26 +1,24 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readlinkSync } from 'node:fs'
-import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { closeServices, servingPort } from '../../support/server-client.js'
 import { temporaryFolder } from '../../support/store-folder.js'
-import { databaseOf, fillVault, openDatabase, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { changeDatabase, fillVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 
 const MEBIBYTE = 1_048_576
 
 let vault: TestVault
 let user: VaultUser
-let server: Server
+let port: number
 
 beforeAll(async () => {
   vault = await testVault()
-  server = createServer(vault.listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  port = await servingPort(vault.listener)
 })
 afterAll(async () => {
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
+  closeServices()
   await vault.close()
 })
 beforeEach(async () => {
@@ -45,7 +43,6 @@ function mebibytes(count: number): string[] {
 
 /** An answer of which nothing is read yet. */
 function open(path: string): Promise<IncomingMessage> {
-  const { port } = server.address() as AddressInfo
   return new Promise((resolve, reject) => {
     const headers = { Authorization: user.authorization }
     httpRequest({ port, host: '127.0.0.1', path, agent: false, headers }, resolve).on('error', reject).end()
@@ -58,10 +55,8 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-function sql(text: string): void {
-  const database = openDatabase(databaseOf(vault))
-  database.exec(text)
-  database.close()
+const sql = (text: string): void => {
+  changeDatabase(vault, text)
 }
 
 const errors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')

@@ -10,7 +10,7 @@ import { openContentStore } from '../../../servers/storage/sql/open-sqlite-conte
 import { cidOf, entryOf, largeBytes } from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { temporaryFolder } from '../../support/store-folder.js'
-import { databaseOf, openDatabase } from '../../support/vault-app.js'
+import { changeDatabase, databaseOf } from '../../support/vault-app.js'
 
 const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const large = largeBytes('large', 600_000)
@@ -54,10 +54,8 @@ async function fill(): Promise<void> {
   await add(bob, 'k', large)
 }
 
-function sql(text: string): void {
-  const database = openDatabase(databaseOf({ folder: folder.path }))
-  database.exec(text)
-  database.close()
+const sql = (text: string): void => {
+  changeDatabase({ folder: folder.path }, text)
 }
 
 async function run(

@@ -2,19 +2,20 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { UsageError } from '../../../servers/commands/command-line.js'
-import { runVault, testVault, VaultNode, VaultUser, type TestVault } from '../../support/vault-app.js'
+import { HandMadeNode } from '../../support/hand-made-node.js'
+import { runVault, testVault, VaultUser, type TestVault } from '../../support/vault-app.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
-import { temporaryFolder } from '../../support/store-folder.js'
+import { filesIn, temporaryFolder } from '../../support/store-folder.js'
 
 const secret = 'a secret that must be deleted'
 
 const folder = folderOfEachTest()
-let node: VaultNode
+let node: HandMadeNode
 let vault: TestVault
 let [alice, bob]: VaultUser[] = []
 
 beforeEach(async () => {
-  node = new VaultNode()
+  node = new HandMadeNode()
   vault = await testVault({}, { folder: join(folder.path, 'vault'), node })
   alice = await VaultUser.new(vault)
   bob = await VaultUser.new(vault)
@@ -26,10 +27,10 @@ afterEach(async () => {
 const run = (...args: string[]) => runVault(args, { DATA_DIR: folder.path, IPFS_API_URL: 'http://127.0.0.1:1' })
 
 /** All that lies in the folder of the vault. */
-function stored(): string {
-  const files = readdirSync(vault.folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
-  return files.map((file) => readFileSync(join(file.parentPath, file.name), 'latin1')).join()
-}
+const stored = (): string =>
+  filesIn(vault.folder)
+    .map((file) => readFileSync(file, 'latin1'))
+    .join()
 
 /** Content under two keys of one user and one of another. */
 async function posted(content: string): Promise<string> {

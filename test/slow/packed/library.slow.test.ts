@@ -60,7 +60,7 @@ export const answer = async (): Promise<Response> => (await signedIn(app, wallet
 `
 
 /** What users have beside the package, in the versions of today. */
-const NEIGHBOURS = ['express@5', '@types/express@5', 'vitest@4', 'jest@30', '@swc/jest@0.2', '@swc/core@1']
+const NEIGHBOURS = ['express@5', '@types/express@5']
 const NEST = ['@nestjs/common@11', '@nestjs/core@11', '@nestjs/platform-express@11', 'reflect-metadata@0.2', 'rxjs@7']
 
 const NEST_APP = `import 'reflect-metadata'
@@ -94,27 +94,6 @@ async function main(): Promise<void> {
   await app.listen(3000)
 }
 void main()
-`
-
-/** A test of a user's own, which logs in: the curve and the signer have to load there as well. */
-const USER_TEST = `
-test('an access token is issued and accepted', async () => {
-  const privateKey = '01'.repeat(32)
-  const app = express()
-  const config = { challengeSecret: 's', serviceUrl: 'https://a.example', serviceSigner: es256kSigner(privateKey) }
-  const requireDid = setupDidAuth(app, { ...config, serviceDid: await didOfPrivateKey(privateKey) })
-  await requireDid.ready
-  const server = app.listen(0)
-  const url = 'http://127.0.0.1:' + server.address().port
-  const did = 'did:ethr:rsk:0x1a642f0e3c3af545e7acbd38b07251b3990914f1'
-  const response = await fetch(url + '/request-auth/' + did)
-  expect((await response.json()).challenge).toHaveLength(64)
-  await new Promise((resolve) => server.close(resolve))
-  await requireDid.close()
-})
-`
-const ESM_IMPORTS = `import express from 'express'
-import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
 `
 
 const slowPackage = (path: string): string => join(root, 'test/slow/node_modules', path)
@@ -207,11 +186,6 @@ describe('the package as a user gets it', () => {
     expect(ours.length).toBeLessThanOrEqual(28)
   })
 
-  it('runs the quickstart as an ES module', async () => {
-    cpSync(join(root, 'examples/quickstart.ts'), join(project, 'quickstart.mjs'))
-    await whileRunning(project, 'quickstart.mjs', visit)
-  })
-
   // npm has Bun and Deno for Linux alone. Where nothing may be left out, all run.
   const runtimes = RUNTIMES.filter(({ command: [program = ''] }) => process.env.NO_SKIPS === '1' || existsSync(program))
   it.each(runtimes)(
@@ -280,21 +254,5 @@ Promise.all([loadCurve(), didOfPrivateKey('01'.repeat(32))]).then(([{ kind }, di
     writeFileSync(join(inside, 'tsconfig.json'), JSON.stringify(settings))
     await runIn(inside, process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', '.')
     await whileRunning(inside, 'main.js', visit)
-  })
-
-  it('works in a test of Vitest', async () => {
-    const inside = join(project, 'vitest')
-    mkdirSync(inside)
-    writeFileSync(join(inside, 'app.test.mjs'), `import { expect, test } from 'vitest'\n${ESM_IMPORTS}${USER_TEST}`)
-    await runIn(inside, process.execPath, join(project, 'node_modules/vitest/vitest.mjs'), 'run', '--root', inside)
-  })
-
-  it('works in a test of Jest that is an ES module', async () => {
-    const inside = join(project, 'jest')
-    mkdirSync(inside)
-    writeFileSync(join(inside, 'package.json'), '{ "private": true, "type": "module", "jest": { "transform": {} } }\n')
-    writeFileSync(join(inside, 'app.test.js'), `${ESM_IMPORTS}${USER_TEST}`)
-    const jest = join(project, 'node_modules/jest/bin/jest.js')
-    await runIn(inside, process.execPath, '--experimental-vm-modules', jest, '--rootDir', inside)
   })
 })

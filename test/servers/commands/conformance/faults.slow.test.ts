@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { checkService, closeServices, idsOf } from '../../../support/conformance.js'
+import { checkService, idsOf } from '../../../support/conformance.js'
+import { closeServices } from '../../../support/server-client.js'
 import { testApp } from '../../../support/test-app.js'
 import { toyAuthServer, toyDomain, type Fault } from '../../../support/toy-auth-server.js'
 

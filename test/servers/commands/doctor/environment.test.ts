@@ -7,7 +7,7 @@ import { siteOf } from '../../../../servers/commands/doctor/address-checks.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
 import type { NetworkSurroundings } from '../../../../servers/commands/doctor/network.js'
 import { runCommand } from '../../../support/command-line.js'
-import { serving, closeServices } from '../../../support/conformance.js'
+import { serving, closeServices } from '../../../support/server-client.js'
 import { answeringResults } from '../../../support/rpc-node.js'
 import { temporaryFolder } from '../../../support/store-folder.js'
 

@@ -1,0 +1,97 @@
+import { describe, expect, it } from '@jest/globals'
+import { listen } from '../../../servers/http/listen.js'
+import {
+  malformedRelayRequests,
+  malformedRequests,
+  malformedVaultRequests,
+  runMalformed,
+  sampleOf
+} from '../../support/malformed.js'
+import { logIn as relayLogIn, requestChallenge, startTestRelay } from '../../support/relay-app.js'
+import { relayGet, relayPost } from '../../support/relay-client.js'
+import { ask, logIn, me, post } from '../../support/server-client.js'
+import { testAuthServer } from '../../support/test-app.js'
+import { rounds } from '../../support/time-factor.js'
+import { logInAt, testVault } from '../../support/vault-app.js'
+import { walletOf } from '../../support/wallet.js'
+
+const wallet = walletOf(1)
+const COUNT = rounds(400, 10_000)
+const sig = wallet.personalSign('another message')
+const credentialJwt = 'eyJhbGciOiJFUzI1NksifQ.e30.AAAA'
+const goodWith = (accessToken: string) => ({ did: wallet.did, sig, accessToken, refreshToken: 'token', credentialJwt })
+
+/** Starts a server; `isAlive` does with it what its users do. */
+const starts = {
+  auth: async (env: Record<string, string>) => {
+    const { listener, log, close } = await testAuthServer(env)
+    const isAlive = async (url: string): Promise<boolean> => {
+      if ('USE_COOKIES' in env) return true
+      const { accessToken } = await logIn(url, wallet, 'auth.example')
+      return (await me(url, accessToken)).status === 200
+    }
+    return { listener, log, close, isAlive, requests: malformedRequests(goodWith('e30.e30.AA')) }
+  },
+  relay: async (env: Record<string, string>) => {
+    const relay = await startTestRelay(env)
+    const token = await relayLogIn(relay, wallet)
+    const requests = malformedRelayRequests(goodWith(token), wallet, await requestChallenge(relay, wallet.did))
+    const isAlive = async (url: string): Promise<boolean> =>
+      (await relayGet(url, token, await relayPost(url, token, 'alive'))).text === '{"file":"alive"}'
+    return { ...relay, close: relay.end, isAlive, requests }
+  },
+  vault: async (env: Record<string, string>) => {
+    // Its token in a body, also where the vault under test has cookies.
+    const first = await testVault()
+    const accessToken = await logInAt(first.listener, wallet)
+    const vault = await testVault(env, { folder: first.folder })
+    const close = async (): Promise<void> => {
+      await vault.close()
+      await first.close()
+    }
+    const isAlive = async (url: string): Promise<boolean> => {
+      const headers = { Authorization: `DIDAuth ${accessToken}` }
+      const { status } = await post(`${url}/alive`, { content: 'still' }, headers)
+      return status === 201 && (await ask(`${url}/${wallet.did}/alive`)).text === '["still"]'
+    }
+    return { ...vault, close, isAlive, requests: malformedVaultRequests(goodWith(accessToken)) }
+  }
+}
+
+const cookies = { USE_COOKIES: 'true' }
+const cors = { CORS_ORIGINS: 'https://app.example', TRUST_PROXY: 'true' }
+
+describe('malformed requests', () => {
+  it.each([
+    ['auth', {}],
+    ['auth', cookies],
+    ['auth', cors],
+    ['relay', {}],
+    ['relay', cors],
+    ['vault', {}],
+    ['vault', cookies],
+    ['vault', cors]
+  ] as const)(
+    'to %s get no 5xx, no stack and no HTML, hang nowhere, log no error, and leave it alive: %j',
+    async (name, env) => {
+      const { listener, log, close, isAlive, requests } = await starts[name]({
+        MAX_REQUESTS_PER_TIME_SLOT: '100000',
+        ...env
+      })
+      expect(requests.length).toBeGreaterThan(2_000)
+      const server = await listen({ port: 0, host: '127.0.0.1', variable: 'PORT' })
+      server.serve(listener)
+      const run = await runMalformed(server.port, sampleOf(requests, COUNT))
+      expect(run).toMatchObject({ faults: [], pages: 0 })
+      expect(run.sent).toBeGreaterThanOrEqual(Math.min(COUNT, 2_000))
+      // More than 8 long bodies of one user at once are refused, also where their client has disconnected.
+      const allowed = name === 'vault' ? 'ERR_BUSY' : 'none'
+      expect(log().filter(({ level, code }) => level === 'error' && code !== allowed)).toEqual([])
+      expect(log().filter(({ event }) => event === 'request').length).toBeGreaterThan(200)
+      expect(await isAlive(server.url)).toBe(true)
+      expect((await ask(`${server.url}/ready`)).status).toBe(200)
+      await server.stop()
+      await close()
+    }
+  )
+})

@@ -1,0 +1,11 @@
+/** What a server writes its log to, and the lines of it so far. */
+export function capturedLog(): {
+  destination: { write: (line: string) => void }
+  log: () => Record<string, unknown>[]
+} {
+  const lines: string[] = []
+  return {
+    destination: { write: (line) => void lines.push(line) },
+    log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>)
+  }
+}
