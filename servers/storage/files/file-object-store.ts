@@ -30,7 +30,11 @@ export class FileObjectStore implements ObjectStore {
     if (this.#isSynced) await sync(file)
     const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
     // A link is there whole or not at all, as a rename is, and refuses to overwrite.
-    await link(file, path).catch((error: unknown) => this.#copy(file, path, error))
+    await link(file, path).catch(async (error: unknown) => {
+      if (!CANNOT_LINK.has(codeOf(error) ?? '')) throw error
+      await copyFile(file, path, constants.COPYFILE_EXCL)
+      if (this.#isSynced) await sync(path)
+    })
     await chmod(path, 0o600)
     if (!this.#isSynced) return
     await sync(dirname(path))
@@ -65,12 +69,6 @@ export class FileObjectStore implements ObjectStore {
     // Made with the first object.
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     for await (const one of await opendir(this.#folder, { recursive: true })) if (one.isFile()) yield one.name
-  }
-
-  async #copy(file: string, path: string, error: unknown): Promise<void> {
-    if (!CANNOT_LINK.has(codeOf(error) ?? '')) throw error
-    await copyFile(file, path, constants.COPYFILE_EXCL)
-    if (this.#isSynced) await sync(path)
   }
 
   #pathOf(name: string): string {

@@ -29,10 +29,7 @@ export type OwnClient = (RedisClient | RedisCluster) & {
 }
 
 /** What the package `redis` exports, as far as it is used. */
-interface RedisPackage {
-  createClient(options: object): OwnClient
-  createCluster(options: object): OwnClient
-}
+type RedisPackage = Record<'createClient' | 'createCluster', (options: object) => OwnClient>
 
 const CONNECT_MILLISECONDS = 2_000
 const RECONNECT_MILLISECONDS = 200

@@ -17,11 +17,6 @@ export type Reply = readonly [
 /** Asks a thread to close its database and end. Other messages are lists of verbs. */
 export const CLOSE = 'close'
 
-interface Pending {
-  resolve(result: unknown): void
-  reject(error: Error): void
-}
-
 /** How a thread is started, and how messages cross. */
 export interface SqliteThreadOptions {
   /** Starts the thread: once at once, and again for the next verb after it has ended. */
@@ -45,7 +40,7 @@ export class SqliteThread {
   #batch: Request[] = []
   /** When the first of them was called: milliseconds, by `performance.now`. */
   #batchSince = 0
-  readonly #pending = new Map<number, Pending>()
+  readonly #pending = new Map<number, { resolve: (result: unknown) => void; reject: (error: Error) => void }>()
   /** Whether the thread has a message that it did not answer yet. */
   #isAwaiting = false
   #isScheduled = false
