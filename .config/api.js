@@ -1,6 +1,6 @@
 /**
- * Compares the public declarations in dist/ with the reports in .config/api/, one per entry of "exports", so that a change
- * of the public API shows in review. `--update` rewrites the reports.
+ * Compares the public declarations in dist/ with the reports in .config/api/, one per entry of "exports", so that a
+ * change of the public API shows in review. `--update` rewrites the reports.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,6 +1,6 @@
 /**
- * `npm run build`: the library to dist/, then the servers to servers/dist/, each only where a source is newer, and the page.
- * `node .config/build.js library` builds the library alone, `library clean` from nothing.
+ * `npm run build`: the library to dist/, then the servers to servers/dist/, each only where a source is newer, and the
+ * page. `node .config/build.js library` builds the library alone, `library clean` from nothing.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, rmSync } from 'node:fs'

@@ -8,8 +8,8 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const options = { platform: 'node', format: 'esm', target: 'node20', logLevel: 'warning' }
 
 /**
- * Jest's globalSetup. Jest compiles TypeScript only where it runs it, and a thread or a process it does not run. So what
- * they run is compiled here, once and not by each of them, and no test runs an old build.
+ * Jest's globalSetup. Jest compiles TypeScript only where it runs it, and a thread or a process it does not run. So
+ * what they run is compiled here, once and not by each of them, and no test runs an old build.
  */
 export default async function compileForTests() {
   mkdirSync(`${rootDir}.cache`, { recursive: true })
@@ -38,7 +38,9 @@ async function compileWorkers() {
   )
 }
 
-/** What processes run, each file for itself. test/support/run-script.ts runs it; .config/remove-compiled.js removes it. */
+/**
+ * What processes run, each file for itself. test/support/run-script.ts runs it; .config/remove-compiled.js removes it.
+ */
 async function compileForProcesses() {
   const outdir = `${rootDir}.cache/compiled-${process.pid}`
   const entryPoints = ['src', 'servers', 'test/support', 'test/protocol'].flatMap((folder) =>

@@ -87,6 +87,12 @@ export default defineConfig(
       '@typescript-eslint/consistent-type-imports': 'error',
       '@typescript-eslint/consistent-type-exports': 'error',
       '@typescript-eslint/explicit-module-boundary-types': 'error',
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      // Comments as well, which prettier leaves as they are.
+      'max-len': [
+        'error',
+        { code: 120, ignoreUrls: true, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true }
+      ],
       // `declare global { namespace Express }` is the one way to say what req.user is.
       '@typescript-eslint/no-namespace': ['error', { allowDeclarations: true }],
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
@@ -97,11 +103,6 @@ export default defineConfig(
     }
   },
 
-  {
-    files: ['examples/**/*.ts'],
-    // A handler that prints one line is one line of an example.
-    rules: { '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }] }
-  },
   {
     // The page runs in a browser, whose types nothing else here has.
     files: ['servers/auth/page/**/*.ts'],

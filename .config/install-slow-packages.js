@@ -1,6 +1,6 @@
 /**
- * Installs test/slow/package.json and test/slow/modal/package.json, unless their lock files are installed already. Most of it
- * is an IPFS node: `npm ci` would take twice as long with it.
+ * Installs test/slow/package.json and test/slow/modal/package.json, unless their lock files are installed already. Most
+ * of it is an IPFS node: `npm ci` would take twice as long with it.
  */
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync } from 'node:fs'

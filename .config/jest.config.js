@@ -80,8 +80,8 @@ export default suite([
   { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...leftOut] },
   {
     ...express4,
-    // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one file
-    // that goes through all of that. Rules of ours are proved once, on Express 5.
+    // What touches Express: parsers, errors, cookies, routers and middleware of the library, and for each server one
+    // file that goes through all of that. Rules of ours are proved once, on Express 5.
     testMatch: [
       '<rootDir>/test/http/{approval,cookies,failures,guard-csrf,host,limits}.test.ts',
       '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',

@@ -1,7 +1,10 @@
 import { writeSync } from 'node:fs'
 import { missingEngines } from './find-engines.js'
 
-/** Prints `N passed, N failed` as the very last line of a run, so that a person or a script need not parse Jest's summary. */
+/**
+ * Prints `N passed, N failed` as the very last line of a run, so that a person or a script need not parse Jest's
+ * summary.
+ */
 export default class TotalsReporter {
   onRunComplete(_contexts, results) {
     // A file that does not even load has no failed test of its own, and must not pass for a success.

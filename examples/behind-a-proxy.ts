@@ -1,4 +1,7 @@
-/** An app behind a reverse proxy. It counts requests by the address that the proxy forwards, and signs for the public URL. */
+/**
+ * An app behind a reverse proxy. It counts requests by the address that the proxy forwards, and signs for the public
+ * URL.
+ */
 import { randomBytes } from 'node:crypto'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'

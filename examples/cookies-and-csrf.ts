@@ -1,4 +1,6 @@
-/** Tokens in cookies, which no script can read. Requests that another site makes a browser send are refused with 403. */
+/**
+ * Tokens in cookies, which no script can read. Requests that another site makes a browser send are refused with 403.
+ */
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'

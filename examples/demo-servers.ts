@@ -15,9 +15,7 @@ export interface DemoServers {
 
 export async function startServers(): Promise<DemoServers> {
   const folder = mkdtempSync(join(tmpdir(), 'did-auth-demo-'))
-  process.once('exit', () => {
-    rmSync(folder, { recursive: true, force: true })
-  })
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const node = new DemoProcess('../test/slow/ipfs-node.mjs', [join(folder, 'ipfs')])
   const [nodeUrl = ''] = await node.printed(/IPFS node at (\S+)/g, 1)
   const servers = new DemoProcess('../servers/cli.ts', ['all'], {

@@ -1,4 +1,5 @@
-// Logs in by EIP-4361 (Sign-In with Ethereum) at a service with `siwe: true`: by the client, then as any other library does.
+// Logs in by EIP-4361 (Sign-In with Ethereum) at a service with `siwe: true`: by the client, then as any other library
+// does.
 import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
 

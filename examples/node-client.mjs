@@ -3,7 +3,9 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { Wallet } from 'ethers'
 import { DidAuthClient } from 'express-did-auth/client'
 
-/** A storage of your own has three functions, so the session outlives the process. Only one process may use this one. */
+/**
+ * A storage of your own has three functions, so the session outlives the process. Only one process may use this one.
+ */
 function fileStorage(path) {
   const read = async () => JSON.parse(await readFile(path, 'utf8').catch(() => '{}'))
   const write = (values) => writeFile(path, JSON.stringify(values), { mode: 0o600 })

@@ -1,5 +1,6 @@
-// An OpenID Connect provider whose users are those of this service: `npm install express-did-auth oidc-provider`. Its login is our
-// cookie session, and the `sub` of its tokens the user's DID. A real provider also needs an adapter, keys and clients of its own.
+// An OpenID Connect provider whose users are those of this service: `npm install express-did-auth oidc-provider`. Its
+// login is our cookie session, and the `sub` of its tokens the user's DID. A real provider also needs an adapter, keys
+// and clients of its own.
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
@@ -35,8 +36,9 @@ const provider = new Provider(`${serviceUrl}/oidc`, {
   interactions: { policy, url: (_context, { uid }) => `/interaction/${uid}` }
 })
 
-// A page of our own comes between: browsers send our cookies, which are SameSite=Strict, with requests of our pages alone. The
-// session may be there already; else this page is where the user logs in first, with the client of express-did-auth.
+// A page of our own comes between: browsers send our cookies, which are SameSite=Strict, with requests of our pages
+// alone. The session may be there already; else this page is where the user logs in first, with the client of
+// express-did-auth.
 app.get('/interaction/:uid', (_req, res) => {
   res.send('<form method="post"><button>Go on to the shop</button></form>')
 })

@@ -1,4 +1,6 @@
-/** Serves a page that logs in: with tokens in cookies, or with MODE=header in headers. A bundler is not needed for it. */
+/**
+ * Serves a page that logs in: with tokens in cookies, or with MODE=header in headers. A bundler is not needed for it.
+ */
 import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -29,18 +31,13 @@ app.post('/notes', requireDid, express.text(), (req, res) => {
   res.sendStatus(201)
 })
 
-// The page, its style and script, and the client as the browser's own modules. A page of yours would be built by Vite or esbuild.
+// The page, its style and script, and the client as the browser's own modules. A page of yours would be built by Vite
+// or esbuild.
 const here = dirname(fileURLToPath(import.meta.url))
 const library = dirname(createRequire(import.meta.url).resolve('express-did-auth/package.json'))
-app.get('/', (_req, res) => {
-  res.sendFile(join(here, 'page.html'))
-})
-app.get('/page.css', (_req, res) => {
-  res.sendFile(join(here, 'page.css'))
-})
-app.get('/page.mjs', (_req, res) => {
-  res.sendFile(join(here, `page-${mode}.mjs`))
-})
+app.get('/', (_req, res) => res.sendFile(join(here, 'page.html')))
+app.get('/page.css', (_req, res) => res.sendFile(join(here, 'page.css')))
+app.get('/page.mjs', (_req, res) => res.sendFile(join(here, `page-${mode}.mjs`)))
 app.use('/express-did-auth', express.static(join(library, 'dist')))
 app.listen(3000).on('listening', () => {
   console.log('http://localhost:3000')

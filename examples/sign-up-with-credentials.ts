@@ -1,4 +1,6 @@
-/** Sign up with a credential of a trusted issuer, and a claim that the user makes. Only users who signed up can log in. */
+/**
+ * Sign up with a credential of a trusted issuer, and a claim that the user makes. Only users who signed up can log in.
+ */
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'

@@ -81,8 +81,8 @@ function serving(names: readonly ServerName[], isAll = false): () => Promise<Com
 
 const ENV_FILE = '.env'
 /**
- * Loads the variables of `.env` in the working directory, as `keys new --out .env` writes them, into `process.env`. What the
- * environment has already wins.
+ * Loads the variables of `.env` in the working directory, as `keys new --out .env` writes them, into `process.env`.
+ * What the environment has already wins.
  *
  * @returns the file's name; undefined where there is none
  * @throws StartError when it cannot be read
@@ -127,8 +127,8 @@ async function run(words: readonly string[]): Promise<number | undefined> {
 }
 
 /**
- * Keeps one warning off standard error: that `node:sqlite` is experimental. The servers are tested with it on each Node that
- * has it, and an operator can do nothing about it. All other warnings are printed.
+ * Keeps one warning off standard error: that `node:sqlite` is experimental. The servers are tested with it on each Node
+ * that has it, and an operator can do nothing about it. All other warnings are printed.
  */
 function silenceSqliteWarning(): void {
   const emit = process.emitWarning.bind(process) as (warning: string | Error, ...rest: unknown[]) => void

@@ -3,8 +3,8 @@ import type { DidAuthErrorCode } from './errors.js'
 /**
  * The HTTP status of each code.
  *
- * Clients discard their tokens after a 401, so it stands for refused proofs alone: bad JSON, limits and outages have their
- * own statuses.
+ * Clients discard their tokens after a 401, so it stands for refused proofs alone: bad JSON, limits and outages have
+ * their own statuses.
  */
 export const errorStatuses: Record<DidAuthErrorCode, number> = {
   ERR_CONFIG: 500,

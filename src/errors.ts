@@ -68,8 +68,8 @@ export interface DidAuthErrorOptions {
 /**
  * Why a request was refused, for people who read the log at debug.
  *
- * It has what the service expects, the kind of value that it received, and parts of it that are bounded and public: the host
- * of an origin, the issuer of a token, the network of a DID. It never has a secret, signature, challenge or token.
+ * It has what the service expects, the kind of value that it received, and parts of it that are bounded and public: the
+ * host of an origin, the issuer of a token, the network of a DID. It never has a secret, signature, challenge or token.
  */
 export interface RefusalReason {
   /** The check that refused: `signer`, `aud`, `origin`. */

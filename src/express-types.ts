@@ -7,11 +7,13 @@ export interface DidAuthInfo {
   /** The user's DID in lower case: keep accounts by it, because one DID has many spellings. */
   canonicalDid: string
   /**
-   * The address that controls the DID, lower case with `0x`: to ban a key, compare it, because one key has a DID for each
-   * network name. Undefined for a DID of another method, in a token made elsewhere with the service's key.
+   * The address that controls the DID, lower case with `0x`: to ban a key, compare it, because one key has a DID for
+   * each network name. Undefined for a DID of another method, in a token made elsewhere with the service's key.
    */
   address: string | undefined
-  /** What the user signed for this very request, behind `requireDid.approved`: evidence, with the body that it covers. */
+  /**
+   * What the user signed for this very request, behind `requireDid.approved`: evidence, with the body that it covers.
+   */
   approval?: { message: string; signature: string; rawBody: Uint8Array }
   /** The verified payload of the access token, frozen. */
   claims: AccessTokenClaims
@@ -25,8 +27,8 @@ declare global {
       /**
        * The DID that the user proved control of, as received at login.
        *
-       * Keep accounts, bans and allow lists by `req.auth.canonicalDid`: one DID has many spellings. And one key has many DIDs,
-       * one for each network name: to ban a key, compare `req.auth.address`.
+       * Keep accounts, bans and allow lists by `req.auth.canonicalDid`: one DID has many spellings. And one key has
+       * many DIDs, one for each network name: to ban a key, compare `req.auth.address`.
        */
       did: string
     }

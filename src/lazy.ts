@@ -6,7 +6,8 @@ export interface Lazy<T> {
 }
 
 /**
- * Makes a function that calls `load` once and keeps its promise. One that is rejected is not kept: the next call loads again.
+ * Makes a function that calls `load` once and keeps its promise. One that is rejected is not kept: the next call loads
+ * again.
  *
  * @example
  * const curve = lazy(() => loadCurve())
@@ -21,9 +22,7 @@ export function lazy<T>(load: () => Promise<T>): Lazy<T> {
     if (kept !== undefined) return kept
     const promise = load()
     kept = promise
-    promise.catch(() => {
-      forget(promise)
-    })
+    promise.catch(() => forget(promise))
     return promise
   }
   return Object.assign(get, { forget })

@@ -3,7 +3,8 @@
  * a file of its own, `store-port.ts`.
  *
  * Glossary:
- * - **challenge**: text that a user's wallet signs to prove control of a DID; computed from DID, secret, window and use count
+ * - **challenge**: text that a user's wallet signs to prove control of a DID; computed from DID, secret, window and use
+ *   count
  * - **window**: the time for which a challenge is valid, counted from the Unix epoch: 300 s by default
  * - **challengeUse**: a challenge of a user that was answered, counted so that one signature opens one session
  * - **session**: a user's login on one device; it lives as long as its refresh token
@@ -98,8 +99,8 @@ export interface CredentialVerifier {
  *
  * @example
  * ```ts
- * const client = createPublicClient({ chain, transport: http(url, { timeout: 3_000, retryCount: 0 }), ccipRead: false })
- * setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
+ * const client = createPublicClient({ chain, transport: http(url, { timeout: 3_000, retryCount: 0 }), ccipRead: false
+ * }) setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
  * ```
  */
 export interface ContractVerifier {
@@ -138,7 +139,8 @@ export interface ContractWallets {
 export interface DidControllers {
   /**
    * The addresses, lower case, of the methods that the document of a DID lists under `authentication`.
-   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured; ERR_RESOLVER, ERR_BUSY
+   * @throws DidAuthError ERR_DID_UNSUPPORTED when it is deactivated or of a network that is not configured;
+   *   ERR_RESOLVER, ERR_BUSY
    */
   of(did: string, client: Client): Promise<ReadonlySet<string>>
 }
@@ -200,7 +202,8 @@ export interface SignatureCache {
 
 export interface Scheduler {
   /**
-   * Yields to the event loop before a piece of arithmetic: round-robin by client network, `background` nearly always last.
+   * Yields to the event loop before a piece of arithmetic: round-robin by client network, `background` nearly always
+   * last.
    * @throws DidAuthError ERR_BUSY when too many wait, or the client is gone
    */
   yield(client: Client, priority?: 'background'): Promise<void>
@@ -246,23 +249,27 @@ export interface LoginIdentity extends UserIdentity {
  * Business logic at login; receives the DID as received. It may be async. Throwing refuses with the error's message,
  * returning exactly `false` refuses, returning `{ tokenClaims }` adds claims (at most 1 KiB) to the access tokens.
  *
- * A builtin error such as TypeError, and one of the system (`errno`, `syscall`), of Node (a `code` that begins with `ERR_`)
- * or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and answered 500. A `code` of your own is a
- * refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
+ * A builtin error such as TypeError, and one of the system (`errno`, `syscall`), of Node (a `code` that begins with
+ * `ERR_`) or of a database (a SQLSTATE), is a failure and not a refusal: it is logged and answered 500. A `code` of
+ * your own is a refusal. Look users up by `user.canonicalDid`; ban a key by `user.address`.
  */
 export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => unknown
 /**
  * Business logic at sign up; its result and errors count as those of {@link AuthenticationBusinessLogic}. It decides
- * which issuers of credentials are trusted, as the option `trustedIssuers` does: compare `canonicalDid(credential.issuer)`.
+ * which issuers of credentials are trusted, as the option `trustedIssuers` does: compare
+ * `canonicalDid(credential.issuer)`.
  */
 export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: UserIdentity) => unknown
 /**
  * Business logic at each refresh, asked before anything changes. Its errors count as those of
- * {@link AuthenticationBusinessLogic}; a refusal revokes the session. `{ tokenClaims }` replaces the claims of the session.
+ * {@link AuthenticationBusinessLogic}; a refusal revokes the session. `{ tokenClaims }` replaces the claims of the
+ * session.
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
-/** Something that an operator may want to count, or to be notified of. Fixed fields, never a secret: a proof is used up. */
+/**
+ * Something that an operator may want to count, or to be notified of. Fixed fields, never a secret: a proof is used up.
+ */
 export interface SecurityEvent {
   type:
     | 'login'
@@ -288,7 +295,10 @@ export interface SecurityEvent {
   clientNetwork?: string
   /** Of `sessions-evicted`: how many. */
   count?: number
-  /** Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the one that no longer counts. */
+  /**
+   * Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the one that no longer
+   * counts.
+   */
   address?: string
 }
 

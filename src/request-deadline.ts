@@ -25,8 +25,8 @@ export const ownTime: Deadline = {
 }
 
 /**
- * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure into the
- * one error that is answered 503.
+ * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure
+ * into the one error that is answered 503.
  *
  * @returns the store for one deadline
  * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store

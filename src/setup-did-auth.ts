@@ -75,9 +75,9 @@ export interface RequireDid extends Guard {
    */
   with(options: GuardOptions): Guard
   /**
-   * A guard that has the user's wallet sign *this* request: its method, path and query, its body, and a line that tells the
-   * user what it does. It reads the body itself, so that it stands before body parsers: behind it `req.body` is parsed JSON,
-   * or the bytes of another type. Behind it, `req.auth.approval` is what was signed.
+   * A guard that has the user's wallet sign *this* request: its method, path and query, its body, and a line that tells
+   * the user what it does. It reads the body itself, so that it stands before body parsers: behind it `req.body` is
+   * parsed JSON, or the bytes of another type. Behind it, `req.auth.approval` is what was signed.
    *
    * @throws DidAuthError ERR_CONFIG without the option `siwe`, whose domains are accepted
    * @example
@@ -98,9 +98,9 @@ export interface RequireDid extends Guard {
 /**
  * Puts DID login on an Express application: the challenge, sign up, login, refresh and logout routes.
  *
- * The application's other routes do not change: body reader, cookie reading and error handler serve our routes alone. A body
- * that the application's own parser refuses on one of our routes gets our error answer as well, where parser and routes are
- * on the same application or router: Express passes errors to no router below.
+ * The application's other routes do not change: body reader, cookie reading and error handler serve our routes alone. A
+ * body that the application's own parser refuses on one of our routes gets our error answer as well, where parser and
+ * routes are on the same application or router: Express passes errors to no router below.
  *
  * @param app - an application or router, before or after its own parsers
  * @returns the middleware for protected routes; behind it `req.user.did` is the user
@@ -153,9 +153,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     await Promise.all([serviceKey.publicKey(), store.ping(), settings.resources.length > 0 && resourceKeys.publish()])
   })
   // An application that does not await `ready` finds a failure in the answers and in the log.
-  ready.catch((error: unknown) => {
-    logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet')
-  })
+  ready.catch((error: unknown) => logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet'))
 
   // Express passes its own requests to what is typed for those of Node.
   const guard = (options: GuardOptions = {}): Guard => requireDidHandler(http, options) as unknown as Guard
@@ -242,7 +240,10 @@ async function loadParts(
   }
 }
 
-/** The parts for one request, whose waits share one deadline: of its store, its business logic, and who signs for others. */
+/**
+ * The parts for one request, whose waits share one deadline: of its store, its business logic, and who signs for
+ * others.
+ */
 function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
   const deadline = requestDeadline()
   const { credentialVerifier } = parts

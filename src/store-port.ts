@@ -33,9 +33,9 @@ export interface Rotation {
 /** Sessions and their refresh tokens. */
 export interface SessionStore {
   /**
-   * Adds a session. Beyond `MAX_SESSIONS_PER_DID` of a user, one of the user's is dropped: an expired one, else one that
-   * ended, else the oldest. A store that is full drops sessions that were never refreshed, the oldest first, and only
-   * then others.
+   * Adds a session. Beyond `MAX_SESSIONS_PER_DID` of a user, one of the user's is dropped: an expired one, else one
+   * that ended, else the oldest. A store that is full drops sessions that were never refreshed, the oldest first, and
+   * only then others.
    *
    * @returns how many active sessions were dropped because the store is full; 0 in ordinary times
    */
@@ -44,8 +44,8 @@ export interface SessionStore {
   findSession(service: string, sessionId: string): Promise<StoredSession | undefined>
   /**
    * Uses a refresh token as `judgeRefresh` says: `rotate` replaces it by the next and sets the claims, `reused` revokes
-   * the session, the others change nothing. `unknown` where there is no such session. Of any number of simultaneous calls
-   * with one token and different next ones, exactly one gets `rotate`.
+   * the session, the others change nothing. `unknown` where there is no such session. Of any number of simultaneous
+   * calls with one token and different next ones, exactly one gets `rotate`.
    */
   rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict>
   /** Ends an active session. True when it was active. */
@@ -80,8 +80,8 @@ export interface ChallengeUseStore {
   /** How often challenges of this window were consumed in each flow. */
   countChallengeUses(key: ChallengeUseKey): Promise<Record<ChallengeFlow, number>>
   /**
-   * Consumes challenge number `useCount`: raises the flow's count by one if it still is `useCount` (and the other flow's
-   * to at least that, with `consumesBoth`).
+   * Consumes challenge number `useCount`: raises the flow's count by one if it still is `useCount` (and the other
+   * flow's to at least that, with `consumesBoth`).
    *
    * `taken` when another was faster, the window has ended, or it ends no later than a window whose uses were deleted: a
    * clock that is set back revives no used challenge. `full` when no further use can be stored.

@@ -19,10 +19,9 @@ describe('DidAuthError', () => {
   })
 })
 
-describe('errorTexts', () => {
+describe('errorTexts', () =>
   it('holds short single lines that no two codes share', () => {
     const texts = Object.values(errorTexts)
     expect(new Set(texts).size).toBe(texts.length)
     for (const text of texts) expect(text).toMatch(/^[A-Z][A-Za-z ,:-]{5,59}$/)
-  })
-})
+  }))

@@ -18,9 +18,7 @@ describe('examples/demo.ts', () => {
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root, env: { ...process.env, TMPDIR } })
     printed = stdout
   })
-  afterAll(() => {
-    rmSync(TMPDIR, { recursive: true, force: true })
-  })
+  afterAll(() => rmSync(TMPDIR, { recursive: true, force: true }))
 
   it('goes through login, as it says', () => {
     expect(printed).toContain('-> 401: An e-mail credential is needed\n')

@@ -61,14 +61,13 @@ describe('examples/', () => {
   )
 })
 
-describe('examples/quickstart.ts', () => {
+describe('examples/quickstart.ts', () =>
   it('tells a wallet that logged in its DID', async () => {
     const server = await serve(() => import('../examples/quickstart.js'))
     const fetch = await signedIn(server, alice)
     expect(await (await fetch('/profile')).json()).toEqual({ did: alice.did })
     await request(server).get('/profile').expect(401, 'Missing access token')
-  })
-})
+  }))
 
 describe('examples/log-in-siwe.mjs', () => {
   it('logs in by EIP-4361, with the client and by hand', async () => {
@@ -146,7 +145,7 @@ describe('examples/cookies-and-csrf.ts', () => {
   })
 })
 
-describe('examples/sqlite-store.ts', () => {
+describe('examples/sqlite-store.ts', () =>
   it('keeps sessions in a file, lists them and ends them', async () => {
     const folder = temporaryFolder()
     afterTest(folder.remove)
@@ -156,8 +155,7 @@ describe('examples/sqlite-store.ts', () => {
     expect((await request(server).get('/sessions').set(headers).expect(200)).body).toHaveLength(2)
     await request(server).delete('/sessions').set(headers).expect(200, { ended: 2 })
     expect(existsSync(join(folder.path, 'sessions.db'))).toBe(true)
-  })
-})
+  }))
 
 describe('examples/own-store.ts', () => {
   it('keeps the contract of every store', async () => {
@@ -176,15 +174,14 @@ describe('examples/own-store.ts', () => {
   })
 })
 
-describe('examples/map-store.ts', () => {
+describe('examples/map-store.ts', () =>
   it('keeps the contract of every store', async () => {
     const { contract } = await import('../examples/map-store.js')
     expect(contract.length).toBeGreaterThan(50)
     for (const { run } of contract) await run()
-  })
-})
+  }))
 
-describe('examples/app.mjs', () => {
+describe('examples/app.mjs', () =>
   it('makes an app that listens only where it is asked to, with the options of its test', async () => {
     const { makeApp } = (await import(join(root, 'examples/app.mjs'))) as {
       makeApp: (options: object) => Promise<Express>
@@ -193,10 +190,9 @@ describe('examples/app.mjs', () => {
     const app = await makeApp({ errorFormat: 'problem', logger })
     const refused = await request(app).get('/profile').expect(401)
     expect(JSON.parse(refused.text)).toMatchObject({ code: 'ERR_ACCESS_TOKEN_MISSING' })
-  })
-})
+  }))
 
-describe('examples/second-service.ts', () => {
+describe('examples/second-service.ts', () =>
   it('takes orders of users who logged in elsewhere, each their own', async () => {
     const { makeApp } = (await import(join(root, 'examples/app.mjs'))) as {
       makeApp: (options: object) => Promise<Express>
@@ -210,17 +206,15 @@ describe('examples/second-service.ts', () => {
       expect(ordered.body).toEqual({ did: user.did, orders: ['tea'] })
     }
     await request(server).get('/orders').expect(401, 'Missing access token')
-  })
-})
+  }))
 
 describe('examples/login-test.mjs', () => {
   const imports = pathToFileURL(scriptFile('test/support/server-imports.ts')).href
   const run = (...args: string[]): string =>
     execFileSync(process.execPath, [...nodeOptions, '--import', imports, ...args], { cwd: root, encoding: 'utf8' })
 
-  it('passes, and its process ends by itself', () => {
-    expect(run('--test-reporter=tap', 'examples/login-test.mjs')).toMatch(/^# pass 1\n# fail 0$/m)
-  })
+  it('passes, and its process ends by itself', () =>
+    expect(run('--test-reporter=tap', 'examples/login-test.mjs')).toMatch(/^# pass 1\n# fail 0$/m))
 })
 
 describe('examples/wallet.mjs', () => {
@@ -254,7 +248,7 @@ describe('examples/credential.mjs', () => {
   })
 })
 
-describe('examples/demo-seal.ts', () => {
+describe('examples/demo-seal.ts', () =>
   it('gives a text back with the key, and not without it', async () => {
     const { seal, unseal } = await import('../examples/demo-seal.js')
     const [one, other] = await Promise.all([seal('ä secret'), seal('ä secret')])
@@ -264,5 +258,4 @@ describe('examples/demo-seal.ts', () => {
     const spoilt = Buffer.from(one.sealed, 'base64url')
     spoilt.writeUInt8(spoilt.at(-1)! ^ 1, spoilt.length - 1)
     await expect(unseal(spoilt.toString('base64url'), one.key)).rejects.toThrow()
-  })
-})
+  }))

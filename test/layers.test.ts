@@ -7,7 +7,9 @@ const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
 
-/** Clock, a promise that is kept, one call for many who ask: below everything, and used by all but errors and protocol. */
+/**
+ * Clock, a promise that is kept, one call for many who ask: below everything, and used by all but errors and protocol.
+ */
 const HELPERS = 'helpers'
 
 /** What all servers share, each folder using only those before it. */
@@ -182,7 +184,7 @@ describe('the layers', () => {
 })
 
 describe('findLayerFaults', () => {
-  it('accepts imports of layers further up the table', () => {
+  it('accepts imports of layers further up the table', () =>
     expect(
       faultsOf({
         'src/errors.ts': '',
@@ -197,8 +199,7 @@ describe('findLayerFaults', () => {
         'servers/auth/app.ts':
           "import { setupDidAuth } from 'express-did-auth'\nimport { serve } from '../http/listen.js'"
       })
-    ).toEqual([])
-  })
+    ).toEqual([]))
 
   const upward = 'src/flows/log-in.ts (flows) imports src/http/routes.ts (http)'
   it.each([

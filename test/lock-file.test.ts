@@ -39,7 +39,8 @@ describe.each(['package-lock.json', 'test/slow/package-lock.json', 'test/slow/mo
       )
     })
 
-    // A package without a hash is whatever the registry at hand sends. npm writes none for a platform that it was not offered.
+    // A package without a hash is whatever the registry at hand sends. npm writes none for a platform that it was not
+    // offered.
     it('has the SHA-512 of each package but the folders of this repository', () => {
       const without = locked.filter(([, { integrity = '' }]) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))
       const own = ['', 'node_modules/express-did-auth', 'node_modules/express-did-auth-servers', 'servers']

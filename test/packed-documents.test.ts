@@ -10,9 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 /** As `keys new --out servers/docker/.env` leaves it, with a name that nobody has. */
 const planted = join(root, `servers/docker/.env.of-test-${process.pid}`)
 writeFileSync(planted, 'PRIVATE_KEY=\n')
-afterAll(() => {
-  rmSync(planted)
-})
+afterAll(() => rmSync(planted))
 
 /** The files that npm would pack, from the top of the package. */
 function filesOf(folder: string): string[] {
@@ -32,13 +30,10 @@ describe.each(['express-did-auth', 'express-did-auth-servers'])('the documents p
     expect(files.filter((path) => path.includes('.env'))).toEqual([])
   })
 
-  it('have no examples beside them that need a checkout', () => {
-    expect(files.filter((path) => /^examples\/demo.*\.ts$/.test(path))).toEqual([])
-  })
+  it('have no examples beside them that need a checkout', () =>
+    expect(files.filter((path) => /^examples\/demo.*\.ts$/.test(path))).toEqual([]))
 
-  it('have a README among them', () => {
-    expect(documents).toContain('README.md')
-  })
+  it('have a README among them', () => expect(documents).toContain('README.md'))
 
   it.each(documents)('%s links to what is packed as well', (document) => {
     const relative = linksOf(readMarkdown(join(folder, document))).filter((link) => !/^(?:https?:|#)/.test(link))

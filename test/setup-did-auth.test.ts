@@ -176,7 +176,7 @@ describe('setupDidAuth', () => {
   })
 })
 
-describe('ready', () => {
+describe('ready', () =>
   it.each<[string, Partial<DidAuthConfig>, string]>([
     ['the signer fails', { serviceSigner: () => Promise.reject(new Error('away')) }, 'ERR_SIGNER'],
     [
@@ -192,8 +192,7 @@ describe('ready', () => {
     expect(error.mock.calls).toEqual([
       [{ event: 'not-ready', cause: expect.objectContaining({ code }) }, 'not ready yet']
     ])
-  })
-})
+  }))
 
 describe('close', () => {
   it('leaves a store that was given open', async () => {
@@ -211,7 +210,7 @@ describe('close', () => {
   })
 })
 
-describe('sessions, when the store is unavailable', () => {
+describe('sessions, when the store is unavailable', () =>
   it('reject with ERR_STORE', async () => {
     const fail = () => Promise.reject(new Error('away'))
     const store = Object.assign(memoryStore(), { listSessions: fail, endSession: fail, revokeSessions: fail })
@@ -220,8 +219,7 @@ describe('sessions, when the store is unavailable', () => {
     for (const answer of [list(wallet.did), revoke('a'), revokeAll(wallet.did)]) {
       await expect(answer).rejects.toMatchObject({ code: 'ERR_STORE' })
     }
-  })
-})
+  }))
 
 describe('a log', () => {
   it('holds none of 40 planted secrets, whatever fails and quotes them', async () => {

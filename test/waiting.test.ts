@@ -16,11 +16,8 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-describe('systemClock', () => {
-  it('cuts a fraction of a second off', () => {
-    expect(systemClock.nowSeconds()).toBe(1_700_000_000)
-  })
-})
+describe('systemClock', () =>
+  it('cuts a fraction of a second off', () => expect(systemClock.nowSeconds()).toBe(1_700_000_000)))
 
 describe('within and waitAtMost', () => {
   it('answer what the work resolves to, and leave no timer', async () => {
@@ -94,11 +91,7 @@ describe('singleFlight', () => {
 async function waited(deadline: Deadline, seconds: number): Promise<number> {
   const since = performance.now()
   const late = new Error('late')
-  await deadline
-    .within(seconds, hang, () => late)
-    .catch((error: unknown) => {
-      expect(error).toBe(late)
-    })
+  await deadline.within(seconds, hang, () => late).catch((error: unknown) => expect(error).toBe(late))
   return performance.now() - since
 }
 
@@ -111,7 +104,7 @@ async function inFakeTime<T>(work: Promise<T>): Promise<T> {
   return ended
 }
 
-describe('requestDeadline', () => {
+describe('requestDeadline', () =>
   it('ends all waits of a request 10 s after it began, and begins no more', async () => {
     const deadline = requestDeadline()
     const work = jest.fn(hang)
@@ -119,8 +112,7 @@ describe('requestDeadline', () => {
     expect(await inFakeTime(waits())).toEqual([7_000, 3_000])
     await expect(deadline.within(1, work, () => new Error('late'))).rejects.toThrow('late')
     expect(work).not.toHaveBeenCalled()
-  })
-})
+  }))
 
 describe('withStoreDeadline', () => {
   it('passes arguments and results through', async () => {

@@ -62,13 +62,15 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
     })
   }
   for (const [name, bytes] of page.assets) {
-    app.get(`/${name}`, (req, res) => {
+    app.get(`/${name}`, (req, res) =>
       send(res, bytes, ASSETS[name] ?? 'application/octet-stream', req.headers['if-none-match'])
-    })
+    )
   }
 }
 
-/** A browser keeps the files and asks each time whether they are still good, so that no two of different builds meet. */
+/**
+ * A browser keeps the files and asks each time whether they are still good, so that no two of different builds meet.
+ */
 function send(res: Response, bytes: Buffer, type: string, known: string | undefined): void {
   const etag = `"${createHash('sha256').update(bytes).digest('base64url')}"`
   res.set({ 'Cache-Control': 'no-cache', ETag: etag, 'Content-Type': type })

@@ -19,8 +19,8 @@ const TIMEOUT_SECONDS = 60
 const OPTIONS = { from: { type: 'string' } } as const
 
 /**
- * `copy`: brings the contents that one machine stored in `DATA_DIR` to a database, and to a bucket where the environment names
- * one. Sessions stay behind. It may end at any moment and be run again. `DATA_DIR` stays.
+ * `copy`: brings the contents that one machine stored in `DATA_DIR` to a database, and to a bucket where the
+ * environment names one. Sessions stay behind. It may end at any moment and be run again. `DATA_DIR` stays.
  *
  * @returns the exit code; 1: something could not be copied, and is named
  * @throws UsageError; StartError when there is nothing to copy, a server runs on it, or the database cannot be used
@@ -89,9 +89,7 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   try {
     const target = await openPostgresContents(database, env, bucket)
     const nowSeconds = Math.floor(Date.now() / 1_000)
-    const onProgress = (count: number): void => {
-      out(`${name}: ${count} entries and files so far`)
-    }
+    const onProgress = (count: number): void => out(`${name}: ${count} entries and files so far`)
     return report(name, await copyContents({ source, target, nowSeconds, onProgress }), out)
   } finally {
     await source.store.close()

@@ -26,9 +26,7 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
     return 0
   }
   const file = values.out
-  startStep(`Cannot write ${file}`, () => {
-    writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 })
-  })
+  startStep(`Cannot write ${file}`, () => writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 }))
   out(`Wrote ${Object.keys(identity).join(', ')} to ${file}`)
   return 0
 }

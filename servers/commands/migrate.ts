@@ -38,9 +38,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   const database = await connectDatabase(serverEnv, url)
   try {
     // What is printed goes to psql.
-    await waitFor(database, (line) => {
-      out(values.print === true ? `-- ${line}` : line)
-    })
+    await waitFor(database, (line) => out(values.print === true ? `-- ${line}` : line))
     if (values.check === true) return await check(database, out)
     if (values.print === true) await print(database, out)
     else await migrateTables(database, out)

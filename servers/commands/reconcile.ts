@@ -37,8 +37,8 @@ interface Finding {
 }
 
 /**
- * `vault reconcile`, also beside its server: changes the database and the pin ledger; the server carries out what the ledger
- * says.
+ * `vault reconcile`, also beside its server: changes the database and the pin ledger; the server carries out what the
+ * ledger says.
  *
  * @returns the exit code: 0 all is in order, 1 it is not
  * @throws UsageError; StartError when there is no vault, or its database cannot be opened
@@ -91,7 +91,9 @@ async function checkDatabase({ inspection, isDryRun }: ReconcileParts): Promise<
   return { text, faults: isDryRun ? indexes.length : 0 }
 }
 
-/** Reads all content that is in use and verifies it. What is missing or damaged is fetched from the node and put back. */
+/**
+ * Reads all content that is in use and verifies it. What is missing or damaged is fetched from the node and put back.
+ */
 async function checkContents(parts: ReconcileParts): Promise<Finding> {
   const { store, inspection, isDryRun } = parts
   let { node } = parts

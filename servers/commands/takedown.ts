@@ -11,8 +11,8 @@ const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } a
 const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
 
 /**
- * `takedown <cid>`: removes content of relay or vault and refuses it from then on, or allows it again; also beside the running
- * server, which removes the pin.
+ * `takedown <cid>`: removes content of relay or vault and refuses it from then on, or allows it again; also beside the
+ * running server, which removes the pin.
  *
  * @returns the command, whose exit code is 0: done, or nothing to do; 1: something of it remains here
  * @throws UsageError; StartError when nothing is stored there

@@ -125,8 +125,9 @@ export function findMisspellings(env: Env): { variable: string; known: string }[
 }
 
 /**
- * Whether a name became another one by a letter that is missing, too many or wrong, or by two that changed places. Names of up to
- * four letters have neighbours with a meaning of their own (`PAGE` and `PAGER`): there only the last counts.
+ * Whether a name became another one by a letter that is missing, too many or wrong, or by two that changed places.
+ * Names of up to four letters have neighbours with a meaning of their own (`PAGE` and `PAGER`): there only the last
+ * counts.
  */
 function isOneEditAway(name: string, known: string): boolean {
   let start = 0

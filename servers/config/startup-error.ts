@@ -75,8 +75,8 @@ export function sentenceOf(error: unknown, command = ''): string {
 }
 
 /**
- * How this process was started, so that a hint runs as it is printed: by npx in a project, by the path of the program in a
- * checkout or a container, by its name where it is installed for the machine.
+ * How this process was started, so that a hint runs as it is printed: by npx in a project, by the path of the program
+ * in a checkout or a container, by its name where it is installed for the machine.
  *
  * @param args - what follows, such as `keys new`
  */

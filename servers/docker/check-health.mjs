@@ -1,5 +1,5 @@
-// The health check of the image: slim images have no curl. The exit code is 0 if every server that runs here is ready. `all` does
-// not use PORT, which many platforms set.
+// The health check of the image: slim images have no curl. The exit code is 0 if every server that runs here is ready.
+// `all` does not use PORT, which many platforms set.
 const { PORT, AUTH_PORT, RELAY_PORT, VAULT_PORT } = process.env
 const ports = [PORT, AUTH_PORT || 3000, RELAY_PORT || 3001, VAULT_PORT || 3002].filter(Boolean)
 

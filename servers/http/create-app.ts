@@ -87,9 +87,8 @@ export function secureApp(
     )
   }
   app.get('/health', health)
-  const onNotReady = (reasons: Readonly<Record<string, string>>): void => {
+  const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
     log.warn({ event: 'not-ready', reasons }, 'not ready')
-  }
   const { answer, watchFailures } = readiness([...dependencies, ...others], { draining, onNotReady })
   app.get('/ready', answer)
   app.use(watchFailures)
@@ -100,9 +99,7 @@ export function secureApp(
 export function waitingApp(parts: ServerAppParts): RequestListener {
   const app = secureApp(parts, [], [])
   const sendError = serverErrorSender(parts)
-  app.use((req, res) => {
-    sendError(req, res, new DidAuthError('ERR_STORE', { retryAfterSeconds: 1 }))
-  })
+  app.use((req, res) => sendError(req, res, new DidAuthError('ERR_STORE', { retryAfterSeconds: 1 })))
   return requestListener(app)
 }
 
@@ -116,13 +113,10 @@ export function answering(answer: (req: Request, res: Response) => Promise<void>
 /** Adds what comes after the routes: an answer for every other request, and for every error. */
 export function withLastAnswers(app: Express, parts: Parameters<typeof serverErrorSender>[0]): RequestListener {
   const sendError = serverErrorSender(parts)
-  app.use((req, res) => {
-    sendError(req, res, new ServerError('ERR_NOT_FOUND'))
-  })
+  app.use((req, res) => sendError(req, res, new ServerError('ERR_NOT_FOUND')))
   // Express recognises an error handler by its four parameters.
-  const lastErrors: ErrorRequestHandler = (error: unknown, req, res, _next) => {
+  const lastErrors: ErrorRequestHandler = (error: unknown, req, res, _next) =>
     sendError(req, res, error instanceof URIError ? new ServerError('ERR_PATH') : error)
-  }
   app.use(lastErrors)
   return requestListener(app)
 }

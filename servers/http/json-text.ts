@@ -19,8 +19,8 @@ export interface TextSink {
 /**
  * Decodes the text of one field while a JSON body arrives, as `JSON.parse` would read it, with bounded memory.
  *
- * Of a string, what has arrived is parsed by `JSON.parse` at once. What stands around the strings is small: it is parsed at
- * the end, with the number of each string in its place.
+ * Of a string, what has arrived is parsed by `JSON.parse` at once. What stands around the strings is small: it is
+ * parsed at the end, with the number of each string in its place.
  */
 export class JsonTextDecoder {
   readonly #field: string

@@ -75,9 +75,7 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
       // Nothing that a client does after this answer would be heard.
       if (!server.listening) res.setHeader('Connection', 'close')
       // When the answer is made, not when it is sent: a client might not read it.
-      res.once('prefinish', () => {
-        endUnread(req, rest)
-      })
+      res.once('prefinish', () => endUnread(req, rest))
       listener(req, res)
     })
   )
@@ -93,18 +91,16 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
 }
 
 /**
- * Ends the connection of a request that was answered before its body was read, when the rest of it takes too long: a client
- * could let it drip for as long as an upload may take, and such clients together hold all connections. Not at once, because
- * a reset could take the answer from a client that is still sending.
+ * Ends the connection of a request that was answered before its body was read, when the rest of it takes too long: a
+ * client could let it drip for as long as an upload may take, and such clients together hold all connections. Not at
+ * once, because a reset could take the answer from a client that is still sending.
  */
 function endUnread(req: IncomingMessage, milliseconds: number): void {
   if (req.complete) return
   const timer = setTimeout(() => {
     if (!req.complete) req.socket.destroy()
   }, milliseconds)
-  req.once('close', () => {
-    clearTimeout(timer)
-  })
+  req.once('close', () => clearTimeout(timer))
 }
 
 function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: ServerAddress): Promise<AddressInfo> {
@@ -126,12 +122,8 @@ function bound(server: Server, { port, host, variable, hostVariable = 'HOST' }: 
 function closed(server: Server, milliseconds: number): Promise<void> {
   return new Promise((resolve) => {
     // A connection that is kept alive becomes idle only after the answer in flight.
-    const sweep = setInterval(() => {
-      server.closeIdleConnections()
-    }, SWEEP_MILLISECONDS)
-    const tooLate = setTimeout(() => {
-      server.closeAllConnections()
-    }, milliseconds)
+    const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MILLISECONDS)
+    const tooLate = setTimeout(() => server.closeAllConnections(), milliseconds)
     server.close(() => {
       clearInterval(sweep)
       clearTimeout(tooLate)
@@ -160,9 +152,7 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
       socket.destroy()
     }, LINGER_MILLISECONDS)
   }
-  server.on('clientError', (error, socket) => {
-    end(socket, STATUS[codeOf(error) ?? ''] ?? 400)
-  })
+  server.on('clientError', (error, socket) => end(socket, STATUS[codeOf(error) ?? ''] ?? 400))
   server.on('timeout', (socket: Socket) => {
     const answer = answers.get(socket)
     if (answer === undefined || answer.headersSent) socket.destroy()

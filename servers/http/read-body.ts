@@ -42,8 +42,8 @@ export class BodyReader {
    * Reads content and uses it. Its file is deleted afterwards, unless `use` has moved it.
    *
    * @returns what `use` resolves to
-   * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE, ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_JSON (also when
-   * the client disconnects), ERR_BUSY, ERR_REQUEST_TIMEOUT; what `use` throws
+   * @throws ServerError ERR_CONTENT, ERR_CONTENT_TOO_LARGE, ERR_STORAGE_FULL, ERR_STORAGE; DidAuthError ERR_JSON (also
+   * when the client disconnects), ERR_BUSY, ERR_REQUEST_TIMEOUT; what `use` throws
    * @example
    * await bodies.read(req, { field: 'content', maxBytes, owner: did }, (content) => store.writeEntry({ content, … }))
    */
@@ -96,8 +96,8 @@ function dropRest(req: IncomingMessage): void {
 }
 
 /**
- * Receives the body of a request, chunk by chunk and no faster than the chunks are used. It has to keep the minimum data
- * rate. After a refusal the rest is dropped.
+ * Receives the body of a request, chunk by chunk and no faster than the chunks are used. It has to keep the minimum
+ * data rate. After a refusal the rest is dropped.
  *
  * @param use - a promise that it returns is awaited before the next chunk; what it throws refuses the body
  * @throws DidAuthError ERR_JSON when the client disconnects, or the body was read before; ERR_REQUEST_TIMEOUT below the
@@ -119,13 +119,9 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
         if (error === undefined && failure === undefined) resolve()
         else reject(error ?? (failure as Error))
       }
-      void (inUse ?? Promise.resolve()).then(() => {
-        end()
-      }, end)
+      void (inUse ?? Promise.resolve()).then(() => end(), end)
     }
-    const rate = new MinimumRate(() => {
-      settle(new DidAuthError('ERR_REQUEST_TIMEOUT'))
-    })
+    const rate = new MinimumRate(() => settle(new DidAuthError('ERR_REQUEST_TIMEOUT')))
     const onData = (chunk: Buffer): void => {
       rate.add(chunk.length)
       try {
@@ -148,9 +144,7 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
       // Node may tell of the end while it is paused, when the last chunk has been handed over.
       settle()
     }
-    const onBroken = (): void => {
-      settle(new DidAuthError('ERR_JSON'))
-    }
+    const onBroken = (): void => settle(new DidAuthError('ERR_JSON'))
     if (req.destroyed || req.readableEnded) onBroken()
     else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   })

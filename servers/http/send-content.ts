@@ -8,12 +8,12 @@ const WRITE_BYTES = 65_536
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /**
- * Sends a JSON text that comes in chunks, no faster than its client reads it; the connection of a client that is slower than
- * the minimum data rate is closed. An answer of any length holds one chunk in memory. When the client disconnects, no more
- * is read.
+ * Sends a JSON text that comes in chunks, no faster than its client reads it; the connection of a client that is slower
+ * than the minimum data rate is closed. An answer of any length holds one chunk in memory. When the client disconnects,
+ * no more is read.
  *
- * What fails before the first chunk is there is thrown, and can be answered. Later a failure breaks the connection, so that
- * no client takes a part for the whole.
+ * What fails before the first chunk is there is thrown, and can be answered. Later a failure breaks the connection, so
+ * that no client takes a part for the whole.
  *
  * @param headers - beside Content-Type
  * @throws what the source throws, when nothing was sent yet
@@ -48,8 +48,8 @@ export async function sendChunks(
 }
 
 /**
- * Sends a JSON text that is in memory, in one write, which costs less than a stream. The client has the time for it that the
- * minimum data rate allows.
+ * Sends a JSON text that is in memory, in one write, which costs less than a stream. The client has the time for it
+ * that the minimum data rate allows.
  *
  * @param onEnd - called when the system has all of it, or the client has disconnected
  */
@@ -70,8 +70,8 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
 }
 
 /**
- * Content in pieces of UTF-8 as one JSON string, with what stands around it; a piece may end within a character. The first
- * chunk comes with the first piece, so that nothing is sent before content was verified.
+ * Content in pieces of UTF-8 as one JSON string, with what stands around it; a piece may end within a character. The
+ * first chunk comes with the first piece, so that nothing is sent before content was verified.
  */
 export async function* jsonStringOf(
   pieces: AsyncIterable<Uint8Array>,

@@ -57,13 +57,10 @@ export class ContentRepair {
       const content = newContentOf(bytes)
       if (content.cid !== cid) throw new ServerError('ERR_CONTENT_MISSING')
       await store.repairContent(content).then(
-        () => {
-          log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and stored again')
-        },
+        () => log.warn({ event: 'content-repaired' }, 'missing content was read from the IPFS node and stored again'),
         // The reader has it all the same.
-        (error: unknown) => {
+        (error: unknown) =>
           log.error({ event: 'repair-failed', ...describeError(error) }, 'missing content could not be stored again')
-        }
       )
       return bytes
     } finally {

@@ -30,12 +30,8 @@ export class IpfsCall {
 
   /** Ends the call with ERR_IPFS_TIMEOUT when it is not over by then. */
   endAfter(milliseconds: number): NodeJS.Timeout {
-    const timer = setTimeout(() => {
-      this.end('ERR_IPFS_TIMEOUT')
-    }, milliseconds)
-    this.#cleanups.push(() => {
-      clearTimeout(timer)
-    })
+    const timer = setTimeout(() => this.end('ERR_IPFS_TIMEOUT'), milliseconds)
+    this.#cleanups.push(() => clearTimeout(timer))
     return timer
   }
 
@@ -79,9 +75,9 @@ export class IpfsCall {
   }
 
   /**
-   * Sends the one request, which may be sent twice. A node ends connections that were idle for long, and a request that is
-   * sent on one in that moment is lost: so it is sent again, as long as a kept connection broke before a byte of the answer
-   * came. Each time costs a kept connection, so this comes to an end.
+   * Sends the one request, which may be sent twice. A node ends connections that were idle for long, and a request that
+   * is sent on one in that moment is lost: so it is sent again, as long as a kept connection broke before a byte of the
+   * answer came. Each time costs a kept connection, so this comes to an end.
    */
   async #send<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -110,31 +106,26 @@ let isSubscribed = false
 /**
  * Watches the requests of calls, so that an answer that is too large, redirected or compressed ends its call.
  *
- * The client reads answers to their end, and passes neither our dispatcher nor our body to `fetch`. So its answers can be
- * limited only from outside. Node announces every request on these channels; requests of others are ignored.
+ * The client reads answers to their end, and passes neither our dispatcher nor our body to `fetch`. So its answers can
+ * be limited only from outside. Node announces every request on these channels; requests of others are ignored.
  *
  * @see https://github.com/nodejs/undici/blob/main/docs/docs/api/DiagnosticsChannel.md
  */
 function watchRequests(): void {
   if (isSubscribed) return
   isSubscribed = true
-  const watch = (channel: string, tell: (call: IpfsCall, message: RequestMessage) => void): void => {
+  const watch = (channel: string, tell: (call: IpfsCall, message: RequestMessage) => void): void =>
     subscribe(channel, (message) => {
       const call = calls.get((message as RequestMessage).request)
       if (call !== undefined) tell(call, message as RequestMessage)
     })
-  }
   subscribe('undici:request:create', (message) => {
     const call = currentCall.getStore()
     if (call !== undefined) calls.set((message as RequestMessage).request, call)
   })
-  watch('undici:client:sendHeaders', (call, { socket }) => {
-    call.watchConnection(socket)
-  })
+  watch('undici:client:sendHeaders', (call, { socket }) => call.watchConnection(socket))
   // From Node 24 on, and the only count where the answer comes over HTTP/2, which Node 26 speaks.
-  watch('undici:request:bodyChunkReceived', (call, { chunk }) => {
-    call.addBody(chunk.length)
-  })
+  watch('undici:request:bodyChunkReceived', (call, { chunk }) => call.addBody(chunk.length))
   watch('undici:request:headers', (call, { response: { statusCode, headers } }) => {
     // Names and values alternate.
     const isCompressed = headers.some((name, index) => index % 2 === 0 && /^content-encoding$/i.test(name.toString()))

@@ -30,8 +30,9 @@ export function ipfsDependency(node: Pick<IpfsNode, 'ping'> | undefined): Depend
 /**
  * What a failed request says about the node, for an operator who reads the code.
  *
- * - ERR_IPFS_UNAVAILABLE: no connection, one that broke, a port that `fetch` blocks, a status 5xx or 429. A proxy answers
- *   so for a node that is down, and a node answers 500 for its own trouble, such as a full disk. Trying again makes sense.
+ * - ERR_IPFS_UNAVAILABLE: no connection, one that broke, a port that `fetch` blocks, a status 5xx or 429. A proxy
+ *   answers so for a node that is down, and a node answers 500 for its own trouble, such as a full disk. Trying again
+ *   makes sense.
  * - ERR_IPFS_TIMEOUT: the node itself ran into a timeout.
  * - ERR_IPFS_BAD_RESPONSE: all else. A status 4xx, no HTTP, no JSON: this is no IPFS node, or it does not let us in.
  */
@@ -39,7 +40,10 @@ export function ipfsFailure(error: unknown): ServerError {
   return new ServerError(failureCode(error), { cause: reasonOf(error) })
 }
 
-/** Whether a node refused to remove a pin because there is none; js-ipfs, Kubo and the proxy of IPFS Cluster word it differently. */
+/**
+ * Whether a node refused to remove a pin because there is none; js-ipfs, Kubo and the proxy of IPFS Cluster word it
+ * differently.
+ */
 export function isNotPinned(error: unknown): boolean {
   return (
     statusOf(error) === 500 &&

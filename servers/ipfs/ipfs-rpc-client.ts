@@ -35,8 +35,8 @@ export interface IpfsHttpNode extends IpfsNode {
  * The node at a URL of its RPC API (Kubo, js-ipfs), through ipfs-http-client, which is loaded with the first call.
  *
  * Calls end after `deadlineMilliseconds`, also where the client does not heed its signal; a list of pins after so long
- * without one more, and after `listMilliseconds` in any case. Answers are bounded: 64 KiB, the content that is read, or four
- * million pins. Redirects are not followed.
+ * without one more, and after `listMilliseconds` in any case. Answers are bounded: 64 KiB, the content that is read, or
+ * four million pins. Redirects are not followed.
  *
  * @param url - its path, if it has one, replaces `/api/v0`; a user and a password in it are sent in a header,
  *   and are in no error

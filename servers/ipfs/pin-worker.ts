@@ -31,11 +31,12 @@ const TIMEOUTS_OF_AN_OUTAGE = 3
 const CALLER_WAIT_MILLISECONDS = 5_000
 
 /**
- * Brings the IPFS node's pins in step with the ledger: at once when the node answers, later when it does not, also after
- * kill -9. The lease of a task keeps other workers from it, in this process and in others.
+ * Brings the IPFS node's pins in step with the ledger: at once when the node answers, later when it does not, also
+ * after kill -9. The lease of a task keeps other workers from it, in this process and in others.
  *
- * It is a circuit breaker: after a failure that concerns all calls it makes none, and callers learn at once that the pin is
- * done later. It tries one call after 1, 2, 4 … 60 s, so a recovering node has little load; after a success it resumes all.
+ * It is a circuit breaker: after a failure that concerns all calls it makes none, and callers learn at once that the
+ * pin is done later. It tries one call after 1, 2, 4 … 60 s, so a recovering node has little load; after a success it
+ * resumes all.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
@@ -71,8 +72,8 @@ export class PinWorker {
   /**
    * Carries out the open tasks of these cids now.
    *
-   * @returns true when the node has them as desired; false when that takes more than 2 s, or the node is unavailable: then
-   * it is done later. Never rejects.
+   * @returns true when the node has them as desired; false when that takes more than 2 s, or the node is unavailable:
+   * then it is done later. Never rejects.
    */
   async settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length + this.#jobs.size > MAX_JOBS) return cids.length === 0

@@ -43,10 +43,11 @@ export const health: RequestHandler = (_req, res) => {
 }
 
 /**
- * `GET /ready`: every dependency with its state, within 2 s. 503 only when a needed one is unavailable, with the reason: the
- * server works without the others, and taking it out of service would not help.
+ * `GET /ready`: every dependency with its state, within 2 s. 503 only when a needed one is unavailable, with the
+ * reason: the server works without the others, and taking it out of service would not help.
  *
- * @returns `watchFailures` comes before the routes: an answer of 503 is a reason to ask again what was good a moment ago
+ * @returns `watchFailures` comes before the routes: an answer of 503 is a reason to ask again what was good a moment
+ *   ago
  */
 export function readiness(
   dependencies: readonly Dependency[],
@@ -128,7 +129,10 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
   return String(answer.result)
 }
 
-/** A URL without its user and password, and the header that has them: `fetch` refuses URLs that do, and quotes them whole. */
+/**
+ * A URL without its user and password, and the header that has them: `fetch` refuses URLs that do, and quotes them
+ * whole.
+ */
 export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
   const url = new URL(text)
   const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`

@@ -5,8 +5,8 @@ import type { ServerEnv } from '../config/read-env.js'
 /**
  * The log of a server on standard output: readable lines on a terminal, JSON otherwise, or as `LOG_FORMAT` says.
  *
- * Lines are written synchronously: asynchronous writing by pino loses the order of the last lines, or repeats one, when the
- * process ends.
+ * Lines are written synchronously: asynchronous writing by pino loses the order of the last lines, or repeats one, when
+ * the process ends.
  */
 export function serverLog(
   env: Pick<ServerEnv, 'LOG_LEVEL' | 'LOG_FORMAT' | 'name'>,

@@ -9,8 +9,8 @@ import { repeatWork } from './repeat-work.js'
 import type { Contents } from './start-server.js'
 
 /**
- * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer needed
- * is deleted.
+ * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer
+ * needed is deleted.
  *
  * @param task - the name of its collection in the metrics
  * @param collect - deletes what is no longer needed
@@ -31,9 +31,8 @@ export function startContentWork(
       await collect(signal)
       metrics?.succeeded(env.name, task)
     },
-    (error) => {
+    (error) =>
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
-    }
   )
   return {
     bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),

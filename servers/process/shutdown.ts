@@ -27,8 +27,8 @@ export class Opened {
 }
 
 /**
- * Stops at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code 0. Further signals
- * change nothing: at Ctrl-C the terminal sends one and npm passes on another.
+ * Stops at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code 0. Further
+ * signals change nothing: at Ctrl-C the terminal sends one and npm passes on another.
  *
  * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
  * @param close - closes all that is open by then: a signal may come while servers start. Resolves to what failed

@@ -104,8 +104,8 @@ export class RelayAuth {
   }
 
   /**
-   * Exchanges a credential, or a signature, that answers a challenge for a token. Nothing is computed on the curve for a
-   * challenge that is not ours, and none is good twice.
+   * Exchanges a credential, or a signature, that answers a challenge for a token. Nothing is computed on the curve for
+   * a challenge that is not ours, and none is good twice.
    *
    * @throws ServerError ERR_INVALID_REQUEST when `did` is no DID
    * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED, ERR_SIGNATURE, ERR_DID_UNSUPPORTED, ERR_CHALLENGE,
@@ -145,8 +145,8 @@ export class RelayAuth {
   }
 
   /**
-   * Lets a request read. Where reads are open and it has no token, it counts against the quota of its client network, and of
-   * no DID. A bad token is refused, as by `requireDid.optional`.
+   * Lets a request read. Where reads are open and it has no token, it counts against the quota of its client network,
+   * and of no DID. A bad token is refused, as by `requireDid.optional`.
    *
    * @throws DidAuthError as {@link authenticate}
    */

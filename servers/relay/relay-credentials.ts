@@ -18,8 +18,8 @@ const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 const TOLERANCE_SECONDS = 60
 
 /**
- * Parses the credential of a login: the JWT of a W3C credential whose only claim is the challenge. Neither its challenge nor
- * its signature is verified yet.
+ * Parses the credential of a login: the JWT of a W3C credential whose only claim is the challenge. Neither its
+ * challenge nor its signature is verified yet.
  *
  * Published clients give it no `nbf` or `aud`, and either no subject or the service as its subject. Where a subject is
  * named, it has to be the issuer itself or this service, and an audience this relay: another one may have passed our
@@ -80,9 +80,9 @@ export interface NewRelayToken {
 }
 
 /**
- * Issues a new token: a W3C credential of the service about the user, by did-jwt-vc, which is loaded with the first one.
- * It names no audience, so that did-jwt-vc verifies it as it is; `use` keeps it apart from everything else that the
- * service's key signs.
+ * Issues a new token: a W3C credential of the service about the user, by did-jwt-vc, which is loaded with the first
+ * one. It names no audience, so that did-jwt-vc verifies it as it is; `use` keeps it apart from everything else that
+ * the service's key signs.
  */
 export async function issueRelayToken(signer: RelaySigner, token: NewRelayToken): Promise<string> {
   const { createVerifiableCredentialJwt } = await loadDidJwtVc()

@@ -13,7 +13,10 @@ import { refuseOddSpellings, vaultRoutes } from './vault-routes.js'
 /** What the vault server is built of. */
 export type VaultServerParts = ServerAppParts & Contents
 
-/** Lists that are prepared at once: each may be thousands of entries, and the thread of the database has others to answer. */
+/**
+ * Lists that are prepared at once: each may be thousands of entries, and the thread of the database has others to
+ * answer.
+ */
 const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Lists and pages of answers that are being sent. */
 const MAX_SENT_BYTES = 134_217_728
@@ -40,9 +43,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
     pins,
     bodies,
     bounds: boundsOf(parts).map((measure) => new StoreBound(measure, () => collect({ isFull: true }))),
-    collectSoon: () => {
-      collector.soon()
-    },
+    collectSoon: () => collector.soon(),
     reading: {
       store: contents,
       repair,

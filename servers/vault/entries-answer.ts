@@ -82,8 +82,9 @@ class EntryRemoved extends DidAuthError {
 }
 
 /**
- * Sends entries with their content, no faster than the client receives them: the list and a page of content are in memory
- * for it, however large the answer. Damage that is found before the head is an answer; later it breaks the connection.
+ * Sends entries with their content, no faster than the client receives them: the list and a page of content are in
+ * memory for it, however large the answer. Damage that is found before the head is an answer; later it breaks the
+ * connection.
  *
  * @throws ServerError ERR_CONTENT_MISSING, ERR_STORAGE; DidAuthError ERR_BUSY
  */

@@ -8,16 +8,19 @@ const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
 const CONTROL_CHARACTER = /\p{Cc}/u
 const reservedKeys: ReadonlySet<string> = new Set(authRoutes.map((route) => route.slice(1)))
 
-/** Whether a path is that of a route of the login in other letters, such as `/LOGOUT`, which Express takes for the route. */
+/**
+ * Whether a path is that of a route of the login in other letters, such as `/LOGOUT`, which Express takes for the
+ * route.
+ */
 export function isOddSpelling(path: string): boolean {
   const name = path.replace(/^\/|\/$/g, '')
   return !reservedKeys.has(name) && reservedKeys.has(name.toLowerCase())
 }
 
 /**
- * A key to write under, as Express has decoded it from its path segment: 1 to 512 bytes of UTF-8, no control characters,
- * and neither `.` nor `..`, which clients resolve in paths. The names of the library's routes are reserved, without regard
- * to case: a POST would not arrive here.
+ * A key to write under, as Express has decoded it from its path segment: 1 to 512 bytes of UTF-8, no control
+ * characters, and neither `.` nor `..`, which clients resolve in paths. The names of the library's routes are reserved,
+ * without regard to case: a POST would not arrive here.
  *
  * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
  */

@@ -34,7 +34,9 @@ export const refuseOddSpellings: RequestHandler = (req, _res, next) => {
   next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
 }
 
-/** Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users. */
+/**
+ * Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users.
+ */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   const { requireDid, bodies, pins, bounds, collectSoon, reading, quota, maxContentBytes } = parts
   const { store } = reading
@@ -148,8 +150,8 @@ function placeOf(req: Request) {
 }
 
 /**
- * A parameter of a path, decoded. Express has lists of them for patterns that are not used here. No DID, key or id has a NUL,
- * and PostgreSQL cannot be asked for one: it is then empty, as which nothing is stored.
+ * A parameter of a path, decoded. Express has lists of them for patterns that are not used here. No DID, key or id has
+ * a NUL, and PostgreSQL cannot be asked for one: it is then empty, as which nothing is stored.
  */
 function paramOf({ params }: Request, name: string): string {
   const value = params[name]

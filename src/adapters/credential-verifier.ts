@@ -25,8 +25,8 @@ export interface CredentialVerifierParts {
 
 /**
  * Verifies credentials: form, subject and dates by the protocol, then whether the issuer is trusted, then the signature
- * by the issuer's keys. The client that signs up chooses the issuers, so that each step costs little until the one before
- * has passed, up to the first bad credential. Each key tried is charged to the client, and yields before.
+ * by the issuer's keys. The client that signs up chooses the issuers, so that each step costs little until the one
+ * before has passed, up to the first bad credential. Each key tried is charged to the client, and yields before.
  */
 export function credentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
   const { curve, scheduler, issuerKeys, provesByAddress, isTrustedIssuer } = parts

@@ -19,7 +19,7 @@ export const pureCurve: Omit<Curve, 'kind'> = {
     recover: (hash, signature, recovery) =>
       secp256k1.Signature.fromBytes(signature, 'compact')
         .addRecoveryBit(recovery)
-        // eslint-disable-next-line @typescript-eslint/no-deprecated -- its successor is not among the types of this curve
+        // eslint-disable-next-line @typescript-eslint/no-deprecated -- the types of this curve lack its successor
         .recoverPublicKey(hash)
         .toBytes(false),
     publicKeyOf: (privateKey) => secp256k1.getPublicKey(privateKey, false),

@@ -72,8 +72,8 @@ function didOfKey(curve: Curve, key: Uint8Array, network: string): string {
 }
 
 /**
- * Whether a value is a private key that {@link es256kSigner} accepts: 32 bytes, or 64 hexadecimal digits with or without
- * `0x`, in the range of secp256k1.
+ * Whether a value is a private key that {@link es256kSigner} accepts: 32 bytes, or 64 hexadecimal digits with or
+ * without `0x`, in the range of secp256k1.
  *
  * @example
  * if (!isPrivateKey(process.env.PRIVATE_KEY)) throw new Error('PRIVATE_KEY: give 64 hex digits')

@@ -19,8 +19,9 @@ export interface ClosableDidResolver extends LoadableDidResolver {
 type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcResult[]>
 
 /**
- * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which end
- * with it: a node that is slow, or a DID with a long history, leaves nothing running. Most services never load ethers.
+ * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which
+ * end with it: a node that is slow, or a DID with a long history, leaves nothing running. Most services never load
+ * ethers.
  */
 export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
   const running = new Set<AbortController>()
@@ -49,7 +50,8 @@ export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: 
         const network = ethers.Network.from(await chainIdOf(ethrNetwork, ask))
         // A static network is never probed: the probe of ethers retries for ever, and writes to the console.
         const provider = new ethers.JsonRpcProvider(rpcUrl, network, { staticNetwork: network, batchMaxCount: 1 })
-        // The transport of ethers cannot be called off, retries by timers, and names the URL, key and all, in its errors.
+        // The transport of ethers cannot be called off, retries by timers, and names the URL, key and all, in its
+        // errors.
         provider._send = async (payload) => {
           try {
             return await ask(payload)

@@ -2,15 +2,17 @@ import { DidAuthError } from '../errors.js'
 import type { Client, Scheduler } from '../ports.js'
 import { FairQueue, type WaitingTask } from './fair-queue.js'
 
-/** Tasks per round of the event loop. One is up to 24 key recoveries; other requests are answered between two rounds. */
+/**
+ * Tasks per round of the event loop. One is up to 24 key recoveries; other requests are answered between two rounds.
+ */
 const TASKS_PER_ROUND = 2
 const MAX_WAITING = 1_000
 /** Every so many rounds, `background` tasks run first, so that a steady stream of logins never starves them. */
 const BACKGROUND_ROUND = 8
 
 /**
- * Spreads long arithmetic over rounds of the event loop: round-robin by client network, so that a network with many tasks
- * waits for itself, and `background` tasks after all others, except in every eighth round.
+ * Spreads long arithmetic over rounds of the event loop: round-robin by client network, so that a network with many
+ * tasks waits for itself, and `background` tasks after all others, except in every eighth round.
  */
 export class EventLoopScheduler implements Scheduler {
   /** Tasks that run in the current round. */
@@ -27,9 +29,7 @@ export class EventLoopScheduler implements Scheduler {
       return Promise.resolve()
     }
     return new Promise((resolve, reject) => {
-      const refuse = (): void => {
-        reject(busy())
-      }
+      const refuse = (): void => reject(busy())
       const queue = priority === 'background' ? this.#background : this.#foreground
       queue.add({ client, resume: resolve, refuse })
     })

@@ -8,8 +8,8 @@ export interface WaitingTask {
 }
 
 /**
- * Tasks that wait, scheduled round-robin by client network. A full queue refuses the newest task of the network with the
- * most tasks, so that a flood from one network displaces only its own.
+ * Tasks that wait, scheduled round-robin by client network. A full queue refuses the newest task of the network with
+ * the most tasks, so that a flood from one network displaces only its own.
  */
 export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number

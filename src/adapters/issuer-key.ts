@@ -45,7 +45,8 @@ const CURVE_BY_CODEC: ReadonlyMap<string, NonNullable<KeyBytes['curve']>> = new 
 const BARE_LENGTHS: ReadonlySet<number> = new Set([32, 33, 65])
 
 /**
- * Reads the key of a verification method. A method that names an address counts as an address, also when it has other fields.
+ * Reads the key of a verification method. A method that names an address counts as an address, also when it has other
+ * fields.
  *
  * @returns undefined when there is none that we verify with
  * @throws DidAuthError ERR_CREDENTIAL_ISSUER when it is longer than 1 KiB

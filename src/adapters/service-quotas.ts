@@ -15,8 +15,8 @@ export interface QuotaParts {
 }
 
 /**
- * The quotas of one service. A store sees names only as HMACs, so that it holds no client address. A quota that is known to
- * be used up is refused from memory, so that refusals cost the store nothing.
+ * The quotas of one service. A store sees names only as HMACs, so that it holds no client address. A quota that is
+ * known to be used up is refused from memory, so that refusals cost the store nothing.
  */
 export function serviceQuotas({ store: own, clock, serviceUrl, secret, timeSlotSeconds }: QuotaParts): Quotas {
   const hmacKey = createHmac('sha256', secret).update(`quota-keys\n${serviceUrl}`).digest()

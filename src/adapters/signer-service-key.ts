@@ -25,9 +25,10 @@ interface SignerParts {
 }
 
 /**
- * The service's key behind a did-jwt signer, whose public key is learnt from signatures. One signature fits two keys. The key of `serviceDid` decides; where neither is, a second signature does, with a
- * warning, because the owner of a DID may have changed. Each signature of a foreign signer is checked: a key store that
- * changed its key must not hand out tokens that no instance accepts.
+ * The service's key behind a did-jwt signer, whose public key is learnt from signatures. One signature fits two keys.
+ * The key of `serviceDid` decides; where neither is, a second signature does, with a warning, because the owner of a
+ * DID may have changed. Each signature of a foreign signer is checked: a key store that changed its key must not hand
+ * out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
   const local = ownSignerOf(signer)?.sign

@@ -4,7 +4,9 @@ import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
 import { KEY_BYTES, randomBytes, utf8, type Bytes } from './seal.js'
 
-/** Which passkey: the one with an id, one that the user chooses, or with a name a new one. And what its secret is for. */
+/**
+ * Which passkey: the one with an id, one that the user chooses, or with a name a new one. And what its secret is for.
+ */
 interface Question {
   readonly rpId: string
   readonly context: string
@@ -13,8 +15,8 @@ interface Question {
 }
 
 /**
- * Has a passkey compute a secret of 32 bytes: its PRF at the SHA-256 of a text. That is one prompt, and a second one where a
- * new passkey does not compute while it is made.
+ * Has a passkey compute a secret of 32 bytes: its PRF at the SHA-256 of a text. That is one prompt, and a second one
+ * where a new passkey does not compute while it is made.
  *
  * @throws DidAuthClientError NO_PASSKEY, USER_REJECTED, WALLET
  * @see WebAuthn Level 3, "Pseudo-random function extension"

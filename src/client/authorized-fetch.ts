@@ -6,9 +6,9 @@ import type { SessionKeeper, SessionRecord } from './session-keeper.js'
 import { unlessAborted } from './timing.js'
 
 /**
- * `fetch` with the session's token for our origins, which is replaced before it ends, and once when the service says that
- * it has ended. Every other answer is the caller's, untouched. A redirect to another origin is followed without the token:
- * `fetch` removes it (Node 20, Chrome 119, Firefox 111, Safari 17).
+ * `fetch` with the session's token for our origins, which is replaced before it ends, and once when the service says
+ * that it has ended. Every other answer is the caller's, untouched. A redirect to another origin is followed without
+ * the token: `fetch` removes it (Node 20, Chrome 119, Firefox 111, Safari 17).
  *
  * @param refresh - one refresh for all who ask at a time
  * @param approve - has a request signed that was refused for want of that
@@ -23,7 +23,8 @@ export async function authorizedFetch(
 ): Promise<Response> {
   const { url, origins, fetch, usesCookies } = setting
   const request = typeof input === 'object' && 'url' in input ? input : undefined
-  // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a URL.
+  // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a
+  // URL.
   // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
   const path = request?.url ?? String(input).replace(/^\/(?!\/)/, './')
   const { href, origin } = new URL(path, `${url}/`)

@@ -23,7 +23,8 @@ export interface ListedSession {
 }
 
 /**
- * The client of one service: it logs in, keeps the session over lost answers, reloads and other tabs, and sends requests.
+ * The client of one service: it logs in, keeps the session over lost answers, reloads and other tabs, and sends
+ * requests.
  *
  * @example
  * const auth = new DidAuthClient({ url: 'https://api.example.com', mode: 'cookie' })
@@ -68,14 +69,17 @@ export class DidAuthClient {
     return this.#keeper.session
   }
 
-  /** Calls a function whenever {@link session} has changed, by this tab or another. @returns a function that unsubscribes */
+  /**
+   * Calls a function whenever {@link session} has changed, by this tab or another.
+   * @returns a function that unsubscribes
+   */
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
     return this.#keeper.subscribe(listener)
   }
 
   /**
-   * Asks for a challenge, has the wallet sign it, and opens a session. One that this client had before stays open at the
-   * service: {@link logOut} ends it.
+   * Asks for a challenge, has the wallet sign it, and opens a session. One that this client had before stays open at
+   * the service: {@link logOut} ends it.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
    * UNAVAILABLE, CROSS_ORIGIN, PROTOCOL; or the signal's reason
@@ -103,11 +107,11 @@ export class DidAuthClient {
   }
 
   /**
-   * Fetches the challenge of an account before the click, so that the wallet opens at once: phones open it only right after a
-   * click.
+   * Fetches the challenge of an account before the click, so that the wallet opens at once: phones open it only right
+   * after a click.
    *
-   * @param address - of the account, as the wallet spells it. Without it, a login by EIP-4361 is prepared, whose nonce is
-   * valid for any account
+   * @param address - of the account, as the wallet spells it. Without it, a login by EIP-4361 is prepared, whose nonce
+   * is valid for any account
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async prepare(address?: string): Promise<void> {
@@ -129,13 +133,14 @@ export class DidAuthClient {
   }
 
   /**
-   * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced before it ends, and sent to the service's
-   * origin and `origins` alone. Every answer is returned untouched.
+   * `fetch` with the session. A path is one under the service's URL, also with a slash in front. The token is replaced
+   * before it ends, and sent to the service's origin and `origins` alone. Every answer is returned untouched.
    *
    * With `approve: true`, a request that the service wants approved is signed by the wallet, and sent once more.
    *
-   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE (nothing was answered); from the wallet NO_WALLET, USER_REJECTED,
-   * WALLET_BUSY, WALLET; PROTOCOL where the service wants another request approved than this one; or the signal's reason
+   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE (nothing was answered); from the wallet NO_WALLET,
+   * USER_REJECTED, WALLET_BUSY, WALLET; PROTOCOL where the service wants another request approved than this one; or the
+   * signal's reason
    */
   async fetch(input: string | URL | Request, init?: AuthorizedInit): Promise<Response> {
     await this.#load()
@@ -151,8 +156,8 @@ export class DidAuthClient {
    *
    * @param resource - the URL of that service, as `resources` has it
    * @param refused - a token that it refused; another is asked for
-   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (which it also is for a
-   * resource that is not listed)
+   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL (which it also is for
+   * a resource that is not listed)
    * @example
    * const headers = { Authorization: `Bearer ${await auth.tokenFor('https://api.example.com')}` }
    */

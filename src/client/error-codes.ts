@@ -1,6 +1,6 @@
 /**
- * The table of all errors of the clients: each code with what users are told (what happened, and what to do) and, where the
- * same call can succeed later, `true`. Constants, so that each bundle has only those that it throws.
+ * The table of all errors of the clients: each code with what users are told (what happened, and what to do) and, where
+ * the same call can succeed later, `true`. Constants, so that each bundle has only those that it throws.
  */
 
 /** The user declined in the wallet (EIP-1193, code 4001). */

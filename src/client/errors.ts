@@ -35,8 +35,8 @@ export interface ClientErrorDetails {
 }
 
 /**
- * Everything that the clients throw is one of these, except what the caller's own signal, storage or callback threw. Tell
- * them apart by `code`, which also tells what else they have; across bundles, compare `code` alone.
+ * Everything that the clients throw is one of these, except what the caller's own signal, storage or callback threw.
+ * Tell them apart by `code`, which also tells what else they have; across bundles, compare `code` alone.
  *
  * @example
  * try {

@@ -19,8 +19,8 @@ export interface LockParts {
 }
 
 /**
- * Runs something while no other tab runs it under the same name, and after 10 s without further waiting: the tab that has
- * the lock may be frozen. What runs then has to be safe beside it, as a refresh with its idempotency key is.
+ * Runs something while no other tab runs it under the same name, and after 10 s without further waiting: the tab that
+ * has the lock may be frozen. What runs then has to be safe beside it, as a refresh with its idempotency key is.
  */
 export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T> {
   const { name, storage } = parts
@@ -36,7 +36,9 @@ export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T>
   return unlessAborted(locked(), withTimeout(LOCK_SECONDS)).catch(once)
 }
 
-/** A lock made of a value in the storage: a tab that reads its own value back has it, until that is deleted or too old. */
+/**
+ * A lock made of a value in the storage: a tab that reads its own value back has it, until that is deleted or too old.
+ */
 async function withLease<T>(
   { name, storage, wallSeconds }: LockParts,
   waits: () => boolean,

@@ -86,7 +86,9 @@ export async function renewSession(setting: Setting, keeper: SessionKeeper, stal
   await keeper.save({ ...stored, ...found, receivedAt: setting.wallSeconds() })
 }
 
-/** Ends the session at the service and here. It waits for another tab's refresh, whose answer would bring cookies back. */
+/**
+ * Ends the session at the service and here. It waits for another tab's refresh, whose answer would bring cookies back.
+ */
 export async function endSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   const { usesCookies } = setting
   const { record } = keeper
@@ -168,8 +170,8 @@ async function sendRefresh(
 /**
  * Ends the session where the service has refused it.
  *
- * @param isFirst - whether no answer of ours can have been lost: then a token that was replaced is one that somebody else
- * has used, who is signed out. With cookies, it could be a tab whose storage was cleared
+ * @param isFirst - whether no answer of ours can have been lost: then a token that was replaced is one that somebody
+ * else has used, who is signed out. With cookies, it could be a tab whose storage was cleared
  */
 async function failureOfRefresh(
   setting: Setting,

@@ -50,8 +50,8 @@ export interface Answer {
 /**
  * Sends a request and reads its answer, which has a status of success.
  *
- * @throws DidAuthClientError UNAVAILABLE when no whole answer comes in time; PROTOCOL for one that is too large; what the
- * refusal means; or the signal's reason
+ * @throws DidAuthClientError UNAVAILABLE when no whole answer comes in time; PROTOCOL for one that is too large; what
+ * the refusal means; or the signal's reason
  */
 export async function ask(service: Service, call: Call): Promise<Answer> {
   const { fetch = globalThis.fetch, timeoutSeconds = 60, init } = service
@@ -78,7 +78,10 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   })
 }
 
-/** Asks for JSON; undefined where the answer is empty. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
+/**
+ * Asks for JSON; undefined where the answer is empty.
+ * @throws DidAuthClientError as {@link ask}, PROTOCOL for a page
+ */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
   return jsonOf(await ask(service, call))
 }
@@ -116,7 +119,9 @@ export async function readAtMost(maxBytes: number, { body }: Response): Promise<
   }
 }
 
-/** What an answer means that is not the one to the request. Where nothing has a meaning for it, something else answered. */
+/**
+ * What an answer means that is not the one to the request. Where nothing has a meaning for it, something else answered.
+ */
 export function refusalOf(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
   const { status, headers } = answer.response
   const serverCode = textIn(answer, 'code')
@@ -162,7 +167,8 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
 /**
  * The URL of a service, without a slash at its end.
  *
- * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any other
+ * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any
+ *   other
  */
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)

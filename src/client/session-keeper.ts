@@ -77,7 +77,9 @@ export class SessionKeeper {
     this.#channel.unref?.()
   }
 
-  /** Whether to replace the token before it is used: it has less than 30 s, or a fifth of its life if that is shorter. */
+  /**
+   * Whether to replace the token before it is used: it has less than 30 s, or a fifth of its life if that is shorter.
+   */
   isNearEnd(): boolean {
     return this.#secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
   }
@@ -214,9 +216,7 @@ export class SessionKeeper {
     this.session = session
     for (const listener of this.#listeners) {
       // A listener that throws must not end a refresh half way.
-      queueMicrotask(() => {
-        listener(session)
-      })
+      queueMicrotask(() => listener(session))
     }
     return session
   }

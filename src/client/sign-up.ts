@@ -35,8 +35,8 @@ export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure
 }
 
 /**
- * Signs up, with the credentials and claims that the caller gives or picks. Apart from the client, which loads it when it is
- * wanted: most users of a page have signed up before.
+ * Signs up, with the credentials and claims that the caller gives or picks. Apart from the client, which loads it when
+ * it is wanted: most users of a page have signed up before.
  */
 export function signUp(parts: SignInParts, options: SignUpOptions): Promise<SignedIn> {
   const { loginDomain, paths } = parts

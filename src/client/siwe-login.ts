@@ -43,19 +43,22 @@ export interface SiweLogin {
    */
   nonce(signal?: AbortSignal): Promise<string>
   /**
-   * What a text says: issued now, of the site that asks, which is `domain` of the client's options, or the page, and the
-   * address with its checksum.
+   * What a text says: issued now, of the site that asks, which is `domain` of the client's options, or the page, and
+   * the address with its checksum.
    */
   fields(account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>): SiweMessage
   /**
    * Opens a session with a text and its signature. The service tells the DID.
    *
-   * @throws DidAuthClientError CHALLENGE, CROSS_ORIGIN, REFUSED, RATE_LIMITED, UNAVAILABLE, PROTOCOL; or the signal's reason
+   * @throws DidAuthClientError CHALLENGE, CROSS_ORIGIN, REFUSED, RATE_LIMITED, UNAVAILABLE, PROTOCOL; or the signal's
+   *   reason
    */
   verify(signed: SignedSiwe): Promise<ClientSession>
   /** Has the wallet sign a text, and opens a session; once more by itself where the nonce was out of date. */
   logIn(options: LogInOptions): Promise<ClientSession>
-  /** Has the wallet sign a request that was refused for want of that, and sends it again; any other refusal is returned. */
+  /**
+   * Has the wallet sign a request that was refused for want of that, and sends it again; any other refusal is returned.
+   */
   approve(refused: RefusedRequest): Promise<Response>
 }
 

@@ -5,7 +5,9 @@ export interface ClientStorage {
   get(key: string): Promise<string | null | undefined> | string | null | undefined
   set(key: string, value: string): unknown
   delete(key: string): unknown
-  /** Runs one after the other what is given for a name, by all who share the storage. The browser's locks when absent. */
+  /**
+   * Runs one after the other what is given for a name, by all who share the storage. The browser's locks when absent.
+   */
   lock?<T>(name: string, run: () => Promise<T>): Promise<T>
   /** Says that no other tab or process sees it: then no lock is needed, and other tabs are told nothing. */
   readonly isPrivate?: boolean
@@ -28,8 +30,8 @@ export function local(): ClientStorage {
 }
 
 /**
- * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A tab that
- * the user duplicates has a copy, as a thief would: the second of the two that refreshes ends the session of both.
+ * Keeps the session in `sessionStorage`, for one tab until it is closed. Every script of the page can read it. A tab
+ * that the user duplicates has a copy, as a thief would: the second of the two that refreshes ends the session of both.
  */
 export function session(): ClientStorage {
   return webStorage(() => browser.sessionStorage)
@@ -56,9 +58,7 @@ function webStorage(open: () => WebStorage): ClientStorage {
     },
     delete(key) {
       kept.delete(key)
-      attempt((area) => {
-        area.removeItem(key)
-      })
+      attempt((area) => area.removeItem(key))
     }
   }
 }
@@ -69,9 +69,7 @@ export function indexedDb(): ClientStorage {
   if (!factory) return memory()
   const run = async (use: (values: ReturnType<DatabaseTransaction['objectStore']>) => DatabaseRequest) => {
     const opening = factory.open('did-auth', 1)
-    opening.onupgradeneeded = () => {
-      opening.result.createObjectStore('values')
-    }
+    opening.onupgradeneeded = () => opening.result.createObjectStore('values')
     const database: Database = await settled(opening, 'onsuccess')
     const transaction = database.transaction('values', 'readwrite')
     const request = use(transaction.objectStore('values'))
@@ -88,11 +86,7 @@ export function indexedDb(): ClientStorage {
 
 function settled<T>(request: DatabaseRequest<T>, success: 'onsuccess' | 'oncomplete'): Promise<T> {
   return new Promise((resolve, reject) => {
-    request[success] = () => {
-      resolve(request.result)
-    }
-    request.onerror = () => {
-      reject(Error('IndexedDB failed', { cause: request.error }))
-    }
+    request[success] = () => resolve(request.result)
+    request.onerror = () => reject(Error('IndexedDB failed', { cause: request.error }))
   })
 }

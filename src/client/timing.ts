@@ -24,8 +24,6 @@ export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | null
     }
     if (signal.aborted) stop()
     signal.addEventListener('abort', stop)
-    promise.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', stop)
-    })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
   })
 }

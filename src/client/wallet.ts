@@ -112,7 +112,8 @@ export function onAccount(wallet: Wallet, listener: (address: string) => void): 
 }
 
 /**
- * The chain that a wallet is on, 30 where none is known. From `eth_chainId` comes a hex text, from other wallets a number.
+ * The chain that a wallet is on, 30 where none is known. From `eth_chainId` comes a hex text, from other wallets a
+ * number.
  *
  * @throws DidAuthClientError WALLET, or the signal's reason
  */
@@ -190,13 +191,15 @@ export interface FoundWallet {
 }
 
 /**
- * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` comes last, unless it announced itself.
- * Without a browser there are none.
+ * Asks the browser's wallets to announce themselves (EIP-6963). `window.ethereum` comes last, unless it announced
+ * itself. Without a browser there are none.
  *
  * @param ms - milliseconds to wait for announcements, 300 when absent
  * @see EIP-6963, "Announce and Request Events"
  * @example
- * for (const { name, icon, provider } of await findWallets()) addButton(name, icon, () => auth.logIn({ wallet: provider }))
+ * for (const { name, icon, provider } of await findWallets()) {
+ *   addButton(name, icon, () => auth.logIn({ wallet: provider }))
+ * }
  */
 export async function findWallets({ ms = 300 }: { readonly ms?: number } = {}): Promise<FoundWallet[]> {
   if (!browser.dispatchEvent) return []

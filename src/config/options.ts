@@ -36,7 +36,9 @@ export interface DidAuthConfig {
   challengeSecret: string
   /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
   serviceUrl: string
-  /** DID whose key signs the tokens. Default where `serviceSigner` is `es256kSigner(privateKey)`: that key's, on `rsk`. */
+  /**
+   * DID whose key signs the tokens. Default where `serviceSigner` is `es256kSigner(privateKey)`: that key's, on `rsk`.
+   */
   serviceDid?: string | undefined
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
@@ -72,7 +74,10 @@ export interface DidAuthConfig {
   registry?: string | undefined
   /** Runs at each login with a valid signature. */
   authenticationBusinessLogic?: AuthenticationBusinessLogic | undefined
-  /** Names of credential schemas requested at sign up. `trustedIssuers` or the business logic decides who may issue them. */
+  /**
+   * Names of credential schemas requested at sign up. `trustedIssuers` or the business logic decides who may issue
+   * them.
+   */
   requiredCredentials?: readonly string[] | undefined
   /** Claims requested at sign up. What a user answers is in no signed message: it is the user's own word. */
   requiredClaims?: readonly Claim[] | undefined
@@ -85,7 +90,9 @@ export interface DidAuthConfig {
   replayProtection?: 'single-use' | 'window' | undefined
   /** Seconds in which a replaced refresh token is only refused, and does not count as stolen. Default 10. */
   refreshReuseGraceSeconds?: number | undefined
-  /** Hours after its login at which a session ends, however often it was refreshed; fractions allowed. Default: none. */
+  /**
+   * Hours after its login at which a session ends, however often it was refreshed; fractions allowed. Default: none.
+   */
   absoluteSessionDurationInHours?: number | undefined
   /** Runs at each refresh; its refusal revokes the session. */
   refreshBusinessLogic?: RefreshBusinessLogic | undefined
@@ -99,13 +106,14 @@ export interface DidAuthConfig {
    */
   loginDialects?: readonly ('login' | 'url')[] | undefined
   /**
-   * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361. Default: none, and
-   * no chain is called at login. {@link ContractVerifier} has the recipe.
+   * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361. Default: none,
+   * and no chain is called at login. {@link ContractVerifier} has the recipe.
    */
   contractWallets?: Readonly<Record<number, ContractVerifier>> | undefined
   /**
-   * Who controls a DID: `address` (default), the key of the address in it, offline; `document`, each key that its document
-   * lists under `authentication`, asked at login and at each refresh from the resolver of `rpcUrl` or `resolver`.
+   * Who controls a DID: `address` (default), the key of the address in it, offline; `document`, each key that its
+   * document lists under `authentication`, asked at login and at each refresh from the resolver of `rpcUrl` or
+   * `resolver`.
    */
   didControl?: 'address' | 'document' | undefined
   /** Networks of users' DIDs that are accepted, `''` for Ethereum: `['rsk', '']`. Default: any. */
@@ -119,7 +127,9 @@ export interface DidAuthConfig {
    * counted as caused by a foreign page.
    */
   trustedOrigins?: readonly string[] | undefined
-  /** Put before the names of both cookies: `__Host-` keeps pages of sibling domains from setting them. Default: none. */
+  /**
+   * Put before the names of both cookies: `__Host-` keeps pages of sibling domains from setting them. Default: none.
+   */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
   /** Path of `GET` for the caller's own session, such as `/session`. Default: no such route. */
   sessionPath?: string | undefined
@@ -131,7 +141,9 @@ export interface DidAuthConfig {
   resourceKeys?: readonly ResourceKey[] | undefined
   /** Default `/resource-token`. */
   resourceTokenPath?: string | undefined
-  /** `serviceUrl` of a service whose tokens for this one are accepted after `Bearer`. `audience`: default `serviceUrl`. */
+  /**
+   * `serviceUrl` of a service whose tokens for this one are accepted after `Bearer`. `audience`: default `serviceUrl`.
+   */
   resourceIssuer?: { issuer: string; audience?: string | undefined } | undefined
   /** Publishes `/.well-known/did-auth.json`, as `resources` does. Default false. */
   discovery?: boolean | undefined

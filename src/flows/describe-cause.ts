@@ -6,8 +6,8 @@ const MAX_LENGTH = 2_000
 const MAX_DEPTH = 5
 
 /**
- * The fields of an error that a log may show: name, code, message and stack of it and of its causes. Every text that could be
- * a token, a signature, a challenge or a key is cut out. Libraries quote their input in messages.
+ * The fields of an error that a log may show: name, code, message and stack of it and of its causes. Every text that
+ * could be a token, a signature, a challenge or a key is cut out. Libraries quote their input in messages.
  */
 export function describeCause(cause: unknown, depth = 0): unknown {
   if (cause === undefined) return undefined

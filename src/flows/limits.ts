@@ -3,8 +3,8 @@ import type { Quota, Quotas, QuotaStore } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 import type { Caller, Parts } from './parts.js'
 
-// A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that no
-// client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
+// A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that
+// no client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
 
 type LimitParts = Pick<Parts, 'settings' | 'quotas' | 'store'>
 
@@ -16,7 +16,10 @@ const CONTRACT_PROOFS = 30
 
 type Budget = keyof typeof FACTORS | 'contracts'
 
-/** Refusals that cost us work and the sender nothing: the challenge is not consumed, and the same body can be sent again. */
+/**
+ * Refusals that cost us work and the sender nothing: the challenge is not consumed, and the same body can be sent
+ * again.
+ */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',
@@ -101,7 +104,8 @@ function charge(parts: LimitParts, caller: Caller, budget: Budget, owner?: strin
 }
 
 /**
- * Counts a request for the networks of a stranger, the smaller first: what it is refused does not count for the larger one.
+ * Counts a request for the networks of a stranger, the smaller first: what it is refused does not count for the larger
+ * one.
  *
  * @param limit - of the smallest network
  * @param owner - of a budget that a network has for each of them; with a space at its end

@@ -107,7 +107,9 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
   }
 }
 
-/** Verifies that the sender of `sig` controls a DID now. Changes nothing. The address of the user is that of the signer. */
+/**
+ * Verifies that the sender of `sig` controls a DID now. Changes nothing. The address of the user is that of the signer.
+ */
 async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
@@ -145,13 +147,16 @@ async function verifyControl(
     expected:
       'an address that controls the DID, recovered over a message with an accepted domain and the current challenge',
     acceptedDomains: loginDomains,
-    // The usual form of the message comes first for each domain, so that these addresses belong to the domains in order.
+    // The usual form of the message comes first for each domain, so that these addresses belong to the domains in
+    // order.
     recoveredAddresses: recovered.slice(0, loginDomains.length * loginDialects.length)
   }
   throw new DidAuthError(code, { reason })
 }
 
-/** The first form for every domain, then the second: a usual form for an unusual domain is likelier than the reverse. */
+/**
+ * The first form for every domain, then the second: a usual form for an unusual domain is likelier than the reverse.
+ */
 function byForm(messagesByDomain: string[][]): string[] {
   const [forms = []] = messagesByDomain
   return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))

@@ -38,8 +38,8 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /**
- * What a client may know of the session of the tokens that its request carries, times in seconds: it ends with the access
- * token, or now where only the refresh token is good. Undefined where neither is.
+ * What a client may know of the session of the tokens that its request carries, times in seconds: it ends with the
+ * access token, or now where only the refresh token is good. Undefined where neither is.
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(

@@ -49,8 +49,8 @@ export interface Parts {
 /** Who sent a request, as far as that is known without proof. */
 export interface Caller extends Client {
   /**
-   * The networks that its requests count for, the smallest first, and how many times the budget each has. Requests that a
-   * page of another site makes a browser send count for networks of their own, so that no page locks its visitor out.
+   * The networks that its requests count for, the smallest first, and how many times the budget each has. Requests that
+   * a page of another site makes a browser send count for networks of their own, so that no page locks its visitor out.
    */
   readonly networks: readonly { network: string; factor: number }[]
   /** Whether all users may share its address: it is that of a proxy which the application does not trust. */

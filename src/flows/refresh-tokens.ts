@@ -13,8 +13,8 @@ import { runBusinessLogic } from './run-business-logic.js'
 type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
 /**
- * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A request
- * that is repeated with its idempotency key gets the same refresh token again, until that has been used.
+ * Exchanges a refresh token for new tokens. It works once: of any number of simultaneous uses exactly one wins. A
+ * request that is repeated with its idempotency key gets the same refresh token again, until that has been used.
  *
  * The new access token is signed before the store changes, so that a failure leaves the old refresh token good.
  *

@@ -10,7 +10,9 @@ const MAX_ADDRESS_LENGTH = 45
 
 const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
 
-/** The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), and translated by a gateway (RFC 6052). */
+/**
+ * The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), and translated by a gateway (RFC 6052).
+ */
 const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'])
 
 /** How many times the budget of a /64 its /48 has: one customer may have all of that, or share it. */
@@ -22,22 +24,19 @@ export function clientOf(req: Request): Client {
 }
 
 /**
- * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections are in
- * use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
+ * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections
+ * are in use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
  *
  * @example
  * ```ts
  * app.use(withClient)
  * ```
  */
-export const withClient: RequestHandler = (req, _res, next) => {
+export const withClient: RequestHandler = (req, _res, next) =>
   asClient(
     () => clientOf(req),
-    () => {
-      next()
-    }
+    () => next()
   )
-}
 
 /** Makes the function that tells who sent a request. It warns once of a proxy that the application does not trust. */
 export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger): (req: Request) => Caller {

@@ -105,9 +105,7 @@ function readBytes(req: Request, maxBytes: number): Promise<Buffer> {
       chunks.length = 0
       reject(new DidAuthError('ERR_TOO_LARGE'))
     })
-    req.on('end', () => {
-      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks))
-    })
+    req.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
     // A client that disconnects in the middle is not a failure of the service, and does not read this answer.
     const onBroken = (): void => {
       if (!req.readableEnded) reject(new DidAuthError('ERR_JSON'))

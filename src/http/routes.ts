@@ -47,7 +47,9 @@ const SESSION_ID = /^[\w-]{1,64}$/
 export interface DidAuthRoutes {
   /** All our routes, with their body reader and error handler. Other requests pass it untouched. */
   answerRequest: RequestHandler
-  /** Sends our error answer where a body parser of the application refused the body of a request to one of our routes. */
+  /**
+   * Sends our error answer where a body parser of the application refused the body of a request to one of our routes.
+   */
   answerParserError: ErrorRequestHandler
   /** Where to mount it: a match of length zero, so that Express leaves the path as it is, and skips other paths. */
   ownPaths: RegExp
@@ -245,9 +247,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
       }
       found
         .answer(req, res, found.parameter)
-        .catch((error: unknown) => {
-          http.sendError(req, res, error)
-        })
+        .catch((error: unknown) => http.sendError(req, res, error))
         // Only the application's own code can fail now: its logger, or its hooks on the response.
         .catch(next)
     })

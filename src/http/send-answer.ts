@@ -50,8 +50,8 @@ const DEFAULT_RETRY_AFTER_SECONDS = 5
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
 /**
- * Answers a request with an error in the form of this package's own errors: plain text, or RFC 9457 where the client asks
- * for it; `Cache-Control: no-store`, and `WWW-Authenticate` or `Retry-After` where the status has one.
+ * Answers a request with an error in the form of this package's own errors: plain text, or RFC 9457 where the client
+ * asks for it; `Cache-Control: no-store`, and `WWW-Authenticate` or `Retry-After` where the status has one.
  *
  * @example
  * app.use((req, res) => {

@@ -33,7 +33,10 @@ export interface ErrorSenderOptions extends ErrorAnswerOptions {
   report?: Parts['report']
   /** Knows errors of other classes; undefined for one that it does not know, which is answered 500. */
   parseError?: (thrown: unknown) => FailedRequest | undefined
-  /** Whether an answer that is under way is the one that failed: its connection is closed. Default false: it is another's. */
+  /**
+   * Whether an answer that is under way is the one that failed: its connection is closed. Default false: it is
+   * another's.
+   */
   closesUnderWay?: boolean
 }
 
@@ -79,8 +82,8 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
 }
 
 /**
- * Makes the function that logs refused requests: each at debug, with its code and the check that refused it. The first of
- * each code (of 429: of each budget) is a warning that names the check, or the option that decides.
+ * Makes the function that logs refused requests: each at debug, with its code and the check that refused it. The first
+ * of each code (of 429: of each budget) is a warning that names the check, or the option that decides.
  *
  * The texts are fixed: an error's own message may be the application's.
  */

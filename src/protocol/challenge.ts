@@ -94,8 +94,8 @@ export function findSignedMessage(
 /**
  * Why a response is refused in which {@link findSignedMessage} found nothing, so that a client can retry by itself.
  *
- * It tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used one
- * and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
+ * It tries challenges used before, the newest first, and the first challenge of the window just ended. The newest used
+ * one and the ended window have equal shares of the recoveries that are left of {@link MAX_RECOVERIES}.
  */
 export function explainRefusal(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,

@@ -58,8 +58,8 @@ function isCompactJwt(value: unknown): value is string {
  * Own `__proto__` keys are dropped from `vc`, so that business logic that copies a credential changes no prototype.
  *
  * @param subjectDids - whom the credential may be about, where it names a subject: the user's DID, or several
- * @param toleranceSeconds - how far its beginning may lie ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its end has
- *   no tolerance
+ * @param toleranceSeconds - how far its beginning may lie ahead, by `nbf`, `iat`, `issuanceDate` or `validFrom`; its
+ *   end has no tolerance
  * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
  * @see W3C Verifiable Credentials Data Model 1.1, section 6.3.1
  */

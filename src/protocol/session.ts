@@ -47,7 +47,9 @@ export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: str
   return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
 }
 
-/** When a session ends, in seconds since the Unix epoch: with its refresh token, or when an absolute end is configured. */
+/**
+ * When a session ends, in seconds since the Unix epoch: with its refresh token, or when an absolute end is configured.
+ */
 export function endOfSession(
   { createdAtSeconds, expiresAtSeconds }: Pick<Session, 'createdAtSeconds' | 'expiresAtSeconds'>,
   absoluteSessionSeconds: number
@@ -69,10 +71,10 @@ export interface PresentedRefreshToken {
 /**
  * What the use of a refresh token leads to.
  *
- * `rotate`: it is good, replace it. `repeated`: it was replaced by the very token that would replace it now, and that is
- * still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked or
- * expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request: refuse.
- * `reused`: replaced longer ago, so that two parties have it: revoke the session.
+ * `rotate`: it is good, replace it. `repeated`: it was replaced by the very token that would replace it now, and that
+ * is still the current one: answer the same again. `unknown`: not a token of this session. `ended`: logged out, revoked
+ * or expired. `replaced`: replaced a moment ago, as when two tabs race, or a late duplicate of an honest request:
+ * refuse. `reused`: replaced longer ago, so that two parties have it: revoke the session.
  */
 export type RefreshVerdict = 'rotate' | 'repeated' | 'unknown' | 'ended' | 'replaced' | 'reused'
 

@@ -34,11 +34,11 @@ const DATE_TIME: Form = { test: (text) => parseDateTime(text) !== undefined }
 const DATE_TIME_FORM = 'a date and time of RFC 3339'
 
 /**
- * Parses an EIP-4361 message: every line by one grammar, each field once and in order, nothing before or after. Line ends
- * are all LF or all CRLF.
+ * Parses an EIP-4361 message: every line by one grammar, each field once and in order, nothing before or after. Line
+ * ends are all LF or all CRLF.
  *
- * Wider than the EIP where published wallets and libraries write otherwise: any name of an account, `Chain ID: eip155:1`,
- * one to three blank lines in place of a statement, an address without checksum, a statement in any script.
+ * Wider than the EIP where published wallets and libraries write otherwise: any name of an account, `Chain ID:
+ * eip155:1`, one to three blank lines in place of a statement, an address without checksum, a statement in any script.
  *
  * @throws DidAuthError ERR_MESSAGE, whose reason names the line
  * @see EIP-4361, "Message Format"

@@ -56,8 +56,8 @@ export function fakeClock(startSeconds = 1_800_000_000): FakeClock {
 }
 
 /**
- * The required options of a service that is tested: `http://localhost:3000`, with a key that this package publishes, and no
- * limit of requests. Never use it outside tests: anyone can sign with that key.
+ * The required options of a service that is tested: `http://localhost:3000`, with a key that this package publishes,
+ * and no limit of requests. Never use it outside tests: anyone can sign with that key.
  *
  * @example
  * const app = express()
@@ -75,8 +75,8 @@ export function testConfig(): TestConfig {
 }
 
 /**
- * Signs an access token without a login, for tests of what happens behind one. No session belongs to it, so `checkSession`
- * refuses it.
+ * Signs an access token without a login, for tests of what happens behind one. No session belongs to it, so
+ * `checkSession` refuses it.
  *
  * @param did - the user
  * @param claims - further claims, and claims in place of those that a token has: `{ exp: 0 }` is an expired token

@@ -1,10 +1,16 @@
 import { WalletError, type TestWallet, type WalletInfo, type WalletRequest } from './wallet.js'
 
-/** The part of a {@link TestWallet} that a page sees: a test may have a wallet of its own that answers what no wallet should. */
+/**
+ * The part of a {@link TestWallet} that a page sees: a test may have a wallet of its own that answers what no wallet
+ * should.
+ */
 export type PageWallet = Pick<TestWallet, 'info' | 'request' | 'on'>
 
 export interface WalletScriptOptions {
-  /** Milliseconds after which the wallet appears in the page, as extensions that load late do. Default 0: before the page. */
+  /**
+   * Milliseconds after which the wallet appears in the page, as extensions that load late do. Default 0: before the
+   * page.
+   */
   afterMs?: number | undefined
 }
 
@@ -19,8 +25,8 @@ export interface WalletScript {
 }
 
 /**
- * Puts a wallet into the pages of a browser under test, by Playwright or Puppeteer. The wallet itself stays in the test, so
- * that no key is in the page and the test may switch its account at any time.
+ * Puts a wallet into the pages of a browser under test, by Playwright or Puppeteer. The wallet itself stays in the
+ * test, so that no key is in the page and the test may switch its account at any time.
  *
  * @example
  * const { name, answer, script } = walletScript(wallet('alice'))

@@ -36,8 +36,8 @@ type Confirm = () => Promise<void>
 const HEX = /^0x(?:[0-9a-f]{2})*$/i
 
 /**
- * The wallet of a seed: the same key in every run. It answers a page by EIP-1193, announces itself by EIP-6963, and signs
- * for ethers and for the client of this package. No user has to confirm anything.
+ * The wallet of a seed: the same key in every run. It answers a page by EIP-1193, announces itself by EIP-6963, and
+ * signs for ethers and for the client of this package. No user has to confirm anything.
  *
  * @param seed - any text, such as the name of a user
  * @example
@@ -94,8 +94,8 @@ export class TestWallet {
   }
 
   /**
-   * Answers `eth_requestAccounts`, `eth_accounts` (empty before the former), `eth_chainId`, and `personal_sign` of a text,
-   * plain or in hexadecimal.
+   * Answers `eth_requestAccounts`, `eth_accounts` (empty before the former), `eth_chainId`, and `personal_sign` of a
+   * text, plain or in hexadecimal.
    *
    * @throws WalletError 4001 rejected, -32002 busy, 4100 another account or not connected, 4200 another method, -32602
    * @see EIP-1193
@@ -136,9 +136,7 @@ export class TestWallet {
     }
     page.addEventListener('eip6963:requestProvider', announce)
     announce()
-    return () => {
-      page.removeEventListener('eip6963:requestProvider', announce)
-    }
+    return () => page.removeEventListener('eip6963:requestProvider', announce)
   }
 
   /** The same wallet with a user who rejects everything: 4001. */

@@ -28,9 +28,10 @@ export interface AccessTokenVerifier {
 }
 
 /**
- * Makes a verifier of the access tokens that a service of this package issues, for other services. It runs in Node, Workers
- * and browsers, and asks no network unless `resolver` is given. It cannot see that a session was ended: a token is good
- * until its `exp`. How far ahead `exp` may lie is for the service to decide: a verifier cannot tell one that is too far.
+ * Makes a verifier of the access tokens that a service of this package issues, for other services. It runs in Node,
+ * Workers and browsers, and asks no network unless `resolver` is given. It cannot see that a session was ended: a token
+ * is good until its `exp`. How far ahead `exp` may lie is for the service to decide: a verifier cannot tell one that is
+ * too far.
  *
  * @throws DidAuthError ERR_CONFIG
  * @example
@@ -39,9 +40,7 @@ export interface AccessTokenVerifier {
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
   const verified = new RecentEntries<VerifiedToken>()
-  const settings = parseVerifierOptions(options, () => {
-    verified.clear()
-  })
+  const settings = parseVerifierOptions(options, () => verified.clear())
   const { issuer, audience, clock, cookieRule } = settings
 
   const verify = async (token: unknown): Promise<VerifiedToken> => {

@@ -18,10 +18,11 @@ export interface CookieRule {
 }
 
 /**
- * The access token of a request: of its header `Authorization` with the scheme `DIDAuth` or `Bearer`, else of the cookie
- * of our services. A browser sends the cookie by itself, so it counts only where no other site made it do so.
+ * The access token of a request: of its header `Authorization` with the scheme `DIDAuth` or `Bearer`, else of the
+ * cookie of our services. A browser sends the cookie by itself, so it counts only where no other site made it do so.
  *
- * @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE, ERR_CROSS_ORIGIN
+ * @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE,
+ *   ERR_CROSS_ORIGIN
  */
 export function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule): string {
   const authorization = headerOf(request, 'authorization')

@@ -21,8 +21,9 @@ export interface GuardedResponse {
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
 /**
- * Makes a middleware of Express that lets a request pass with a good access token only. It sets `req.user` and `req.auth` as
- * `requireDid` does, and answers refusals like it: 401, 403 for a cookie that another site made the browser send, 503.
+ * Makes a middleware of Express that lets a request pass with a good access token only. It sets `req.user` and
+ * `req.auth` as `requireDid` does, and answers refusals like it: 401, 403 for a cookie that another site made the
+ * browser send, 503.
  *
  * @throws DidAuthError ERR_CONFIG, at setup, for what `accessTokenVerifier` did not make
  * @example

@@ -27,12 +27,8 @@ describe('ConcurrencyLimiter', () => {
     }
     return {
       run,
-      end: () => {
-        resolve(name)
-      },
-      fail: () => {
-        reject(new Error(name))
-      }
+      end: () => resolve(name),
+      fail: () => reject(new Error(name))
     }
   }
 

@@ -145,9 +145,7 @@ describe('proofs at once', () => {
     await round()
     expect(calls.filter((name) => name === 'verifyMessage')).toHaveLength(16)
     await expect(wallets.verify(proof)).rejects.toEqual(refusal('ERR_BUSY'))
-    ends.forEach((end) => {
-      end(true)
-    })
+    ends.forEach((end) => end(true))
     await Promise.all(all)
     expect(calls.filter((name) => name === 'verifyMessage')).toHaveLength(272)
   })

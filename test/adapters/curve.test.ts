@@ -50,11 +50,9 @@ const ofAnyLength = fc.oneof(
 )
 
 describe('the native, the WASM and the pure build of the curve', () => {
-  it('say which they are', () => {
-    expect([native.kind, wasm.kind]).toEqual(['native', 'wasm'])
-  })
+  it('say which they are', () => expect([native.kind, wasm.kind]).toEqual(['native', 'wasm']))
 
-  it('make the same signature, and know the same public key, whole and compressed, which are those of ethers', () => {
+  it('make the same signature, and know the same public key, whole and compressed, which are those of ethers', () =>
     fc.assert(
       fc.property(bytes32, privateKey, (hash, key) => {
         const { r, s, yParity } = new SigningKey(key).sign(hash)
@@ -70,8 +68,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
         }
       }),
       { numRuns: 60 }
-    )
-  })
+    ))
 
   it('agree on whether any 33 bytes are a public key', () => {
     const seen = { point: 0, none: 0 }
@@ -87,7 +84,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
     expect(Math.min(seen.point, seen.none)).toBeGreaterThan(20)
   })
 
-  it('recover the key that signed, verify its signature, and nothing that differs in one bit', () => {
+  it('recover the key that signed, verify its signature, and nothing that differs in one bit', () =>
     fc.assert(
       fc.property(bytes32, privateKey, fc.nat(511), fc.nat(255), (hash, key, signatureBit, hashBit) => {
         const { signature, recovery } = native.sign(hash, key)
@@ -105,8 +102,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
         }
       }),
       { numRuns: 60 }
-    )
-  })
+    ))
 
   it('agree on every r, s, hash and recovery, good or not', () => {
     fc.assert(
@@ -129,7 +125,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
     )
   })
 
-  it('refuse bytes of any other length without throwing, in verify, recover, publicKeyOf and decompress', () => {
+  it('refuse bytes of any other length without throwing, in verify, recover, publicKeyOf and decompress', () =>
     fc.assert(
       fc.property(ofAnyLength, ofAnyLength, ofAnyLength, fc.integer(), (hash, signature, publicKey, recovery) => {
         for (const curve of [native, wasm, pure]) {
@@ -142,8 +138,7 @@ describe('the native, the WASM and the pure build of the curve', () => {
         }
       }),
       { numRuns: 300 }
-    )
-  })
+    ))
 })
 
 describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', (kind) => {
@@ -168,9 +163,7 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
 
   it.each([-1, 2, 3, 27, 28, 0.5, Number.NaN, Number.POSITIVE_INFINITY])(
     'recovers nothing with recovery %d',
-    (recovery) => {
-      expect(curve().recover(hash, curve().sign(hash, key).signature, recovery)).toBeUndefined()
-    }
+    (recovery) => expect(curve().recover(hash, curve().sign(hash, key).signature, recovery)).toBeUndefined()
   )
 
   it('verifies low s only, and recovers from both', () => {
@@ -220,13 +213,12 @@ describe.each(['native', 'wasm', 'pure'] as const)('the %s build of the curve', 
   })
 })
 
-describe('loadCurve', () => {
+describe('loadCurve', () =>
   it('takes the native build where there is one, and loads once', async () => {
     const [first, second] = await Promise.all([loadCurve(), loadCurve()])
     expect(first.kind).toBe('native')
     expect(second).toBe(first)
-  })
-})
+  }))
 
 function flip(bytes: Uint8Array, bit: number): Uint8Array {
   const copy = Uint8Array.from(bytes)

@@ -67,9 +67,9 @@ const readable = [
 ]
 
 describe('parseIssuerKey', () => {
-  it.each(readable)('reads %s', (_name, method, kind, bytes) => {
+  it.each(readable)('reads %s', (_name, method, kind, bytes) =>
     expect(parseIssuerKey(method)).toEqual({ kind, hex: bytes.toString('hex') })
-  })
+  )
 
   it('reads coordinates whose leading zeros were left out', () => {
     const short = { kty: 'EC', crv: 'secp256k1', x: Buffer.of(1, 2).toString('base64url'), y }
@@ -106,9 +106,7 @@ describe('parseIssuerKey', () => {
     ['an address that is a number', { ethereumAddress: 5, blockchainAccountId: 5 }],
     ['an address of 41 digits', { ethereumAddress: `${address}0` }],
     ['an account of another kind', { blockchainAccountId: 'bip122:a:b' }]
-  ])('reads nothing from %s', (_name, method) => {
-    expect(parseIssuerKey(method)).toBeUndefined()
-  })
+  ])('reads nothing from %s', (_name, method) => expect(parseIssuerKey(method)).toBeUndefined())
 
   it.each(['publicKeyHex', 'publicKeyBase58', 'publicKeyBase64', 'publicKeyMultibase', 'ethereumAddress', 'type'])(
     'refuses the issuer for 1025 characters of %s, and not for 1024',
@@ -168,7 +166,7 @@ describe('isSignedByIssuerKey', () => {
     ['of another curve', 'ecdsa', whole.toString('hex')],
     ['of another length', 'P-256', 'ab'],
     ['Ed25519 of all ones', 'Ed25519', 'ff'.repeat(32)]
-  ] as const)('is false, and does not throw, for a key that is %s', (_name, kind, hex) => {
+  ] as const)('is false, and does not throw, for a key that is %s', (_name, kind, hex) =>
     expect(isSignedByIssuerKey({ kind, hex }, kind === 'Ed25519' ? byEd25519 : byP256)).toBe(false)
-  })
+  )
 })

@@ -67,9 +67,7 @@ describe('the quotas of a service', () => {
     await quotas.charge(quota)
     for (let number = 0; number < 5; number += 1) {
       await expect(quotas.charge(quota)).rejects.toMatchObject(spent)
-      expect(() => {
-        quotas.assertLeft(quota)
-      }).toThrow(expect.objectContaining(spent))
+      expect(() => quotas.assertLeft(quota)).toThrow(expect.objectContaining(spent))
     }
     expect(charges).toHaveLength(2)
     clock.seconds += 600
@@ -85,9 +83,7 @@ describe('the quotas of a service', () => {
     await first.quotas.charge(quota)
     second.quotas.assertLeft(quota)
     await expect(second.quotas.charge(quota)).rejects.toMatchObject(spent)
-    expect(() => {
-      second.quotas.assertLeft(quota)
-    }).toThrow(refusal('ERR_TOO_MANY_REQUESTS'))
+    expect(() => second.quotas.assertLeft(quota)).toThrow(refusal('ERR_TOO_MANY_REQUESTS'))
     await expect(second.quotas.charge(quota)).rejects.toMatchObject(spent)
     expect(second.charges).toHaveLength(1)
   })

@@ -21,7 +21,7 @@ describe('reportTimes', () => {
   })
 })
 
-describe('measure', () => {
+describe('measure', () =>
   it('alternates, leaves the first round out, and prints the medians and their ratio', async () => {
     const order: string[] = []
     const numbers = { bare: [1_000, 10, 20, 30], ours: [1, 20, 40, 60] }
@@ -33,10 +33,9 @@ describe('measure', () => {
     await measure('P1 name', { goal: '>= 0.9', unit: 'µs', rounds: 3 }, works)
     expect(order).toEqual(Array.from({ length: 4 }, () => ['bare', 'ours']).flat())
     expect(print.mock.lastCall?.[0]).toMatch(/^P1 name +0\.50 {2}\(goal >= 0\.9; bare \/ ours 20\.0 \/ 40\.0 µs\)/)
-  })
-})
+  }))
 
-describe('openLoad', () => {
+describe('openLoad', () =>
   it('begins what is due although nothing before it has ended', async () => {
     let begun = 0
     let end: () => void = () => undefined
@@ -47,8 +46,7 @@ describe('openLoad', () => {
       return all
     })
     expect(milliseconds).toHaveLength(20)
-  })
-})
+  }))
 
 describe('fitScalability', () => {
   const law = (sigma: number, kappa: number): Map<number, number> =>

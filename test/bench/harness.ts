@@ -24,7 +24,10 @@ export function reportFigure(figure: string, text: string, isMet = true): void {
   if (!isMet) process.exitCode = 1
 }
 
-/** Reports a figure about times: above a load of 2, or where the control misses the goal as well, it is "not measurable". */
+/**
+ * Reports a figure about times: above a load of 2, or where the control misses the goal as well, it is "not
+ * measurable".
+ */
 export function reportTimes(
   figure: string,
   text: string,
@@ -51,8 +54,8 @@ export interface Comparison {
 }
 
 /**
- * Measures two works by turns, because a machine is not equally fast all the time, and prints their medians and the median
- * of the first over the second.
+ * Measures two works by turns, because a machine is not equally fast all the time, and prints their medians and the
+ * median of the first over the second.
  *
  * @param works - each does its work once and answers a number, such as microseconds of CPU for a request
  */
@@ -77,7 +80,9 @@ export async function measure(
   printFigure(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${names.join(' / ')} ${each} ${unit})`)
 }
 
-/** Microseconds of CPU that this process takes for a call, and how many calls there are in a second, so many at a time. */
+/**
+ * Microseconds of CPU that this process takes for a call, and how many calls there are in a second, so many at a time.
+ */
 export async function costOfCalls(
   callers: number,
   count: number,

@@ -18,8 +18,8 @@ interface Pending {
  * One keep-alive connection that costs next to nothing: the load generator shares two cores with what it measures.
  * Answers must carry Content-Length.
  *
- * Servers close connections that were idle for some seconds, as on a machine that stood still. As HTTP clients do, it then
- * sends the request once more on a new one, if nothing of an answer has come.
+ * Servers close connections that were idle for some seconds, as on a machine that stood still. As HTTP clients do, it
+ * then sends the request once more on a new one, if nothing of an answer has come.
  */
 export class Connection {
   readonly #port: number

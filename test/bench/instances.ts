@@ -1,6 +1,6 @@
 /**
- * S4: what 1, 2 and 4 instances do in a second, with four connections each, while the way to the database and not the CPU
- * is the limit. The Universal Scalability Law is fitted to it.
+ * S4: what 1, 2 and 4 instances do in a second, with four connections each, while the way to the database and not the
+ * CPU is the limit. The Universal Scalability Law is fitted to it.
  *
  * Four minutes: `npm run figures -- instances [milliseconds of a round trip] [seconds of a measurement]`
  */

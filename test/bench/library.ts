@@ -1,7 +1,7 @@
 /**
- * P1 to P4, and P10: the library on Express beside bare Express, and beside siwe with express-session. The cost of a request
- * is CPU time of the server process, so that the load generator and other work on the machine weigh little. P1 compares
- * two routes of one application, the others two applications.
+ * P1 to P4, and P10: the library on Express beside bare Express, and beside siwe with express-session. The cost of a
+ * request is CPU time of the server process, so that the load generator and other work on the machine weigh little. P1
+ * compares two routes of one application, the others two applications.
  */
 import { join } from 'node:path'
 import { getAddress } from 'ethers'
@@ -129,8 +129,8 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
 }
 
 /**
- * P4: what a bare GET waits more beside logins than beside as many pairs of bare POST requests, both at a fixed rate. The
- * control is the bare server alone over itself beside its pairs: what the load of any server does.
+ * P4: what a bare GET waits more beside logins than beside as many pairs of bare POST requests, both at a fixed rate.
+ * The control is the bare server alone over itself beside its pairs: what the load of any server does.
  */
 async function measureWaiting(label: string, ours: BenchServer, bare: BenchServer): Promise<void> {
   const [rounds, gets, loginsPerSecond, most] = [3, 2_400, 100, 1.2]

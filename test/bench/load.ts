@@ -1,4 +1,6 @@
-/** Child process: sends requests of one kind at a steady rate until it is killed. `load.ts <port> <kind> <per second>` */
+/**
+ * Child process: sends requests of one kind at a steady rate until it is killed. `load.ts <port> <kind> <per second>`
+ */
 import { connect } from 'node:net'
 import { openLoad } from './harness.js'
 import { BARE, ConnectionPool, logIn } from './http-client.js'
@@ -49,9 +51,7 @@ const kinds: Record<string, (number: number) => Promise<unknown>> = {
       const body = JSON.stringify({ did: didOf(number), sig: anySig })
       const head = `POST /auth HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${from('192.0.2.3')}`
       const socket = connect(port, '127.0.0.1').on('error', () => undefined)
-      socket.on('close', () => {
-        resolve()
-      })
+      socket.on('close', () => resolve())
       socket.write(`${head}Content-Length: ${String(body.length)}\r\n\r\n${body}`, () => void socket.resetAndDestroy())
     })
 }

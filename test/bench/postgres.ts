@@ -1,6 +1,6 @@
 /**
- * The figures of the PostgreSQL store, on an engine of its own: S2 what a verb costs, S3 how it scales while the round trip is
- * the limit, S7 bytes a session, S8 beside the bare statement. Each prints one line. S1 is a test.
+ * The figures of the PostgreSQL store, on an engine of its own: S2 what a verb costs, S3 how it scales while the round
+ * trip is the limit, S7 bytes a session, S8 beside the bare statement. Each prints one line. S1 is a test.
  *
  * Alone: `npm run figures -- postgres`, with a number for fewer operations: `npm run figures -- postgres 500`
  */

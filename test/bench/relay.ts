@@ -1,6 +1,6 @@
 /**
- * P5 and P6: the relay as it is built, with its database or with an IPFS node that answers at once, beside routes of bare
- * Express that only drain their body or send a buffer that is ready. CPU time of the server process.
+ * P5 and P6: the relay as it is built, with its database or with an IPFS node that answers at once, beside routes of
+ * bare Express that only drain their body or send a buffer that is ready. CPU time of the server process.
  */
 import { startFaultyNode } from '../support/faulty-ipfs-node.js'
 import { relayLogIn, relayPost } from '../support/relay-client.js'

@@ -1,8 +1,9 @@
 /**
- * `npm run bench` measures speed, `npm run figures` runs the figures of reliability and of the stores at their full size.
+ * `npm run bench` measures speed, `npm run figures` runs the figures of reliability and of the stores at their full
+ * size.
  *
- * `npm run figures -- F4 postgres` runs those alone, `npm run figures -- F4 0.01` a hundredth of the rounds; other numbers
- * and words are handed to the scripts. A figure is a test, run with more rounds, or a script of this folder.
+ * `npm run figures -- F4 postgres` runs those alone, `npm run figures -- F4 0.01` a hundredth of the rounds; other
+ * numbers and words are handed to the scripts. A figure is a test, run with more rounds, or a script of this folder.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -52,7 +52,8 @@ const applications: Record<string, () => Promise<unknown>> = {
       logger: silent
     })
   },
-  // What strangers attack: it looks at credentials at sign up, and resolves each issuer to what an attacker could publish.
+  // What strangers attack: it looks at credentials at sign up, and resolves each issuer to what an attacker could
+  // publish.
   attacked: async () => {
     app.set('trust proxy', true)
     const never = new Promise<object>(() => undefined)
@@ -61,7 +62,8 @@ const applications: Record<string, () => Promise<unknown>> = {
     await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silent })
   },
   siwe: () => serveSiwe(app),
-  // Bare routes of a relay, which only drain their body, or send a buffer that is ready: the least that anybody could do.
+  // Bare routes of a relay, which only drain their body, or send a buffer that is ready: the least that anybody could
+  // do.
   relay: async () => {
     const posted = { url: `relay://bafkrei${'a'.repeat(52)}`, cid: `bafkrei${'a'.repeat(52)}` }
     const answer = Buffer.from(`{"file":"${'a'.repeat(MEBIBYTE)}"}`)

@@ -114,9 +114,7 @@ function controlOf(child: ChildProcess): Pick<BenchServer, 'usage' | 'stop'> {
 
 function nextMessage<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
-    const end = (): void => {
-      reject(new Error('a server ended'))
-    }
+    const end = (): void => reject(new Error('a server ended'))
     child.once('exit', end)
     child.once('message', (message) => {
       child.off('exit', end)

@@ -39,8 +39,6 @@ describe('linksOf', () => {
 
   it.each([[[]], [[0x12]], [[0x12, 0]], [[0x12, 255, 1]], [[0x0a, 2, 8, 1]], [Array<number>(100).fill(0x12)]])(
     'ends for bytes that are no node: %j',
-    (bytes) => {
-      expect(linksOf(Uint8Array.from(bytes)).length).toBeLessThan(100)
-    }
+    (bytes) => expect(linksOf(Uint8Array.from(bytes)).length).toBeLessThan(100)
   )
 })

@@ -160,7 +160,7 @@ describe('a client with cookies', () => {
   })
 })
 
-describe('a client with cookies whose service is not reached at first', () => {
+describe('a client with cookies whose service is not reached at first', () =>
   it('says so by ready, and reads the session with the next request', async () => {
     await openTab().logIn()
     service.lose()
@@ -170,10 +170,9 @@ describe('a client with cookies whose service is not reached at first', () => {
     service.intercept(() => undefined)
     expect(await answerOf(auth)).toBe(200)
     expect(auth.session?.did).toBe(alice.did)
-  })
-})
+  }))
 
-describe('a client with cookies on a server that renders pages', () => {
+describe('a client with cookies on a server that renders pages', () =>
   it('asks for nothing and never refreshes', async () => {
     await openTab().logIn()
     const before = service.exchanges.length
@@ -185,5 +184,4 @@ describe('a client with cookies on a server that renders pages', () => {
     expect(service.exchanges.length).toBe(before)
     expect(await answerOf(auth)).toBe(401)
     expect(service.count('/refresh-token')).toBe(0)
-  })
-})
+  }))

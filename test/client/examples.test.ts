@@ -76,7 +76,7 @@ function openPage(url: string): (id: string) => FakeElement {
   return getElementById
 }
 
-describe('examples/page-server.ts with its page', () => {
+describe('examples/page-server.ts with its page', () =>
   it.each([
     ['cookies', 'page-cookies.mjs'],
     ['header', 'page-header.mjs']
@@ -122,10 +122,9 @@ describe('examples/page-server.ts with its page', () => {
     await at('log-out').onclick()
     expect([shown(), at('who').textContent, at('notes').textContent]).toEqual([['logged-out'], '', ''])
     expect(at('log-in-problem').textContent).toBe('')
-  })
-})
+  }))
 
-describe('examples/node-client.mjs', () => {
+describe('examples/node-client.mjs', () =>
   it('logs in once, and is still logged in when it runs again', async () => {
     const server = await serve(() => import('../../examples/page-server.js'), { MODE: 'header' })
     const folder = temporaryFolder()
@@ -135,18 +134,16 @@ describe('examples/node-client.mjs', () => {
     jest.spyOn(console, 'log').mockImplementation((...words: unknown[]) => void said.push(words.join(' ')))
     for (const run of [1, 2]) await import(`${join(root, 'examples/node-client.mjs')}?${run}`)
     expect(said).toEqual(['logging in', '200 []', 'sessions: 1', 'still logged in', '200 []', 'sessions: 1'])
-  })
-})
+  }))
 
-describe('examples/behind-a-proxy.ts', () => {
+describe('examples/behind-a-proxy.ts', () =>
   it('knows the address of its users and the public URL', async () => {
     const proxy = await serve(() => import('../../examples/behind-a-proxy.js'), {}, 2)
     const auth = new DidAuthClient({ url: urlOf(proxy), domain: 'app.example', wallet: plainWallet(alice) })
     await auth.logIn()
     const answer = await auth.fetch('/profile', { headers: { 'X-Forwarded-For': '192.0.2.7' } })
     expect(await answer.json()).toEqual({ did: alice.did, ip: '127.0.0.1', https: true })
-  })
-})
+  }))
 
 afterEach(() => {
   jest.restoreAllMocks()
@@ -159,9 +156,7 @@ async function printedBy(
   start: (env: Record<string, string>) => Promise<{ listener: RequestListener; end: () => Promise<void> }>
 ): Promise<unknown[][]> {
   let listener: RequestListener = () => undefined
-  const address = await listenAt((req, res) => {
-    listener(req, res)
-  })
+  const address = await listenAt((req, res) => listener(req, res))
   const server = await start({ LOGIN_DOMAINS: new URL(address.url).host })
   listener = server.listener
   const undo = setEnvironment({ [variable]: address.url })
@@ -176,7 +171,7 @@ async function printedBy(
   }
 }
 
-describe('examples/relay-qr.ts', () => {
+describe('examples/relay-qr.ts', () =>
   it('prints a QR code and its link, and what the recipient reads', async () => {
     const printed = await printedBy(() => import('../../examples/relay-qr.js'), 'RELAY_URL', startTestRelay)
     expect(printed).toEqual([
@@ -184,10 +179,9 @@ describe('examples/relay-qr.ts', () => {
       [expect.stringMatching(/^https:\/\/app\.example\/open#r=bafkrei[a-z2-7]{52}\.[\w-]{43}$/)],
       ['Bob reads:', 'The treasure lies under the old oak']
     ])
-  })
-})
+  }))
 
-describe('examples/vault-notes.ts', () => {
+describe('examples/vault-notes.ts', () =>
   it('keeps both notes, which strangers cannot read', async () => {
     const start = async (env: Record<string, string>) => {
       const vault = await testVault(env)
@@ -199,5 +193,4 @@ describe('examples/vault-notes.ts', () => {
       ['Notes:', ['Buy oak', 'Call Bob']],
       ['What everybody can read:', [expect.stringMatching(/^eda1\.[\w-]{16}\./), expect.stringMatching(/^eda1\./)]]
     ])
-  })
-})
+  }))

@@ -16,12 +16,8 @@ beforeEach(async () => {
         app.post('/notes', requireDid, express.text({ type: '*/*' }), (req, res) => res.json({ note: req.body }))
         app.get('/refused', (_req, res) => void res.status(401).json({ code: 'ERR_OF_THE_APP' }))
         app.get('/forbidden', (_req, res) => void res.status(403).send('Not yours'))
-        app.get('/moved', (_req, res) => {
-          res.redirect('/me')
-        })
-        app.get('/left', requireDid, (_req, res) => {
-          res.redirect(elsewhere)
-        })
+        app.get('/moved', (_req, res) => res.redirect('/me'))
+        app.get('/left', requireDid, (_req, res) => res.redirect(elsewhere))
       }
     }
   )

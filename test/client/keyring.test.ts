@@ -397,7 +397,7 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
   })
 })
 
-describe('the bytes that are sent', () => {
+describe('the bytes that are sent', () =>
   it('have neither the key, nor the code, nor the signature', async () => {
     const { own, key, recoveryCode, sent, open } = await newKeyring((signer) => [wallet(signer)])
     const signatures: string[] = []
@@ -419,8 +419,7 @@ describe('the bytes that are sent', () => {
     const secrets = [...forms, JSON.stringify([...key]).slice(1, -1), ...signatures.map((text) => text.slice(0, 128))]
     const codes = [recoveryCode, paper.code].flatMap((code) => [code, code.replaceAll('-', '').slice(0, 32)])
     expect([...secrets, ...codes].filter((secret) => all.toLowerCase().includes(secret.toLowerCase()))).toEqual([])
-  })
-})
+  }))
 
 describe('another vault', () => {
   it('takes keyring and ciphertexts as they are: its code opens there, and the notes can be read', async () => {

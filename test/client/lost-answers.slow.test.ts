@@ -42,9 +42,7 @@ describe('a client whose service restarts and whose answers are lost', () => {
     MAX_REQUESTS_PER_TIME_SLOT: '1000000'
   })
 
-  beforeEach(() => {
-    setGlobals({ navigator: { locks: fakeLocks() } })
-  })
+  beforeEach(() => setGlobals({ navigator: { locks: fakeLocks() } }))
   afterEach(() => servers.killAll())
 
   it('is never signed out, in 1,000 rounds', async () => {

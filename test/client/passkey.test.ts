@@ -29,10 +29,9 @@ describe('privateKeyOf', () => {
   })
 })
 
-describe('createPasskey and openPasskey', () => {
+describe('createPasskey and openPasskey', () =>
   it('answer NO_PASSKEY where there is no WebAuthn', async () => {
     const fields = { code: 'NO_PASSKEY', userMessage: 'Your passkey cannot sign here. Choose another way.' }
     await expectClientError(createPasskey({ rpId: 'wallet.example', userName: 'Ada' }), fields)
     await expectClientError(openPasskey({ rpId: 'wallet.example' }), fields)
-  })
-})
+  }))

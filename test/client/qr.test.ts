@@ -27,12 +27,10 @@ describe('qrMatrix', () => {
     expect(qrMatrix(LINK, { correction: 'H' }).length).toBeGreaterThan(qrMatrix(LINK, { correction: 'L' }).length)
   })
 
-  it('refuses a text that no code can hold', () => {
-    expect(() => qrMatrix('a'.repeat(3_000))).toThrow()
-  })
+  it('refuses a text that no code can hold', () => expect(() => qrMatrix('a'.repeat(3_000))).toThrow())
 })
 
-describe('qrSvg', () => {
+describe('qrSvg', () =>
   it('draws the dark modules, and has no part of the text', () => {
     const matrix = qrMatrix('<script>', { border: 1 })
     const svg = qrSvg('<script>', { border: 1 })
@@ -41,15 +39,13 @@ describe('qrSvg', () => {
     const drawn = [...svg.matchAll(/M(\d+) (\d+)h1v1h-1z/g)].map(([, x, y]) => `${x} ${y}`)
     const dark = matrix.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`${x} ${y}`] : [])))
     expect(drawn).toEqual(dark)
-  })
-})
+  }))
 
-describe('qrText', () => {
+describe('qrText', () =>
   it('has two modules a character', () => {
     const lines = qrText(LINK, { border: 2 }).split('\n')
     const { length } = qrMatrix(LINK, { border: 2 })
     expect(lines).toHaveLength(Math.ceil(length / 2))
     expect(new Set(lines.map((line) => line.length))).toEqual(new Set([length]))
     expect(lines.join('')).toMatch(/^[ ▀▄█]+$/)
-  })
-})
+  }))

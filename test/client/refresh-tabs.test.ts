@@ -131,8 +131,8 @@ const TABS = 10
 const ROUNDS = 10
 
 /**
- * `localStorage` as tabs in processes of their own see it, which no lock changes: what another tab wrote is seen later, in
- * the order of the writes.
+ * `localStorage` as tabs in processes of their own see it, which no lock changes: what another tab wrote is seen later,
+ * in the order of the writes.
  *
  * @param reads - of a tab until it sees what another wrote
  */

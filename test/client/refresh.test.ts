@@ -132,13 +132,12 @@ describe('the answers to a refresh that end the session', () => {
     [
       'the answer to the first try was lost',
       undefined,
-      () => {
+      () =>
         service.intercept(({ path }) => {
           if (path !== '/refresh-token') return undefined
           service.intercept(() => undefined)
           throw new TypeError('fetch failed')
         })
-      }
     ],
     [
       'the answer to an earlier refresh was lost',

@@ -309,9 +309,9 @@ describe('RelayClient with a gateway', () => {
 })
 
 describe('RelayClient says what is wrong with what it is given:', () => {
-  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (given) => {
+  it.each(['none', '', 'relay.example.com', '/relay', 'ftp://relay.example', undefined, 7])('the url %j', (given) =>
     expect(() => new RelayClient({ url: given as string })).toThrow(new TypeError(`${given}: not http(s)`))
-  })
+  )
 
   it.each([new ArrayBuffer(8), [1, 2], 5, new Blob(['a']), undefined])(
     'content that is neither text nor bytes nor a file: %#',

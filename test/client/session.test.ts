@@ -165,7 +165,7 @@ describe('DidAuthClient.sessions and revoke', () => {
   })
 })
 
-describe('a storage that fails', () => {
+describe('a storage that fails', () =>
   it('fails the request with its own error, and the session goes on', async () => {
     let fails = false
     const attempt = <T>(run: () => T): T => {
@@ -183,8 +183,7 @@ describe('a storage that fails', () => {
     await expect(auth.fetch('/me')).rejects.toThrow('The disk is full')
     fails = false
     expect(await answerOf(auth)).toBe(200)
-  })
-})
+  }))
 
 /** A `localStorage` of a Map. */
 function webStorage(values = new Map<string, string>()) {

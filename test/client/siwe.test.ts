@@ -119,7 +119,7 @@ describe("DidAuthClient with message: 'siwe'", () => {
 describe.each([
   ['rainbowKit', (auth: DidAuthClient) => rainbowKit(auth)],
   ['connectKit', (auth: DidAuthClient) => ({ ...connectKit(auth), verify: connectKit(auth).verifyMessage })]
-])('%s', (_name, adapterOf) => {
+])('%s', (_name, adapterOf) =>
   it('logs in, and out', async () => {
     const service = await start()
     const auth = service.client()
@@ -129,9 +129,9 @@ describe.each([
     await adapter.signOut()
     expect(auth.session).toBeUndefined()
   })
-})
+)
 
-describe('rainbowKit', () => {
+describe('rainbowKit', () =>
   it('takes a new nonce after a refusal, although the modal writes the old one', async () => {
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
     const service = await start()
@@ -145,20 +145,18 @@ describe('rainbowKit', () => {
     service.clock.seconds += 400
     expect(await adapter.verify(late)).toBe(false)
     expect(await adapter.verify(sign())).toBe(true)
-  })
-})
+  }))
 
-describe('connectKit', () => {
+describe('connectKit', () =>
   it('tells the account and the chain of the session, and null without one', async () => {
     const service = await start()
     const config = connectKit(service.client())
     expect(await config.getSession()).toBeNull()
     await config.verifyMessage(await signBy(config))
     expect(await config.getSession()).toEqual({ address: alice.address.toLowerCase(), chainId: 8453 })
-  })
-})
+  }))
 
-describe('appKit', () => {
+describe('appKit', () =>
   it('logs in, tells the session of its account on any chain, and signs out', async () => {
     const service = await start()
     const auth = service.client()
@@ -171,8 +169,7 @@ describe('appKit', () => {
     await siwx.setSessions([])
     expect(auth.session).toBeUndefined()
     await expect(siwx.createMessage({ accountAddress: 'x', chainId: 'solana:1' })).rejects.toThrow('solana:1')
-  })
-})
+  }))
 
 describe('thirdweb', () => {
   it('sends the text that thirdweb writes of the payload', async () => {

@@ -32,7 +32,7 @@ const brought: Readonly<Record<string, RegExp>> = {
   'express-did-auth/client/passkey': /node_modules\/@noble\//
 }
 
-describe('express-did-auth/client, the part that signs EIP-4361', () => {
+describe('express-did-auth/client, the part that signs EIP-4361', () =>
   it('is loaded on its own, and is no larger than 3500 bytes', async () => {
     const { outputFiles } = await build({
       entryPoints: [`${root}/src/client/index.ts`],
@@ -48,10 +48,9 @@ describe('express-did-auth/client, the part that signs EIP-4361', () => {
     const later = outputFiles.filter(({ path }) => path.includes('siwe-login'))
     expect(later).toHaveLength(1)
     expect(gzipSync(later[0]!.contents, { level: 9 }).length).toBeLessThanOrEqual(3_500)
-  })
-})
+  }))
 
-describe.each(entries)('%s', (entry, source, bytes) => {
+describe.each(entries)('%s', (entry, source, bytes) =>
   it(`is no larger than ${bytes} bytes, and needs neither Node nor another package`, async () => {
     const { outputFiles, metafile } = await build({
       stdin: { contents: `export * from './${source}'`, resolveDir: root },
@@ -72,4 +71,4 @@ describe.each(entries)('%s', (entry, source, bytes) => {
     )
     expect(inputs).toEqual([])
   })
-})
+)

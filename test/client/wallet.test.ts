@@ -17,9 +17,7 @@ function provider(
   let listener: (accounts: never) => void = () => undefined
   return {
     asked,
-    change: (accounts) => {
-      listener(accounts as never)
-    },
+    change: (accounts) => listener(accounts as never),
     on: (_event, added) => void (listener = added),
     async request({ method, params = [] }) {
       asked.push(method)
@@ -129,7 +127,7 @@ describe('a login', () => {
   })
 })
 
-describe('an account that changes in the wallet', () => {
+describe('an account that changes in the wallet', () =>
   it.each([
     ['signs out', undefined, [walletOf(2).address], false],
     ['does nothing with onAccountChange ignore', 'ignore' as const, [walletOf(2).address], true],
@@ -143,8 +141,7 @@ describe('an account that changes in the wallet', () => {
     wallet.change(accounts)
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(auth.session !== undefined).toBe(stays)
-  })
-})
+  }))
 
 describe('connectWallet', () => {
   it('answers the DID, and signatures by personal_sign', async () => {
@@ -196,9 +193,7 @@ describe('connectWallet', () => {
   ] as const)('finds what %s failed with, %d, in the error of ethers', async (method, code, kind) => {
     const failing = provider({ eth_accounts: [alice.address] })
     const ethers = new BrowserProvider(failing)
-    afterTest(() => {
-      ethers.destroy()
-    })
+    afterTest(() => ethers.destroy())
     const request = failing.request.bind(failing)
     const signer = {
       getAddress: async () => (await ethers.getSigner()).address,
@@ -304,13 +299,9 @@ describe('findWallets', () => {
     const [own, other] = [silentProvider(), silentProvider()]
     const target = inBrowser(own)
     expect(await findWallets({ ms: 1 })).toMatchObject([{ id: 'injected', provider: own }])
-    target.addEventListener('eip6963:requestProvider', () => {
-      announce(target, { info: info('o'), provider: other })
-    })
+    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('o'), provider: other }))
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'injected'])
-    target.addEventListener('eip6963:requestProvider', () => {
-      announce(target, { info: info('own'), provider: own })
-    })
+    target.addEventListener('eip6963:requestProvider', () => announce(target, { info: info('own'), provider: own }))
     expect((await findWallets({ ms: 1 })).map(({ id }) => id)).toEqual(['o', 'own'])
   })
 

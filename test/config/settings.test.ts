@@ -120,9 +120,9 @@ describe('the settings', () => {
     ['timeSlotInSeconds', 60.1, 'timeSlotSeconds', 61],
     ['maxRequestsPerTimeSlot', Infinity, 'maxRequestsPerTimeSlot', Infinity],
     ['replayProtection', 'window', 'singleUse', false]
-  ] as const)('make of %s %p %s %p', (option, value, setting, made) => {
+  ] as const)('make of %s %p %s %p', (option, value, setting, made) =>
     expect(settingsOf({ [option]: value })[setting]).toBe(made)
-  })
+  )
 
   it('take trustedIssuers as a function as it is, and as a list in every spelling of a DID', () => {
     const trusts = (issuer: string): boolean => issuer === 'did:web:issuer.example'
@@ -204,14 +204,14 @@ describe('the settings', () => {
       [{ name: 'sepolia', rpcUrl: 'https://rpc.example/key' }],
       false
     ]
-  ])('resolve on %s', (_name, config, networks, provesByAddress) => {
+  ])('resolve on %s', (_name, config, networks, provesByAddress) =>
     expect(settingsOf(config).resolution).toEqual({
       kind: 'ethr',
       networks,
       registry: '0xdca7ef03e98e0dc2b855be647c39abe984fcf21b',
       provesByAddress
     })
-  })
+  )
 
   it('resolve through a resolver alone when one is given', () => {
     const resolver = { resolve: async () => ({}) }
@@ -227,18 +227,17 @@ describe('parseConfig', () => {
     ['null', null, 'nothing'],
     ['a string', 'a secret in the wrong place', 'a value of type string (not shown)'],
     ['an array', [], '[]']
-  ])('refuses %s in place of the options', (_name, config, received) => {
+  ])('refuses %s in place of the options', (_name, config, received) =>
     expect(problemsOf(config)).toEqual([`config: received ${received}; give an object`])
-  })
+  )
 
-  it('names all four required options when all are missing', () => {
+  it('names all four required options when all are missing', () =>
     expect(problemsOf({})).toEqual([
       'challengeSecret: received nothing; give a non-empty string',
       'serviceUrl: received nothing; give a URI of printable ASCII without space, double quote or backslash',
       'serviceDid: received nothing; give a DID, such as did:ethr:rsk:0x… (40 hex digits)',
       'serviceSigner: received nothing; give es256kSigner(privateKey) or another did-jwt ES256K signer'
-    ])
-  })
+    ]))
 
   it.each([
     ['challengeSecret', '', `${hidden('string')}a non-empty string`],
@@ -333,17 +332,15 @@ describe('parseConfig', () => {
     expect(problems[0]).toContain(`${field}: received ${received}`)
   })
 
-  it.each(optionNames)('looks at %s', (option) => {
+  it.each(optionNames)('looks at %s', (option) =>
     expect(problemsWith({ [option]: Symbol('no value of an option') })).toEqual([
       expect.stringContaining(`${option}: received a value of type symbol (not shown); give `)
     ])
-  })
+  )
 
   it.each(['', ' ', 'https://service.example/a b', 'https://münchen.example', 'a"b', 'a\\b', 'a\nb', 'a\0b', 'a\x7fb'])(
     'refuses serviceUrl %j, which could not stand in a header or a signed message',
-    (serviceUrl) => {
-      expect(problemsWith({ serviceUrl })).toEqual([expect.stringContaining('serviceUrl: received ')])
-    }
+    (serviceUrl) => expect(problemsWith({ serviceUrl })).toEqual([expect.stringContaining('serviceUrl: received ')])
   )
 
   it('accepts every printable character but space, double quote and backslash in serviceUrl', () => {
@@ -378,11 +375,10 @@ describe('parseConfig', () => {
 
   it.each([[['app.example']], [['null']], [['urn:a:b']], ['https://a.example/'], [[5]]])(
     'shows an example for trustedOrigins %j, which is no list of URLs with an origin',
-    (trustedOrigins) => {
+    (trustedOrigins) =>
       expect(problemsWith({ trustedOrigins })).toEqual([
         expect.stringMatching(/; give an array of origins such as "https:\/\/app\.example"$/)
       ])
-    }
   )
 
   it('accepts what is unusual and allowed', () => {
@@ -445,9 +441,9 @@ describe('parseConfig', () => {
   it.each([
     ['/AUTH', '/auth'],
     ['/auth/', '/auth']
-  ])('finds one path given twice as Express compares them: %s', (signupPath, shown) => {
+  ])('finds one path given twice as Express compares them: %s', (signupPath, shown) =>
     expect(problemsWith({ signupPath })).toEqual([`paths: received ${shown} twice; give each route its own path`])
-  })
+  )
 
   it('finds a network without its RPC address, and not when that address is given but bad', () => {
     expect(problemsWith({ networkName: 'mainnet' })).toEqual([
@@ -507,9 +503,9 @@ describe('the option siwe', () => {
     ['did:ethr:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, ''],
     ['did:ethr:rsk:testnet:0xf05e5b34c44e07795a67d3554c38b752388d9186', {}, 'rsk:testnet'],
     ['did:web:service.example', { network: '0x89' }, '0x89']
-  ])('of a service %s with %j has the network %p', (serviceDid, siwe, network) => {
+  ])('of a service %s with %j has the network %p', (serviceDid, siwe, network) =>
     expect(settingsOf({ serviceDid, siwe }).siwe?.network).toBe(network)
-  })
+  )
 
   it.each([
     [{ siwe: false }, 'siwe: received false; give true, or an object of path, network, nonceSeconds, domains'],
@@ -534,9 +530,7 @@ describe('the option siwe', () => {
       'siwe.domains: received nothing; give a host here or in loginDomains, since serviceUrl is not an http(s) URL'
     ],
     [{ siwe: true, logoutPath: '/SIWE/logout/' }, 'paths: received /siwe/logout twice; give each route its own path']
-  ])('is refused in %j', (config, problem) => {
-    expect(problemsWith(config)).toEqual([problem])
-  })
+  ])('is refused in %j', (config, problem) => expect(problemsWith(config)).toEqual([problem]))
 
   it.each([
     { serviceUrl: 'urn:service', loginDomains: ['app.example'] },
@@ -544,7 +538,5 @@ describe('the option siwe', () => {
     { serviceUrl: 'urn:service', siwe: { domains: () => true } },
     { networks: ['RSK'] },
     { siwe: { path: undefined, nonceSeconds: undefined } }
-  ])('is accepted in %j', (config) => {
-    expect(problemsWith({ siwe: true, ...config })).toEqual([])
-  })
+  ])('is accepted in %j', (config) => expect(problemsWith({ siwe: true, ...config })).toEqual([]))
 })

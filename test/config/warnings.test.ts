@@ -23,9 +23,7 @@ describe('configWarnings', () => {
     authenticationBusinessLogic: () => undefined
   }
 
-  it('are none for a good configuration', () => {
-    expect(warningsOf()).toEqual([])
-  })
+  it('are none for a good configuration', () => expect(warningsOf()).toEqual([]))
 
   it('are given for a secret of 31 bytes and not of 32, counted in UTF-8', () => {
     expect(warningsOf({ challengeSecret: 'x'.repeat(31) })).toEqual(['challengeSecret is shorter than 32 bytes'])
@@ -42,9 +40,7 @@ describe('configWarnings', () => {
 
   it.each(['http://service.example', 'http://localhost.example', 'http://128.0.0.1', 'HTTP://10.0.0.1:3000'])(
     'are given for %s',
-    (serviceUrl) => {
-      expect(warningsOf({ serviceUrl })).toEqual(['serviceUrl is http: tokens travel unencrypted'])
-    }
+    (serviceUrl) => expect(warningsOf({ serviceUrl })).toEqual(['serviceUrl is http: tokens travel unencrypted'])
   )
 
   it.each([
@@ -55,9 +51,7 @@ describe('configWarnings', () => {
     'http://[::1]:3000',
     'https://service.example',
     'urn:service:7'
-  ])('are not given for %s', (serviceUrl) => {
-    expect(warningsOf({ serviceUrl })).toEqual([])
-  })
+  ])('are not given for %s', (serviceUrl) => expect(warningsOf({ serviceUrl })).toEqual([]))
 
   it('are given for the memory store in production only', () => {
     const warning = 'sessions are in memory: a restart ends all of them'
@@ -125,12 +119,11 @@ describe('configWarnings', () => {
     expect(warningsOf({ contractWallets: { 30: { ...client, ccipRead: false }, 10: client } })).toEqual([])
   })
 
-  it('are given for options that do not exist, by name and never by value', () => {
+  it('are given for options that do not exist, by name and never by value', () =>
     expect(warningsOf({ challangeSecret: 'PLANTED', usecookies: true })).toEqual([
       'challangeSecret is not an option, see src/config/README.md',
       'usecookies is not an option, see src/config/README.md'
-    ])
-  })
+    ]))
 })
 
 describe('sharedStoreWarnings', () => {

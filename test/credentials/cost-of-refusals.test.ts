@@ -5,7 +5,7 @@ import { walletOf } from '../support/wallet.js'
 
 const issuer = walletOf(6101)
 
-describe('POST /signup with good credentials', () => {
+describe('POST /signup with good credentials', () =>
   it('charges each key that was tried as a refused proof: after 100 of them the network is refused', async () => {
     const { app, requireDid } = await testApp({ maxRequestsPerTimeSlot: 1, signupBusinessLogic: () => undefined })
     const answers: number[] = []
@@ -16,5 +16,4 @@ describe('POST /signup with good credentials', () => {
     }
     expect(answers).toEqual([200, 200, 200, 200, 200, 429])
     await requireDid.close()
-  })
-})
+  }))

@@ -126,9 +126,7 @@ describe('the field credentials', () => {
     ['a line feed at the end', [`${jwt}\n`]],
     ['a comma', [`${jwt},${jwt}`]],
     ['dots alone', ['..']]
-  ])('must not be %s', (_name, value) => {
-    expect(() => parseCredentialJwts(value)).toThrow(refusal('ERR_REQUEST'))
-  })
+  ])('must not be %s', (_name, value) => expect(() => parseCredentialJwts(value)).toThrow(refusal('ERR_REQUEST')))
 
   it('must not have a header with unused bits', () => refuses(`${header.slice(0, -1)}1.${payload}.${signature}`))
 
@@ -190,9 +188,8 @@ describe('the vc of a credential', () => {
     ['a list of subjects', { credentialSubject: [{ id: user.did }] }]
   ])('must not have %s', (_name, changes) => refuses(withVc(changes)))
 
-  it('may have its type as text', () => {
-    expect(credentialOf(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential'])
-  })
+  it('may have its type as text', () =>
+    expect(credentialOf(withVc({ type: 'VerifiableCredential' })).type).toEqual(['VerifiableCredential']))
 })
 
 describe('the subject of a credential', () => {
@@ -203,9 +200,7 @@ describe('the subject of a credential', () => {
     ['sub alone', user.did, undefined],
     ['credentialSubject.id alone', undefined, user.did],
     ['both', user.did, user.did]
-  ])('may be named by %s', (_name, sub, id) => {
-    expect(credentialOf(subjects(sub, id)).subject).toBe(user.did)
-  })
+  ])('may be named by %s', (_name, sub, id) => expect(credentialOf(subjects(sub, id)).subject).toBe(user.did))
 
   it('may be no one, and the user in another spelling, which stays', () => {
     expect(credentialOf(subjects(undefined, undefined))).toHaveProperty('subject', undefined)
@@ -231,9 +226,8 @@ describe('the dates of a credential', () => {
   const dated = (payload: Record<string, unknown>, vc: Record<string, unknown> = {}): string =>
     credentialJwt(issuer, user.did, { nbf: undefined, exp: undefined, ...payload, vc: { ...good.vc, ...vc } })
 
-  it('may all be absent: then it never ends', () => {
-    expect(credentialOf(dated({}))).toHaveProperty('expiresAtSeconds', undefined)
-  })
+  it('may all be absent: then it never ends', () =>
+    expect(credentialOf(dated({}))).toHaveProperty('expiresAtSeconds', undefined))
 
   it.each([
     ['exp', dated({ exp: START_SECONDS })],
@@ -256,9 +250,9 @@ describe('the dates of a credential', () => {
     ['exp', dated({ exp: START_SECONDS + 1 })],
     ['expirationDate', dated({}, { expirationDate: '2027-01-15T08:00:01Z' })],
     ['validUntil with an offset', dated({}, { validUntil: '2027-01-15T10:00:01+02:00' })]
-  ])('leave it good for the last second by %s, and say which', (_name, jwt) => {
+  ])('leave it good for the last second by %s, and say which', (_name, jwt) =>
     expect(credentialOf(jwt).expiresAtSeconds).toBe(1_800_000_001)
-  })
+  )
 
   it('name the earliest of several ends', () => {
     const ends = { expirationDate: '2027-01-17T08:00:00Z', validUntil: '2027-01-16T08:00:00.500Z' }

@@ -312,9 +312,8 @@ describe('signerAddresses', () => {
     expect(found).toContain(address.toLowerCase())
   })
 
-  it('finds the signer’s alone for ES256K-R', () => {
-    expect(addressesOf('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()])
-  })
+  it('finds the signer’s alone for ES256K-R', () =>
+    expect(addressesOf('ES256K-R', es256kRecoverableBy(privateKey))).toEqual([address.toLowerCase()]))
 
   it.each([
     ['another algorithm', 'EdDSA', es256kBy(privateKey)],
@@ -332,7 +331,5 @@ describe('signerAddresses', () => {
     ],
     ['zeros', 'ES256K', () => Buffer.alloc(64)],
     ['r and s above the order', 'ES256K', () => Buffer.alloc(64, 0xff)]
-  ])('finds none for %s', (_name, alg, sign) => {
-    expect(addressesOf(alg, sign)).toEqual([])
-  })
+  ])('finds none for %s', (_name, alg, sign) => expect(addressesOf(alg, sign)).toEqual([]))
 })

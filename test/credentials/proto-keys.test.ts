@@ -73,9 +73,7 @@ describe('dropProtoKeys', () => {
     expect(Object.keys(bottom)).toEqual(['b'])
   })
 
-  it.each([null, undefined, 5, '__proto__', []])('takes %j', (value) => {
-    expect(() => {
-      dropProtoKeys(value)
-    }).not.toThrow()
-  })
+  it.each([null, undefined, 5, '__proto__', []])('takes %j', (value) =>
+    expect(() => dropProtoKeys(value)).not.toThrow()
+  )
 })

@@ -23,13 +23,11 @@ describe("the documents' copies of examples", () => {
     expect(first!.code).toBe(readFileSync(join(root, 'examples/quickstart.ts'), 'utf8'))
   })
 
-  it('show the client of examples/log-in.mjs', () => {
-    expect(codeOf('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')])
-  })
+  it('show the client of examples/log-in.mjs', () =>
+    expect(codeOf('README.md', 'js')).toEqual([withoutComments('examples/log-in.mjs')]))
 
-  it('show the wallet of examples/wallet.mjs', () => {
-    expect(codeOf('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')])
-  })
+  it('show the wallet of examples/wallet.mjs', () =>
+    expect(codeOf('examples/README.md', 'js')).toEqual([withoutComments('examples/wallet.mjs')]))
 })
 
 describe("the documents' code", () => {

@@ -49,9 +49,7 @@ describe.each(documentFiles)('%s', (file) => {
     expect(document.text).not.toMatch(/(?<![\w.:/])\/(?:home|root|Users|tmp|work|opt|var(?!\/lib\/did-auth)|usr)\//)
   })
 
-  it("is written in the field's words", () => {
-    expect(document.prose.match(FORBIDDEN) ?? []).toEqual([])
-  })
+  it("is written in the field's words", () => expect(document.prose.match(FORBIDDEN) ?? []).toEqual([]))
 })
 
 /** Lines that a reader is asked to read at most. */
@@ -64,18 +62,16 @@ const MAX_LINES: readonly (readonly [string, number])[] = [
   )
 ]
 
-describe.each(MAX_LINES)('the length of %s', (file, maxLines) => {
-  it(`is at most ${maxLines} lines`, () => {
-    expect(read(file).trimEnd().split('\n').length).toBeLessThanOrEqual(maxLines)
-  })
-})
+describe.each(MAX_LINES)('the length of %s', (file, maxLines) =>
+  it(`is at most ${maxLines} lines`, () =>
+    expect(read(file).trimEnd().split('\n').length).toBeLessThanOrEqual(maxLines))
+)
 
-describe('the index of the reference', () => {
+describe('the index of the reference', () =>
   it('links to every other page of it', () => {
     const linked = linksOf(readDocument('src/README.md')).map((target) => normalize(join('src', target.split('#')[0]!)))
     expect(referenceFiles.slice(1).filter((file) => !linked.includes(file))).toEqual([])
-  })
-})
+  }))
 
 describe('the table of threats', () => {
   const tests = tableUnder(readDocument('SECURITY.md'), 'Threats, measures, tests').map(([, , named = '']) => named)
@@ -89,13 +85,12 @@ describe('the table of threats', () => {
   })
 })
 
-describe('the way from a rule to its test', () => {
+describe('the way from a rule to its test', () =>
   it('leads to every folder of tests', () => {
     const folders = readdirSync(join(root, 'test'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
     const page = read('test/README.md')
     expect(folders.map(({ name }) => name).filter((name) => !page.includes(`${name}/`))).toEqual([])
-  })
-})
+  }))
 
 describe('README.md', () => {
   it('has its chapters in the order of the design', () => {

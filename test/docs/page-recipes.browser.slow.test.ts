@@ -22,9 +22,7 @@ const modules = join(root, '.cache/page-recipes')
 beforeAll(() => {
   mkdirSync(modules, { recursive: true })
 })
-afterAll(() => {
-  rmSync(modules, { recursive: true, force: true })
-})
+afterAll(() => rmSync(modules, { recursive: true, force: true }))
 
 describe('the page with React behind the development server of Vite, with the API under a path', () => {
   const folder = temporaryFolder()

@@ -76,9 +76,7 @@ describe('what the documents tell a newcomer to type', () => {
     await type(project, install)
   }, scaled(240_000))
 
-  afterAll(() => {
-    rmSync(folder, { recursive: true, force: true })
-  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it(
     'the quick start runs in an empty folder, and the two curls and the client show that it works',

@@ -22,9 +22,7 @@ async function load(name: string, lines: string[]): Promise<Record<string, unkno
 beforeAll(() => {
   mkdirSync(folder, { recursive: true })
 })
-afterAll(() => {
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 it('each recipe has at most 25 lines', () => {
   const lengths = readDocument('src/RECIPES.md').blocks.map(({ code }) => code.trimEnd().split('\n').length)

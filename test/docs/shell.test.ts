@@ -120,7 +120,7 @@ describe('the walks with curl', () => {
   })
 })
 
-describe('the client of the README', () => {
+describe('the client of the README', () =>
   it('logs in at the quick start and prints the profile', async () => {
     const { server, stop } = await runExample(() => import('../../examples/quickstart.js'))
     try {
@@ -133,11 +133,9 @@ describe('the client of the README', () => {
     } finally {
       stop()
     }
-  })
-})
+  }))
 
-describe('runExample', () => {
+describe('runExample', () =>
   it('says so when nothing listens', async () => {
     await expect(runExample(async () => undefined)).rejects.toThrow('0 servers instead of one')
-  })
-})
+  }))

@@ -25,13 +25,12 @@ const maintenance = readDocument('servers/MAINTENANCE.md')
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 const inCode = (name: string): string => `\`${name}\``
 
-describe('the table of variables', () => {
+describe('the table of variables', () =>
   it.each(secretVariables)('comes with %s from a file, which the servers read', (name) => {
     expect(operating.prose).toContain(`${name}_FILE`)
     const missing = join(root, 'no-such-file')
     expect(() => readEnv({ [`${name}_FILE`]: missing }, 'auth', false)).toThrow(`${name}_FILE`)
-  })
-})
+  }))
 
 describe('the tables of servers', () => {
   const scriptOf = (text: string): string => text.slice(1, -1).split(' ').at(-1)!
@@ -94,14 +93,13 @@ describe('the page for operators', () => {
   })
 })
 
-describe('the table of examples', () => {
+describe('the table of examples', () =>
   it('links every example that is packed: all but the demo', () => {
     const named = tableUnder(readDocument('examples/README.md'), 'Examples').map(([files]) => files!)
     const linked = named.flatMap((files) => [...files.matchAll(/\]\(([\w.-]+)\)/g)].map(([, file]) => file!))
     const files = readdirSync(join(root, 'examples')).filter((file) => !/^demo|\.(?:md|webp)$/.test(file))
     expect(linked.sort()).toEqual(files.sort())
-  })
-})
+  }))
 
 describe('the chapter on clients', () => {
   it('names every option of the client, in their order', () => {

@@ -78,9 +78,9 @@ describe('describeCause', () => {
     ['an array', [PRIVATE_KEY], { type: 'object' }],
     ['an object without words', { privateKey: PRIVATE_KEY }, {}],
     ['words that are none', { message: { text: PRIVATE_KEY }, code: null }, {}]
-  ])('says no more than its type of what is no error: %s', (_name, cause, shown) => {
+  ])('says no more than its type of what is no error: %s', (_name, cause, shown) =>
     expect(describeCause(cause)).toEqual(shown)
-  })
+  )
 
   it('shows at most 2,000 characters of a text of a million, at once', () => {
     const text = `${'a'.repeat(31)}/`.repeat(32_000)

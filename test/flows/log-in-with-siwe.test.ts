@@ -148,7 +148,7 @@ describe('logInWithSiwe', () => {
   })
 })
 
-describe('the two texts', () => {
+describe('the two texts', () =>
   it('are never good for each other', async () => {
     const { parts, send, nonce } = await siweLogin({ loginDialects: ['login', 'url'] })
     const [wallet, challenge] = [walletOf(1), challengeOf(await flowParts(), did)]
@@ -166,5 +166,4 @@ describe('the two texts', () => {
     }
     await expect(send(texts[2]!, wallet.personalSign(texts[2]!))).rejects.toEqual(refusal('ERR_CHALLENGE'))
     await expect(logIn(parts, { did, sig: wallet.personalSign(plain), client })).resolves.toBeDefined()
-  })
-})
+  }))

@@ -6,7 +6,7 @@ import { flowParts } from './flow-parts.js'
 const parts = await flowParts()
 const run = (logic: () => unknown) => runBusinessLogic(parts, logic)
 
-describe('business logic that lets the user in', () => {
+describe('business logic that lets the user in', () =>
   it.each([
     ['nothing', undefined],
     ['null', null],
@@ -20,8 +20,7 @@ describe('business logic that lets the user in', () => {
   ])('may return %s and adds no claims', async (_name, value) => {
     expect(await run(() => value)).toBeUndefined()
     expect(await run(async () => value)).toBeUndefined()
-  })
-})
+  }))
 
 describe('business logic that refuses', () => {
   it('returns exactly false, with the text Refused', async () => {
@@ -115,15 +114,14 @@ describe('business logic that fails', () => {
   })
 })
 
-describe('business logic that hangs', () => {
+describe('business logic that hangs', () =>
   it('is waited for 10 s', async () => {
     expect(BUSINESS_LOGIC_SECONDS).toBe(10)
     const slow = await flowParts()
     slow.expiredDeadlines.add(10)
     const never = () => new Promise(() => undefined)
     await expect(runBusinessLogic(slow, never)).rejects.toEqual(refusal('ERR_BUSINESS_LOGIC_TIMEOUT'))
-  })
-})
+  }))
 
 describe('tokenClaims', () => {
   it('are what JSON makes of them', async () => {

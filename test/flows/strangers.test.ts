@@ -27,8 +27,8 @@ describe('bad proofs of one client network', () => {
       signed.map((one, number) => logIn(parts, { client: from(`198.51.100.${String(number)}`), ...one }))
     )
     expect(logins).toHaveLength(20)
-    // One for each login. Of the bad proofs, with two recoveries each: two that came first, two scheduled between the logins,
-    // and two explained in the one background round.
+    // One for each login. Of the bad proofs, with two recoveries each: two that came first, two scheduled between the
+    // logins, and two explained in the one background round.
     expect(recoveries()).toBeLessThanOrEqual(20 + 2 * 6)
     expect((await answered).map(({ status }) => status)).toEqual(Array(300).fill('rejected'))
   })

@@ -31,9 +31,7 @@ beforeAll(async () => {
   contracts = await accountContracts(chain)
 })
 
-afterAll(() => {
-  chain.stop()
-})
+afterAll(() => chain.stop())
 
 /** The client of the recipe. */
 function clientOf(rpcUrl: string): PublicClient {
@@ -123,14 +121,13 @@ describe('a Safe 1.4.1 of two owners', () => {
   })
 })
 
-describe('a wallet that signs by ERC-7739', () => {
+describe('a wallet that signs by ERC-7739', () =>
   it('logs in, and not by the signature for another wallet of its owner', async () => {
     const [first, second] = [await contracts.nested(4020), await contracts.nested(4020)]
     const app = await chainApp()
     expect(await answerTo(app, await signedBy(app, first))).toEqual(GOOD)
     expect(await answerTo(app, await signedBy(app, first, { by: second }))).toEqual(REFUSED)
-  })
-})
+  }))
 
 describe('a contract that lies', () => {
   it.each([
@@ -158,7 +155,7 @@ describe('a contract that lies', () => {
   })
 })
 
-describe('a key, with contractWallets', () => {
+describe('a key, with contractWallets', () =>
   it('asks no node, not even when its account has code (EIP-7702)', async () => {
     const node = await startSwitchedNode(chain.rpcUrl, answering(500, ''))
     const app = await chainApp(node.rpcUrl)
@@ -194,8 +191,7 @@ describe('a key, with contractWallets', () => {
     await logIn(app.app, walletOf(4031))
     expect(node.count()).toBe(0)
     node.stop()
-  })
-})
+  }))
 
 describe('a node that', () => {
   const chainIdOnly: RequestListener = answeringResults((method) =>
@@ -237,7 +233,7 @@ describe('a node that', () => {
   })
 })
 
-describe('the budget of a client network', () => {
+describe('the budget of a client network', () =>
   it('is 30 proofs of contracts a slot; keys have their own', async () => {
     let asked = 0
     const verifier: ContractVerifier = {
@@ -255,5 +251,4 @@ describe('the budget of a client network', () => {
     expect((await verify(app, body)).status).toBe(429)
     expect(asked).toBe(30)
     expect(await answerTo(app, await signedSiwe(app.app, accountOf(4050)))).toEqual(GOOD)
-  })
-})
+  }))

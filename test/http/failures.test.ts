@@ -75,7 +75,7 @@ describe('a store out of reach', () => {
   })
 })
 
-describe('a signer out of reach', () => {
+describe('a signer out of reach', () =>
   it('makes logins, sign up requests with an sdr and refreshes 503; what needs no signature goes on', async () => {
     const sign = es256kSigner(serviceWallet.privateKey)
     let isAway = false
@@ -92,8 +92,7 @@ describe('a signer out of reach', () => {
     await me(accessToken).expect(200)
     isAway = false
     await refresh(refreshToken).expect(200)
-  })
-})
+  }))
 
 describe('business logic', () => {
   afterEach(() => {

@@ -270,16 +270,14 @@ describe('routeFinder', () => {
     ['GET /request-auth/did%3Aa%2Fb', challenge, 'did:a/b'],
     ['GET /request-auth/%E0%A4%A', challenge],
     ['DELETE /SESSIONS/a/', oneSession, 'a']
-  ])('finds that of %s, as Express does', (request, { answer }, ...[parameter]) => {
+  ])('finds that of %s, as Express does', (request, { answer }, ...[parameter]) =>
     expect(routeOf(request)).toEqual([answer, parameter])
-  })
+  )
 
   it.each([
     ...['GET /', 'GET /auth', 'PUT /auth', 'POST /authx', 'POST /auth//', 'POST /auth/%', 'POST /request-auth/a'],
     ...['GET /request-auth', 'GET /request-auth/', 'GET /request-auth/a/b', 'DELETE /sessions', 'DELETE /sessions/a/b']
-  ])('leaves %s to the application', (request) => {
-    expect(routeOf(request)).toEqual([undefined, undefined])
-  })
+  ])('leaves %s to the application', (request) => expect(routeOf(request)).toEqual([undefined, undefined]))
 
   it.each([
     ['POST /Auth', 'case sensitive routing', undefined],
@@ -293,7 +291,7 @@ describe('routeFinder', () => {
     ['GET /request-auth/a/', 'strict routing', undefined],
     ['POST /AUTH', 'strict routing', login],
     ['POST /CHALLENGE/', 'strict routing', asked]
-  ])('of %s, in an application with %s: %#', (request, setting, expected) => {
+  ])('of %s, in an application with %s: %#', (request, setting, expected) =>
     expect(routeOf(request, [setting])[0]).toBe(expected?.answer)
-  })
+  )
 })

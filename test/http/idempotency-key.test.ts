@@ -54,9 +54,9 @@ describe('Idempotency-Key at POST /refresh-token', () => {
 describe('readIdempotencyKey', () => {
   const read = (value: string | undefined) => readIdempotencyKey({ headers: { 'idempotency-key': value } })
 
-  it.each([KEY, 'k'.repeat(128)])('takes %s, in quotes or not', (key) => {
+  it.each([KEY, 'k'.repeat(128)])('takes %s, in quotes or not', (key) =>
     expect([read(key), read(`"${key}"`), read(undefined)]).toEqual([key, key, undefined])
-  })
+  )
 
   it.each([
     ['of 21 characters', 'k'.repeat(21)],
@@ -70,7 +70,5 @@ describe('readIdempotencyKey', () => {
     ['in single quotes', `'${KEY}'`],
     ['that is empty', ''],
     ['that is two in one, as Node joins two headers', `${KEY}, ${KEY}`]
-  ])('refuses a key %s', (_name, key) => {
-    expect(() => read(key)).toThrow(refusal('ERR_IDEMPOTENCY_KEY'))
-  })
+  ])('refuses a key %s', (_name, key) => expect(() => read(key)).toThrow(refusal('ERR_IDEMPOTENCY_KEY')))
 })

@@ -14,7 +14,9 @@ const CROSS_SITE = { 'Sec-Fetch-Site': 'cross-site' }
 const badSig = wallet.personalSign('anything')
 const badProof = (number: number) => ({ did: `did:ethr:rsk:0x${String(number).padStart(40, '0')}`, sig: badSig })
 
-/** An application that believes the proxy in front of it, where clients at other addresses name a DID or send a body. */
+/**
+ * An application that believes the proxy in front of it, where clients at other addresses name a DID or send a body.
+ */
 async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true) {
   const test = await testApp(more, { before: (app: Express) => trusted && app.set('trust proxy', true) })
   const send = (body: object, address = HERE, path = '/auth') => test.post(path, body, { 'X-Forwarded-For': address })
@@ -207,13 +209,10 @@ describe('clientNetwork', () => {
     ['unknown:80', 'unknown:80'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['', '']
-  ])('of %s is %s', (address, network) => {
-    expect(clientNetwork(address)).toBe(network)
-  })
+  ])('of %s is %s', (address, network) => expect(clientNetwork(address)).toBe(network))
 
-  it('of what is no address keeps no more than 45 characters, since a header may have said it', () => {
-    expect(clientNetwork('x'.repeat(5000)).length).toBe(45)
-  })
+  it('of what is no address keeps no more than 45 characters, since a header may have said it', () =>
+    expect(clientNetwork('x'.repeat(5000)).length).toBe(45))
 })
 
 describe('callerFinder', () => {
@@ -229,19 +228,18 @@ describe('callerFinder', () => {
     return { ...find(req), warnings: warn.mock.calls }
   }
 
-  it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () => {
+  it('counts for the /64 of an IPv6 address, and its /48 with 16 times the budget', () =>
     expect(callerOf({}, '2001:db8:1:2::3')).toMatchObject({
       network: '2001:db8:1:2::/64',
       networks: [
         { network: '2001:db8:1:2::/64', factor: 1 },
         { network: '2001:db8:1::/48', factor: 16 }
       ]
-    })
-  })
+    }))
 
-  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('counts %s, of IPv4, for one network', (address) => {
+  it.each(['192.0.2.1', '::ffff:192.0.2.1', '64:ff9b::192.0.2.1'])('counts %s, of IPv4, for one network', (address) =>
     expect(callerOf({}, address).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
-  })
+  )
 
   it.each([
     [{ 'sec-fetch-site': 'cross-site' }],
@@ -259,9 +257,9 @@ describe('callerFinder', () => {
     [{ 'sec-fetch-site': 'cross-site', origin: 'https://app.example' }],
     [{ 'sec-fetch-site': 'same-site', origin: 'https://service.example' }],
     [{}]
-  ])('does not count as foreign: %j', (headers) => {
+  ])('does not count as foreign: %j', (headers) =>
     expect(callerOf(headers as Record<string, string>).networks).toEqual([{ network: '192.0.2.1', factor: 1 }])
-  })
+  )
 
   it.each([[undefined], [0], [false]])(
     'knows that users share an address with trust proxy %p, and warns once',

@@ -73,7 +73,5 @@ describe('parserRefusal', () => {
     [{ type: ['entity.parse.failed'] }, undefined],
     [new Error('x'), undefined],
     ['x', undefined]
-  ])('of %j is %s', (error, code) => {
-    expect(parserRefusal(error)?.code).toBe(code)
-  })
+  ])('of %j is %s', (error, code) => expect(parserRefusal(error)?.code).toBe(code))
 })

@@ -228,7 +228,8 @@ describe('a body over a connection', () => {
     }).finally(() => jest.useRealTimers())
   })
 
-  // Cause: the 10 s of a login began before its body was read, so that a slow one was 503 ERR_STORE with a good signature.
+  // Cause: the 10 s of a login began before its body was read, so that a slow one was 503 ERR_STORE with a good
+  // signature.
   it('that takes 12 s leaves a login all of its own time', async () => {
     const reading = new EventEmitter()
     const { app } = await testApp(

@@ -191,7 +191,7 @@ describe.each<[string, OptionalGuard]>([
   })
 })
 
-describe('requireDid.with({ optional: true, checkSession: true })', () => {
+describe('requireDid.with({ optional: true, checkSession: true })', () =>
   it('lets a guest pass, and refuses a session that has ended', async () => {
     const { news, logIn, requireDid } = await newsApp((one) => one.with({ optional: true, checkSession: true }))
     const { accessToken } = await logIn()
@@ -199,5 +199,4 @@ describe('requireDid.with({ optional: true, checkSession: true })', () => {
     await requireDid.sessions.revokeAll(did)
     await news(accessToken).expect(401, 'Session ended')
     await news().expect(200, GUEST)
-  })
-})
+  }))

@@ -57,18 +57,15 @@ const silent = { info: () => undefined, warn: () => undefined, error: () => unde
 /** Asks an application whose every request is answered with one error. */
 function ask(error: unknown, Accept?: string, options: Partial<ErrorSenderOptions> = {}) {
   const send = errorSender({ serviceUrl, logger: silent, ...options })
-  const app = express().use((req, res) => {
-    send(req, res, error)
-  })
+  const app = express().use((req, res) => send(req, res, error))
   return request(app)
     .get('/')
     .set(Accept === undefined ? {} : { Accept })
 }
 
 describe('the answer to an error', () => {
-  it('has a row for every code in the table of this test', () => {
-    expect(Object.keys(table)).toEqual(Object.keys(errorTexts))
-  })
+  it('has a row for every code in the table of this test', () =>
+    expect(Object.keys(table)).toEqual(Object.keys(errorTexts)))
 
   it.each(rows)('of $code is $status with its text, or RFC 9457 for a client that asks for it', async (row) => {
     const { code, status, text } = row
@@ -193,19 +190,16 @@ describe('the answer to an error', () => {
   })
 })
 
-describe('sendErrorAnswer', () => {
+describe('sendErrorAnswer', () =>
   it('answers an error of the application as the package answers its own, with whole seconds in Retry-After', async () => {
     const busy = { status: 504, code: 'ERR_UPSTREAM', text: 'Upstream timed out', retryAfterSeconds: 1.5 }
-    const app = express().use((req, res) => {
-      sendErrorAnswer(req, res, busy, { serviceUrl, errorFormat: 'problem' })
-    })
+    const app = express().use((req, res) => sendErrorAnswer(req, res, busy, { serviceUrl, errorFormat: 'problem' }))
     const { headers } = await request(app).get('/').set('Accept', 'text/plain').expect(504, 'Upstream timed out')
     expect(headers).toMatchObject({ 'cache-control': 'no-store', 'retry-after': '2' })
     expect((await request(app).get('/')).body).toMatchObject({ title: 'Upstream timed out', code: 'ERR_UPSTREAM' })
-  })
-})
+  }))
 
-it('defaultPaths has the routes that accept POST', () => {
+it('defaultPaths has the routes that accept POST', () =>
   expect(defaultPaths).toEqual({
     requestSignup: '/request-signup',
     signup: '/signup',
@@ -213,5 +207,4 @@ it('defaultPaths has the routes that accept POST', () => {
     auth: '/auth',
     refreshToken: '/refresh-token',
     logout: '/logout'
-  })
-})
+  }))

@@ -84,17 +84,15 @@ describe('accessTokenPayload', () => {
 })
 
 describe('verifyAccessToken', () => {
-  it.each(vectors.vectors)('accepts what did-jwt made with $name', ({ token, payload }) => {
+  it.each(vectors.vectors)('accepts what did-jwt made with $name', ({ token, payload }) =>
     expect(verify(token)).toEqual(payload)
-  })
+  )
 
-  it('accepts a header without typ', () => {
-    expect(verify(tokenOf({}, { alg: 'ES256K' })).sub).toBe(CLAIMS.sub)
-  })
+  it('accepts a header without typ', () => expect(verify(tokenOf({}, { alg: 'ES256K' })).sub).toBe(CLAIMS.sub))
 
-  it.each(['jti', 'sid', 'use'])('accepts a token without %s, made elsewhere with the key of the service', (name) => {
+  it.each(['jti', 'sid', 'use'])('accepts a token without %s, made elsewhere with the key of the service', (name) =>
     expect(verify(tokenOf({ [name]: undefined }))).not.toHaveProperty(name)
-  })
+  )
 
   it('gives the claims frozen all the way down, since they are shared between requests', () => {
     const claims = verify(tokenOf({ roles: ['admin'] }))
@@ -186,9 +184,9 @@ describe('verifyAccessToken', () => {
     ['a signature in DER', HEADER, der],
     ['a signature over other words', HEADER, () => sign('other words')],
     ['a signature of personal_sign', HEADER, (data) => Buffer.from(service.personalSign(data).slice(2, 130), 'hex')]
-  ])('refuses a forged header or signature: %s', (_name, header, signing) => {
+  ])('refuses a forged header or signature: %s', (_name, header, signing) =>
     expect(() => verify(tokenOf({}, header, signing))).toThrow(refusal('ERR_ACCESS_TOKEN'))
-  })
+  )
 
   it.each<[string, Record<string, unknown>]>([
     ...['iss', 'aud', 'sub', 'exp', 'nbf', 'iat'].map((name): [string, Record<string, unknown>] => [
@@ -229,9 +227,9 @@ describe('verifyAccessToken', () => {
     ['vp', { vp: {} }],
     ['type, as of a selective disclosure request', { type: 'sdr' }],
     ['type null', { type: null }]
-  ])('refuses wrong claims under a good signature: %s', (_name, claims) => {
+  ])('refuses wrong claims under a good signature: %s', (_name, claims) =>
     expect(() => verify(tokenOf(claims))).toThrow(refusal('ERR_ACCESS_TOKEN'))
-  })
+  )
 
   it('refuses what is no token', () => {
     for (const value of [undefined, null, 5, '', 'Bearer', [tokenOf({})], { token: tokenOf({}) }]) {
@@ -246,7 +244,8 @@ describe('verifyAccessToken', () => {
   })
 })
 
-// A token that was made by a clock that ran an hour ahead, or before ours was set back by an hour, would outlive its life.
+// A token that was made by a clock that ran an hour ahead, or before ours was set back by an hour, would outlive its
+// life.
 describe('maxLifetimeSeconds', () => {
   const maxLifetimeSeconds = 600
   const verifyBounded = (token: string): AccessTokenClaims =>
@@ -257,22 +256,15 @@ describe('maxLifetimeSeconds', () => {
     expect(() => verifyBounded(tokenOf({ exp: NOW + 606 }))).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
   })
 
-  it('absent lets it live as long as it says', () => {
-    expect(verify(tokenOf({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000)
-  })
+  it('absent lets it live as long as it says', () =>
+    expect(verify(tokenOf({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000))
 
   it('says of a token of before the clock was set back that it is expired, so that its client asks for another', () => {
     const claims = verify(tokenOf({}))
     const setBack = NOW - 3_600
-    expect(() => {
-      assertInForce(claims, setBack, maxLifetimeSeconds)
-    }).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
-    expect(() => {
-      assertInForce(claims, NOW - 5, maxLifetimeSeconds)
-    }).not.toThrow()
-    expect(() => {
-      assertInForce(claims, setBack)
-    }).toThrow(refusal('ERR_ACCESS_TOKEN'))
+    expect(() => assertInForce(claims, setBack, maxLifetimeSeconds)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
+    expect(() => assertInForce(claims, NOW - 5, maxLifetimeSeconds)).not.toThrow()
+    expect(() => assertInForce(claims, setBack)).toThrow(refusal('ERR_ACCESS_TOKEN'))
   })
 
   it('says of a forged token never that it is expired', () => {

@@ -28,9 +28,9 @@ const { vectors } = JSON.parse(readFileSync(new URL('../vectors/challenge.json',
 const curve = await loadCurve()
 
 describe('computeChallenge', () => {
-  it.each(vectors)('is Keccak-256 of DID, secret and window, joined by hyphens: $name', ({ challenge, ...input }) => {
+  it.each(vectors)('is Keccak-256 of DID, secret and window, joined by hyphens: $name', ({ challenge, ...input }) =>
     expect(computeChallenge(curve, input)).toBe(challenge)
-  })
+  )
 
   it('hashes exactly the text of the specification, and adds the count of uses only from 1 on', () => {
     const hashed: unknown[] = []
@@ -49,7 +49,7 @@ describe('computeChallenge', () => {
   })
 })
 
-describe('challengeWindow', () => {
+describe('challengeWindow', () =>
   it.each([
     [0, 300, 0],
     [299, 300, 0],
@@ -59,22 +59,20 @@ describe('challengeWindow', () => {
     [1_800_000_300, 300, 6_000_001],
     [7, 1, 7],
     [2, 1.5, 1]
-  ])('of second %d with windows of %d s is %d', (nowSeconds, windowSeconds, window) => {
+  ])('of second %d with windows of %d s is %d', (nowSeconds, windowSeconds, window) =>
     expect(challengeWindow(nowSeconds, windowSeconds)).toBe(window)
-  })
-})
+  ))
 
-describe('challengeSecondsLeft', () => {
+describe('challengeSecondsLeft', () =>
   it.each([
     ['the whole window at its first second', 1_800_000_000, 300, 300],
     ['one less a second later', 1_800_000_001, 300, 299],
     ['1 at the last second', 1_800_000_299, 300, 1],
     ['1 in windows of 1 s', 1_800_000_299, 1, 1],
     ['a whole number in windows of 1.5 s, in which second 1 is the last of the first', 1, 1.5, 1]
-  ])('is %s', (_name, nowSeconds, windowSeconds, left) => {
+  ])('is %s', (_name, nowSeconds, windowSeconds, left) =>
     expect(challengeSecondsLeft(nowSeconds, windowSeconds)).toBe(left)
-  })
-})
+  ))
 
 const wallet = walletOf(1)
 const expected = {
@@ -132,9 +130,8 @@ describe('findSignedMessage and explainRefusal', () => {
     expect(spy.recoveries).toBe(1)
   })
 
-  it('answers the message that was signed when it is another of the accepted ones', () => {
-    expect(verifyResponse(curve, responseOver(`b ${CURRENT}`, twoForms), expected)).toBe(`b ${CURRENT}`)
-  })
+  it('answers the message that was signed when it is another of the accepted ones', () =>
+    expect(verifyResponse(curve, responseOver(`b ${CURRENT}`, twoForms), expected)).toBe(`b ${CURRENT}`))
 
   it('refuses the signature of another wallet', () => {
     const response = {

@@ -40,9 +40,7 @@ const truthTable: [string | undefined, string | undefined, boolean][] = [
 
 describe('assertSameSite', () => {
   it.each(truthTable)('of POST with Origin %j and Sec-Fetch-Site %j passes: %j', (origin, site, passes) => {
-    const guard = (): void => {
-      assertSameSite({ method: 'POST', origin, site }, trusted)
-    }
+    const guard = (): void => assertSameSite({ method: 'POST', origin, site }, trusted)
     if (passes) guard()
     else expect(guard).toThrow(refusal('ERR_CROSS_ORIGIN'))
   })

@@ -13,7 +13,7 @@ const ZERO = '0'.repeat(64)
 
 const signature = (r: string, s: string): Uint8Array => Buffer.from(r + s, 'hex')
 
-describe('isInRange', () => {
+describe('isInRange', () =>
   it.each([
     ['1 and 1', ONE, ONE, true],
     ['n - 1 and n - 1', N_LESS_1, N_LESS_1, true],
@@ -22,21 +22,15 @@ describe('isInRange', () => {
     ['r = n', N, ONE, false],
     ['s = n', ONE, N, false],
     ['r = 2^256 - 1', 'f'.repeat(64), ONE, false]
-  ])('of %s', (_name, r, s, verdict) => {
-    expect(isInRange(signature(r, s))).toBe(verdict)
-  })
-})
+  ])('of %s', (_name, r, s, verdict) => expect(isInRange(signature(r, s))).toBe(verdict)))
 
-describe('isLowS', () => {
+describe('isLowS', () =>
   it.each([
     ['1', ONE, true],
     ['n / 2', HALF, true],
     ['n / 2 + 1', HALF_PLUS_1, false],
     ['n - 1', N_LESS_1, false]
-  ])('of s = %s', (_name, s, verdict) => {
-    expect(isLowS(signature(ONE, s))).toBe(verdict)
-  })
-})
+  ])('of s = %s', (_name, s, verdict) => expect(isLowS(signature(ONE, s))).toBe(verdict)))
 
 describe('toLowS', () => {
   it('leaves a low s alone', () => {
@@ -47,7 +41,7 @@ describe('toLowS', () => {
   it.each([
     [HALF_PLUS_1, HALF],
     [N_LESS_1, ONE]
-  ])('replaces s = %s by n - s', (s, low) => {
+  ])('replaces s = %s by n - s', (s, low) =>
     expect(Buffer.from(toLowS(signature(ONE, s))).toString('hex')).toBe(ONE + low)
-  })
+  )
 })

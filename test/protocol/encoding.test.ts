@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
 import { bytesOfHex, decodeBase64url, hexOfBytes } from '../../src/protocol/encoding.js'
 
-describe('bytesOfHex and hexOfBytes', () => {
-  it('say what the Buffer of Node says, in either letter case', () => {
+describe('bytesOfHex and hexOfBytes', () =>
+  it('say what the Buffer of Node says, in either letter case', () =>
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         const hex = Buffer.from(bytes).toString('hex')
@@ -11,18 +11,14 @@ describe('bytesOfHex and hexOfBytes', () => {
         expect(bytesOfHex(hex)).toEqual(bytes)
         expect(bytesOfHex(hex.toUpperCase())).toEqual(bytes)
       })
-    )
-  })
-})
+    )))
 
 describe('decodeBase64url', () => {
   it.each([
     ['Zg', 'f'],
     ['Zm8', 'fo'],
     ['Zm9v', 'foo']
-  ])('of %j is %j', (encoded, text) => {
-    expect(decodeBase64url(encoded)).toEqual(new TextEncoder().encode(text))
-  })
+  ])('of %j is %j', (encoded, text) => expect(decodeBase64url(encoded)).toEqual(new TextEncoder().encode(text)))
 
   it.each([
     ['the empty string', ''],
@@ -34,9 +30,7 @@ describe('decodeBase64url', () => {
     ['a space', 'Zm 8'],
     ['a line feed at the end', 'Zm8\n'],
     ['a letter beyond ASCII', 'Zm9é']
-  ])('is undefined for %s', (_name, text) => {
-    expect(decodeBase64url(text)).toBeUndefined()
-  })
+  ])('is undefined for %s', (_name, text) => expect(decodeBase64url(text)).toBeUndefined())
 
   it('agrees with the Buffer of Node on every text', () => {
     const letters = fc.constantFrom(...Array.from('ABCabcxyz0189-_gwQ'), '+', '/', '=', ' ', '\n', 'é', '€')

@@ -54,9 +54,7 @@ describe('parseJwt', () => {
     ['a payload that is no UTF-8', forge(HEADER, Buffer.from('7b2261223a22ff227d', 'hex'))],
     ['a payload with half a character of UTF-8', forge(HEADER, Buffer.from('7b2261223a22c3227d', 'hex'))],
     ['a payload in UTF-16', forge(HEADER, Buffer.from('{"a":1}', 'utf16le'))]
-  ])('is undefined for %s', (_name, jwt) => {
-    expect(parse(jwt)).toBeUndefined()
-  })
+  ])('is undefined for %s', (_name, jwt) => expect(parse(jwt)).toBeUndefined())
 
   it('reads a JWT of exactly the bytes allowed, and nothing of a longer one', () => {
     expect(parseJwt(good, good.length)).toBeDefined()
@@ -64,12 +62,11 @@ describe('parseJwt', () => {
     expect(parseJwt('.'.repeat(10_000_000), 4096)).toBeUndefined()
   })
 
-  it('takes the last of two fields of one name (RFC 7515, section 4)', () => {
+  it('takes the last of two fields of one name (RFC 7515, section 4)', () =>
     expect(parse(forge('{"alg":"none","alg":"ES256K"}', '{"sub":"a","sub":"b"}'))).toMatchObject({
       header: { alg: 'ES256K' },
       payload: { sub: 'b' }
-    })
-  })
+    }))
 
   it('lets no field reach a prototype', () => {
     const parsed = parse(forge(HEADER, '{"__proto__":{"admin":true}}'))
@@ -80,9 +77,7 @@ describe('parseJwt', () => {
 describe('isPlainEs256kHeader', () => {
   it.each([[{ alg: 'ES256K' }], [{ alg: 'ES256K', typ: 'JWT' }], [{ typ: 'JWT', alg: 'ES256K' }]])(
     'is true for %j',
-    (fields) => {
-      expect(isPlainEs256kHeader(fields)).toBe(true)
-    }
+    (fields) => expect(isPlainEs256kHeader(fields)).toBe(true)
   )
 
   it.each([
@@ -97,9 +92,7 @@ describe('isPlainEs256kHeader', () => {
     [{ alg: 'ES256K', typ: null }],
     [{ alg: 'ES256K', kid: 'a' }],
     [JSON.parse('{"alg":"ES256K","__proto__":{}}') as Record<string, unknown>]
-  ])('is false for %j', (fields) => {
-    expect(isPlainEs256kHeader(fields)).toBe(false)
-  })
+  ])('is false for %j', (fields) => expect(isPlainEs256kHeader(fields)).toBe(false))
 })
 
 const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
@@ -112,7 +105,7 @@ const high = Buffer.from(
 const r = low.subarray(0, 32).toString('hex')
 const s = low.subarray(32).toString('hex')
 
-describe('isSignedBy', () => {
+describe('isSignedBy', () =>
   it.each([
     ['63 bytes', low.subarray(0, 63)],
     ['65 bytes', Buffer.concat([low, Buffer.from([0])])],
@@ -132,8 +125,7 @@ describe('isSignedBy', () => {
     const jwt = { header: HEADER, payload: {}, signingInput: 'anything', signature: bytes }
     expect(isSignedBy(spy, jwt, new Uint8Array(65))).toBe(false)
     expect(asked).toBe(0)
-  })
-})
+  }))
 
 describe('parseSignerOutput', () => {
   it.each([
@@ -145,15 +137,14 @@ describe('parseSignerOutput', () => {
     ['r and s with 0x and a recovery', { r: `0x${r}`, s: `0x${s}`, recoveryParam: 1 }],
     ['r and s in upper case', { r: r.toUpperCase(), s: s.toUpperCase() }],
     ['a high s in hexadecimal', { r, s: high.subarray(32).toString('hex') }]
-  ])('is the 64 bytes with low s, of %s', (_name, output) => {
+  ])('is the 64 bytes with low s, of %s', (_name, output) =>
     expect(Buffer.from(parseSignerOutput(output)!).toString('hex')).toBe(r + s)
-  })
+  )
 
-  it('fills up r and s that lost their leading zeros', () => {
+  it('fills up r and s that lost their leading zeros', () =>
     expect(Buffer.from(parseSignerOutput({ r: '0xabc', s: '1' })!).toString('hex')).toBe(
       'abc'.padStart(64, '0') + '1'.padStart(64, '0')
-    )
-  })
+    ))
 
   it.each([
     ['nothing', undefined],
@@ -172,7 +163,5 @@ describe('parseSignerOutput', () => {
     ['r = 0', { r: '0', s }],
     ['s = the order', { r, s: N.toString(16) }],
     ['64 zero bytes', Buffer.alloc(64).toString('base64url')]
-  ])('is undefined for %s', (_name, output) => {
-    expect(parseSignerOutput(output)).toBeUndefined()
-  })
+  ])('is undefined for %s', (_name, output) => expect(parseSignerOutput(output)).toBeUndefined())
 })

@@ -8,9 +8,8 @@ import {
 import { parseHttpUrl, parseUrl } from '../../src/protocol/parse-url.js'
 
 describe('loginMessage', () => {
-  it('is the two lines of the specification, without a line feed at the end', () => {
-    expect(loginMessage('service.example', 'c4a11e')).toBe('Login to service.example\nVerification code: c4a11e')
-  })
+  it('is the two lines of the specification, without a line feed at the end', () =>
+    expect(loginMessage('service.example', 'c4a11e')).toBe('Login to service.example\nVerification code: c4a11e'))
 
   it('begins with URL: in the dialect of that name, and is the same otherwise', () => {
     expect(loginMessage('service.example', 'c4a11e', 'url')).toBe('URL: service.example\nVerification code: c4a11e')
@@ -21,20 +20,18 @@ describe('loginMessage', () => {
 })
 
 describe('signUpMessages', () => {
-  it('is one message with three lines when there are credentials, joined by commas', () => {
+  it('is one message with three lines when there are credentials, joined by commas', () =>
     expect(signUpMessages('service.example', 'c4a11e', ['a.b.c', 'd.e.f'])).toEqual([
       'Login to service.example\nVerification code: c4a11e\nMy credentials are: a.b.c,d.e.f'
-    ])
-  })
+    ]))
 
-  it('is four messages without credentials: no third line, its prefix with and without the space, an empty line', () => {
+  it('is four messages without credentials: no third line, its prefix with and without the space, an empty line', () =>
     expect(signUpMessages('service.example', 'c4a11e', [])).toEqual([
       'Login to service.example\nVerification code: c4a11e',
       'Login to service.example\nVerification code: c4a11e\nMy credentials are: ',
       'Login to service.example\nVerification code: c4a11e\nMy credentials are:',
       'Login to service.example\nVerification code: c4a11e\n'
-    ])
-  })
+    ]))
 })
 
 describe('acceptedLoginDomains', () => {
@@ -57,25 +54,19 @@ describe('acceptedLoginDomains', () => {
       ['app.example', 'service.example'],
       ['service.example', 'https://service.example', 'app.example']
     ]
-  ])('are %s', (_name, serviceUrl, extra, domains) => {
-    expect(acceptedLoginDomains(serviceUrl, extra)).toEqual(domains)
-  })
+  ])('are %s', (_name, serviceUrl, extra, domains) => expect(acceptedLoginDomains(serviceUrl, extra)).toEqual(domains))
 
-  it('leave enough for all of a sign up in 24 recoveries', () => {
-    expect(MAX_LOGIN_DOMAINS).toBe(6)
-  })
+  it('leave enough for all of a sign up in 24 recoveries', () => expect(MAX_LOGIN_DOMAINS).toBe(6))
 })
 
 describe('parseHttpUrl', () => {
-  it.each(['http://a.example', 'https://a.example/b', 'HTTPS://A.example'])('knows %s', (text) => {
+  it.each(['http://a.example', 'https://a.example/b', 'HTTPS://A.example'])('knows %s', (text) =>
     expect(parseHttpUrl(text)).toBeInstanceOf(URL)
-  })
+  )
 
   it.each(['a.example', '', 'ftp://a.example', 'https:', 'http://', 'javascript:alert(1)', '/a'])(
     'is undefined for %j',
-    (text) => {
-      expect(parseHttpUrl(text)).toBeUndefined()
-    }
+    (text) => expect(parseHttpUrl(text)).toBeUndefined()
   )
 })
 
@@ -86,7 +77,5 @@ describe('parseUrl', () => {
     expect([...origins]).toEqual(['https://xn--mnchen-3ya.example'])
   })
 
-  it('answers undefined for what is no URL', () => {
-    expect(parseUrl('no url')).toBeUndefined()
-  })
+  it('answers undefined for what is no URL', () => expect(parseUrl('no url')).toBeUndefined())
 })

@@ -66,9 +66,7 @@ describe('verifyLoginProof', () => {
     ['the address of another account', signed(siweText(accountOf(2), 'abcdef0123456789')), 'ERR_CHALLENGE'],
     ['the signature of a contract', { ...siwe(), signature: `0x${'ab'.repeat(130)}` }, 'ERR_SIGNATURE'],
     ['a DID of another method', { ...signed(loginText(challenge)), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
-  ] as const)('refuses %s', (_what, login, code) => {
-    expect(() => verifyLoginProof(curve, login)).toThrow(refusal(code))
-  })
+  ] as const)('refuses %s', (_what, login, code) => expect(() => verifyLoginProof(curve, login)).toThrow(refusal(code)))
 })
 
 describe('loginProofs', () => {

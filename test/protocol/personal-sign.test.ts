@@ -22,16 +22,15 @@ const curve = await loadCurve()
 const { sig: good } = vectors[0]
 const withV = (v: number): string => good.slice(0, 130) + v.toString(16).padStart(2, '0')
 
-describe('hashPersonalMessage', () => {
-  it.each(vectors)('is what ethers hashes for $message', ({ message, hash }) => {
+describe('hashPersonalMessage', () =>
+  it.each(vectors)('is what ethers hashes for $message', ({ message, hash }) =>
     expect(Buffer.from(hashPersonalMessage(curve, message)).toString('hex')).toBe(hash)
-  })
-})
+  ))
 
 describe('recoverPersonalSigner', () => {
-  it.each(vectors)('is the address of the key that signed $message', ({ message, sig, address }) => {
+  it.each(vectors)('is the address of the key that signed $message', ({ message, sig, address }) =>
     expect(recoverPersonalSigner(curve, message, parseSignature(sig))).toBe(address)
-  })
+  )
 
   it('is another address for another message', () => {
     const { message, sig, address } = vectors[0]
@@ -46,13 +45,12 @@ describe('recoverPersonalSigner', () => {
   })
 })
 
-describe('addressOfPublicKey', () => {
+describe('addressOfPublicKey', () =>
   it('is the address of private key 1', () => {
     const generator =
       '0479be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8'
     expect(addressOfPublicKey(curve, Buffer.from(generator, 'hex'))).toBe('0x7e5f4552091a69125d5dfcb7b8c2659029395bdf')
-  })
-})
+  }))
 
 describe('parseSignature', () => {
   it('is r, s and the recovery', () => {
@@ -61,9 +59,8 @@ describe('parseSignature', () => {
     expect(recovery).toBe(good.endsWith('1b') ? 0 : 1)
   })
 
-  it('accepts upper-case digits', () => {
-    expect(parseSignature(`0x${good.slice(2).toUpperCase()}`)).toEqual(parseSignature(good))
-  })
+  it('accepts upper-case digits', () =>
+    expect(parseSignature(`0x${good.slice(2).toUpperCase()}`)).toEqual(parseSignature(good)))
 
   it.each([
     [0, 0],
@@ -99,9 +96,9 @@ describe('parseSignature', () => {
     expect(() => parseSignature(withV(47), 5)).toThrow(refusal('ERR_SIGNATURE'))
   })
 
-  it.each(malformed.ERR_SIGNATURE)('refuses $name', ({ sig }) => {
+  it.each(malformed.ERR_SIGNATURE)('refuses $name', ({ sig }) =>
     expect(() => parseSignature(sig, 30)).toThrow(refusal('ERR_SIGNATURE'))
-  })
+  )
 
   it.each([
     ['nothing', undefined],
@@ -115,14 +112,13 @@ describe('parseSignature', () => {
     ['{ r, s, v }', { r: good.slice(0, 66), s: `0x${good.slice(66, 130)}`, v: 27 }],
     ['an object that reads like one', { toString: () => good, length: 132 }],
     ['a String object', Object(good)]
-  ])('refuses what is no string: %s', (_name, value) => {
+  ])('refuses what is no string: %s', (_name, value) =>
     expect(() => parseSignature(value)).toThrow(refusal('ERR_SIGNATURE'))
-  })
+  )
 })
 
-describe('signatures with one bit flipped (F9)', () => {
+describe('signatures with one bit flipped (F9)', () =>
   it('are never accepted: 2,000 flips, or 10,000', () => {
     const flips = rounds(2_000, 10_000)
     expect(countAcceptedFlips(curve, vectors, flips)).toEqual({ flips, accepted: 0 })
-  })
-})
+  }))

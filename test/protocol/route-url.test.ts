@@ -15,14 +15,12 @@ describe('routeUrl', () => {
     ['https://service.example/api/v1', '/api', '/signup', 'https://service.example/api/v1/api/signup'],
     ['https://api', '/api', '/signup', 'https://api/api/signup'],
     ['http://localhost:3000', '/a/b', '/signup', 'http://localhost:3000/a/b/signup']
-  ])('of %s, mounted at "%s", for %s is %s', (serviceUrl, mountPath, signupPath, url) => {
+  ])('of %s, mounted at "%s", for %s is %s', (serviceUrl, mountPath, signupPath, url) =>
     expect(routeUrl(serviceUrl, mountPath, signupPath)).toBe(url)
-  })
+  )
 
   it.each(['urn:example:service', 'service.example', 'ftp://service.example', 'x'])(
     'is undefined for %s, which is not an http(s) URL',
-    (serviceUrl) => {
-      expect(routeUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
-    }
+    (serviceUrl) => expect(routeUrl(serviceUrl, '/api', '/signup')).toBeUndefined()
   )
 })

@@ -14,9 +14,7 @@ describe('parseClaims', () => {
     ['essential that is text', [{ claimType: 'a', claimValue: 'b', essential: 'yes' }]],
     ['51 claims', Array(51).fill({ claimType: 'a', claimValue: 'b' })],
     ['a value of 4097 characters', [{ claimType: 'a', claimValue: 'x'.repeat(4097) }]]
-  ])('refuses %s', (_name, claims) => {
-    expect(() => parseClaims(claims)).toThrow(refusal('ERR_REQUEST'))
-  })
+  ])('refuses %s', (_name, claims) => expect(() => parseClaims(claims)).toThrow(refusal('ERR_REQUEST')))
 
   it('takes 50 claims of 4096 characters, or none', () => {
     const claims = Array<object>(50).fill({ claimType: 'a', claimValue: 'x'.repeat(4096) })
@@ -41,9 +39,9 @@ describe('missingFrom', () => {
     ['the only segment', { id: 'Passport' }],
     ['the last segment', { id: 'https://schemas.example/v1/Passport', type: 'JsonSchema' }],
     ['one of several', [{ id: 'https://schemas.example/v1/Email' }, { id: 'https://schemas.example/v1/Passport' }]]
-  ])('finds a schema that is %s of credentialSchema.id, and one of its type', (_name, schema) => {
+  ])('finds a schema that is %s of credentialSchema.id, and one of its type', (_name, schema) =>
     expect(missingWith(schema)).toEqual([])
-  })
+  )
 
   it.each([
     ['another case', { id: 'https://schemas.example/passport' }],
@@ -53,7 +51,7 @@ describe('missingFrom', () => {
     ['an id that is a number', { id: 5 }],
     ['text', 'https://schemas.example/Passport'],
     ['null', null]
-  ])('misses a schema when credentialSchema is %s', (_name, schema) => {
+  ])('misses a schema when credentialSchema is %s', (_name, schema) =>
     expect(missingWith(schema)).toEqual(['Passport'])
-  })
+  )
 })

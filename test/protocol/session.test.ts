@@ -19,11 +19,9 @@ describe('hashRefreshToken', () => {
   })
 })
 
-describe('the bounds of sessions', () => {
-  it('are 50 sessions a user and 16 replaced tokens a session', () => {
-    expect([MAX_SESSIONS_PER_DID, MAX_REPLACED_TOKENS]).toEqual([50, 16])
-  })
-})
+describe('the bounds of sessions', () =>
+  it('are 50 sessions a user and 16 replaced tokens a session', () =>
+    expect([MAX_SESSIONS_PER_DID, MAX_REPLACED_TOKENS]).toEqual([50, 16])))
 
 /** Replaces token `a` at 100 s and token `b` at 200 s; `c` is the current one, up to 1,000 s. */
 const session: Pick<StoredSession, 'state' | 'expiresAtSeconds' | 'refreshTokenHash' | 'replacedTokens'> = {
@@ -62,9 +60,7 @@ describe('judgeRefresh', () => {
     ['a token that it never had, with the current one as the next', 'x', 'c', 200, 'unknown'],
     ['a token that it never had, with a replaced one as the next', 'x', 'a', 200, 'unknown'],
     ['a token that it never had, when the session expires', 'x', 'new', 1_000, 'unknown']
-  ])('%s', (_name, presented, next, nowSeconds, verdict) => {
-    expect(judge(presented, next, nowSeconds)).toBe(verdict)
-  })
+  ])('%s', (_name, presented, next, nowSeconds, verdict) => expect(judge(presented, next, nowSeconds)).toBe(verdict))
 
   it.each(['loggedOut', 'revoked'] as const)('answers ended for each token of a session that is %s', (state) => {
     const verdicts = ['a', 'b', 'c'].flatMap((presented) =>

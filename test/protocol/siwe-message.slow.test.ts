@@ -11,8 +11,8 @@ interface Siwe {
 }
 const { SiweMessage } = createRequire(new URL('../slow/package.json', import.meta.url))('siwe') as Siwe
 
-describe('parseSiweMessage', () => {
-  it('reads 1,000 messages of siwe as siwe does', () => {
+describe('parseSiweMessage', () =>
+  it('reads 1,000 messages of siwe as siwe does', () =>
     fc.assert(
       fc.property(judgedMessages, ({ address, issuedAt, expirationTime, notBefore, ...rest }) => {
         const times = {
@@ -27,6 +27,4 @@ describe('parseSiweMessage', () => {
         expect(ours).toMatchObject({ domain: rest.domain, nonce: rest.nonce, uri: rest.uri, chainId: rest.chainId })
       }),
       { numRuns: 1_000 }
-    )
-  })
-})
+    )))

@@ -94,9 +94,7 @@ describe('parseSiweMessage', () => {
     ['an empty request id', withLine(13, 'Request ID: '), { requestId: '' }],
     ['no resource behind its label', LINES.slice(0, 14).join('\n'), { resources: [] }],
     ['20 resources', [...LINES.slice(0, 14), ...Array<string>(20).fill('- urn:x')].join('\n'), {}]
-  ])('takes %s', (_what, text, fields) => {
-    expect(parseSiweMessage(text)).toMatchObject(fields)
-  })
+  ])('takes %s', (_what, text, fields) => expect(parseSiweMessage(text)).toMatchObject(fields))
 
   it.each([
     [
@@ -182,9 +180,9 @@ describe('parseSiweMessage', () => {
     ['a field behind the resources', `${TEXT}\n${LINES[12]!}`, 'Resources', 17],
     ['a space at the end of a line', withLine(7, 'Version: 1 '), 'Version', 7],
     ['nothing', '', 'domain', 1]
-  ])('refuses %s, and names the line', (_what, text, field, line) => {
+  ])('refuses %s, and names the line', (_what, text, field, line) =>
     expect(refusalOf(() => parseSiweMessage(text))).toEqual({ code: 'ERR_MESSAGE', field, line })
-  })
+  )
 
   it('takes 8,192 bytes and no more, counted in UTF-8, also where each field would be short enough', () => {
     const sized = (bytes: number, letter: string): string => {
@@ -199,7 +197,7 @@ describe('parseSiweMessage', () => {
     expect(refusalOf(() => parseSiweMessage(long.join('\n')))).toEqual({ code: 'ERR_MESSAGE', field: 'length' })
   })
 
-  it('reads 1,000 messages of viem as viem does', () => {
+  it('reads 1,000 messages of viem as viem does', () =>
     fc.assert(
       fc.property(judgedMessages, (fields) => {
         const text = createSiweMessage(fields)
@@ -213,8 +211,7 @@ describe('parseSiweMessage', () => {
         })
       }),
       { numRuns: 1_000 }
-    )
-  })
+    ))
 
   it('refuses a message with one byte changed, or reads in it what viem reads', () => {
     const bytes = Buffer.from(TEXT)
@@ -244,9 +241,7 @@ describe('parseSiweMessage', () => {
 
 describe('assertOwnSite', () => {
   const isOwn = (domain: string): boolean => ['service.example', 'localhost:3000', '[::1]:3000'].includes(domain)
-  const at = (changes: object) => () => {
-    assertOwnSite({ ...FIELDS, ...changes }, isOwn)
-  }
+  const at = (changes: object) => () => assertOwnSite({ ...FIELDS, ...changes }, isOwn)
 
   it.each([
     [{}],
@@ -256,9 +251,7 @@ describe('assertOwnSite', () => {
     [{ scheme: 'http', domain: '[::1]:3000' }],
     // An app of a phone names itself so.
     [{ uri: 'app://Service.Example/login' }]
-  ])('takes %j', (changes) => {
-    expect(at(changes)).not.toThrow()
-  })
+  ])('takes %j', (changes) => expect(at(changes)).not.toThrow())
 
   it.each([
     [{ domain: 'evil.example' }, 'domain'],
@@ -272,9 +265,7 @@ describe('assertOwnSite', () => {
     [{ uri: 'https://service.example:8443/' }, 'URI'],
     [{ uri: 'urn:did-auth-keyring:1' }, 'URI'],
     [{ uri: 'data:text/plain,service.example' }, 'URI']
-  ])('refuses %j', (changes, field) => {
-    expect(refusalOf(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field })
-  })
+  ])('refuses %j', (changes, field) => expect(refusalOf(at(changes))).toEqual({ code: 'ERR_MESSAGE_DOMAIN', field }))
 })
 
 describe('assertInTime', () => {
@@ -284,9 +275,7 @@ describe('assertInTime', () => {
   const start = { expirationTime: undefined, notBefore: '2027-01-15T08:00:00Z' }
 
   const refusalAt = (message: Parameters<typeof assertInTime>[0], nowSeconds: number) =>
-    refusalOf(() => {
-      assertInTime(message, nowSeconds)
-    })
+    refusalOf(() => assertInTime(message, nowSeconds))
 
   it('allows 60 s for clocks that differ, after the end and before the beginning', () => {
     expect(refusalAt(end, NOW + 59)).toBeUndefined()
@@ -295,7 +284,5 @@ describe('assertInTime', () => {
     expect(refusalAt(start, NOW - 61)).toEqual({ code: 'ERR_MESSAGE', field: 'Not Before' })
   })
 
-  it('asks nothing of a message without times', () => {
-    expect(refusalAt({}, 0)).toBeUndefined()
-  })
+  it('asks nothing of a message without times', () => expect(refusalAt({}, 0)).toBeUndefined())
 })

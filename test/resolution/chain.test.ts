@@ -25,9 +25,7 @@ beforeAll(async () => {
   chain = await startChain()
 })
 
-afterAll(() => {
-  chain.stop()
-})
+afterAll(() => chain.stop())
 
 async function chainApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
   const { rpcUrl, registry } = chain

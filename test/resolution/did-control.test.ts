@@ -26,9 +26,7 @@ beforeAll(async () => {
   chain = await startChain()
 })
 
-afterAll(() => {
-  chain.stop()
-})
+afterAll(() => chain.stop())
 
 async function documentApp(config: Partial<DidAuthConfig> = {}): Promise<TestApp> {
   const { rpcUrl, registry } = chain
@@ -133,7 +131,7 @@ describe("POST /auth with didControl: 'document'", () => {
   })
 })
 
-describe('POST /siwe/verify with didControl: document', () => {
+describe('POST /siwe/verify with didControl: document', () =>
   it('refuses an address that its DID no longer names: who rotated logs in by /auth', async () => {
     const [user, owner] = [walletOf(3020), walletOf(3021)]
     const { app } = await documentApp()
@@ -145,8 +143,7 @@ describe('POST /siwe/verify with didControl: document', () => {
       )
     await chain.changeOwner(user.address, owner.address)
     expect([await verify(3020), await verify(3021)]).toEqual([REFUSED, GOOD])
-  })
-})
+  }))
 
 describe('a node that is unavailable', () => {
   it('is 503 with a document, and the challenge stays good', async () => {

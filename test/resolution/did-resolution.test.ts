@@ -111,15 +111,13 @@ describe('parseResolution', () => {
     ['methods that are no list', { verificationMethod: 'all', assertionMethod: 5 }],
     ['methods that are no objects', { verificationMethod: [null, 'x', []], assertionMethod: [null, [], 7, 'x'] }],
     ['a method without a name', { verificationMethod: [{ ethereumAddress: ADDRESS }], assertionMethod: ['undefined'] }]
-  ])('leaves an issuer unproved who has %s', (_name, didDocument) => {
+  ])('leaves an issuer unproved who has %s', (_name, didDocument) =>
     expect(reasonOf(didDocument)).toBe('the DID is not accepted: it has no key for this purpose')
-  })
+  )
 
   it.each(['invalidDid', 'unsupportedDidMethod', 'methodNotSupported', 'unknownNetwork', 'notFound'])(
     'takes the error %s for an issuer who is unproved',
-    (error) => {
-      expect(() => parse({ didResolutionMetadata: { error }, didDocument: null })).toThrow(unproved)
-    }
+    (error) => expect(() => parse({ didResolutionMetadata: { error }, didDocument: null })).toThrow(unproved)
   )
 
   it.each([
@@ -133,9 +131,7 @@ describe('parseResolution', () => {
     ['a string', 'document'],
     ['an empty object', {}],
     ['a document that is an array', { didDocument: [] }]
-  ])('takes %s for a resolver out of reach', (_name, answer) => {
-    expect(() => parse(answer)).toThrow(outOfReach)
-  })
+  ])('takes %s for a resolver out of reach', (_name, answer) => expect(() => parse(answer)).toThrow(outOfReach))
 
   it('takes notFound of a did:ethr for a chain out of reach, because every did:ethr exists', () => {
     const answer = { didResolutionMetadata: { error: 'notFound' }, didDocument: null }

@@ -50,9 +50,7 @@ const faults: Record<string, RequestListener> = {
   'sends its answer drop by drop without end': (_req, res) => {
     res.write('[')
     const drops = setInterval(() => res.write(' '), 50)
-    res.on('close', () => {
-      clearInterval(drops)
-    })
+    res.on('close', () => clearInterval(drops))
   },
   'sends 512 KiB and a byte': (_req, res) => {
     res.write(' '.repeat(512 * 1024 + 1))
@@ -119,9 +117,8 @@ describe('POST /signup while the RPC node', () => {
     expect(JSON.stringify(log)).toContain('more than 512 KiB')
   })
 
-  it('is not there is logged with the code of the operating system', () => {
-    expect(JSON.stringify(outcomes.get('is not there')!.log)).toContain('ECONNREFUSED')
-  })
+  it('is not there is logged with the code of the operating system', () =>
+    expect(JSON.stringify(outcomes.get('is not there')!.log)).toContain('ECONNREFUSED'))
 })
 
 describe('an RPC URL that holds a key', () => {
@@ -169,9 +166,7 @@ describe('an issuer whose history is longer than the deadline', () => {
         return { result: [log] }
       })
       res.once('close', () => (answered += 1))
-      setTimeout(() => {
-        listener(req, res)
-      }, 20)
+      setTimeout(() => listener(req, res), 20)
     })
     const { status } = await outcomeAt(node.rpcUrl)
     const countThen = node.count()

@@ -15,9 +15,8 @@ describe('express-did-auth', () => {
   afterEach(() => servers.killAll())
 
   /** Expects one sentence on standard error, exit code 1, and nothing else. */
-  const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void => {
+  const expectSentence = ({ code, stdout, stderr }: Ended, sentence: string): void =>
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` })
-  }
 
   it('--help prints the usage, behind a command that of the command alone', async () => {
     const commandsOf = async (...args: string[]) => {

@@ -1,6 +1,7 @@
 /**
- * A real IPFS node (js-ipfs) that knows no other node: `node ipfs-node.mjs [<repository>]`. It prints the URL of its RPC API,
- * and sends it to the process that forked it; it ends with that one. Without a repository, it has one until it ends.
+ * A real IPFS node (js-ipfs) that knows no other node: `node ipfs-node.mjs [<repository>]`. It prints the URL of its
+ * RPC API, and sends it to the process that forked it; it ends with that one. Without a repository, it has one until it
+ * ends.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -10,9 +10,7 @@ import { temporaryFolder } from '../support/store-folder.js'
 import { scaled } from '../support/time-factor.js'
 
 const folder = temporaryFolder()
-afterAll(() => {
-  folder.remove()
-})
+afterAll(() => folder.remove())
 
 const run = promisify(execFile)
 
@@ -59,7 +57,7 @@ describe.each(Object.entries(documents))('the document of %s', (name, document) 
   })
 })
 
-describe.each(Object.entries(documents))('the client that openapi-typescript generates for %s', (name, document) => {
+describe.each(Object.entries(documents))('the client that openapi-typescript generates for %s', (name, document) =>
   it(
     'compiles, and so does what uses it',
     async () => {
@@ -80,4 +78,4 @@ describe.each(Object.entries(documents))('the client that openapi-typescript gen
     },
     scaled(60_000)
   )
-})
+)

@@ -13,7 +13,9 @@ export function makeBroken(fault: Fault, bounds: StoreBounds): Store {
   return { ...store, ...fault(store, bounds) }
 }
 
-/** Stores with one fault each: what is wrong with it, the case that has to fail, the promise that this says is broken. */
+/**
+ * Stores with one fault each: what is wrong with it, the case that has to fail, the promise that this says is broken.
+ */
 export const faults: readonly (readonly [what: string, fails: string, says: string, fault: Fault])[] = [
   [
     'knows sessions of another service',
@@ -475,8 +477,8 @@ function rotating(
 type Verdict = RefreshVerdict | undefined
 
 /**
- * Sessions of which one is hidden when another comes, where the store is full, or a user has 50: deletion is no verb of the
- * port.
+ * Sessions of which one is hidden when another comes, where the store is full, or a user has 50: deletion is no verb of
+ * the port.
  *
  * @param options - `isSlow`: it counts a moment before it adds
  */

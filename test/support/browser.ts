@@ -112,8 +112,8 @@ export interface Tabs extends Profile {
 }
 
 /**
- * Opens a profile whose pages have a `client` of the service, which keeps its session in `localStorage`, or in cookies. A
- * first tab has logged in.
+ * Opens a profile whose pages have a `client` of the service, which keeps its session in `localStorage`, or in cookies.
+ * A first tab has logged in.
  */
 export async function newTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
   const profile = await newProfile(browser, [wallet('alice')])

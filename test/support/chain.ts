@@ -59,9 +59,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
       resolve(`http://${address}`)
     })
     anvil.once('error', reject)
-    anvil.once('exit', (code) => {
-      reject(new Error(`anvil ended with ${String(code)}`))
-    })
+    anvil.once('exit', (code) => reject(new Error(`anvil ended with ${String(code)}`)))
   })
 
   const send = async (from: string, data: string, to?: string): Promise<string> => {

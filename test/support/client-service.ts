@@ -17,7 +17,9 @@ export interface Exchange {
   answer: string | undefined
 }
 
-/** A real service that listens, and clients of it whose requests are seen, and answered otherwise where a test says so. */
+/**
+ * A real service that listens, and clients of it whose requests are seen, and answered otherwise where a test says so.
+ */
 export type ClientService = Awaited<ReturnType<typeof startClientService>>
 
 type Answered = Response | Promise<Response>
@@ -99,11 +101,7 @@ export async function startClientService(config: Partial<DidAuthConfig> = {}, ho
       intercept = (exchange, signal) =>
         exchange.path !== path
           ? undefined
-          : new Promise((_resolve, reject) =>
-              signal?.addEventListener('abort', () => {
-                reject(signal.reason as Error)
-              })
-            )
+          : new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error)))
     },
     /** Holds the next answer of a path back, which the service has given, until it is released. */
     hold(path: string) {

@@ -1,10 +1,12 @@
 /**
- * A process that writes to a content store and is meant to be killed: `content-child.ts <place> <name> <point> <when> <from>`,
- * where the place is a folder, for SQLite, or a URL of PostgreSQL and a folder for its spool, with a space between.
+ * A process that writes to a content store and is meant to be killed: `content-child.ts <place> <name> <point> <when>
+ * <from>`, where the place is a folder, for SQLite, or a URL of PostgreSQL and a folder for its spool, with a space
+ * between.
  *
- * It writes large and small content, replaces and removes it, and collects garbage, without end; it prints a line before
- * and after each write. At a call of an object verb named by `point`, once it was called `from` times, it kills itself:
- * `before` or `after` that. Without a point it goes on until it is killed; after SIGTERM it completes its write and ends.
+ * It writes large and small content, replaces and removes it, and collects garbage, without end; it prints a line
+ * before and after each write. At a call of an object verb named by `point`, once it was called `from` times, it kills
+ * itself: `before` or `after` that. Without a point it goes on until it is killed; after SIGTERM it completes its write
+ * and ends.
  */
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { writeSync } from 'node:fs'

@@ -45,8 +45,8 @@ interface KeyModel {
 }
 
 /**
- * Writers of few users and few contents on several stores, collectors beside them. Each key has one writer, so that every
- * list is known; users and contents are shared by many.
+ * Writers of few users and few contents on several stores, collectors beside them. Each key has one writer, so that
+ * every list is known; users and contents are shared by many.
  */
 export async function raceOfWriters(
   files: ContentFolder,

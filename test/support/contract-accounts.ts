@@ -14,7 +14,8 @@ import {
 import type { TestChain } from './chain.js'
 import { walletOf } from './wallet.js'
 
-// Bytecode: Safe 1.4.1 as @safe-global/safe-contracts ships it, and Solidity, solady's ERC-7739 with it, compiled by solc.
+// Bytecode: Safe 1.4.1 as @safe-global/safe-contracts ships it, and Solidity, solady's ERC-7739 with it, compiled by
+// solc.
 const slowPackages = fileURLToPath(new URL('../slow/node_modules/', import.meta.url))
 const requireSlow = createRequire(`${slowPackages}x.js`)
 /** 66 bytes: what viem asks reads the last 32 of each signature. */
@@ -86,7 +87,9 @@ export interface SafeAccount extends ContractAccount {
 
 /** The contracts that accounts are made of, on a chain. */
 export interface AccountContracts {
-  /** A Safe 1.4.1 of these wallets, all of which have to sign; its signatures deploy it (ERC-6492) until it is deployed. */
+  /**
+   * A Safe 1.4.1 of these wallets, all of which have to sign; its signatures deploy it (ERC-6492) until it is deployed.
+   */
   safe(owners: readonly number[]): SafeAccount
   /** A wallet that signs by ERC-7739. */
   nested(owner: number): Promise<ContractAccount>

@@ -6,7 +6,8 @@ import type { Express } from 'express'
 import request, { type Response } from 'supertest'
 import { loginText, type TestWallet } from './wallet.js'
 
-// START_SECONDS of test-app.ts, which is not imported: this file also runs outside of Jest, see close-while-resolving.ts.
+// START_SECONDS of test-app.ts, which is not imported: this file also runs outside of Jest, see
+// close-while-resolving.ts.
 const startSeconds = 1_800_000_000
 const day = 86_400
 

@@ -107,8 +107,8 @@ export function linksOf({ prose }: Markdown): string[] {
 }
 
 /**
- * The argument of `node --import` that sends what a client asks of `localhost:3000` to another port. The login domain of
- * the examples stays `localhost:3000`, wherever a test lets them listen.
+ * The argument of `node --import` that sends what a client asks of `localhost:3000` to another port. The login domain
+ * of the examples stays `localhost:3000`, wherever a test lets them listen.
  */
 export function clientHook(port: number | string): string {
   const hook = `const send = globalThis.fetch

@@ -9,8 +9,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { S3StoreOptions } from '../../servers/storage/s3/s3-object-store.js'
 
 /**
- * What object storage does to a request instead of answering it: `cut` closes the connection in the middle of an upload or of
- * an answer, `stall` keeps it there, `silent` never answers, `slow` makes many short pauses, `done and 500` does what was asked.
+ * What object storage does to a request instead of answering it: `cut` closes the connection in the middle of an upload
+ * or of an answer, `stall` keeps it there, `silent` never answers, `slow` makes many short pauses, `done and 500` does
+ * what was asked.
  */
 export type S3Fault =
   | 'reset'
@@ -125,7 +126,10 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   else await send(fake, req, res, content, fault)
 }
 
-/** The code of what is wrong with a signature: the request as it arrived is signed once more. A real storage is in `*.swift.slow`. */
+/**
+ * The code of what is wrong with a signature: the request as it arrived is signed once more. A real storage is in
+ * `*.swift.slow`.
+ */
 async function signatureFault(req: IncomingMessage, body: Buffer): Promise<string | undefined> {
   const { method = '', url = '', headers } = req
   const { authorization = '', host = '' } = headers

@@ -43,7 +43,8 @@ export interface FaultyNodeOptions {
   endsKept?: boolean
   /**
    * Called when a request is there and not yet carried out, and again before it is answered. The node waits for what it
-   * returns: a test can kill a process at just that moment. Not called when a fault keeps the order from being carried out.
+   * returns: a test can kill a process at just that moment. Not called when a fault keeps the order from being carried
+   * out.
    */
   onCall?: (verb: IpfsVerb, phase: 'before' | 'after') => unknown
 }
@@ -185,9 +186,7 @@ async function listenApart(server: Server): Promise<number> {
 /** Ends connections as well, also those that wait for an answer. */
 function close(server: Server | TcpServer): Promise<void> {
   return new Promise((resolve) => {
-    server.close(() => {
-      resolve()
-    })
+    server.close(() => resolve())
     if ('closeAllConnections' in server) server.closeAllConnections()
   })
 }

@@ -1,6 +1,6 @@
 /**
- * A process whose folder lies on a disk of 24 MiB: fills it with content, then removes that, and says as JSON what happened.
- * `full-disk-child.ts <folder>`
+ * A process whose folder lies on a disk of 24 MiB: fills it with content, then removes that, and says as JSON what
+ * happened. `full-disk-child.ts <folder>`
  */
 import { rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
@@ -28,11 +28,7 @@ const tiny = await fill('tiny', 100)
 // Nothing is free for sure.
 const { bavail, bsize } = statfsSync(folder)
 if (bavail > 0)
-  await codeOf(
-    Promise.resolve(bavail).then((free) => {
-      writeFileSync(`${folder}/filler`, Buffer.alloc(free * bsize))
-    })
-  )
+  await codeOf(Promise.resolve(bavail).then((free) => writeFileSync(`${folder}/filler`, Buffer.alloc(free * bsize))))
 
 const ready = await codeOf(store.probe())
 const read = (await textsOf(store, 'tiny')).length

@@ -318,8 +318,6 @@ function askHaproxy(socket: string, command: string): Promise<string> {
     const connection = connect(socket, () => connection.write(`${command}\n`))
     connection.on('data', (data) => (answer += String(data)))
     connection.on('error', () => undefined)
-    connection.on('close', () => {
-      resolve(answer)
-    })
+    connection.on('close', () => resolve(answer))
   })
 }

@@ -74,66 +74,44 @@ export const answerWithFault: Readonly<Record<IpfsFault, (around: FaultSurroundi
   'speaks no HTTP': ({ res }) => res.destroy(),
   resets: ({ req }) => req.socket.resetAndDestroy(),
   'is silent': () => undefined,
-  'answers 401': ({ res }) => {
-    send(res, { status: 401, type: 'text/plain', body: Buffer.from('401 - Unauthorized') })
-  },
+  'answers 401': ({ res }) => send(res, { status: 401, type: 'text/plain', body: Buffer.from('401 - Unauthorized') }),
   'answers 500': ({ res }) => {
     const body = Buffer.from('{"Message":"no space left on device","Code":0,"Type":"error"}')
     send(res, { status: 500, type: JSON_TYPE, body })
   },
-  'answers 503': ({ res }) => {
-    send(res, { status: 503, type: 'text/html', body: Buffer.from('<h1>503 Service Unavailable</h1>') })
-  },
-  'answers 404 without end': ({ res }) => {
-    sendForever(res.writeHead(404, { 'Content-Type': 'text/html' }), Buffer.alloc(HALF_MEBIBYTE, 'x'))
-  },
-  'answers 500 without end': ({ res }) => {
-    sendForever(res.writeHead(500, { 'Content-Type': JSON_TYPE }), Buffer.alloc(HALF_MEBIBYTE, ' '))
-  },
+  'answers 503': ({ res }) =>
+    send(res, { status: 503, type: 'text/html', body: Buffer.from('<h1>503 Service Unavailable</h1>') }),
+  'answers 404 without end': ({ res }) =>
+    sendForever(res.writeHead(404, { 'Content-Type': 'text/html' }), Buffer.alloc(HALF_MEBIBYTE, 'x')),
+  'answers 500 without end': ({ res }) =>
+    sendForever(res.writeHead(500, { 'Content-Type': JSON_TYPE }), Buffer.alloc(HALF_MEBIBYTE, ' ')),
   redirects: ({ res, redirectUrl }) => res.writeHead(307, { Location: redirectUrl }).end(),
   'is slow': ({ res, answer, slowMilliseconds }) => {
-    const timer = setTimeout(() => {
-      send(res, answer)
-    }, slowMilliseconds)
-    res.once('close', () => {
-      clearTimeout(timer)
-    })
+    const timer = setTimeout(() => send(res, answer), slowMilliseconds)
+    res.once('close', () => clearTimeout(timer))
   },
-  'is silent after the head': ({ res, answer }) => {
-    res.writeHead(answer.status, { 'Content-Type': answer.type }).flushHeaders()
-  },
+  'is silent after the head': ({ res, answer }) =>
+    res.writeHead(answer.status, { 'Content-Type': answer.type }).flushHeaders(),
   drips: ({ res, answer }) => {
     res.writeHead(answer.status, { 'Content-Type': answer.type }).flushHeaders()
     const timer = setInterval(() => res.write(' '), 20)
-    res.once('close', () => {
-      clearInterval(timer)
-    })
+    res.once('close', () => clearInterval(timer))
   },
   'cuts off': ({ res, answer: { status, type, body } }) => {
     res.writeHead(status, { 'Content-Type': type, 'Content-Length': body.length + 1 })
     res.write(body.subarray(0, body.length >> 1), () => res.destroy())
   },
-  'answers nothing': ({ res, answer }) => {
-    send(res, { ...answer, body: Buffer.alloc(0) })
-  },
-  'answers another cid': ({ res, verb, answer }) => {
-    send(res, { ...answer, body: otherOf(verb, answer.body) })
-  },
-  'answers no cid': ({ res, verb, answer }) => {
-    send(res, verb === 'cat' ? answer : { ...answer, body: Buffer.from('{"Name":"content","Size":"12"}\n') })
-  },
-  'answers garbage': ({ res, answer }) => {
-    send(res, { ...answer, body: Buffer.from('{"Hash":"bafk\u0000') })
-  },
-  'answers a page': ({ res }) => {
-    send(res, { status: 200, type: 'text/html', body: Buffer.from('<!doctype html><title>Welcome</title>') })
-  },
-  'answers other bytes': ({ res, verb, answer }) => {
-    send(res, verb === 'cat' ? { ...answer, body: otherBytes } : answer)
-  },
-  'answers a line without end': ({ res }) => {
-    sendForever(res.writeHead(200, { 'Content-Type': JSON_TYPE }), Buffer.alloc(HALF_MEBIBYTE, 'x'))
-  },
+  'answers nothing': ({ res, answer }) => send(res, { ...answer, body: Buffer.alloc(0) }),
+  'answers another cid': ({ res, verb, answer }) => send(res, { ...answer, body: otherOf(verb, answer.body) }),
+  'answers no cid': ({ res, verb, answer }) =>
+    send(res, verb === 'cat' ? answer : { ...answer, body: Buffer.from('{"Name":"content","Size":"12"}\n') }),
+  'answers garbage': ({ res, answer }) => send(res, { ...answer, body: Buffer.from('{"Hash":"bafk\u0000') }),
+  'answers a page': ({ res }) =>
+    send(res, { status: 200, type: 'text/html', body: Buffer.from('<!doctype html><title>Welcome</title>') }),
+  'answers other bytes': ({ res, verb, answer }) =>
+    send(res, verb === 'cat' ? { ...answer, body: otherBytes } : answer),
+  'answers a line without end': ({ res }) =>
+    sendForever(res.writeHead(200, { 'Content-Type': JSON_TYPE }), Buffer.alloc(HALF_MEBIBYTE, 'x')),
   'answers lines without end': ({ res }) => {
     const line = `{"Name":"content","Hash":"${otherCid}","Cid":"${otherCid}","Type":"recursive","Pins":[]}\n`
     sendForever(res.writeHead(200, { 'Content-Type': JSON_TYPE }), Buffer.from(line.repeat(4_000)))

@@ -24,9 +24,9 @@ export async function startIpfsRpcServer(): Promise<IpfsRpcServer> {
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve))
   const url = await new Promise<string>((resolve, reject) => {
     child.once('message', resolve)
-    void exit.then((code) => {
+    void exit.then((code) =>
       reject(new Error(`the IPFS node ended with ${String(code)}; npm run test:slow installs it`))
-    })
+    )
   })
   return {
     url,
@@ -44,9 +44,7 @@ async function listPins(url: string): Promise<string[]> {
     const req = request(`${url}/api/v0/pin/ls?type=recursive&cid-base=base32`, { method: 'POST' }, (res) => {
       let text = ''
       res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-      res.once('end', () => {
-        resolve(text)
-      })
+      res.once('end', () => resolve(text))
     })
     req.once('error', reject).end()
   })

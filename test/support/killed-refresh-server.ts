@@ -1,7 +1,7 @@
 /**
  * A process with our routes on a SQLite store, for the tests of answers that are lost to a kill. Argument: the database
- * file. It tells its port, and kills itself right after the commit of each rotation, before anything is answered; with the second argument
- * `live`, it does not.
+ * file. It tells its port, and kills itself right after the commit of each rotation, before anything is answered; with
+ * the second argument `live`, it does not.
  */
 import type { AddressInfo } from 'node:net'
 import express from 'express'

@@ -21,8 +21,8 @@ export interface LostAnswers {
 }
 
 /**
- * Refreshes through a proxy that loses every second answer; now and then somebody else holds a copy of the refresh token
- * and uses it, before its owner or after.
+ * Refreshes through a proxy that loses every second answer; now and then somebody else holds a copy of the refresh
+ * token and uses it, before its owner or after.
  *
  * @param refreshes - in all, spread over 7 sessions: each loses every second answer
  * @param plants - sessions of which a second holder uses the refresh token
@@ -72,7 +72,9 @@ async function clientOf({ logIn }: TestApp, port: number, number: number): Promi
   return new RefreshingClient(port, (await logIn(walletOf(number))).refreshToken)
 }
 
-/** Owner and second holder use one refresh token a minute apart, in either order, after a few refreshes of the owner. */
+/**
+ * Owner and second holder use one refresh token a minute apart, in either order, after a few refreshes of the owner.
+ */
 async function plant(test: TestApp, { port, proxyPort }: { port: number; proxyPort: number }, number: number) {
   const owner = await clientOf(test, proxyPort, 100 + number)
   for (let refresh = 0; refresh < number % 4; refresh += 1) await untilAnswered(owner)
@@ -135,8 +137,8 @@ export interface LossyProxy {
 }
 
 /**
- * Passes requests on through real sockets. An answer that is to be lost has come from the server, so that what it tells of
- * is done; its client's connection is cut instead.
+ * Passes requests on through real sockets. An answer that is to be lost has come from the server, so that what it tells
+ * of is done; its client's connection is cut instead.
  *
  * @param isLost - asked with the number of each answer, from 1
  */
@@ -193,8 +195,8 @@ export interface KilledRefreshes {
 }
 
 /**
- * Refreshes once a round at a process that is killed between commit and answer, and repeats the same request at the next
- * one, on the same SQLite file.
+ * Refreshes once a round at a process that is killed between commit and answer, and repeats the same request at the
+ * next one, on the same SQLite file.
  */
 export async function killBetweenCommitAndAnswer(rounds: number): Promise<KilledRefreshes> {
   const { path, remove } = temporaryFolder()

@@ -312,17 +312,11 @@ export function exchange(
       socket.destroy()
       resolve({ text: Buffer.concat(chunks).toString(), hung })
     }
-    const timer = setTimeout(() => {
-      done(true)
-    }, hangMilliseconds)
+    const timer = setTimeout(() => done(true), hangMilliseconds)
     socket.on('data', (chunk) => chunks.push(chunk))
-    socket.on('close', () => {
-      done(false)
-    })
+    socket.on('close', () => done(false))
     // A reset is an end as well: the server need not read what it has refused.
-    socket.on('error', () => {
-      done(false)
-    })
+    socket.on('error', () => done(false))
     socket.end(bytes)
   })
 }

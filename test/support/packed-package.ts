@@ -128,9 +128,7 @@ export async function whileRunning(folder: string, file: string, use: (url: stri
       const told = /^port (\d+)/m.exec(chunk.toString())?.[1]
       if (told !== undefined) resolve(told)
     })
-    child.once('exit', () => {
-      reject(new Error(`${file} ended before it listened\n${printed}`))
-    })
+    child.once('exit', () => reject(new Error(`${file} ended before it listened\n${printed}`)))
   })
   try {
     await use(`http://127.0.0.1:${port}`)

@@ -8,7 +8,10 @@ interface LostAnswer {
   verb: string
   /** A statement of the verb, by its name. */
   statement: string
-  /** @param name - of a session and a user that no other case has @returns what the verb answered, and what then is stored */
+  /**
+   * @param name - of a session and a user that no other case has
+   * @returns what the verb answered, and what then is stored
+   */
   run: (store: Store, name: string, cut: () => void) => Promise<unknown[]>
   /** Its answers: each of them is true. */
   allowed: unknown[][]
@@ -147,9 +150,9 @@ export async function loseAnswers(store: Store, proxy: TcpProxy, rounds: number)
     for (let round = 0; round < rounds; round += 1) {
       const when: Cut = round % 2 === 0 ? 'before the answer' : 'before the request'
       const cutsBefore = proxy.cuts()
-      const answers = await run(store, `${verb} ${statement} ${round}`, () => {
-        proxy.cut(statement, when)
-      }).catch((error: unknown) => [String(error), String((error as Error).cause)])
+      const answers = await run(store, `${verb} ${statement} ${round}`, () => proxy.cut(statement, when)).catch(
+        (error: unknown) => [String(error), String((error as Error).cause)]
+      )
       const isTrue = proxy.cuts() === cutsBefore + 1 && allowed.some((one) => isDeepStrictEqual(one, answers))
       if (!isTrue) faults.push(`${verb}, ${statement} cut ${when}: ${JSON.stringify(answers)}`)
     }

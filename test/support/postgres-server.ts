@@ -244,8 +244,8 @@ const forms = new Set(FORMS.split(' '))
 const WITH_COLUMNS = /\b(?:AS|INTO|TABLE|EXISTS|ON|REFERENCES)\s+[\w~"]+\s*\(/g
 
 /**
- * Functions in a statement that are called without `pg_catalog.`: a role that may create functions in our schema could put its
- * own in their place, to be run as the owner. `unnest` of several arrays is a form of the grammar.
+ * Functions in a statement that are called without `pg_catalog.`: a role that may create functions in our schema could
+ * put its own in their place, to be run as the owner. `unnest` of several arrays is a form of the grammar.
  */
 export function unqualifiedFunctions(text: string): string[] {
   const calls = text.replaceAll(WITH_COLUMNS, '(').matchAll(/(?<![\w.])([a-z_]\w*)\(/gi)

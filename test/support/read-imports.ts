@@ -13,7 +13,8 @@ export interface Import {
 }
 
 /**
- * Lists the TypeScript files under the given folders, without builds and packages; a folder that does not exist has none.
+ * Lists the TypeScript files under the given folders, without builds and packages; a folder that does not exist has
+ * none.
  *
  * @param root - absolute path of the repository
  * @param folders - folders under it, for example `src`

@@ -59,7 +59,10 @@ export async function startRedis(settings: readonly string[] = []): Promise<Test
   }
 }
 
-/** The Redis for tests that stop nothing: `TEST_REDIS_URL`, else one of its own. Others may use it, so keys need a prefix. */
+/**
+ * The Redis for tests that stop nothing: `TEST_REDIS_URL`, else one of its own. Others may use it, so keys need a
+ * prefix.
+ */
 export async function testRedis(): Promise<Pick<TestRedis, 'url' | 'command' | 'stop'>> {
   const url = process.env.TEST_REDIS_URL
   if (url === undefined || url === '') return startRedis()
@@ -90,9 +93,7 @@ async function launch(args: readonly string[]): Promise<ChildProcess> {
       if (/[Rr]eady to accept connections/.test(output)) resolve()
     })
     server.once('error', reject)
-    server.once('exit', () => {
-      reject(new Error(`the Redis server ended: ${output.slice(-500)}`))
-    })
+    server.once('exit', () => reject(new Error(`the Redis server ended: ${output.slice(-500)}`)))
   })
   // Its later output is no one's to read, and must not fill a pipe.
   server.stdout.removeAllListeners('data').resume()
@@ -111,8 +112,8 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * A Redis store for the session ids of the contract suite, which are made up: they all begin with the same 8 characters,
- * so that all users of a service share one key, as two whose tags are equal do.
+ * A Redis store for the session ids of the contract suite, which are made up: they all begin with the same 8
+ * characters, so that all users of a service share one key, as two whose tags are equal do.
  */
 export function suiteStore(source: RedisSource, options: RedisStoreOptions = {}, tag = 'session-'): Store {
   const logger = { warn: () => undefined }

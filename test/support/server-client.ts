@@ -128,9 +128,7 @@ export async function rawRequest(
       const req = request({ port, host: '127.0.0.1', method, path, headers, agent: false }, (res) => {
         let text = ''
         res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-        res.on('end', () => {
-          resolve({ status: res.statusCode ?? 0, text })
-        })
+        res.on('end', () => resolve({ status: res.statusCode ?? 0, text }))
       })
       req.on('error', reject)
       req.end(hasBody ? body : undefined)

@@ -60,9 +60,7 @@ export function spawnCli(
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (stdout += chunk))
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => (stderr += chunk))
   const ended = new Promise<Ended>((resolve) => {
-    child.once('close', (code) => {
-      resolve({ code, stdout, stderr })
-    })
+    child.once('close', (code) => resolve({ code, stdout, stderr }))
   })
   return { child, output: () => stdout + stderr, ended }
 }
@@ -76,8 +74,8 @@ export function runCli(args: string[], env: Env = {}): Promise<Ended> {
 const LONG_WINDOW: Env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: '86400' }
 
 /**
- * Starts a server on a free port, or all on three, and resolves when it says that it is ready, or that it waits for a database
- * or Redis.
+ * Starts a server on a free port, or all on three, and resolves when it says that it is ready, or that it waits for a
+ * database or Redis.
  */
 export async function startServer(
   env: Env,
@@ -93,9 +91,7 @@ export async function startServer(
       const ready = lines.filter((line) => /"event":"(?:ready|waiting)"/.test(line))
       if (ready.length === (command === 'all' ? 3 : 1)) resolve(ready.map((line) => JSON.parse(line) as ReadyServer))
     })
-    void ended.then(({ code, stderr }) => {
-      reject(new Error(`the server ended with ${String(code)}: ${stderr}`))
-    })
+    void ended.then(({ code, stderr }) => reject(new Error(`the server ended with ${String(code)}: ${stderr}`)))
   })
   const [{ server, url, serviceUrl, serviceDid }] = servers as [ReadyServer]
   return {

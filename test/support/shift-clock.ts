@@ -1,6 +1,6 @@
 /**
- * Loaded into a process by `--import`: its wall clock is `TEST_CLOCK_SHIFT_SECONDS` ahead. The monotonic clock stays as it
- * is.
+ * Loaded into a process by `--import`: its wall clock is `TEST_CLOCK_SHIFT_SECONDS` ahead. The monotonic clock stays as
+ * it is.
  */
 const shiftMilliseconds = Number(process.env.TEST_CLOCK_SHIFT_SECONDS ?? '0') * 1_000
 

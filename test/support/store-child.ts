@@ -1,8 +1,8 @@
 /**
  * A process that works on a SQLite store, for the tests that need real ones. `fork` it by `forkStore`.
  *
- * Told `{ id, startAt, calls }`, it makes all calls at once at that time and answers `{ id, results }`. Told `write`, it
- * writes without end, and notes on stdout what it is about to do and what was acknowledged.
+ * Told `{ id, startAt, calls }`, it makes all calls at once at that time and answers `{ id, results }`. Told `write`,
+ * it writes without end, and notes on stdout what it is about to do and what was acknowledged.
  */
 import { writeSync } from 'node:fs'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'

@@ -7,9 +7,7 @@ export function temporaryFolder(): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'did-auth-store-'))
   return {
     path,
-    remove: () => {
-      rmSync(path, { recursive: true, force: true })
-    }
+    remove: () => rmSync(path, { recursive: true, force: true })
   }
 }
 

@@ -25,9 +25,7 @@ export async function forkStore(file: string): Promise<StoreProcess> {
   const waiting = new Map<number, (results: unknown[]) => void>()
   let orders = 0
   await new Promise<void>((resolve, reject) => {
-    child.once('exit', (code) => {
-      reject(new Error(`the store process ended with ${String(code)}`))
-    })
+    child.once('exit', (code) => reject(new Error(`the store process ended with ${String(code)}`)))
     child.on('message', (message: 'ready' | { id: number; results: unknown[] }) => {
       if (message === 'ready') resolve()
       else waiting.get(message.id)?.(message.results)

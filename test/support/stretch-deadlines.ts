@@ -12,7 +12,5 @@ export function stretchDeadlines(): () => void {
   const stretched = (run: () => void, milliseconds = 0): NodeJS.Timeout =>
     real(run, milliseconds < 1_000 ? milliseconds : scaled(milliseconds * 20))
   const spy = jest.spyOn(globalThis, 'setTimeout').mockImplementation(stretched)
-  return () => {
-    spy.mockRestore()
-  }
+  return () => spy.mockRestore()
 }

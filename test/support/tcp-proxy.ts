@@ -89,9 +89,7 @@ export async function tcpProxy(firstPort: number): Promise<TcpProxy> {
       if (link.sent >= mostBytes) end(link)
     })
     for (const socket of [client, server]) {
-      socket.on('error', () => {
-        end(link)
-      })
+      socket.on('error', () => end(link))
       socket.on('close', () => {
         if (!link.isSwallowed) end(link)
       })

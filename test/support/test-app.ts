@@ -50,7 +50,9 @@ export interface LogLine {
   message: string
 }
 
-/** An application with our routes, a guarded `GET /me`, its clients, a clock that the test sets and a log that it reads. */
+/**
+ * An application with our routes, a guarded `GET /me`, its clients, a clock that the test sets and a log that it reads.
+ */
 export interface TestApp extends AppClient {
   app: Express
   requireDid: RequireDid
@@ -105,8 +107,8 @@ export interface TestServer extends ServerApp {
 }
 
 /**
- * Builds one of the servers from an environment. A server whose signer or store fails is built as well. What only servers
- * need is loaded here: most tests are about the library, and each file of tests loads everything again.
+ * Builds one of the servers from an environment. A server whose signer or store fails is built as well. What only
+ * servers need is loaded here: most tests are about the library, and each file of tests loads everything again.
  *
  * @param build - given what all servers have in common, it adds whatever else its own needs
  */

@@ -14,8 +14,8 @@ const TICK_MILLISECONDS = 10
 const MAX_ATTEMPTS = 50
 
 /**
- * Runs an attempt whose outcome depends on real time, and runs it again when this process stood still meanwhile: what it
- * found then says something about the machine, and nothing about the code.
+ * Runs an attempt whose outcome depends on real time, and runs it again when this process stood still meanwhile: what
+ * it found then says something about the machine, and nothing about the code.
  *
  * @param milliseconds - how long the process may stand still before the attempt says nothing
  */
@@ -38,9 +38,11 @@ export async function steadily<T>(milliseconds: number, attempt: () => Promise<T
 }
 
 /**
- * Runs work for all items, five at a time, and answers what came of each, in their order; what a work throws is its outcome.
+ * Runs work for all items, five at a time, and answers what came of each, in their order; what a work throws is its
+ * outcome.
  *
- * To be called in `beforeAll`. With `it.concurrent`, Jest 30 refuses every lazy import as soon as one of the tests has ended.
+ * To be called in `beforeAll`. With `it.concurrent`, Jest 30 refuses every lazy import as soon as one of the tests has
+ * ended.
  */
 export async function allOf<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<(R | Error)[]> {
   const outcomes: (R | Error)[] = []

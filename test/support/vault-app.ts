@@ -167,7 +167,8 @@ export async function fillVault(
   const small: Promise<unknown>[] = []
   for (const [key, content] of entries) {
     const write = store.writeEntry(entryOf(key, content, { did, quota: { maxBytes: Infinity, maxEntries: Infinity } }))
-    // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each other.
+    // Small ones share a commit, in the order of their calls. Large ones are uploaded first, and would overtake each
+    // other.
     if (content.length > 60_000) await write
     else small.push(write)
   }

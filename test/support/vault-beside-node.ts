@@ -73,7 +73,8 @@ export function endLeases(file: string): void {
 }
 
 /**
- * Waits while the server of a vault carries out its pin ledger. What waits for a later try is due at once, as after an hour.
+ * Waits while the server of a vault carries out its pin ledger. What waits for a later try is due at once, as after an
+ * hour.
  *
  * @param file - the vault's database
  * @param listPins - what is pinned on the node, asked without the code under test
@@ -150,9 +151,7 @@ export async function crashAt({ write: { method, path, content }, verb, phase }:
       })
     await send('POST', '/old', 'old')
     await send('POST', '/other', 'other')
-    kill = () => {
-      server.signal('SIGKILL')
-    }
+    kill = () => server.signal('SIGKILL')
     const answered = await send(method, path, content).catch(() => undefined)
     await server.ended
     kill = () => undefined

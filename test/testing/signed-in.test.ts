@@ -115,24 +115,22 @@ describe('signedIn', () => {
 
 const tokenOf = (authorization: string): { Authorization: string } => ({ Authorization: `DIDAuth ${authorization}` })
 
-describe('fakeClock', () => {
+describe('fakeClock', () =>
   it('stands still until it is moved, in either direction', () => {
     const clock = fakeClock(1000)
     clock.advance(60)
     clock.advance(-10)
     expect(clock.nowSeconds()).toBe(1050)
     expect(fakeClock().nowSeconds() % 300).toBe(0)
-  })
-})
+  }))
 
-describe('testConfig', () => {
+describe('testConfig', () =>
   it('has the same key in every run, and lets a user send any number of requests', async () => {
     expect(testConfig().serviceDid).toBe(testConfig().serviceDid)
     const { app } = await testApp({ ...testConfig() })
     const token = await accessTokenFor(alice.did, {}, { ...testConfig(), clock: fakeClock() })
     for (let count = 0; count < 25; count += 1) await request(app).get('/me').set(tokenOf(token)).expect(200)
-  })
-})
+  }))
 
 describe('accessTokenFor', () => {
   it('signs what requireDid accepts where the app has testConfig', async () => {

@@ -65,9 +65,7 @@ describe('our access token', () => {
       chain = await startChain()
     })
 
-    afterAll(() => {
-      chain.stop()
-    })
+    afterAll(() => chain.stop())
 
     const verifyThere = async (token: string, audience: string, now: number): Promise<unknown> => {
       const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]

@@ -75,7 +75,8 @@ describe.each(Object.entries(wallets))('a message signed by %s', (_name, persona
   })
 })
 
-// `confirmAuth` of @rsksmart/rlogin, from 1.0.2 to 1.6.1: the URL of the service as it was given, at /signup, in `response`.
+// `confirmAuth` of @rsksmart/rlogin, from 1.0.2 to 1.6.1: the URL of the service as it was given, at /signup, in
+// `response`.
 describe('the login of rLogin 1.0 to 1.6', () => {
   const did = walletOf(4242).did
 

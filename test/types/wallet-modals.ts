@@ -1,6 +1,6 @@
 /**
- * What must compile of the adapters for wallet modals: each is what the library's documentation asks for, as it was written
- * down here. Checked by `npm run types`, run by no one.
+ * What must compile of the adapters for wallet modals: each is what the library's documentation asks for, as it was
+ * written down here. Checked by `npm run types`, run by no one.
  */
 import type { DidAuthClient } from 'express-did-auth/client'
 import { appKit, connectKit, rainbowKit, thirdweb } from 'express-did-auth/client/siwe'

@@ -68,7 +68,5 @@ describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
     await expect(accessTokenVerifier(options)('x')).rejects.toBeInstanceOf(DidAuthError)
   })
 
-  it('is small: the bundle has less than 62 kB', () => {
-    expect(source.length).toBeLessThan(62_000)
-  })
+  it('is small: the bundle has less than 62 kB', () => expect(source.length).toBeLessThan(62_000))
 })

@@ -4,7 +4,9 @@ import { onClick, onCopy } from './answer.js'
 import { byId, dateOf, openReads, relayUrl, show, sizeOf, write } from './elements.js'
 import { makeKey, walletOfKey } from './key-wallet.js'
 
-/** Where the relay asks for a login, a key of this moment logs in: the sender decides by the link who reads the file. */
+/**
+ * Where the relay asks for a login, a key of this moment logs in: the sender decides by the link who reads the file.
+ */
 const login = openReads === 'true' ? {} : { wallet: walletOfKey(makeKey()) }
 
 function showExpiry(seconds: number): void {
@@ -42,7 +44,5 @@ function start(): void {
 }
 
 // Another link in the same tab.
-window.addEventListener('hashchange', () => {
-  location.reload()
-})
+window.addEventListener('hashchange', () => location.reload())
 if (relayUrl !== '') start()

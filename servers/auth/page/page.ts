@@ -8,9 +8,7 @@ import { startVaultStep } from './vault-step.js'
 import { startWalletStep, type PageWallet } from './wallet-step.js'
 import { shownFetch } from './wire.js'
 
-const fetch = shownFetch((exchange) => {
-  showToken(exchange)
-})
+const fetch = shownFetch((exchange) => showToken(exchange))
 const auth = new DidAuthClient({
   mode: usesCookies ? 'cookie' : 'header',
   fetch,

@@ -58,9 +58,7 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
   }
 
   /** For this tab and this session, so that a reload finds it. */
-  const keepCode = (): void => {
-    sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
-  }
+  const keepCode = (): void => sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
 
   async function read(vault: VaultClient): Promise<void> {
     // In this order: where the ids are of a later list than the ETag, the vault refuses the change of a wrong entry.

@@ -11,9 +11,7 @@ const list = byId('exchanges', HTMLOListElement)
 /** The button that the user pressed last, until a request follows. */
 let action = ''
 
-byId('clear').addEventListener('click', () => {
-  list.replaceChildren()
-})
+byId('clear').addEventListener('click', () => list.replaceChildren())
 
 // What the user did is named above what it causes. The return key in a form presses its button as well.
 document.addEventListener(

@@ -44,8 +44,8 @@ export interface ConformanceReport {
 }
 
 /**
- * Asks a running service whether it keeps the rules of this protocol. It logs in with wallets made for the occasion, about
- * sixty times, and leaves those sessions behind.
+ * Asks a running service whether it keeps the rules of this protocol. It logs in with wallets made for the occasion,
+ * about sixty times, and leaves those sessions behind.
  *
  * @param isSiwe - checks any backend of EIP-4361 for the rules of EIP-4361 only
  * @throws StartError when nothing answers there; with `--siwe` a valid login then fails instead

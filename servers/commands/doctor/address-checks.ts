@@ -50,8 +50,8 @@ function isSameSite(origin: string, url: URL): boolean {
 }
 
 /**
- * The site of an origin, for SameSite: scheme and registrable domain. The public suffixes of two labels are told by their
- * form (`co.uk`, `com.br`), because the list of all of them is larger than this program.
+ * The site of an origin, for SameSite: scheme and registrable domain. The public suffixes of two labels are told by
+ * their form (`co.uk`, `com.br`), because the list of all of them is larger than this program.
  *
  * @see RFC 6265bis, section 5.2; HTML Standard, "schemelessly same site" and "same site"
  */

@@ -13,8 +13,8 @@ const OPTIONS = {
 } as const
 
 /**
- * `doctor`: finds what is wrong with the environment. `doctor <url>`: finds what is wrong with a running service, with what
- * the environment says about it.
+ * `doctor`: finds what is wrong with the environment. `doctor <url>`: finds what is wrong with a running service, with
+ * what the environment says about it.
  *
  * @returns the exit code: 1 when something has to be changed, else 0
  * @throws UsageError

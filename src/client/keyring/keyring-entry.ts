@@ -85,8 +85,8 @@ export async function parseKeyring(
 }
 
 /**
- * Base64url of HMAC-SHA256 under HKDF-SHA256(root, no salt, `did-auth keyring mac 1`) over the JSON of `[1, canonical DID,
- * [[id, type, label, createdAt, salt, iv, wrapped], …]]`, as `JSON.stringify` writes it.
+ * Base64url of HMAC-SHA256 under HKDF-SHA256(root, no salt, `did-auth keyring mac 1`) over the JSON of `[1, canonical
+ * DID, [[id, type, label, createdAt, salt, iv, wrapped], …]]`, as `JSON.stringify` writes it.
  */
 async function macOf(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
   const key = await hkdf(root, utf8(''), 'did-auth keyring mac 1')
@@ -122,7 +122,10 @@ export async function rootIn(slots: readonly KeyringSlot[], did: string, unlock:
   throw new DidAuthClientError(LOCKED)
 }
 
-/** AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`), with canonical DID, id and type as additional data. */
+/**
+ * AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`), with canonical DID, id and type as additional
+ * data.
+ */
 async function cryptSlot(
   verb: 'encrypt' | 'decrypt',
   secret: Bytes,

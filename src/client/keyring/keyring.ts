@@ -20,12 +20,13 @@ export interface Keyring {
    * Adds a way to open it. What another device has changed meanwhile is kept.
    *
    * @param label - for people: 1 to 64 characters, which everybody can read
-   * @throws TypeError for another label; WALLET_NOT_DETERMINISTIC; TOO_LARGE with about 25 slots; CONFLICT where it was changed
-   * twice meanwhile; KEYRING_TAMPERED; errors of vault, wallet and passkey
+   * @throws TypeError for another label; WALLET_NOT_DETERMINISTIC; TOO_LARGE with about 25 slots; CONFLICT where it was
+   * changed twice meanwhile; KEYRING_TAMPERED; errors of vault, wallet and passkey
    */
   add(unlocker: Unlocker, label: string): Promise<void>
   /**
-   * Removes a way to open it; one that is not there is removed. **The key stays:** an old copy of the keyring still opens.
+   * Removes a way to open it; one that is not there is removed. **The key stays:** an old copy of the keyring still
+   * opens.
    *
    * @throws TypeError for the last slot; else as `add`
    */
@@ -36,8 +37,8 @@ export interface Keyring {
  * Makes a new key for a vault, and stores it there, encrypted for a new recovery code and for each unlocker.
  *
  * @returns the key, and the code: show it to the user, because nothing else has it
- * @throws DidAuthClientError KEYRING_EXISTS; WALLET_NOT_DETERMINISTIC; NOT_SIGNED_IN where the user has changed meanwhile; errors
- * of vault, wallet and passkey
+ * @throws DidAuthClientError KEYRING_EXISTS; WALLET_NOT_DETERMINISTIC; NOT_SIGNED_IN where the user has changed
+ * meanwhile; errors of vault, wallet and passkey
  * @example
  * const { key, recoveryCode } = await createKeyring({ vault, unlockers: [passkey({ rpId: location.hostname })] })
  * const notes = new VaultClient({ auth, encrypt: { key } })
@@ -68,8 +69,8 @@ export async function createKeyring({
 /**
  * Opens the keyring of the user, or of another DID, which needs no session.
  *
- * @throws DidAuthClientError LOCKED where no slot opens; KEYRING_MISSING; KEYRING_TAMPERED where it is not as a client wrote
- * it; errors of vault, wallet and passkey
+ * @throws DidAuthClientError LOCKED where no slot opens; KEYRING_MISSING; KEYRING_TAMPERED where it is not as a client
+ * wrote it; errors of vault, wallet and passkey
  * @example
  * const { key } = await openKeyring({ vault, unlock: recovery(code) })
  */

@@ -11,8 +11,8 @@ const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U'
 const checkOf = (digits: readonly number[]): number => digits.reduce((rest, digit) => (rest * 32 + digit) % 37, 0)
 
 /**
- * A code on paper: 160 bits as 32 digits of Crockford's base32, and Crockford's check symbol (the number modulo 37). Any case,
- * dashes, spaces, O for 0, I and L for 1 are accepted. The secret is the UTF-8 of the 32 digits.
+ * A code on paper: 160 bits as 32 digits of Crockford's base32, and Crockford's check symbol (the number modulo 37).
+ * Any case, dashes, spaces, O for 0, I and L for 1 are accepted. The secret is the UTF-8 of the 32 digits.
  *
  * @param code - a new one when absent, in groups of four: show `code` of the result to the user
  */
@@ -42,8 +42,9 @@ export function passkey({ rpId }: { readonly rpId: string }): Unlocker {
 }
 
 /**
- * A wallet that signs the same each time. A new slot asks it twice; to open, it is asked for each slot of a wallet until one
- * opens. **Who has the signature has the key.** The text names the page's host, so that wallets can warn of other pages.
+ * A wallet that signs the same each time. A new slot asks it twice; to open, it is asked for each slot of a wallet
+ * until one opens. **Who has the signature has the key.** The text names the page's host, so that wallets can warn of
+ * other pages.
  *
  * @param options - `domain` is another host than the page's, where that has changed since
  */

@@ -7,10 +7,11 @@ import { connectWallet, type Wallet } from '../wallet.js'
 import type { Unlocker } from './keyring-entry.js'
 
 /**
- * The secret of a wallet's slot: the UTF-8 of r and s of its signature, 128 hex digits in lower case. The text is of EIP-4361
- * and about a URI without a host, which no service takes for a login.
+ * The secret of a wallet's slot: the UTF-8 of r and s of its signature, 128 hex digits in lower case. The text is of
+ * EIP-4361 and about a URI without a host, which no service takes for a login.
  *
- * @throws DidAuthClientError WALLET_NOT_DETERMINISTIC where the second signature for a new slot is another; those of the wallet
+ * @throws DidAuthClientError WALLET_NOT_DETERMINISTIC where the second signature for a new slot is another; those of
+ *   the wallet
  */
 export async function walletSecret(
   wallet: Wallet,

@@ -8,7 +8,10 @@ import { encodeBase64url, utf8 } from '../seal.js'
 import { pause } from '../timing.js'
 import type { PlainWallet } from '../wallet.js'
 
-/** Without the parts of the ready-made curve that are for verifying faster, which are a kilobyte. @see SEC 2, section 2.4.1 */
+/**
+ * Without the parts of the ready-made curve that are for verifying faster, which are a kilobyte.
+ * @see SEC 2, section 2.4.1
+ */
 const secp256k1 = ecdsa(
   weierstrassN({
     p: 0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2fn,
@@ -32,8 +35,8 @@ export interface PasskeyOptions {
 }
 
 /**
- * A wallet whose key is computed from a passkey, and lost with it. The first signature within a minute needs no prompt; each
- * other one asks the passkey again, and throws `USER_REJECTED` or `WALLET` where it is refused.
+ * A wallet whose key is computed from a passkey, and lost with it. The first signature within a minute needs no prompt;
+ * each other one asks the passkey again, and throws `USER_REJECTED` or `WALLET` where it is refused.
  */
 export interface PasskeyWallet extends PlainWallet {
   signMessage(text: string): Promise<string>
@@ -42,12 +45,12 @@ export interface PasskeyWallet extends PlainWallet {
 }
 
 /**
- * Makes a passkey, which the user confirms, and a wallet of it. A second prompt follows where a passkey computes no secret
- * while it is made.
+ * Makes a passkey, which the user confirms, and a wallet of it. A second prompt follows where a passkey computes no
+ * secret while it is made.
  *
  * @param options - `userName` is what the list of passkeys shows
- * @throws DidAuthClientError NO_PASSKEY where there is no extension PRF; its `userMessage` says it where that shows too late,
- * and the new passkey stays. USER_REJECTED, WALLET
+ * @throws DidAuthClientError NO_PASSKEY where there is no extension PRF; its `userMessage` says it where that shows too
+ * late, and the new passkey stays. USER_REJECTED, WALLET
  * @example
  * const wallet = await createPasskey({ rpId: location.hostname, userName: 'Ada' })
  * await auth.logIn({ wallet })
@@ -105,9 +108,9 @@ async function walletOf(options: PasskeyOptions & { readonly userName?: string }
 
 /**
  * The private key of a passkey, so that another implementation finds the same. The output of HKDF-SHA256 (input: the 32
- * bytes of `prf.results.first`; salt: rpId in UTF-8; info: `express-did-auth passkey 1`) is read in blocks of 32 bytes, each
- * a number with the most significant byte first. The key is the first of them from 1 to n − 1, n being the order of
- * secp256k1: in the first block for all but one secret in 2^128.
+ * bytes of `prf.results.first`; salt: rpId in UTF-8; info: `express-did-auth passkey 1`) is read in blocks of 32 bytes,
+ * each a number with the most significant byte first. The key is the first of them from 1 to n − 1, n being the order
+ * of secp256k1: in the first block for all but one secret in 2^128.
  *
  * @param prf - is wiped
  * @param isKey - in place of the range, for tests

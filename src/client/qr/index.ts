@@ -20,8 +20,8 @@ export function qrMatrix(text: string, { correction = 'M', border = 4 }: QrOptio
 }
 
 /**
- * A QR code as an SVG: black on white, without a size of its own. It holds no part of the text, so it may be put into a page
- * as it is.
+ * A QR code as an SVG: black on white, without a size of its own. It holds no part of the text, so it may be put into a
+ * page as it is.
  *
  * @throws RangeError as {@link qrMatrix}
  * @example element.innerHTML = qrSvg(relay.link(uri, 'https://app.example.com/open'))

@@ -18,8 +18,8 @@ function isLeaf(cid: string): boolean {
 }
 
 /**
- * The cids that a node of ours links to, in order: links stand first, and each is shorter than 128 bytes. Other nodes are
- * of no file that was sent, so what is made of them cannot be decrypted.
+ * The cids that a node of ours links to, in order: links stand first, and each is shorter than 128 bytes. Other nodes
+ * are of no file that was sent, so what is made of them cannot be decrypted.
  */
 export function linksOf(node: Bytes): string[] {
   const cids: string[] = []

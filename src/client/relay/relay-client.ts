@@ -31,15 +31,17 @@ import { connectWallet, type Wallet } from '../wallet.js'
 import { cidOf } from './blocks.js'
 
 /**
- * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the relay
- * accepts, so that the user does not sign again.
+ * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the
+ * relay accepts, so that the user does not sign again.
  */
 export interface RelayClientOptions extends Partial<ResourceOptions> {
   /** Where the relay is, as in `https://relay.example.com`. Absent: `resource`, and the reverse. */
   readonly url?: string
   /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
   readonly wallet?: Wallet
-  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet. */
+  /**
+   * Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet.
+   */
   readonly network?: string
   /** The text after `Login to `. Default: the host of `url`. */
   readonly domain?: string
@@ -55,7 +57,9 @@ export interface RelayClientOptions extends Partial<ResourceOptions> {
 export interface SendOptions {
   /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
-  /** Is told for how many seconds the relay keeps the file. Not called where it does not say so, or a gateway is faster. */
+  /**
+   * Is told for how many seconds the relay keeps the file. Not called where it does not say so, or a gateway is faster.
+   */
   readonly onExpiresIn?: (seconds: number) => void
 }
 
@@ -78,8 +82,8 @@ const meanings: Readonly<Record<number, PlainErrorKind>> = {
 }
 
 /**
- * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands behind
- * `#` in the URI, and is in no request.
+ * Sends content through a relay and opens it. The relay and the gateways see only what is encrypted: the key stands
+ * behind `#` in the URI, and is in no request.
  *
  * @example
  * const relay = new RelayClient({ url: 'https://relay.example.com', wallet: window.ethereum })
@@ -139,8 +143,8 @@ export class RelayClient {
    * Opens what was sent. The relay and all gateways are asked at once, and the first one whose bytes have the cid wins.
    *
    * @param uri - `relay://<cid>#<key>`, or a link made by {@link RelayClient.link}
-   * @returns the text, the bytes or the file, as it was sent. Name and type of a file are the sender's word: offer it as a
-   * download, because HTML that your page shows runs as your page
+   * @returns the text, the bytes or the file, as it was sent. Name and type of a file are the sender's word: offer it
+   * as a download, because HTML that your page shows runs as your page
    * @throws DidAuthClientError LINK, KEY, MISMATCH, NOT_FOUND, TAKEN_DOWN, MISSING; else as `send`. Where all fail, the
    * error is the relay's
    */
@@ -153,8 +157,8 @@ export class RelayClient {
   }
 
   /**
-   * The same as a link to a page of yours, because the cameras of phones open https and not `relay://`. The part behind `#`
-   * stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
+   * The same as a link to a page of yours, because the cameras of phones open https and not `relay://`. The part behind
+   * `#` stays in the browser; on the page, give `location.href` to {@link RelayClient.open}.
    *
    * @returns `https://…#r=<cid>.<key>`
    * @throws DidAuthClientError LINK
@@ -181,9 +185,7 @@ export class RelayClient {
     const first = Promise.any([readFromRelay(), ...gateways.map(readFrom)]).catch((cause: unknown) => {
       throw (cause as AggregateError).errors[0]
     })
-    return unlessAborted(first, signal).finally(() => {
-      race.abort()
-    })
+    return unlessAborted(first, signal).finally(() => race.abort())
   }
 
   /** With a token, if there is a wallet. Logs in again, once, where the last one is refused, or a challenge late. */

@@ -1,6 +1,6 @@
 /**
- * Adapters that give the modals of wallet libraries a `DidAuthClient` as their backend. None needs its library: the types are
- * those of the libraries' documentation.
+ * Adapters that give the modals of wallet libraries a `DidAuthClient` as their backend. None needs its library: the
+ * types are those of the libraries' documentation.
  */
 import { formatSiweMessage, type SiweMessage } from '../../protocol/format-siwe-message.js'
 import type { DidAuthClient } from '../did-auth-client.js'
@@ -38,7 +38,9 @@ interface Steps {
   readonly isVerified: (signed: Signed) => Promise<boolean>
 }
 
-/** Modals write texts in one step, and sign again with the nonce of a refused login: then a newer one takes its place. */
+/**
+ * Modals write texts in one step, and sign again with the nonce of a refused login: then a newer one takes its place.
+ */
 function stepsOf(auth: SiweAuth): Steps {
   let siwe: SiweLogin | undefined
   let newer: string | undefined
@@ -155,7 +157,9 @@ export interface AppKitConfig {
   readonly signOutOnDisconnect: boolean
 }
 
-/** For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; chains that are not Ethereum's are refused. */
+/**
+ * For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; chains that are not Ethereum's are refused.
+ */
 export function appKit(auth: SiweAuth): AppKitConfig {
   const { getNonce, verify } = stepsOf(auth)
   const signOut = (): Promise<void> => auth.logOut()

@@ -44,8 +44,8 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
 /** Which vault, and whether contents are encrypted. */
 export interface VaultClientOptions {
   /**
-   * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not sign again. It is
-   * logged in for all but `get` with a DID.
+   * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not
+   * sign again. It is logged in for all but `get` with a DID.
    */
   readonly auth: VaultAuth
   /** The vault's URL, as the service of `auth` has it in `resources`. */
@@ -125,7 +125,10 @@ export class VaultClient {
   /** For those that everybody may send: a token of another service would bring nothing. */
   readonly #open: Service
 
-  /** @throws TypeError for a `url` that is none, and for a key that is no Uint8Array of 32 bytes: of a text, the key would be zeros */
+  /**
+   * @throws TypeError for a `url` that is none, and for a key that is no Uint8Array of 32 bytes: of a text, the key
+   *   would be zeros
+   */
   constructor(options: VaultClientOptions) {
     const { key }: { key?: unknown } = options.encrypt ?? {}
     if (options.encrypt && !(key instanceof Uint8Array && key.length === KEY_BYTES)) {
@@ -186,7 +189,10 @@ export class VaultClient {
     return this.#write('PUT', key, content, options)
   }
 
-  /** Deletes all entries of a key, or the one with `id`. What is not there is deleted. @throws as {@link VaultClient.add} */
+  /**
+   * Deletes all entries of a key, or the one with `id`. What is not there is deleted.
+   * @throws as {@link VaultClient.add}
+   */
   async delete(key: string, options: EntryOptions = {}): Promise<Omit<Written, 'id'>> {
     return changeOf(await this.#ask('DELETE', pathOf(key, options.id), options))
   }
@@ -222,13 +228,13 @@ export class VaultClient {
   }
 
   /**
-   * Writes every entry of a raw backup as it is, behind what is there. Entries that are there already stay where they are, so
-   * that it can be repeated where it failed.
+   * Writes every entry of a raw backup as it is, behind what is there. Entries that are there already stay where they
+   * are, so that it can be repeated where it failed.
    *
    * @returns how many entries were written
    * @throws TypeError for a backup that is not raw: contents that were encrypted would become readable for everybody.
-   * DidAuthClientError KEY for one of another DID, KEYRING_EXISTS where the vault has another keyring: in both cases nothing is
-   * written. Else as {@link VaultClient.add}
+   * DidAuthClientError KEY for one of another DID, KEYRING_EXISTS where the vault has another keyring: in both cases
+   * nothing is written. Else as {@link VaultClient.add}
    */
   async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
     if (!raw) throw new TypeError('Give a backup({ raw: true })')
@@ -288,7 +294,10 @@ export class VaultClient {
   }
 }
 
-/** A relative path, so that the vault may stand below a path. @throws DidAuthClientError NAME, also for half a character */
+/**
+ * A relative path, so that the vault may stand below a path.
+ * @throws DidAuthClientError NAME, also for half a character
+ */
 function pathOf(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {

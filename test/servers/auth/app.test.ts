@@ -16,15 +16,14 @@ async function logIn(listener: Parameters<typeof request>[0]): Promise<{ accessT
   return (await request(listener).post('/auth').send({ did: wallet.did, sig }).expect(200)).body
 }
 
-describe('GET /me', () => {
+describe('GET /me', () =>
   it('answers the DID of its caller', async () => {
     const { listener } = await testAuthServer()
     const { accessToken } = await logIn(listener)
     const response = await request(listener).get('/me').set('Authorization', `DIDAuth ${accessToken}`).expect(200)
     expect(response.body).toEqual({ did: wallet.did })
     expect(response.headers['cache-control']).toBe('no-store')
-  })
-})
+  }))
 
 describe('the variables', () => {
   it('MAX_REQUESTS_PER_TIME_SLOT bounds the requests of a user', async () => {
@@ -113,14 +112,13 @@ describe('the variables', () => {
   })
 })
 
-describe('GET /health', () => {
+describe('GET /health', () =>
   it('asks no dependency', async () => {
     const { listener } = await testAuthServer({}, { store: lostStore() })
     const response = await request(listener).get('/health').expect(200)
     expect(response.body).toEqual({ status: 'ok' })
     await request(listener).head('/health').expect(200)
-  })
-})
+  }))
 
 describe('GET /ready', () => {
   it('lists store and signer', async () => {
@@ -183,7 +181,7 @@ describe('GET /ready', () => {
   })
 })
 
-describe('the log', () => {
+describe('the log', () =>
   it('has one line a request, with fixed fields and without its path', async () => {
     const { listener, log } = await testAuthServer()
     await request(listener).get(`/request-auth/${wallet.did}?a=b`).expect(200)
@@ -197,5 +195,4 @@ describe('the log', () => {
       expect(Object.keys(line)).toEqual('level time server event method route status milliseconds msg'.split(' '))
       expect(line).toMatchObject({ level: 'info', server: 'auth', msg: 'request' })
     }
-  })
-})
+  }))

@@ -87,9 +87,8 @@ describe('the page', () => {
     await request(listener).get(path).set('If-None-Match', '"other"').expect(200)
   })
 
-  it('has no script or style in its HTML', () => {
-    expect([...page.html.values()].join()).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=/)
-  })
+  it('has no script or style in its HTML', () =>
+    expect([...page.html.values()].join()).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=/))
 
   it('is not there without a build: one warning, and 404', async () => {
     const warnings: unknown[] = []

@@ -14,9 +14,7 @@ describe('the three servers under mixed requests of many users', () => {
   })
   afterAll(() => servers.killAll())
 
-  it('answer each as documented', () => {
-    expect(wrong).toEqual([])
-  })
+  it('answer each as documented', () => expect(wrong).toEqual([]))
 
   it('have nothing to log but that they are ready, where the page is, and the first refusal of a kind', () => {
     const events = output()

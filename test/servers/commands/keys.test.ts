@@ -8,9 +8,7 @@ import { runCommand } from '../../support/command-line.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
 const folder = temporaryFolder()
-afterAll(() => {
-  folder.remove()
-})
+afterAll(() => folder.remove())
 
 async function keys(...args: string[]): Promise<string> {
   const { code, lines } = await runCommand(runKeys, args)

@@ -21,7 +21,7 @@ function refusal(env: Record<string, string>, isOneOfAll = false): string {
 }
 
 describe('readEnv', () => {
-  it('completes an empty environment, and leaves to the library what the library knows', () => {
+  it('completes an empty environment, and leaves to the library what the library knows', () =>
     expect(readEnv({}, 'auth', false)).toEqual({
       name: 'auth',
       address: { port: 3000, host: '127.0.0.1', variable: 'PORT' },
@@ -52,14 +52,12 @@ describe('readEnv', () => {
       VAULT_MAX_CONTENT_BYTES: 1_048_576,
       VAULT_MAX_BYTES_PER_DID: 67_108_864,
       VAULT_MAX_ENTRIES_PER_DID: 10_000
-    })
-  })
+    }))
 
-  it('takes an empty variable for an absent one', () => {
+  it('takes an empty variable for an absent one', () =>
     expect(
       readEnv({ PORT: '', RPC_URL: '', USE_COOKIES: '', PRIVATE_KEY: '', PRIVATE_KEY_FILE: '' }, 'auth', false)
-    ).toEqual(readEnv({}, 'auth', false))
-  })
+    ).toEqual(readEnv({}, 'auth', false)))
 
   it.each<[name: string, text: string, value?: unknown]>([
     ['PORT', '0', 0],
@@ -96,9 +94,9 @@ describe('readEnv', () => {
     ['ERROR_FORMAT', 'problem'],
     ['IPFS_API_URL', 'https://ipfs.example:5001'],
     ['RELAY_MAX_FILE_BYTES', '2', 2]
-  ])('reads %s=%s', (name, text, value = text) => {
+  ])('reads %s=%s', (name, text, value = text) =>
     expect(readEnv({ [name]: text }, 'auth', false, 'operate')).toMatchObject({ [name]: value })
-  })
+  )
 
   it('reads what belongs to a bucket', () => {
     const env = {
@@ -156,9 +154,7 @@ describe('readEnv', () => {
 
   it.each(['http://127.0.0.1:5001', 'http://localhost:5001', 'http://[::1]:5001', 'https://ipfs.example'])(
     'takes IPFS_API_URL=%s, which no one can listen to',
-    (IPFS_API_URL) => {
-      expect(readEnv({ IPFS_API_URL }, 'vault', false).IPFS_API_URL).toBe(IPFS_API_URL)
-    }
+    (IPFS_API_URL) => expect(readEnv({ IPFS_API_URL }, 'vault', false).IPFS_API_URL).toBe(IPFS_API_URL)
   )
 
   it.each(['http://ipfs.example', 'http://10.0.0.1:5001', 'http://127.example:5001', 'http://localhost.example'])(
@@ -355,24 +351,19 @@ describe('findMisspellings', () => {
     ['AUTH_SERVICE_ULR', 'AUTH_SERVICE_URL'],
     ['PRIVATE_KEY_FIL', 'PRIVATE_KEY_FILE'],
     ['PROT', 'PORT']
-  ])('names %s, which may be %s', (variable, known) => {
+  ])('names %s, which may be %s', (variable, known) =>
     expect(findMisspellings({ [variable]: 'a value' })).toEqual([{ variable, known }])
-  })
+  )
 
   it.each(['SERVICE_URL', 'VAULT_PORT', 'PAGER', 'POST', 'HOME', 'PATH', 'SERVICE_LRU_', 'SERVICE', ''])(
     'leaves %s alone',
-    (variable) => {
-      expect(findMisspellings({ [variable]: 'a value' })).toEqual([])
-    }
+    (variable) => expect(findMisspellings({ [variable]: 'a value' })).toEqual([])
   )
 
-  it('leaves alone what is empty', () => {
-    expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([])
-  })
+  it('leaves alone what is empty', () => expect(findMisspellings({ SERVICE_ULR: '' })).toEqual([]))
 
-  it('is part of what is said about a wrong environment, without the value', () => {
+  it('is part of what is said about a wrong environment, without the value', () =>
     expect(refusal({ PORT: 'http', PRIVATE_KYE: 'secret' })).toMatch(
       /^Wrong environment:\n {2}- PORT: .*\n {2}- PRIVATE_KYE: unknown; is it PRIVATE_KEY\?$/
-    )
-  })
+    ))
 })

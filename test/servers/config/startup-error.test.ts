@@ -43,22 +43,18 @@ describe('startStep', () => {
   })
 })
 
-describe('sentenceOf', () => {
+describe('sentenceOf', () =>
   it('never shows a stack', () => {
     expect(sentenceOf(new StartError('No.'))).toBe('No.')
     expect(sentenceOf(new TypeError('nothing works'), 'copy')).toBe('copy failed: nothing works')
     expect(sentenceOf('nothing', 'auth')).toBe('auth failed: nothing')
-  })
-})
+  }))
 
-describe('ownCommand', () => {
+describe('ownCommand', () =>
   it.each([
     ['/app/node_modules/.bin/express-did-auth-servers', 'npx express-did-auth-servers keys new'],
     ['/home/ann/.npm/_npx/1f/node_modules/.bin/express-did-auth', 'npx express-did-auth keys new'],
     ['/usr/local/bin/express-did-auth-servers', 'express-did-auth-servers keys new'],
     [resolve('servers/dist/bin.js'), 'node servers/dist/bin.js keys new'],
     [resolve('../servers/dist/bin.js'), 'node ../servers/dist/bin.js keys new']
-  ])('of %s is %s', (script, command) => {
-    expect(ownCommand('keys new', script)).toBe(command)
-  })
-})
+  ])('of %s is %s', (script, command) => expect(ownCommand('keys new', script)).toBe(command)))

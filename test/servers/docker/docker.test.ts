@@ -30,7 +30,7 @@ const common = below(compose, 'x-server: &server')
 const servers = ['auth', 'relay', 'vault'] as const
 const dockerfile = linesOf('Dockerfile')
 
-describe('compose.instances.yaml', () => {
+describe('compose.instances.yaml', () =>
   it('gives the servers a role that is no superuser, and leaves the superuser no password', () => {
     const lines = linesOf('compose.instances.yaml')
     expect(lines.filter((line) => line.includes('POSTGRES_USER'))).toEqual([])
@@ -40,8 +40,7 @@ describe('compose.instances.yaml', () => {
       'CREATE DATABASE did_auth OWNER did_auth;',
       'ALTER ROLE postgres PASSWORD NULL;'
     ])
-  })
-})
+  }))
 
 describe('compose.yaml', () => {
   it('has the three servers and an IPFS node of one version', () => {
@@ -59,9 +58,8 @@ describe('compose.yaml', () => {
     expect(below(service, 'ports:')).toEqual([`- 127.0.0.1:${port}:${port}`])
   })
 
-  it('builds the image with the client of its node', () => {
-    expect(below(below(common, 'build:'), 'args:')).toEqual(['IPFS: ${IPFS:-true}'])
-  })
+  it('builds the image with the client of its node', () =>
+    expect(below(below(common, 'build:'), 'args:')).toEqual(['IPFS: ${IPFS:-true}']))
 
   it('gives the servers no more than they need, and 15 s to stop', () => {
     expect(common).toEqual(expect.arrayContaining(['init: true', 'read_only: true', 'stop_grace_period: 15s']))

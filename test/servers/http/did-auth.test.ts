@@ -34,23 +34,21 @@ describe('didAuthConfig', () => {
     })
   })
 
-  it('leaves them to the defaults of the library where they are absent', () => {
+  it('leaves them to the defaults of the library where they are absent', () =>
     expect(optionsOf({})).toMatchObject({
       loginDomains: undefined,
       cookiePrefix: undefined,
       absoluteSessionDurationInHours: undefined,
       errorFormat: undefined
-    })
-  })
+    }))
 })
 
-describe('maxRequestsOf', () => {
+describe('maxRequestsOf', () =>
   it('is 1,000 at relay and vault, and left to the library at auth, unless the variable says it', () => {
     const of = (name: 'auth' | 'relay' | 'vault', variables = {}) => maxRequestsOf(readEnv(variables, name, false))
     expect([of('auth'), of('relay'), of('vault')]).toEqual([undefined, 1_000, 1_000])
     expect(of('relay', { MAX_REQUESTS_PER_TIME_SLOT: '3' })).toBe(3)
-  })
-})
+  }))
 
 describe('siweOf', () => {
   const optionsFor = (
@@ -76,9 +74,9 @@ describe('siweOf', () => {
     ],
     ['rsk without it', 'did:web:a.example', {}, 'rsk'],
     ['an accepted network before that', 'did:web:a.example', { NETWORKS: 'sepolia' }, 'sepolia']
-  ])('takes %s', (_what, serviceDid, variables, network) => {
+  ])('takes %s', (_what, serviceDid, variables, network) =>
     expect(optionsFor(variables, serviceDid)?.network).toBe(network)
-  })
+  )
 
   it('is off where no host of a page is known, unless SIWE says otherwise: then setup names what is missing', () => {
     expect(optionsFor({}, did, 'urn:service')).toBeUndefined()

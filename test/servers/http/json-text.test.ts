@@ -97,9 +97,9 @@ describe('JsonTextDecoder', () => {
     ['"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00"', '"\\/\b\f\n\r\té😀'],
     ['"\ufefftext\ufeff"', '\ufefftext\ufeff'],
     ['"a","file":"text"', 'text']
-  ])('reads the field from {"file":%s}', (json, text) => {
+  ])('reads the field from {"file":%s}', (json, text) =>
     expect(decode(`\ufeff \r\n{"a":{"file":1},"\\u0066ile" :\t${json},"b":[]} `)).toEqual({ text })
-  })
+  )
 
   it.each([
     ['nothing', ''],
@@ -135,14 +135,11 @@ describe('JsonTextDecoder', () => {
     for (const pieces of [[Infinity], [1]]) expect(decode(body, pieces)).toEqual({ code: 'ERR_JSON' })
   })
 
-  it('reads objects as JSON.parse does, wherever they are cut', () => {
+  it('reads objects as JSON.parse does, wherever they are cut', () =>
     fc.assert(
-      fc.property(body, lengths, (text, pieces) => {
-        expect(decode(text, pieces)).toEqual(expected(text))
-      }),
+      fc.property(body, lengths, (text, pieces) => expect(decode(text, pieces)).toEqual(expected(text))),
       { numRuns: 3_000 }
-    )
-  })
+    ))
 
   it('judges bytes that were changed, left out or put in as JSON.parse does', () => {
     const change = fc.record({ at: fc.nat(1_000), drop: fc.nat(2), put: fc.uint8Array({ maxLength: 3 }) })
@@ -187,15 +184,11 @@ describe('JsonTextDecoder', () => {
     ['1,024 characters outside of strings', `{"file":"a"${' '.repeat(1_021)}}`, 'a'],
     ['64 strings', `{"file":"a"${',"b":"c"'.repeat(31)}}`, 'a'],
     ['a megabyte in another string', `{"b":"${'c'.repeat(1_000_000)}","file":"a"}`, 'a']
-  ])('accepts %s', (_what, text, content) => {
-    expect(decode(text)).toMatchObject({ text: content })
-  })
+  ])('accepts %s', (_what, text, content) => expect(decode(text)).toMatchObject({ text: content }))
 
   it.each([
     ['1,025 characters outside of strings', `{"file":"a"${' '.repeat(1_022)}}`],
     ['65 strings', `{"file":"a","a":["b"${',"c"'.repeat(62)}]}`],
     ['objects without end', '{"a":'.repeat(100_000)]
-  ])('refuses %s', (_what, text) => {
-    expect(decode(text)).toEqual({ code: 'ERR_CONTENT' })
-  })
+  ])('refuses %s', (_what, text) => expect(decode(text)).toEqual({ code: 'ERR_CONTENT' }))
 })

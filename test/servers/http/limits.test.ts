@@ -74,9 +74,8 @@ describe('MinimumRate', () => {
     expect([after(4_900), after(100)]).toEqual([false, true])
   })
 
-  it('ends one below 4 KiB/s, and none at 4 KiB/s', () => {
-    expect([transfer().after(600_000, 4_096), transfer().after(30_000, 3_000)]).toEqual([false, true])
-  })
+  it('ends one below 4 KiB/s, and none at 4 KiB/s', () =>
+    expect([transfer().after(600_000, 4_096), transfer().after(30_000, 3_000)]).toEqual([false, true]))
 
   it('bears a pause of 15 s after a fast start, and no longer one', () => {
     const { after } = transfer()

@@ -35,9 +35,7 @@ function heldBack(): { listener: RequestListener; arrived: Promise<void>; releas
   return {
     listener,
     arrived,
-    release: () => {
-      release()
-    }
+    release: () => release()
   }
 }
 
@@ -46,9 +44,7 @@ const ask = (port: number, agent?: Agent): Promise<{ text: string; headers: Inco
     get({ port, host: '127.0.0.1', agent }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-      response.on('end', () => {
-        resolve({ text, headers: response.headers })
-      })
+      response.on('end', () => resolve({ text, headers: response.headers }))
     }).on('error', reject)
   })
 
@@ -138,7 +134,7 @@ describe('listen', () => {
   })
 })
 
-describe('listen, with maxConnections', () => {
+describe('listen, with maxConnections', () =>
   it('closes further connections at once, and accepts new ones when others have ended', async () => {
     const { port } = await start(answer, { headers: 60_000, request: 60_000, idle: 60_000, maxConnections: 10 })
     const half = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'
@@ -155,8 +151,7 @@ describe('listen, with maxConnections', () => {
         () => undefined
       )
     expect(text).toBe('answer')
-  })
-})
+  }))
 
 describe('listen, for uploads', () => {
   const uploads = { idle: 400 }
@@ -237,7 +232,8 @@ describe('listen, when a request is answered before its body was read', () => {
     })
   }
 
-  // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may be.
+  // Cause: an upload may take an hour, and a refused one was dripped for so long, over all connections that there may
+  // be.
   it('ends the connections of 20 clients that let the rest drip, and serves others then', async () => {
     const { port } = await start(refusal, { rest: 300, maxConnections: 20 })
     const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head)))

@@ -95,9 +95,7 @@ function post(body: string | Buffer, { type = 'application/json', pieceBytes, ow
     const req = request({ port, host: '127.0.0.1', method: 'POST', headers }, (res) => {
       let text = ''
       res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-      res.on('end', () => {
-        resolve(JSON.parse(text) as Outcome)
-      })
+      res.on('end', () => resolve(JSON.parse(text) as Outcome))
     })
     req.on('error', reject)
     for (let start = 0; start < bytes.length; start += pieceBytes ?? bytes.length) {
@@ -147,7 +145,7 @@ describe('BodyReader', () => {
   describe.each([
     ['as they are', (text: string) => JSON.stringify(text)],
     ['as escapes', (text: string) => `"${text.replaceAll(/[^]/g, escapeOf)}"`]
-  ])('counts characters %s', (_how, spell) => {
+  ])('counts characters %s', (_how, spell) =>
     it.each([
       ['1 byte', 'a', 1],
       ['2 bytes', 'é', 2],
@@ -158,18 +156,14 @@ describe('BodyReader', () => {
       expect(await post(`{"file":${spell(text)}}`)).toEqual({ text, bytes: 1_000 })
       expect(await post(`{"file":${spell(`${text}c`)}}`)).toEqual(tooLarge)
     })
-  })
+  )
 
   it('refuses a body that is announced as longer than the longest spelling, before it is there', async () => {
     const socket = open()
     socket.write(
       'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 7025\r\n\r\n{"file":"'
     )
-    const answer = await new Promise<string>((resolve) =>
-      socket.once('data', (data) => {
-        resolve(String(data))
-      })
-    )
+    const answer = await new Promise<string>((resolve) => socket.once('data', (data) => resolve(String(data))))
     expect(answer).toContain('ERR_CONTENT_TOO_LARGE')
     socket.destroy()
   })
@@ -197,9 +191,7 @@ describe('BodyReader', () => {
     const socket = open()
     const gone = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
-        req.once('close', () => {
-          resolve(outcomeOf(req))
-        })
+        req.once('close', () => resolve(outcomeOf(req)))
       })
     })
     socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"file":"')
@@ -212,11 +204,7 @@ describe('BodyReader', () => {
   it('does not wait for a body that somebody else has read', async () => {
     const read = new Promise<Outcome>((resolve) => {
       server.prependOnceListener('request', (req: IncomingMessage) => {
-        req.once('end', () =>
-          setImmediate(() => {
-            resolve(outcomeOf(req))
-          })
-        )
+        req.once('end', () => setImmediate(() => resolve(outcomeOf(req))))
       })
     })
     await post('{"file":"text"}')

@@ -37,7 +37,7 @@ async function* cut(bytes: Uint8Array, length: number): AsyncGenerator<Uint8Arra
   for (let start = 0; start < bytes.length; start += length) yield bytes.subarray(start, start + length)
 }
 
-describe('jsonStringOf', () => {
+describe('jsonStringOf', () =>
   it('spells pieces as JSON.stringify spells the whole, also where a character is cut', async () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }).filter((one) => one.isWellFormed()),
@@ -52,15 +52,14 @@ describe('jsonStringOf', () => {
       }),
       { numRuns: 500 }
     )
-  })
-})
+  }))
 
 describe('sendWhole', () => {
   it.each(['GET', 'HEAD'])('sends a text with its length to %s', async (method) => {
     let isSent = false
-    const port = await servingPort((_req, res) => {
+    const port = await servingPort((_req, res) =>
       sendWhole(res, '"é"', { 'Cache-Control': 'no-store' }, () => (isSent = true))
-    })
+    )
     const { status, text, headers } = await ask(port, method)
     expect([status, text, isSent]).toEqual([200, method === 'GET' ? '"é"' : '', true])
     expect(headers).toMatchObject({

@@ -95,7 +95,7 @@ describe('clockCheck', () => {
   })
 })
 
-describe('steadyClock', () => {
+describe('steadyClock', () =>
   it('shows a jump of the wall clock for at least ten minutes, and takes the new time then', async () => {
     let [wall, steady] = [10_000, 0]
     const read = steadyClock(
@@ -115,5 +115,4 @@ describe('steadyClock', () => {
     await expect(check()).rejects.toThrow('62 s ahead')
     pass(600)
     await check()
-  })
-})
+  }))

@@ -22,9 +22,7 @@ describe('the log of a server', () => {
     ['json', true, 'json'],
     ['pretty', false, 'pretty']
   ] as const)('with LOG_FORMAT %s, terminal %s, is %s', (format, isTerminal, expected) => {
-    const [line = ''] = linesOf(format, isTerminal, (log) => {
-      log.info({ event: 'a' }, 'text')
-    })
+    const [line = ''] = linesOf(format, isTerminal, (log) => log.info({ event: 'a' }, 'text'))
     expect(line.startsWith('{') ? 'json' : 'pretty').toBe(expected)
     expect(line.endsWith('\n')).toBe(true)
   })
@@ -59,9 +57,7 @@ describe('the log of a server', () => {
   })
 
   it('keeps a line feed of a field within the line', () => {
-    const lines = linesOf('pretty', true, (log) => {
-      log.info({ text: 'a\nb' }, 'message')
-    })
+    const lines = linesOf('pretty', true, (log) => log.info({ text: 'a\nb' }, 'message'))
     expect(lines.map(withoutTime)).toEqual(['TIME  INFO   auth   message  text="a\\nb"\n'])
   })
 })

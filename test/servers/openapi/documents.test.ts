@@ -211,7 +211,7 @@ describe('the OpenAPI documents of auth and vault', () => {
   })
 })
 
-describe('the OpenAPI document of the relay', () => {
+describe('the OpenAPI document of the relay', () =>
   it('names the challenge that our client sends with its signature, as one that may be left out', () => {
     const content = operationsOf(documents.relay).find(({ path }) => path === '/auth')?.operation.requestBody?.content[
       'application/json'
@@ -219,8 +219,7 @@ describe('the OpenAPI document of the relay', () => {
     const [, bySignature] = (content?.schema as { oneOf: { required: string[]; properties: object }[] }).oneOf
     expect(bySignature?.required).toEqual(['did', 'sig'])
     expect(bySignature?.properties).toMatchObject({ challenge: { pattern: '^[0-9a-f]{128}$' } })
-  })
-})
+  }))
 
 describe('GET /openapi.json', () => {
   const closing: (() => Promise<void>)[] = []

@@ -67,7 +67,7 @@ describe('instances that are killed under load', () => {
   })
 })
 
-describe('instances whose database crashes under load', () => {
+describe('instances whose database crashes under load', () =>
   it('answer 503 with Retry-After, say so at /ready, and are back with it', async () => {
     const { targets, servers } = await startTargets(2, 2)
     await underLoad(targets, true, async (load) => {
@@ -94,8 +94,7 @@ describe('instances whose database crashes under load', () => {
         `${CRASHES} crashes of the database, answers ${countsOf(load)}, back after ${waits.join(', ')} ms: nothing lost`
       )
     })
-  })
-})
+  }))
 
 describe('an instance that alone does not reach the database', () => {
   it('answers 503 with Retry-After, while the others serve, and heals', async () => {

@@ -163,7 +163,7 @@ describe('three vaults on one database', () => {
   })
 })
 
-describe('two relays on one database', () => {
+describe('two relays on one database', () =>
   it('find what the other received, with a token of the other', async () => {
     await rounds(1, async () => {
       const token = await relayLogIn(relays[0]!, nextWallet())
@@ -173,11 +173,9 @@ describe('two relays on one database', () => {
         expect([status, JSON.parse(text)]).toEqual([200, { file }])
       }
     })
-  })
-})
+  }))
 
-describe('the database of all of them', () => {
+describe('the database of all of them', () =>
   it('had no deadlock', async () => {
     expect(await deadlocksOf(database.url)).toBe(0)
-  })
-})
+  }))

@@ -63,9 +63,7 @@ describe('repeatWork', () => {
   it('stops when the work has ended, which it tells to', async () => {
     const events: string[] = []
     const { stop } = repeatWork(async (signal) => {
-      await new Promise((resolve) => {
-        signal.addEventListener('abort', resolve)
-      })
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
       events.push('ended')
     }, fail)
     await stop()

@@ -29,7 +29,7 @@ async function posted(file: string, user = wallet): Promise<string> {
   return answer.body.cid
 }
 
-describe('RELAY_MAX_FILE_BYTES', () => {
+describe('RELAY_MAX_FILE_BYTES', () =>
   it('is 8 MiB by default: such a file is posted and fetched, one byte more is 413 with the maximum', async () => {
     relay = await startTestRelay()
     const file = fileOf(8 * MEBIBYTE)
@@ -38,8 +38,7 @@ describe('RELAY_MAX_FILE_BYTES', () => {
     const fetched = await getFile(relay, await logIn(relay, wallet), cid)
     expect(fetched.text === `{"file":"${file}"}`).toBe(true)
     expect(answerOf(await post(`${file}a`))).toEqual([413, 'Content too large: at most 8388608 bytes'])
-  })
-})
+  }))
 
 describe('RELAY_MAX_BYTES_PER_DID', () => {
   it('bounds what a DID posts in 24 h, in all its spellings: 429 with the seconds that are left', async () => {
@@ -57,7 +56,7 @@ describe('RELAY_MAX_BYTES_PER_DID', () => {
   })
 })
 
-describe('RELAY_MAX_STORE_BYTES', () => {
+describe('RELAY_MAX_STORE_BYTES', () =>
   it('bounds all files together: 507 with the numbers, and reads go on', async () => {
     relay = await startTestRelay({ RELAY_MAX_STORE_BYTES: '10000' })
     const cid = await posted(fileOf(6_000, '1'))
@@ -65,10 +64,9 @@ describe('RELAY_MAX_STORE_BYTES', () => {
     const refused = await post(fileOf(6_000, '2'), other)
     expect(answerOf(refused)).toEqual([507, expect.stringMatching(/^Storage full: \d+ of 10000 bytes .*\d+/)])
     expect((await getFile(relay, await logIn(relay, other), cid)).status).toBe(200)
-  })
-})
+  }))
 
-describe('MAX_REQUESTS_PER_TIME_SLOT', () => {
+describe('MAX_REQUESTS_PER_TIME_SLOT', () =>
   it('bounds requests for files per DID and slot, over a new login; one without a good token counts for no DID', async () => {
     relay = await startTestRelay({ MAX_REQUESTS_PER_TIME_SLOT: '3', TIME_SLOT_IN_SECONDS: '500' })
     const token = await logIn(relay, wallet)
@@ -88,10 +86,9 @@ describe('MAX_REQUESTS_PER_TIME_SLOT', () => {
     expect((await getFile(relay, await logIn(relay, other), cid)).status).toBe(200)
     relay.clock.seconds += 400
     expect((await getFile(relay, await logIn(relay, wallet), cid)).status).toBe(200)
-  })
-})
+  }))
 
-describe('a full disk of the database', () => {
+describe('a full disk of the database', () =>
   it('ends no reads: requests are counted in memory', async () => {
     const memory = memoryStore()
     let isFull = false
@@ -104,8 +101,7 @@ describe('a full disk of the database', () => {
     const statuses: number[] = []
     for (let count = 0; count < 4; count += 1) statuses.push((await getFile(relay, token, cid)).status)
     expect(statuses).toEqual([200, 200, 200, 429])
-  })
-})
+  }))
 
 let token: string
 let cid: string
@@ -125,13 +121,12 @@ async function statusesOf(headers: Record<string, string>): Promise<number[]> {
   return statuses
 }
 
-describe('without RELAY_OPEN_READS', () => {
+describe('without RELAY_OPEN_READS', () =>
   it('a read needs a token', async () => {
     await start({})
     const { status, text } = await read()
     expect([status, text]).toEqual([401, 'Missing access token'])
-  })
-})
+  }))
 
 describe('RELAY_OPEN_READS=true', () => {
   beforeEach(() => start({ RELAY_OPEN_READS: 'true' }))

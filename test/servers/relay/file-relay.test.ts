@@ -65,7 +65,7 @@ describe('a file of up to 1 MiB', () => {
   })
 })
 
-describe('RELAY_MAX_MEMORY_BYTES', () => {
+describe('RELAY_MAX_MEMORY_BYTES', () =>
   it.each([
     ['two files of 10,000 bytes', '25000', 10_000],
     ['two short files, each with 512 bytes beside it', '1100', 1]
@@ -76,8 +76,7 @@ describe('RELAY_MAX_MEMORY_BYTES', () => {
       expect((await getFile(relay, token, cid)).status).toBe(200)
     }
     expect(readContents).toHaveBeenCalledTimes(4)
-  })
-})
+  }))
 
 /** Posts and fetches with new tokens, because time passes in some of these tests. */
 const postedLater = async (file: string): Promise<string> =>
@@ -139,7 +138,7 @@ describe('RELAY_FILE_TTL_SECONDS', () => {
   })
 })
 
-describe('SharedAnswers', () => {
+describe('SharedAnswers', () =>
   it('lets 250 bytes of answers be sent at once, each answer counted once', () => {
     const answers = new SharedAnswers(new ByteBudget({ maxBytes: 250 }))
     const [first, second, third] = [Buffer.alloc(150), Buffer.alloc(100), Buffer.alloc(1)]
@@ -154,5 +153,4 @@ describe('SharedAnswers', () => {
     expect(answers.tryAcquire(third)).toBeUndefined()
     two?.()
     expect(answers.tryAcquire(third)).toBeDefined()
-  })
-})
+  }))

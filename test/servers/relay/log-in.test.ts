@@ -157,9 +157,7 @@ describe('a login credential', () => {
     const { vc } = loginPayload(wallet.did, await challengeOf())
     // The relay reads the clock of the test; the library knows only the machine's.
     const now = jest.spyOn(Date, 'now').mockReturnValue((START_SECONDS + seconds) * 1_000)
-    const jwt = await createJWT({ vc }, { issuer: wallet.did, signer }).finally(() => {
-      now.mockRestore()
-    })
+    const jwt = await createJWT({ vc }, { issuer: wallet.did, signer }).finally(() => now.mockRestore())
     expect(parseJwt(jwt, 16_384)?.payload).toMatchObject({ iat: START_SECONDS + seconds })
     expect((await auth(jwt)).status).toBe(status)
   })

@@ -190,7 +190,7 @@ async function startClosed(): Promise<TestRelay> {
   return closed
 }
 
-describe('the log', () => {
+describe('the log', () =>
   it('names routes, and neither a cid nor a DID nor a token', async () => {
     const other = await startTestRelay()
     const otherToken = await logIn(other, wallet)
@@ -211,5 +211,4 @@ describe('the log', () => {
     for (const secret of [cid, wallet.did.slice(-40), otherToken.slice(-20), 'hello world'])
       expect(text).not.toContain(secret)
     await other.end()
-  })
-})
+  }))

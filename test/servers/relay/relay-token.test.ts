@@ -212,9 +212,7 @@ describe('the token at did-jwt-vc, with the issuer resolved on a chain', () => {
     chain = await startChain()
   })
 
-  afterAll(() => {
-    chain.stop()
-  })
+  afterAll(() => chain.stop())
 
   it('is verified as it is, and says who its subject is', async () => {
     const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]

@@ -102,7 +102,7 @@ describe('Pin-Status', () => {
   })
 })
 
-describe('the log of the vault', () => {
+describe('the log of the vault', () =>
   it('names routes by their pattern, and has no key, DID, id or content', async () => {
     const { listener, log } = await start({ LOG_LEVEL: 'debug' })
     const user = await VaultUser.logIn(listener, walletOf(1))
@@ -133,8 +133,7 @@ describe('the log of the vault', () => {
     for (const secret of ['planted', id, walletOf(1).did.slice(-40), user.authorization.slice(-40)]) {
       expect(text).not.toContain(secret)
     }
-  })
-})
+  }))
 
 describe('a vault whose tables are lost', () => {
   it('answers 503 without a word about it', async () => {

@@ -107,7 +107,7 @@ describe('a token', () => {
   })
 })
 
-describe('a login at the vault', () => {
+describe('a login at the vault', () =>
   it('takes no signature over a challenge of the auth server with the same identity', async () => {
     const { body } = await request(vault.listener).post('/request-auth').send({ did: wallet.did })
     for (const [domain, status] of [
@@ -117,8 +117,7 @@ describe('a login at the vault', () => {
       const sig = wallet.personalSign(loginText(domain, body.challenge))
       await request(vault.listener).post('/auth').send({ did: wallet.did, sig }).expect(status)
     }
-  })
-})
+  }))
 
 describe('a guarded request', () => {
   it('is refused for its token first, then its key, then its body, then for want of space', async () => {

@@ -19,9 +19,7 @@ describe('a vault that is killed', () => {
 
   it.each(crashPoints.map(({ name }, place) => [name, place] as const))(
     'has every write that was committed, and brings the node in step: %s',
-    (_name, place) => {
-      expect(outcomes[place]).toEqual([])
-    }
+    (_name, place) => expect(outcomes[place]).toEqual([])
   )
 })
 

@@ -36,9 +36,9 @@ function open(path: string): { leave: () => void; answer: Promise<Answer> } {
     req.on('response', (res) => {
       let text = ''
       res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
-      res.on('error', reject).on('end', () => {
-        resolve({ status: res.statusCode ?? 0, retryAfter: res.headers['retry-after'], text })
-      })
+      res
+        .on('error', reject)
+        .on('end', () => resolve({ status: res.statusCode ?? 0, retryAfter: res.headers['retry-after'], text }))
     })
   })
   req.end()

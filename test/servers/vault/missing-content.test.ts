@@ -30,35 +30,21 @@ afterEach(async () => {
   await vault.store.collectGarbage(0)
 })
 
-const sql = (text: string): void => {
-  changeDatabase(vault, text)
-}
+const sql = (text: string): void => changeDatabase(vault, text)
 
 /** The node has none of it. */
-const forget = (): void => {
-  node.contents.clear()
-}
+const forget = (): void => node.contents.clear()
 
 /** Ways in which a disk damages content; storage has the others. */
 const DAMAGES: [string, () => void][] = [
-  [
-    'a row is lost',
-    () => {
-      sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")
-    }
-  ],
+  ['a row is lost', () => sql("DELETE FROM contents WHERE bytes = CAST('first' AS BLOB)")],
   [
     'a byte of an object is another',
     () => {
       for (const file of filesIn(join(vault.folder, 'objects'))) writeFileSync(file, 'b', { flag: 'r+' })
     }
   ],
-  [
-    'everything is lost',
-    () => {
-      sql('DELETE FROM contents')
-    }
-  ]
+  ['everything is lost', () => sql('DELETE FROM contents')]
 ]
 
 describe('content that is damaged here', () => {

@@ -30,7 +30,7 @@ async function startUser(
 
 const folderOf = (): { folder: string } => ({ folder: vaults[0]!.folder })
 
-describe('VAULT_MAX_BYTES_PER_DID', () => {
+describe('VAULT_MAX_BYTES_PER_DID', () =>
   it('lets a user write just so many bytes, and answers 507 with the numbers to one more', async () => {
     const user = await startUser({ VAULT_MAX_BYTES_PER_DID: '10' })
     await user.post('a', '1234').expect(201)
@@ -40,10 +40,9 @@ describe('VAULT_MAX_BYTES_PER_DID', () => {
     }
     expect((await user.get('keys')).body.keys).toHaveLength(2)
     await user.post('c', '').expect(201)
-  })
-})
+  }))
 
-describe('VAULT_MAX_ENTRIES_PER_DID', () => {
+describe('VAULT_MAX_ENTRIES_PER_DID', () =>
   it('lets a user have just so many entries, and answers 507 with the numbers to one more', async () => {
     const user = await startUser({ VAULT_MAX_ENTRIES_PER_DID: '2' })
     await user.post('a', '1').expect(201)
@@ -52,8 +51,7 @@ describe('VAULT_MAX_ENTRIES_PER_DID', () => {
       expect([answer.status, answer.text]).toEqual([507, 'Storage full: 3 entries with this, at most 2'])
     }
     await user.put(`b/${id}`, '3').expect(200)
-  })
-})
+  }))
 
 describe('the disk', () => {
   const noSpace = (): Promise<void> => Promise.resolve()
@@ -304,7 +302,7 @@ describe('what a user has', () => {
     })
   })
 
-  describe('10,000 keys and 10 MiB of one user', () => {
+  describe('10,000 keys and 10 MiB of one user', () =>
     it('are listed, counted, backed up, read and replaced', async () => {
       const contents = Array.from({ length: 10_000 }, (_, number) => `${number} `.padEnd(1_049, 'z'))
       await fillVault(
@@ -328,6 +326,5 @@ describe('what a user has', () => {
       await user.post('one-more', 'a').expect(507, 'Storage full: 10001 entries with this, at most 10000')
       await user.put('key%205000', 'new').expect(200)
       await user.read('key%205000').expect(200, ['new'])
-    })
-  })
+    }))
 })

@@ -55,9 +55,7 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-const sql = (text: string): void => {
-  changeDatabase(vault, text)
-}
+const sql = (text: string): void => changeDatabase(vault, text)
 
 const errors = (): unknown[] => vault.log().filter(({ level }) => level === 'error')
 

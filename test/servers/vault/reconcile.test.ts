@@ -54,9 +54,7 @@ async function fill(): Promise<void> {
   await add(bob, 'k', large)
 }
 
-const sql = (text: string): void => {
-  changeDatabase({ folder: folder.path }, text)
-}
+const sql = (text: string): void => changeDatabase({ folder: folder.path }, text)
 
 async function run(
   isDryRun = false,
@@ -103,18 +101,8 @@ describe('vault reconcile', () => {
   })
 
   it.each([
-    [
-      'a row is lost',
-      () => {
-        sql(`DELETE FROM contents WHERE cid = '${one}'`)
-      }
-    ],
-    [
-      'an object is lost',
-      () => {
-        rmSync(join(folder.path, 'objects'), { recursive: true })
-      }
-    ]
+    ['a row is lost', () => sql(`DELETE FROM contents WHERE cid = '${one}'`)],
+    ['an object is lost', () => rmSync(join(folder.path, 'objects'), { recursive: true })]
   ])('puts content back from the node where %s', async (_what, damage) => {
     await fill()
     damage()

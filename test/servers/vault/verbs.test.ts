@@ -48,15 +48,14 @@ describe('POST /:key', () => {
   })
 })
 
-describe('PUT /:key', () => {
+describe('PUT /:key', () =>
   it('replaces all content under the key', async () => {
     for (const content of ['a', 'b', 'c']) await user.post('notes', content).expect(201)
     await user.post('else', 'a').expect(201)
     await user.put('notes', 'hello').expect(200, { id: HELLO })
     await user.read('notes').expect(200, ['hello'])
     await user.read('else').expect(200, ['a'])
-  })
-})
+  }))
 
 describe('PUT /:key/:id', () => {
   it('replaces one entry, which counts as newly written', async () => {

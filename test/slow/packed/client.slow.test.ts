@@ -36,9 +36,7 @@ describe('the client of the package as a page gets it', () => {
     writeFileSync(join(project, 'index.html'), '<script type="module" src="/page.js"></script>\n')
   }, 600_000)
 
-  afterAll(() => {
-    rmSync(folder, { recursive: true, force: true })
-  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   /** What a bundler made needs nothing else than the files beside it: it runs here as well. */
   async function expectToRun(name: string, file: string): Promise<void> {

@@ -148,9 +148,7 @@ describe('the package as a user gets it', () => {
     }
   })
 
-  afterAll(() => {
-    rmSync(folder, { recursive: true, force: true })
-  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it('holds the build, documents, the examples and what the page for operators links to, and nothing else', () => {
     const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']

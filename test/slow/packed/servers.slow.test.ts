@@ -62,9 +62,9 @@ describe('express-did-auth-servers as a user gets it', () => {
       }
       child.stdout.on('data', onData)
       child.stderr.on('data', onData)
-      child.once('exit', (code) => {
+      child.once('exit', (code) =>
         reject(new Error(`${command} ${args.join(' ')} ended with ${String(code)}\n${output}`))
-      })
+      )
     })
     return (await fetch(`${url}/ready`)).status
   }

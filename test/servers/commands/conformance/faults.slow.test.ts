@@ -47,16 +47,12 @@ describe('conformance', () => {
     [
       'cookies that scripts read',
       'cookie-attributes',
-      (_req, res) => {
-        changeCookies(res, (text) => text.replace(/; HttpOnly/i, ''))
-      }
+      (_req, res) => changeCookies(res, (text) => text.replace(/; HttpOnly/i, ''))
     ],
     [
       'cookies of all subdomains',
       'cookie-attributes',
-      (_req, res) => {
-        changeCookies(res, (text) => `${text}; Domain=service.example`)
-      }
+      (_req, res) => changeCookies(res, (text) => `${text}; Domain=service.example`)
     ],
     [
       'requests of foreign pages',

@@ -203,13 +203,11 @@ describe('isWeak', () => {
     'changeme-changeme-changeme-changeme',
     '0123456789'.repeat(4),
     'this is the secret of our company'
-  ])('tells that %s can be guessed', (secret) => {
-    expect(isWeak(secret)).toBe(true)
-  })
+  ])('tells that %s can be guessed', (secret) => expect(isWeak(secret)).toBe(true))
 
-  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('takes %s for random', (secret) => {
+  it.each([SECRET, 'q7v+9Zr2mLk0Yx4NfWbT8sJcUe1HdGpA'])('takes %s for random', (secret) =>
     expect(isWeak(secret)).toBe(false)
-  })
+  )
 })
 
 describe('siteOf', () => {
@@ -220,7 +218,5 @@ describe('siteOf', () => {
     ['https://t.co', 'https://t.co'],
     ['http://localhost:3000', 'http://localhost'],
     ['http://127.0.0.1:3000', 'http://127.0.0.1']
-  ])('of %s is %s', (origin, site) => {
-    expect(siteOf(origin)).toBe(site)
-  })
+  ])('of %s is %s', (origin, site) => expect(siteOf(origin)).toBe(site))
 })

@@ -18,7 +18,9 @@ const ALLOWED = ['Authorization', 'Content-Type', 'Idempotency-Key']
 const EXPOSED = ['Challenge-Expires-In', 'Idempotent-Replayed', 'Retry-After', 'WWW-Authenticate']
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 
-/** Starts an application whose service URL is its address, and with headers that a proxy or a wrong clock would send. */
+/**
+ * Starts an application whose service URL is its address, and with headers that a proxy or a wrong clock would send.
+ */
 async function service(
   config: Partial<DidAuthConfig> = {},
   headers: Record<string, string> = {},
@@ -71,10 +73,7 @@ describe('doctor <url>', () => {
   })
 
   it('reads no more than 1 MiB of an answer', async () => {
-    const endless = (app: Express) =>
-      app.use('/ready', (_req, res) => {
-        sendForever(res, Buffer.alloc(65_536, 'x'))
-      })
+    const endless = (app: Express) => app.use('/ready', (_req, res) => sendForever(res, Buffer.alloc(65_536, 'x')))
     const { findings } = await doctor([await service({}, {}, endless)])
     expect(findings).toMatchObject([{ id: 'unanswered', what: expect.stringContaining('more than 1 MiB') }])
   })
