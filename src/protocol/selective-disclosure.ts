@@ -39,7 +39,7 @@ export interface SelectiveDisclosureResponse {
   missing: { credentials: string[]; claims: string[] }
 }
 
-/** Claims of a sign up; absent is none. @throws DidAuthError ERR_REQUEST for others, too many, or too long ones */
+/** Parses the claims of a sign up; absent is none. @throws DidAuthError ERR_REQUEST for too many or too long ones */
 export function parseClaims(value: unknown): Claim[] {
   if (value === undefined) return []
   if (!Array.isArray(value) || value.length > MAX_CLAIMS) throw refusedClaims()

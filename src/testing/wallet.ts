@@ -128,7 +128,13 @@ export class TestWallet {
     return this
   }
 
-  /** Announces itself to `window` or another target, now and at each request; the result ends it. @see EIP-6963 */
+  /**
+   * Announces itself to the page, now and whenever the page asks which wallets there are.
+   *
+   * @param page - `window`, or any `EventTarget` in its place
+   * @returns what ends it
+   * @see EIP-6963
+   */
   announce(page: EventTarget): () => void {
     const detail = Object.freeze({ info: Object.freeze(this.info), provider: this })
     const announce = (): void => {
