@@ -25,9 +25,9 @@ export function etagOf({ hash }: ListState): string {
 
 /** @throws what refuses a write whose conditions do not hold for a list */
 export function assertMet({ ifMatch, ifNoneMatch }: Precondition, list: ListState): void {
-  const [etag, isEmpty] = [etagOf(list), list.entryCount === 0]
-  const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(etag))
-  if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag })
+  const isEmpty = list.entryCount === 0
+  const isMet = ifMatch === undefined || (ifMatch === '*' ? !isEmpty : ifMatch.includes(etagOf(list)))
+  if (!isMet || (ifNoneMatch === '*' && !isEmpty)) refuse({ refused: 'ERR_PRECONDITION', etag: etagOf(list) })
 }
 
 /** The list of a row, which has none where nothing was joined. */
