@@ -18,7 +18,9 @@ export interface RemoteEngine {
   readonly ask: () => Promise<unknown>
 }
 
-/** The engines that the environment names and the servers of a process share; without any, they are SQLite and memory. */
+/**
+ * The engines that the environment names and the servers of a process share; without any, they are SQLite and memory.
+ */
 export class Connections {
   database: PostgresDatabase | undefined
   quotas: (QuotaStore & StoreLifecycle) | undefined
@@ -49,9 +51,7 @@ export class Connections {
    */
   async whenAvailable(onUnavailable: (engine: RemoteEngine, reason: string) => void): Promise<void> {
     for (const engine of this.#engines) {
-      await untilAvailable(engine.ask, (reason) => {
-        onUnavailable(engine, reason)
-      })
+      await untilAvailable(engine.ask, (reason) => onUnavailable(engine, reason))
     }
   }
 

@@ -16,7 +16,10 @@ export interface ContentInfo {
 export interface NewContent extends ContentInfo {
   /** SHA-256 of each leaf, 32 bytes each, in order. */
   readonly leafHashes: Uint8Array
-  /** Its bytes, or a file of the spool that holds just them. The store reads the file, and its caller deletes it afterwards. */
+  /**
+   * Its bytes, or a file of the spool that holds just them. The store reads the file, and its caller deletes it
+   * afterwards.
+   */
   readonly source: Uint8Array | { readonly file: string }
 }
 
@@ -121,8 +124,8 @@ export interface FileStore {
   /**
    * Stores a file, or lets one that is there end later.
    *
-   * @throws ServerError ERR_STORAGE_FULL, ERR_TAKEN_DOWN, ERR_STORAGE; DidAuthError ERR_TOO_MANY_REQUESTS when the DID posted too
-   * much, with the seconds until its slot ends
+   * @throws ServerError ERR_STORAGE_FULL, ERR_TAKEN_DOWN, ERR_STORAGE; DidAuthError ERR_TOO_MANY_REQUESTS when the DID
+   *   posted too much, with the seconds until its slot ends
    */
   writeFile(write: FileWrite): Promise<{ readonly changedPins: readonly string[] }>
   /** A file that has not ended. @throws ServerError ERR_TAKEN_DOWN */
@@ -162,12 +165,16 @@ export interface ContentAdministration {
 /** Maintenance of a store, and a check of whether it works. */
 export interface ContentMaintenance {
   /**
-   * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several at once.
+   * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several
+   * at once.
    *
    * @param how.isFull - also objects that are kept for readers who may be reading them yet. Default false
    */
   collectGarbage(nowSeconds: number, how?: { readonly isFull: boolean }): Promise<void>
-  /** What is stored of all users and files, also unreferenced content until it is deleted; content of several users counts for each. */
+  /**
+   * What is stored of all users and files, also unreferenced content until it is deleted; content of several users
+   * counts for each.
+   */
   storedBytes(): Promise<number>
   /** Writes, and looks whether file and path are still one. @throws Error with the reason */
   probe(): Promise<void>

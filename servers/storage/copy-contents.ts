@@ -42,8 +42,8 @@ const CONTENTS_AT_ONCE = 64
 const PROGRESS = 10_000
 
 /**
- * Copies all that a store has to another one, which servers may use at the same time. Entries keep their numbers, and so
- * lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds what is new.
+ * Copies all that a store has to another one, which servers may use at the same time. Entries keep their numbers, and
+ * so lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds what is new.
  *
  * @throws as the verbs of the stores; nothing that was copied until then is lost
  */

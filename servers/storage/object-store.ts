@@ -6,18 +6,22 @@ import { isCid } from './unixfs-blocks.js'
  * Files of `DATA_DIR` by default; a store of objects in the network has the same four verbs.
  */
 export interface ObjectStore {
-  /** Whether a deletion ends reading, so that the collector has to keep objects for those who read them. Default false. */
+  /**
+   * Whether a deletion ends reading, so that the collector has to keep objects for those who read them. Default false.
+   */
   readonly breaksReaders?: boolean
   /**
-   * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it resolves.
+   * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it
+   * resolves.
    *
-   * @throws Error with the code of the system: ENOSPC where there is no space; EEXIST where the name is used, if the medium
-   * can tell
+   * @throws Error with the code of the system: ENOSPC where there is no space; EEXIST where the name is used, if the
+   *   medium can tell
    */
   put(name: string, file: string): Promise<void>
   /**
    * Reads from the beginning, in pieces of any length, of which none crosses a multiple of 256 KiB. Unless the store
-   * `breaksReaders`, an object that was opened by its first piece stays readable to its end, also when it is deleted meanwhile.
+   * `breaksReaders`, an object that was opened by its first piece stays readable to its end, also when it is deleted
+   * meanwhile.
    *
    * @throws Error with code ENOENT where there is none
    */

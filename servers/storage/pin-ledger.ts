@@ -27,20 +27,20 @@ export interface ClaimRequest {
 }
 
 /**
- * The desired state of the pins on the IPFS node, changed in the transaction that changes content. Pins of others are not
- * in here and are never touched.
+ * The desired state of the pins on the IPFS node, changed in the transaction that changes content. Pins of others are
+ * not in here and are never touched.
  *
- * A worker claims tasks for a while (a lease). A lease that ended without an outcome leaves its task in doubt, under a new
- * revision, so that the worker which comes late has no say. A change of the desired state waits for the lease: the calls
- * for one cid never overtake each other.
+ * A worker claims tasks for a while (a lease). A lease that ended without an outcome leaves its task in doubt, under a
+ * new revision, so that the worker which comes late has no say. A change of the desired state waits for the lease: the
+ * calls for one cid never overtake each other.
  */
 export interface PinLedger {
   claim(request: ClaimRequest): Promise<readonly PinTask[]>
   /** Notes that a task was carried out. False: the desired state has changed meanwhile, and the task is open again. */
   finish(task: PinTask, nowSeconds: number): Promise<boolean>
   /**
-   * Notes that a task failed, and gives its lease back. False: the desired state has changed meanwhile, and the task is open
-   * again.
+   * Notes that a task failed, and gives its lease back. False: the desired state has changed meanwhile, and the task is
+   * open again.
    *
    * @param wasCalled - whether the node was called, and may carry the call out yet. Default true
    */
@@ -54,8 +54,8 @@ export interface PinLedger {
   /**
    * Compares the ledger with what the node has: a pin that is tracked and missing there becomes an open task again.
    *
-   * @param listOnNode - lists the node's pins. Called again where some seem to be missing, because a running server may have
-   *   made them after the first list
+   * @param listOnNode - lists the node's pins. Called again where some seem to be missing, because a running server may
+   *   have made them after the first list
    */
   comparePins(
     listOnNode: () => Promise<ReadonlySet<string>>,

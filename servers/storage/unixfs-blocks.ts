@@ -4,7 +4,9 @@ import { UnixFS } from 'ipfs-unixfs'
 import { CID, digest } from 'multiformats'
 import type { NewContent } from './content-store.js'
 
-/** How every IPFS node has to split content, so that its cid is ours: bytes of a leaf, and links of a node above leaves. */
+/**
+ * How every IPFS node has to split content, so that its cid is ours: bytes of a leaf, and links of a node above leaves.
+ */
 export const LEAF_BYTES = 262_144
 const MAX_LINKS = 174
 
@@ -22,11 +24,11 @@ interface Subtree {
 }
 
 /**
- * The cid of content by the hashes of its leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174 links a
- * node.
+ * The cid of content by the hashes of its leaves: CIDv1, SHA2-256, UnixFS, raw leaves of 256 KiB, balanced with 174
+ * links a node.
  *
- * By hand, because the importer takes a multiple of what the hashes alone cost. Tests hold it against the importer and a
- * real node.
+ * By hand, because the importer takes a multiple of what the hashes alone cost. Tests hold it against the importer and
+ * a real node.
  *
  * @param leafHashes - SHA-256 of each leaf of 256 KiB, 32 bytes each, in order
  * @returns undefined when there are more or fewer of them than so many bytes have

@@ -19,7 +19,8 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
 }
 
 export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
-  // A record is a whole number of base64url's groups of 3 bytes, so that all are encoded at once, in a third of the time.
+  // A record is a whole number of base64url's groups of 3 bytes, so that all are encoded at once, in a third of the
+  // time.
   const text = bytes.toString('base64url')
   const tokens: ReplacedToken[] = []
   for (let index = 0; (index + 1) * RECORD_BYTES <= bytes.length; index += 1) {

@@ -39,7 +39,9 @@ export class SweepClock {
     this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
   }
 
-  /** The time up to which a sweep may delete, `wallSeconds` at most: -Infinity in the first two windows after the start. */
+  /**
+   * The time up to which a sweep may delete, `wallSeconds` at most: -Infinity in the first two windows after the start.
+   */
   sweepSeconds(wallSeconds: number): number {
     const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
     if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now

@@ -26,7 +26,10 @@ export interface S3Deadlines {
   readonly retries: number
 }
 
-/** One request. Each of ours may be repeated: the name of an object is never reused, so that a second PUT stores the same. */
+/**
+ * One request. Each of ours may be repeated: the name of an object is never reused, so that a second PUT stores the
+ * same.
+ */
 export interface S3Request {
   readonly method: 'GET' | 'PUT' | 'DELETE'
   /** Key of an object; empty: the bucket itself. */
@@ -129,9 +132,7 @@ export class S3Client {
       deadline.stop()
       const chunks = this.#download(method, response.body, deadline)
       if (!response.ok) throw refusalOf(method, response, await readText(chunks, MAX_ERROR_BYTES).catch(() => ''))
-      const end = (): void => {
-        deadline.expire()
-      }
+      const end = (): void => deadline.expire()
       return { status: response.status, chunks, end }
     } catch (error) {
       deadline.expire()
@@ -205,9 +206,7 @@ class Deadline {
   restart(milliseconds: number): void {
     this.stop()
     if (this.signal.aborted) return
-    this.#timer = setTimeout(() => {
-      this.expire()
-    }, milliseconds)
+    this.#timer = setTimeout(() => this.expire(), milliseconds)
   }
 
   /** Nothing is waited for. */

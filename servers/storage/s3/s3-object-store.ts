@@ -6,7 +6,9 @@ import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } fr
 
 /** A bucket, and how this store uses it. */
 export interface S3StoreOptions extends S3Bucket {
-  /** Prefix of all keys, such as `vault/`. Everything below it belongs to this store, which reads, lists and deletes it. */
+  /**
+   * Prefix of all keys, such as `vault/`. Everything below it belongs to this store, which reads, lists and deletes it.
+   */
   readonly prefix: string
   readonly deadlines?: Partial<S3Deadlines>
 }
@@ -15,8 +17,8 @@ export interface S3StoreOptions extends S3Bucket {
 const MAX_LIST_BYTES = 4_194_304
 
 /**
- * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. It asks for no conditional writes and no
- * versions, only for PUT, GET, DELETE and ListObjectsV2.
+ * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. It asks for no conditional writes
+ * and no versions, only for PUT, GET, DELETE and ListObjectsV2.
  *
  * Each failure is an S3Error with a code of the system, as files have them.
  */
@@ -125,7 +127,8 @@ const END = '</Contents>'
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
 /**
- * Reads the three fields of a ListObjectsV2 answer that we need: `Contents/Key`, `IsTruncated`, `NextContinuationToken`.
+ * Reads the three fields of a ListObjectsV2 answer that we need: `Contents/Key`, `IsTruncated`,
+ * `NextContinuationToken`.
  *
  * Whatever is not exactly that is an error, so that an answer that was cut never passes for a short list.
  *

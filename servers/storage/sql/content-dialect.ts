@@ -15,7 +15,10 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
   readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
   /** A condition: a text is one of those in a parameter, which is an array as JSON. */
   readonly isIn: (column: string, parameter: string) => string
-  /** A condition: a text is one of those that a query finds, which are locked; those that another transaction has are left aside. */
+  /**
+   * A condition: a text is one of those that a query finds, which are locked; those that another transaction has are
+   * left aside.
+   */
   readonly isFree: (column: string, select: string) => string
   /** At the end of a query: locks the rows it finds, and skips those that another transaction has locked. */
   readonly skipLocked: string
@@ -24,8 +27,8 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
   /** At the end of a query on contents `c`: the rows it finds are not deleted until the transaction ends. */
   readonly forReference: string
   /**
-   * A table of one row; reading it locks the name of the content `$1` until the transaction ends, for writers together or for
-   * one that removes it. Undefined where there is one writer.
+   * A table of one row; reading it locks the name of the content `$1` until the transaction ends, for writers together
+   * or for one that removes it. Undefined where there is one writer.
    */
   readonly lockContent: ((mode: 'shared' | 'alone') => string) | undefined
   /** A number that no pin of the same content ever had, larger than all before. */

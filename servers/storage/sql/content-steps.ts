@@ -76,7 +76,8 @@ export function contentSteps(dialect: ContentDialect) {
         SELECT object, 'removed', $2, byte_count FROM ~contents
         WHERE ${dialect.isFree('cid', `SELECT c.cid FROM ~contents c WHERE ${isLarge}`)}
       ON CONFLICT (object) DO NOTHING`,
-    // An entry that came since an object was marked is refused by its foreign key, and the transaction begins once more.
+    // An entry that came since an object was marked is refused by its foreign key, and the transaction begins once
+    // more.
     drop: dialect.deleteRows(
       '~contents',
       `${isIn('one.cid', '$1')} AND CASE WHEN one.object IS NULL THEN ${isUnused('one')}
@@ -181,14 +182,18 @@ export function contentSteps(dialect: ContentDialect) {
       if (object.isUploaded) await addGarbage(query, content, nowSeconds)
     },
 
-    /** Content is in use, so it is to be pinned: also where it was not tracked, with `tracksPins`. @returns whether pins changed */
+    /**
+     * Content is in use, so it is to be pinned: also where it was not tracked, with `tracksPins`.
+     *
+     * @returns whether pins changed
+     */
     async requestPins(query: SqlQuery, cids: readonly string[], tracksPins: boolean): Promise<boolean> {
       return (await query(s.requestPins, [list(cids), tracksPins ? 1 : 0])).rowCount > 0
     },
 
     /**
-     * The last step of a transaction that lets content go: what nothing has is deleted. What another transaction has locked,
-     * or still uses, is left to the collector, so that none waits for it.
+     * The last step of a transaction that lets content go: what nothing has is deleted. What another transaction has
+     * locked, or still uses, is left to the collector, so that none waits for it.
      *
      * @returns cids whose pins have to change because of it
      */

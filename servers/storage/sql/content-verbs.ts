@@ -15,8 +15,8 @@ export type ContentVerbs = ReturnType<typeof contentVerbs>['verbs']
 /**
  * Makes the verbs of contents.
  *
- * `reads` write nothing: SQLite runs them in no transaction. Each of `transactions` is one. PostgreSQL runs each statement of
- * all others as one of its own.
+ * `reads` write nothing: SQLite runs them in no transaction. Each of `transactions` is one. PostgreSQL runs each
+ * statement of all others as one of its own.
  *
  * @param database - how the engine checks whether its files are sound
  */

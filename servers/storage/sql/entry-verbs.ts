@@ -32,7 +32,9 @@ interface OwnedList extends EntryPlace {
 
 export type EntrySteps = ReturnType<typeof entrySteps>
 
-/** Changes of the entries of one key with all that follows from them: steps of a transaction that has locked the owner. */
+/**
+ * Changes of the entries of one key with all that follows from them: steps of a transaction that has locked the owner.
+ */
 export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
   const s = statements('change', {
     remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
@@ -74,8 +76,8 @@ export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
 }
 
 /**
- * The verbs of entries. The owner's row serialises the writes of one user: each locks it first, so that what is read after
- * that is what it protects.
+ * The verbs of entries. The owner's row serialises the writes of one user: each locks it first, so that what is read
+ * after that is what it protects.
  */
 export function entryVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
   const { isIn, lockContent } = dialect
@@ -220,8 +222,8 @@ function replacedBy({ content, replaces }: EntryRequest, found: readonly SqlRow[
 }
 
 /**
- * An owner's quota may refuse an entry. One that takes nothing more passes also when the quota was lowered below what is
- * there.
+ * An owner's quota may refuse an entry. One that takes nothing more passes also when the quota was lowered below what
+ * is there.
  */
 function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota }: EntryRequest): void {
   const bytes = replaced.reduce((sum, { byteCount }) => sum - byteCount, before.byteCount + content.byteCount)

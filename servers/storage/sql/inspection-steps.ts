@@ -48,8 +48,9 @@ export function inspectionSteps(
     /**
      * Corrects what follows from entries, and did not.
      *
-     * @returns `owners`: users whose usage was counted wrong. `damagedLists`: they are not those that were written; what is left
-     *   of them is theirs from then on, where damage is accepted. `unusedContents`: nothing uses them; deleted
+     * @returns `owners`: users whose usage was counted wrong. `damagedLists`: they are not those that were written;
+     *   what is left of them is theirs from then on, where damage is accepted. `unusedContents`: nothing uses them;
+     *   deleted
      */
     async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
@@ -92,7 +93,8 @@ export function inspectionSteps(
     },
 
     /**
-     * Stores an entry under the number that it has elsewhere, which is its place in its list. Pins come as they are there.
+     * Stores an entry under the number that it has elsewhere, which is its place in its list. Pins come as they are
+     * there.
      *
      * @throws ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
      */
@@ -104,7 +106,11 @@ export function inspectionSteps(
       await writer.store(content, (row) => verbs.writeEntry({ ...write, content: row }, nowSeconds()))
     },
 
-    /** Stores a file that is counted for no user. One that is there ends later where this one does. @throws as `importEntry` */
+    /**
+     * Stores a file that is counted for no user. One that is there ends later where this one does.
+     *
+     * @throws as `importEntry`
+     */
     async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
       const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
       await writer.store(content, (row) => verbs.writeFile({ ...file, content: row }))

@@ -22,8 +22,8 @@ export interface ObjectWriterParts {
 }
 
 /**
- * Brings large content to the object store before a database takes it into use, so that no end of the process in between
- * loses content or leaves an object behind that nothing knows of.
+ * Brings large content to the object store before a database takes it into use, so that no end of the process in
+ * between loses content or leaves an object behind that nothing knows of.
  */
 export class ObjectWriter {
   readonly #parts: ObjectWriterParts
@@ -33,8 +33,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer is told
-   * that it is stored; small content is compared in the write's transaction.
+   * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer is
+   * told that it is stored; small content is compared in the write's transaction.
    *
    * @param write - one verb
    * @throws as `write`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
@@ -55,7 +55,11 @@ export class ObjectWriter {
     await this.#write(content, (row) => verbs.repairContent(row, nowSeconds()))
   }
 
-  /** Deletes objects that are garbage, also those behind one that cannot be deleted. @throws the first failure at the end */
+  /**
+   * Deletes objects that are garbage, also those behind one that cannot be deleted.
+   *
+   * @throws the first failure at the end
+   */
   async deleteGarbage(readUntil: number): Promise<void> {
     const { objects, verbs } = this.#parts
     let failure: unknown
@@ -95,7 +99,8 @@ export class ObjectWriter {
         const second = await write({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
           const code = codeOf(error)
           const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
-          // A write that is refused takes nothing into use. After another failure, it is unknown whether the object is in use.
+          // A write that is refused takes nothing into use. After another failure, it is unknown whether the object is
+          // in use.
           if (code !== 'ERR_STORAGE') await verbs.discardUpload({ cid, byteCount, name }, kind, nowSeconds())
           throw error
         })

@@ -32,12 +32,14 @@ export interface PostgresContentStoreOptions extends ContentStoreSettings {
   readonly objects?: ObjectStore
 }
 
-/** Errors of our own constraints, after which a transaction begins once more: a collector or another writer was faster. */
+/**
+ * Errors of our own constraints, after which a transaction begins once more: a collector or another writer was faster.
+ */
 const REPEAT_ON = ['23503', '23505']
 
 /**
- * Opens the storage of a server in PostgreSQL, which any number of instances share. It asks nothing of the database, so that a
- * server starts before that.
+ * Opens the storage of a server in PostgreSQL, which any number of instances share. It asks nothing of the database, so
+ * that a server starts before that.
  *
  * @throws StartError when the folder cannot be used
  */
@@ -47,8 +49,8 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const open = lazy(options.migrate ?? (() => Promise.resolve()))
   const objects = options.objects ?? new PostgresObjectStore(database, tables, open)
   const { verbs, transactions } = contentVerbs(postgresContents(tables), databaseVerbs(tables))
-  // Writes of one owner run one after the other: the owner's row is locked in the database as well, but the waiting writes of
-  // one user would hold the connections of all.
+  // Writes of one owner run one after the other: the owner's row is locked in the database as well, but the waiting
+  // writes of one user would hold the connections of all.
   const owners = new KeyedLock()
   const run: RunVerb = async (name, args) => {
     await open()
@@ -67,7 +69,10 @@ function isConditional(write: unknown): boolean {
   return fieldOf(write, 'ifMatch') !== undefined || fieldOf(write, 'ifNoneMatch') !== undefined
 }
 
-/** What foreign keys rule out is not looked for, but that they are there is: a backup may have been restored without them. */
+/**
+ * What foreign keys rule out is not looked for, but that they are there is: a backup may have been restored without
+ * them.
+ */
 function databaseVerbs(tables: TablePrefix): DatabaseVerbs {
   const { faults } = postgresContents(tables).statements('database', {
     faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index

@@ -37,7 +37,8 @@ const PAUSE_MILLISECONDS = 300
 const COPIES = 2.2
 
 /**
- * Opens the storage of a server in its folder, which several processes of a machine may do, and creates what is missing.
+ * Opens the storage of a server in its folder, which several processes of a machine may do, and creates what is
+ * missing.
  *
  * @throws StartError when it cannot be used
  */
@@ -57,9 +58,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
     spool,
     erase: (wasInRow: boolean) => rewriteFile(file, methodsOf(verbs, thread.run), wasInRow),
     // Removals may have used it.
-    onProbe: () => {
-      makeReserve(file)
-    },
+    onProbe: () => makeReserve(file),
     close: () => thread.close()
   }
   return sqlContentStore(engineParts, options)
@@ -75,7 +74,8 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
 }
 
 /**
- * Rewrites a database without what was deleted, and empties its log of changes, so that neither has bytes of it any more.
+ * Rewrites a database without what was deleted, and empties its log of changes, so that neither has bytes of it any
+ * more.
  *
  * @param isRewritten - false: only the log may have them
  * @returns what may still have them, in words

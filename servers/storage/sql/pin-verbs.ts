@@ -7,8 +7,8 @@ import { pageByCid } from './pages.js'
 const PAGE = 1_000
 
 /**
- * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims its rows, or
- * leaves those aside that another one has.
+ * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims its
+ * rows, or leaves those aside that another one has.
  *
  * A lease outlives a change of the desired state: until the call that it stands for has ended, no other is made.
  */

@@ -8,8 +8,8 @@ import { postgresContents, type TablePrefix } from './content-dialect.js'
 const NAMES = 1_000
 
 /**
- * Objects as rows of pieces, for instances that share no disk and have no other store of objects. Each piece is read by a
- * statement of its own, so that no connection waits for a slow reader, and no more than a piece is in memory.
+ * Objects as rows of pieces, for instances that share no disk and have no other store of objects. Each piece is read by
+ * a statement of its own, so that no connection waits for a slow reader, and no more than a piece is in memory.
  */
 export class PostgresObjectStore implements ObjectStore {
   readonly breaksReaders = true

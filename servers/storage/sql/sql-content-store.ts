@@ -65,8 +65,9 @@ export function sqlContentStore(
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(now())
 
-  // The bound of all files is approximate: no row counts them, which every post would wait for. Each instance adds what it
-  // stored to a sum that it reads every 10 s, so several of them may exceed the bound by what they store in that time.
+  // The bound of all files is approximate: no row counts them, which every post would wait for. Each instance adds what
+  // it stored to a sum that it reads every 10 s, so several of them may exceed the bound by what they store in that
+  // time.
   let usedBytes = 0
   let isFreshUntil = -Infinity
   const sumOnce = singleFlight<number>()

@@ -18,8 +18,8 @@ export interface ContentRow extends ContentInfo {
 }
 
 /**
- * What a verb answers to a write that needs an object: nothing of it was done, but the object's name is garbage now. The
- * object is to be written, and the write made once more.
+ * What a verb answers to a write that needs an object: nothing of it was done, but the object's name is garbage now.
+ * The object is to be written, and the write made once more.
  */
 export const UPLOAD_NEEDED = { upload: true } as const
 export type UploadNeeded = typeof UPLOAD_NEEDED
@@ -31,7 +31,9 @@ export interface FoundContent extends Omit<ContentRow, 'object'> {
 
 const HASH_BYTES = 32
 
-/** Content that is verified as it is read: bytes of a row were, by their cid; each piece of an object is, by its hash. */
+/**
+ * Content that is verified as it is read: bytes of a row were, by their cid; each piece of an object is, by its hash.
+ */
 export function storedContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
   const { cid, byteCount } = found
   const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {

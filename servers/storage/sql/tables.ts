@@ -2,17 +2,18 @@ import type { PostgresMigration } from 'express-did-auth/server-kit'
 import type { TablePrefix } from './content-dialect.js'
 
 /**
- * The tables of contents, as PostgreSQL has them; SQLite's follow from them, see `prepareSqliteFile`. `~` stands before names.
+ * The tables of contents, as PostgreSQL has them; SQLite's follow from them, see `prepareSqliteFile`. `~` stands before
+ * names.
  *
- * `contents`: what is stored, once each; small content in its row, larger in an object. In PostgreSQL, foreign keys make it
- * sure that content is there as long as an entry or a file has it. `bytes` comes last, because SQLite reads a row from its
- * beginning. `unreferenced`: content without a use that could not be deleted at once; a collector looks whether something
- * has it yet. `garbage`: objects to be deleted. `upload`: it is being written, and its writer may still take it into use;
- * `takedown`: it is overwritten first. `denied`: content that was taken down.
+ * `contents`: what is stored, once each; small content in its row, larger in an object. In PostgreSQL, foreign keys
+ * make it sure that content is there as long as an entry or a file has it. `bytes` comes last, because SQLite reads a
+ * row from its beginning. `unreferenced`: content without a use that could not be deleted at once; a collector looks
+ * whether something has it yet. `garbage`: objects to be deleted. `upload`: it is being written, and its writer may
+ * still take it into use; `takedown`: it is overwritten first. `denied`: content that was taken down.
  *
- * `entries.number` is counted in the row of their owner, which each write locks: so it is the order of commits. `lists` has a
- * row for each key that has entries: how many, and the hash of them all, which reveals damage and is the ETag. They are found
- * without `owners`, so that no one damaged row makes a list shorter.
+ * `entries.number` is counted in the row of their owner, which each write locks: so it is the order of commits. `lists`
+ * has a row for each key that has entries: how many, and the hash of them all, which reveals damage and is the ETag.
+ * They are found without `owners`, so that no one damaged row makes a list shorter.
  *
  * `posts`: what a user posted within a time slot, under a hash. `numbers`: `reserved` is the number that entries of new
  * owners come after, `probes` a row that a probe can write, `revisions` (SQLite) the last revision of a pin.

@@ -21,7 +21,10 @@ const PURGED_AT_ONCE = 2
 export class MemorySessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
-  /** By id, in the order of creation. They are the first to be evicted, so that sessions of new DIDs evict no returning user. */
+  /**
+   * By id, in the order of creation. They are the first to be evicted, so that sessions of new DIDs evict no returning
+   * user.
+   */
   readonly #neverRefreshed = new AgedMap<SessionRecord>()
   /** By id, in the order of their last refresh. */
   readonly #refreshed = new AgedMap<SessionRecord>()
@@ -186,7 +189,8 @@ function sessionOf({ sessionId, did, state, tokenClaims, ...record }: SessionRec
 function tokensOf({ state, expiresAtSeconds, refreshTokenHash, replaced }: SessionRecord) {
   return {
     ...{ state, expiresAtSeconds, refreshTokenHash },
-    // A refresh with the current token, the usual case, does not need them, and unpacking them costs more than all the rest.
+    // A refresh with the current token, the usual case, does not need them, and unpacking them costs more than all the
+    // rest.
     get replacedTokens(): ReplacedToken[] {
       return parseReplacedTokens(Buffer.from(replaced, 'latin1'))
     }

@@ -20,8 +20,9 @@ const NO_CLIENT = { network: '', isGone: () => false }
 const heard = new WeakSet<PostgresPool>()
 
 /**
- * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that wait, for
- * a bounded time and in turn by client network. One that did not answer in time is closed: what was asked may have been done.
+ * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that
+ * wait, for a bounded time and in turn by client network. One that did not answer in time is closed: what was asked may
+ * have been done.
  */
 export class Connections {
   readonly #pool: PostgresPool
@@ -32,7 +33,10 @@ export class Connections {
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /** Milliseconds that requests have waited which had or wanted a connection: they come first, so that what has begun ends soon. */
+  /**
+   * Milliseconds that requests have waited which had or wanted a connection: they come first, so that what has begun
+   * ends soon.
+   */
   readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
@@ -56,7 +60,10 @@ export class Connections {
     return this.#connecting + this.#queue.size
   }
 
-  /** @throws DidAuthError ERR_BUSY where too many wait, or it waited too long; Error without a connection or answer in time */
+  /**
+   * @throws DidAuthError ERR_BUSY where too many wait, or it waited too long; Error without a connection or answer in
+   * time
+   */
   async use<T>(endOfTime: EndOfTime, work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#take(endOfTime)
     let isBroken = true
@@ -101,9 +108,7 @@ export class Connections {
       return await withinTime(connecting, endOfTime)
     } catch (error) {
       // It may come yet, and is then for others.
-      connecting.then((client) => {
-        client.release()
-      }, ignore)
+      connecting.then((client) => client.release(), ignore)
       throw storeError(error)
     } finally {
       let next = this.#queue.next()

@@ -3,7 +3,9 @@ import { isSetupFault, postgresCode } from './postgres-error.js'
 import type { SqlQuery } from '../sql/query.js'
 import type { PostgresDatabase } from './postgres-database.js'
 
-/** A step of a schema: the first makes version 1, and so on. It only adds, so that instances of both versions can work. */
+/**
+ * A step of a schema: the first makes version 1, and so on. It only adds, so that instances of both versions can work.
+ */
 export interface PostgresMigration {
   readonly statements: readonly string[]
   /** The lowest number of steps that a version of the code has to know to work on the tables of this step. */
@@ -27,11 +29,12 @@ const MISSING_TABLE = '42P01'
 const LOCK = 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))'
 
 /**
- * Brings tables up to date. Each step is one transaction, under a lock, so that any number of instances may start at once.
+ * Brings tables up to date. Each step is one transaction, under a lock, so that any number of instances may start at
+ * once.
  *
  * @returns the statements that were run, or with `print` are to be run
- * @throws DidAuthError ERR_CONFIG when the tables are older (only with `check`) or need a newer version of the code, or when
- *   PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
+ * @throws DidAuthError ERR_CONFIG when the tables are older (only with `check`) or need a newer version of the code, or
+ *   when PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
  */
 export async function migratePostgres(
   database: PostgresDatabase,

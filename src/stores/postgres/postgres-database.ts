@@ -7,7 +7,9 @@ import { assertPool, openPool, type PostgresClient, type PostgresPool } from './
 
 /** How a database is connected to. */
 export interface PostgresDatabaseOptions {
-  /** Connections at most, where a URL is given. Default 10. All instances together stay below `max_connections` − 10. */
+  /**
+   * Connections at most, where a URL is given. Default 10. All instances together stay below `max_connections` − 10.
+   */
   poolSize?: number
   /** Whether statements are prepared. Default true; false behind PgBouncer. */
   prepare?: boolean
@@ -21,7 +23,9 @@ export interface PostgresDatabaseOptions {
 
 /** How a failed attempt is repeated. */
 export interface RepeatOptions {
-  /** Whether it does no harm when it is done twice: it is repeated once where the connection was lost. Default false. */
+  /**
+   * Whether it does no harm when it is done twice: it is repeated once where the connection was lost. Default false.
+   */
   isRepeatable?: boolean
   /** SQLSTATEs on which it is repeated besides 40001, 40P01 and 55P03. */
   repeatOn?: readonly string[]
@@ -36,8 +40,8 @@ const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
  * A database of PostgreSQL. Every statement and every transaction takes one connection, once, and has ended after
  * `timeoutSeconds` at the latest, waiting included. What was refused for the sake of another transaction is run again.
  *
- * @throws DidAuthError from each method: ERR_STORE when the database is unavailable, with the reason as its cause; ERR_BUSY
- *   when too many wait, or for longer than a quarter of `timeoutSeconds`
+ * @throws DidAuthError from each method: ERR_STORE when the database is unavailable, with the reason as its cause;
+ *   ERR_BUSY when too many wait, or for longer than a quarter of `timeoutSeconds`
  */
 export class PostgresDatabase {
   readonly #pool: PostgresPool
@@ -49,8 +53,8 @@ export class PostgresDatabase {
   #closing: Promise<void> | undefined
 
   /**
-   * @param source - a URL such as `postgres://user:password@host/database`, or a pool of the package pg, which stays open
-   *   after `close`
+   * @param source - a URL such as `postgres://user:password@host/database`, or a pool of the package pg, which stays
+   *   open after `close`
    * @throws TypeError or Error when the URL is none, or the package pg is not installed
    */
   constructor(source: string | PostgresPool, options: PostgresDatabaseOptions = {}) {
@@ -75,8 +79,8 @@ export class PostgresDatabase {
   }
 
   /**
-   * Runs statements in one transaction of READ COMMITTED, which is repeated from its start on a conflict. Statements that
-   * need no answer of the one before may be sent without waiting for it.
+   * Runs statements in one transaction of READ COMMITTED, which is repeated from its start on a conflict. Statements
+   * that need no answer of the one before may be sent without waiting for it.
    *
    * @param work - is called again at each repetition, so it changes nothing but the database. What it throws of its own
    *   takes the transaction back, and is thrown as it is

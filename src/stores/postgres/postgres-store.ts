@@ -14,7 +14,10 @@ import { QUOTA_TABLES, quotaTable } from './quota-table.js'
 export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   /** Whether the store makes its tables and brings them up to date. Default true; else `migrateStore` does it. */
   migrate?: boolean
-  /** Sessions kept, about: checked every 10 s. Beyond it those that were never refreshed are evicted first. Default 10,000,000. */
+  /**
+   * Sessions kept, about: checked every 10 s. Beyond it those that were never refreshed are evicted first. Default
+   * 10,000,000.
+   */
   maxSessions?: number
   /** Uses of challenges kept, about. Beyond it new logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number
@@ -41,12 +44,12 @@ const REPEATABLE = { isRepeatable: true }
 /**
  * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
  *
- * What a login, refresh or logout has been answered survives a crash, and a failover to a synchronous standby. Quotas lie in
- * unlogged tables, which are empty after a crash: they only count again. The store can be made while the database is
- * unavailable; its verbs reject until it is there.
+ * What a login, refresh or logout has been answered survives a crash, and a failover to a synchronous standby. Quotas
+ * lie in unlogged tables, which are empty after a crash: they only count again. The store can be made while the
+ * database is unavailable; its verbs reject until it is there.
  *
- * @param source - a URL such as `postgres://user:password@host/database`, or a `Pool` of the package pg, which stays yours to
- *   close
+ * @param source - a URL such as `postgres://user:password@host/database`, or a `Pool` of the package pg, which stays
+ *   yours to close
  * @throws TypeError at once when the URL is none of PostgreSQL, Error when the package pg is not installed
  * @example
  * ```ts
@@ -58,12 +61,12 @@ export function postgresStore(source: string | PostgresPool | PostgresDatabase, 
 }
 
 /**
- * Makes the tables of {@link postgresStore} or brings them up to date, for those whose service may not: its user then needs
- * SELECT, INSERT, UPDATE and DELETE alone.
+ * Makes the tables of {@link postgresStore} or brings them up to date, for those whose service may not: its user then
+ * needs SELECT, INSERT, UPDATE and DELETE alone.
  *
  * @returns the statements that were run, or with `mode: 'print'` are to be run
- * @throws DidAuthError ERR_CONFIG when the tables are older (with `mode: 'check'`) or need a newer version of this package, or
- *   when PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
+ * @throws DidAuthError ERR_CONFIG when the tables are older (with `mode: 'check'`) or need a newer version of this
+ *   package, or when PostgreSQL refuses the user, its password or its database; ERR_STORE when it is unavailable
  * @example
  * ```ts
  * await migrateStore('postgres://owner@host/database')
@@ -82,8 +85,8 @@ export async function migrateStore(
 }
 
 /**
- * Opens a store in one database of PostgreSQL that any number of instances share. What has to be atomic is one statement, a
- * transaction of its own, so that no instance ever waits for another's answer.
+ * Opens a store in one database of PostgreSQL that any number of instances share. What has to be atomic is one
+ * statement, a transaction of its own, so that no instance ever waits for another's answer.
  */
 export function openPostgresStore(
   source: string | PostgresPool | PostgresDatabase,

@@ -4,17 +4,17 @@ import { redisScript, type RedisConnection } from './redis-connection.js'
 import { userOf, usesKey } from './redis-keys.js'
 
 /**
- * Milliseconds that a user's windows stay closed after the user's last login: against a clock that is set back. It is far
- * less than a session, which each of these logins opens as well, needs.
+ * Milliseconds that a user's windows stay closed after the user's last login: against a clock that is set back. It is
+ * far less than a session, which each of these logins opens as well, needs.
  */
 const CLOSED_MILLISECONDS = 86_400_000
 
 /**
- * Value: `<closed until> <window>:<logIn>:<signUp>:<end> …`. ARGV: window, flow (1 or 2), use count, 1 to consume both, now,
- * end, milliseconds to keep it.
+ * Value: `<closed until> <window>:<logIn>:<signUp>:<end> …`. ARGV: window, flow (1 or 2), use count, 1 to consume both,
+ * now, end, milliseconds to keep it.
  *
- * A use is forgotten a minute after its window, by the caller's clock, and closes all windows of its user up to that one:
- * a clock that is set back, or ran ahead before, makes no use good again.
+ * A use is forgotten a minute after its window, by the caller's clock, and closes all windows of its user up to that
+ * one: a clock that is set back, or ran ahead before, makes no use good again.
  */
 const CONSUME = redisScript(`
 local now, ends = tonumber(ARGV[5]), tonumber(ARGV[6])

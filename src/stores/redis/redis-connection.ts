@@ -58,8 +58,8 @@ interface Channel {
 /**
  * The way to Redis. A verb that gets no answer is rejected within 3.5 s.
  *
- * With a URL, a connection that was lost or is silent is replaced by the next verb; what is in flight on the old one may
- * still end. A client that was passed in takes care of its own connections.
+ * With a URL, a connection that was lost or is silent is replaced by the next verb; what is in flight on the old one
+ * may still end. A client that was passed in takes care of its own connections.
  */
 export class RedisConnection implements StoreLifecycle {
   readonly #prefix: string
@@ -69,7 +69,9 @@ export class RedisConnection implements StoreLifecycle {
   #pending = 0
   #isClosed = false
 
-  /** @throws TypeError when the source is neither a URL nor a client; Error when the package `redis` is not installed */
+  /**
+   * @throws TypeError when the source is neither a URL nor a client; Error when the package `redis` is not installed
+   */
   constructor(
     source: RedisSource,
     { keyPrefix = 'eda:', waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
@@ -102,7 +104,11 @@ export class RedisConnection implements StoreLifecycle {
     return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
   }
 
-  /** Runs a script. @throws Error also when too few replicas have the write, which is done on the primary all the same */
+  /**
+   * Runs a script.
+   *
+   * @throws Error also when too few replicas have the write, which is done on the primary all the same
+   */
   write(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
     return this.#verb(async (send, channel) => {
       const answer = await runScript(send, script, this.#prefix + key, args)
@@ -166,7 +172,10 @@ export class RedisConnection implements StoreLifecycle {
     if (channel !== this.#channel && channel.pending === 0) endClient(channel)
   }
 
-  /** WAIT stops its connection and speaks of all earlier writes on it: one serves all verbs that were answered before it. */
+  /**
+   * WAIT stops its connection and speaks of all earlier writes on it: one serves all verbs that were answered before
+   * it.
+   */
   #waitForReplicas(send: Send, channel: Channel): Promise<void> {
     channel.next ??= channel.running.then(() => {
       const wait = this.#wait(send)

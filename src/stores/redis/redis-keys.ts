@@ -19,7 +19,11 @@ export function userTagOf(canonicalDid: string): string {
   return userOf(canonicalDid).slice(0, TAG_CHARACTERS)
 }
 
-/** A hash with the sessions of all users of one tag, which is nearly always one user. @param id - begins with the tag */
+/**
+ * A hash with the sessions of all users of one tag, which is nearly always one user.
+ *
+ * @param id - begins with the tag
+ */
 export function sessionsKey(service: string, id: string): string {
   return `${slotOf(service, id)}:s`
 }
@@ -29,7 +33,10 @@ export function usesKey(service: string, user: string): string {
   return `${slotOf(service, user)}:c:${user.slice(TAG_CHARACTERS)}`
 }
 
-/** A quota of a user: a key that does not reveal its owner. One of a stranger: the key of its bucket, and its field there. */
+/**
+ * A quota of a user: a key that does not reveal its owner. One of a stranger: the key of its bucket, and its field
+ * there.
+ */
 export function quotaKey({ service, kind, key }: QuotaCharge, buckets: number): [key: string, field: string] {
   const name = sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)
   if (kind === 'request') return [`q:${name}`, '']

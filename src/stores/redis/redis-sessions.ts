@@ -18,8 +18,8 @@ const MAX_MILLISECONDS = 3e13
 const STATES = { a: 'active', l: 'loggedOut', r: 'revoked' } as const
 
 /**
- * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster as well.
- * Redis deletes a user's sessions after the last of them has expired.
+ * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster as
+ * well. Redis deletes a user's sessions after the last of them has expired.
  */
 export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, clock: SweepClock): SessionStore {
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>

@@ -18,9 +18,9 @@ const TOKENS_KEPT = MAX_REPLACED_TOKENS - 1
 
 /**
  * `rewrite` deletes first: a full Redis lets a script through that has written before, so that users who are logged in
- * refresh and log out there. It also writes sessions that stay as they are: a caller whose first answer was lost may rely on
- * what it did, and WAIT waits only for writes of its own connection. `keep` prolongs the key, by a day more than is needed, so
- * that few refreshes have to.
+ * refresh and log out there. It also writes sessions that stay as they are: a caller whose first answer was lost may
+ * rely on what it did, and WAIT waits only for writes of its own connection. `keep` prolongs the key, by a day more
+ * than is needed, so that few refreshes have to.
  */
 const SHARED = `
 local key = KEYS[1]
@@ -49,9 +49,9 @@ end
 `
 
 /**
- * ARGV: session id, lines before its number, lines after it, user, now, time up to which a sweep may delete, milliseconds to
- * keep it. Deletes what a sweep may, and of more than 50 sessions of the user the expired ones first, then those that
- * ended, then the oldest.
+ * ARGV: session id, lines before its number, lines after it, user, now, time up to which a sweep may delete,
+ * milliseconds to keep it. Deletes what a sweep may, and of more than 50 sessions of the user the expired ones first,
+ * then those that ended, then the oldest.
  */
 export const CREATE = redisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -79,8 +79,8 @@ return 1
 `)
 
 /**
- * ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now, next end, milliseconds to keep
- * it. Answers 1 when it rotated, else the session, which changed nothing, for `judgeRefresh`.
+ * ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now, next end, milliseconds
+ * to keep it. Answers 1 when it rotated, else the session, which changed nothing, for `judgeRefresh`.
  */
 export const ROTATE = redisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])

@@ -50,7 +50,8 @@ export const postgresDialect: Dialect = {
   deleteRows: (table, condition) => `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
     SELECT one.ctid FROM ${table} one WHERE ${condition} FOR UPDATE OF one SKIP LOCKED))`,
   // PostgreSQL's own estimate, which it renews as a table changes: an exact counter would be a row that all wait for.
-  // Each operator has the very types that PostgreSQL has one for: it would else take one that another role made for them.
+  // Each operator has the very types that PostgreSQL has one for: it would else take one that another role made for
+  // them.
   rowCount: (table) => `(SELECT CAST(reltuples AS bigint) FROM pg_catalog.pg_class
     WHERE oid = CAST(pg_catalog.to_regclass('${table}') AS oid))`,
   rewritesIndexes: false

@@ -28,8 +28,8 @@ const BUSY_MILLISECONDS = 4_000
 const PAUSE_MILLISECONDS = 5
 
 /**
- * Runs verbs in groups, each group in one transaction: all verbs that arrived during the last commit. So a hundred logins
- * wait for one sync of the disk and not for a hundred. A verb is acknowledged after its commit, never before.
+ * Runs verbs in groups, each group in one transaction: all verbs that arrived during the last commit. So a hundred
+ * logins wait for one sync of the disk and not for a hundred. A verb is acknowledged after its commit, never before.
  *
  * The verbs of a group run one after another, each in a savepoint: one that throws leaves nothing behind, and the group
  * goes on. While another process writes, it retries every few milliseconds, and the thread does other work in between.
@@ -100,9 +100,7 @@ export class GroupCommit {
         this.#run(SAVE)
         try {
           const result = await this.#call(name, args)
-          tell.push(() => {
-            this.#outcomes.succeed(id, result)
-          })
+          tell.push(() => this.#outcomes.succeed(id, result))
         } catch (error) {
           // Some failures, such as a full disk, have taken the whole transaction back.
           try {
@@ -110,9 +108,7 @@ export class GroupCommit {
           } catch {
             throw error
           }
-          tell.push(() => {
-            this.#fail(one, error)
-          })
+          tell.push(() => this.#fail(one, error))
         }
         this.#run(RELEASE)
       }
@@ -145,8 +141,8 @@ export class GroupCommit {
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
-    // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself. It is
-    // refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction.
+    // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself.
+    // It is refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction.
     let failure: Error | undefined
     const query: SqlQuery = async (statement, values = []) => {
       if (failure !== undefined && !statement.text.startsWith('PRAGMA')) throw failure
@@ -180,7 +176,9 @@ const COMMIT = { text: 'COMMIT' }
 
 type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => SqlResult
 
-/** Runs statements at once. A text says `$1` for a value as PostgreSQL does; both engines bind values by their order. */
+/**
+ * Runs statements at once. A text says `$1` for a value as PostgreSQL does; both engines bind values by their order.
+ */
 function statementRunner(connection: SqlConnection): RunStatement {
   const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
   const prepare = ({ text }: SqlStatement): ((values: readonly unknown[]) => SqlResult) => {

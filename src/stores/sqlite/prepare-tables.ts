@@ -3,7 +3,10 @@ import { openConnection, rollBack, withCode, type EngineName, type SqlConnection
 /** Version of the tables that this package writes. */
 const VERSION = 1
 
-/** What SQLite has in place of what PostgreSQL has, one after the other. `STRICT`: it would else keep a text for a number. */
+/**
+ * What SQLite has in place of what PostgreSQL has, one after the other. `STRICT`: it would else keep a text for a
+ * number.
+ */
 const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ WITH \(fillfactor = \d+\)/, ''],
   [/(?<=^CREATE TABLE .*\))$/s, ' STRICT'],
@@ -18,7 +21,9 @@ const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ NULLS FIRST/g, '']
 ]
 
-/** A statement that makes a table or an index in PostgreSQL, as it makes the same one in SQLite; also `WITHOUT ROWID`. */
+/**
+ * A statement that makes a table or an index in PostgreSQL, as it makes the same one in SQLite; also `WITHOUT ROWID`.
+ */
 function inSqlite(statement: string): string {
   return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
 }
@@ -39,8 +44,8 @@ export function prepareFile(file: string, engine: EngineName, statements: readon
 }
 
 /**
- * Creates tables where they are missing, so that of two processes that start together one does it. Their version is a row of
- * one of them and not `user_version`, which belongs to the application.
+ * Creates tables where they are missing, so that of two processes that start together one does it. Their version is a
+ * row of one of them and not `user_version`, which belongs to the application.
  * @throws Error when another version made the tables
  */
 export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {

@@ -25,8 +25,8 @@ export type EngineName = 'node:sqlite' | 'better-sqlite3'
 
 export interface ConnectionOptions {
   /**
-   * What a commit survives. `FULL`: the loss of power; `NORMAL`: the end of the process, and the file stays sound when the
-   * power is lost; `OFF`: the end of the process.
+   * What a commit survives. `FULL`: the loss of power; `NORMAL`: the end of the process, and the file stays sound when
+   * the power is lost; `OFF`: the end of the process.
    */
   synchronous: 'FULL' | 'NORMAL' | 'OFF'
   /** How long a statement waits for another connection that writes. Default 5,000. */
@@ -135,7 +135,9 @@ function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqlConnection }
   return process.getBuiltinModule('node:sqlite') as unknown as ReturnType<typeof loadNodeSqlite>
 }
 
-/** Primary result codes of SQLite, in the order of their numbers: `node:sqlite` reports numbers, better-sqlite3 names. */
+/**
+ * Primary result codes of SQLite, in the order of their numbers: `node:sqlite` reports numbers, better-sqlite3 names.
+ */
 const PRIMARY_NAMES = (
   'ERROR INTERNAL PERM ABORT BUSY LOCKED NOMEM READONLY INTERRUPT IOERR CORRUPT NOTFOUND FULL CANTOPEN PROTOCOL EMPTY ' +
   'SCHEMA TOOBIG CONSTRAINT MISMATCH MISUSE NOLFS AUTH FORMAT RANGE NOTADB'

@@ -12,7 +12,10 @@ import { startWorker } from './start-worker.js'
 
 /** Bounds of a SQLite store. */
 export interface SqliteStoreOptions {
-  /** Sessions kept, about: checked every minute. Beyond it those that were never refreshed are evicted first. Default 10,000,000. */
+  /**
+   * Sessions kept, about: checked every minute. Beyond it those that were never refreshed are evicted first. Default
+   * 10,000,000.
+   */
   maxSessions?: number
   /** Uses of challenges kept, about. Beyond it new logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number
@@ -28,11 +31,12 @@ const SIZE_SECONDS = 60
  * before, the package better-sqlite3 is needed.
  *
  * What a login, refresh or logout has been answered survives a crash, and the loss of power too. Refresh tokens are in
- * the file only as hashes. A new file is readable by its owner alone. Quotas are counted in memory, by each process. The
- * work is done in a thread, which ends with `close()`.
+ * the file only as hashes. A new file is readable by its owner alone. Quotas are counted in memory, by each process.
+ * The work is done in a thread, which ends with `close()`.
  *
- * @param file - path of the database file, or `:memory:`. Within a process the file is the store's alone: another copy of
- *   SQLite that opens it there, as better-sqlite3 beside Node's own, would drop the store's locks when it closes the file
+ * @param file - path of the database file, or `:memory:`. Within a process the file is the store's alone: another copy
+ *   of SQLite that opens it there, as better-sqlite3 beside Node's own, would drop the store's locks when it closes the
+ *   file
  * @throws Error at once when there is no SQLite, the file cannot be opened, or another version of this package wrote it
  * @example
  * ```ts

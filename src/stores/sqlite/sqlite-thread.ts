@@ -28,9 +28,9 @@ export interface SqliteThreadOptions {
 /**
  * A thread that owns a database of SQLite, seen from the threads that call its verbs.
  *
- * All verbs that are called in one round of the event loop form one message, and the next message waits for the first reply
- * to the last: under load that makes few messages with many verbs, and messages are what costs. Verbs that a thread has not
- * answered when it ends are rejected; the next verb starts another.
+ * All verbs that are called in one round of the event loop form one message, and the next message waits for the first
+ * reply to the last: under load that makes few messages with many verbs, and messages are what costs. Verbs that a
+ * thread has not answered when it ends are rejected; the next verb starts another.
  */
 export class SqliteThread {
   readonly #options: SqliteThreadOptions
@@ -76,9 +76,7 @@ export class SqliteThread {
     if (worker === undefined) return
     await new Promise<void>((resolve) => {
       worker.ref()
-      worker.once('exit', () => {
-        resolve()
-      })
+      worker.once('exit', () => resolve())
       worker.postMessage(CLOSE)
     })
   }
@@ -105,9 +103,9 @@ export class SqliteThread {
   #start(): Worker {
     const worker = this.#options.start()
     let cause: Error | undefined
-    worker.on('message', (message: string | Reply[]) => {
+    worker.on('message', (message: string | Reply[]) =>
       this.#receive(typeof message === 'string' ? (JSON.parse(message) as Reply[]) : message)
-    })
+    )
     worker.on('error', (error: Error) => {
       cause = error
     })
