@@ -35,7 +35,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
   const place = { did, key: 'k' }
   const large = largeBytes('large')
 
-  describe('a list', () => {
+  describe('a list', () =>
     it.each([
       'DELETE FROM ~entries WHERE byte_count = 2',
       'UPDATE ~entries SET byte_count = 7 WHERE byte_count = 2',
@@ -54,8 +54,7 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
       await inspection.recount({ isDryRun: false, acceptsDamage: true })
       expect(await inspection.recount(dryRun)).toEqual(inOrder)
       expect((await store.usageOf(did)).entryCount).toBe((await store.listOwnEntries(did)).length)
-    })
-  })
+    }))
 
   describe('content', () => {
     it.each([

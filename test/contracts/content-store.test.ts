@@ -10,17 +10,11 @@ import { FileObjectStore } from '../../servers/storage/files/file-object-store.j
 import { objectStoreContract } from './object-store.js'
 
 describe.each(contentEngines())('on %s', (_engine, make) => {
-  describe('the ContentStore contract', () => {
-    contentStoreContract(make)
-  })
+  describe('the ContentStore contract', () => contentStoreContract(make))
 
-  describe('the PinLedger contract', () => {
-    pinLedgerContract(make)
-  })
+  describe('the PinLedger contract', () => pinLedgerContract(make))
 
-  describe('the ContentInspection contract', () => {
-    contentInspectionContract(make)
-  })
+  describe('the ContentInspection contract', () => contentInspectionContract(make))
 })
 
 describe('on SQLite, with objects on S3, the ContentStore contract', () => {
@@ -33,9 +27,7 @@ describe('on SQLite, with objects on S3, the ContentStore contract', () => {
   contentStoreContract(() => sqliteFolder(new S3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
 })
 
-describe('the ObjectStore contract on files', () => {
-  objectStoreContract((folder) => new FileObjectStore(folder))
-})
+describe('the ObjectStore contract on files', () => objectStoreContract((folder) => new FileObjectStore(folder)))
 
 describe('the ObjectStore contract on S3', () => {
   let s3: FakeS3

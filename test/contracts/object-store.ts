@@ -14,9 +14,7 @@ export function objectStoreContract(makeStore: (folder: string) => ObjectStore):
     ;({ path: folder, remove } = temporaryFolder())
     objects = makeStore(join(folder, 'objects'))
   })
-  afterEach(() => {
-    remove()
-  })
+  afterEach(() => remove())
 
   const put = async (name: string, bytes: Uint8Array): Promise<void> => {
     const file = join(folder, 'body')

@@ -127,9 +127,7 @@ describe('a PostgreSQL store for which many verbs of one client network wait', (
         const client = { network, isGone: () => false }
         asClient(
           () => client,
-          () => {
-            resolve(codeOf(store.chargeQuota(chargeOf({ key }))))
-          }
+          () => resolve(codeOf(store.chargeQuota(chargeOf({ key }))))
         )
       })
     let floods = 0

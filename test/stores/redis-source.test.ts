@@ -45,9 +45,9 @@ describe('the URL of a Redis', () => {
 })
 
 describe('the source of a Redis store', () => {
-  it.each([[undefined], [{}], [{ sendCommand: 'no' }], [7]])('has to be a URL or a client: %p', (source) => {
+  it.each([[undefined], [{}], [{ sendCommand: 'no' }], [7]])('has to be a URL or a client: %p', (source) =>
     expect(() => redisQuotas(source as never)).toThrow('a Redis store needs a URL, or a client with sendCommand')
-  })
+  )
 
   it('has to be the URL of one Redis where writes wait for replicas', () => {
     const client = { sendCommand: () => Promise.resolve() }

@@ -38,9 +38,7 @@ async function runGroup(
     fail: (id: number, error: unknown) => (outcomes[id] = sqliteCode(error) || (error as Error).message)
   }
   const group = new GroupCommit(connection, verbs, tell, hooks)
-  calls.forEach((call, id) => {
-    group.add([id, ...call] as unknown as Request, performance.now())
-  })
+  calls.forEach((call, id) => group.add([id, ...call] as unknown as Request, performance.now()))
   await group.run(() => undefined)
   return outcomes
 }
@@ -206,7 +204,10 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
 
 /** A connection whose statements can be made to fail, to interrupt a transaction at any point. */
 interface FaultyConnection extends SqlConnection {
-  /** Lets `statements` more statements work, and the next one fail: undone (`before`), or although it was done (`after`). */
+  /**
+   * Lets `statements` more statements work, and the next one fail: undone (`before`), or although it was done
+   * (`after`).
+   */
   failAt(statements: number, when: 'before' | 'after'): void
   /** Whether the failure happened; nothing fails any more then. */
   hasFailed(): boolean

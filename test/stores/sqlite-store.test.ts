@@ -136,14 +136,13 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
   })
 })
 
-describe('sqliteStore', () => {
+describe('sqliteStore', () =>
   it('refuses an empty name, which SQLite would take for a temporary file, and an open database', () => {
     expect(() => sqliteStore('')).toThrow(TypeError)
     expect(() => sqliteStore({} as unknown as string)).toThrow('needs the name of its file')
-  })
-})
+  }))
 
-describe('openSqliteConnection', () => {
+describe('openSqliteConnection', () =>
   it('waits for the disk where it is asked to, which keeps commits over the loss of power', async () => {
     const files = sqliteFile('better-sqlite3')
     for (const [synchronous, level] of [
@@ -156,8 +155,7 @@ describe('openSqliteConnection', () => {
       connection.close()
     }
     await files.remove()
-  })
-})
+  }))
 
 const entry = pathToFileURL(scriptFile('src/stores/sqlite/index.ts')).href
 

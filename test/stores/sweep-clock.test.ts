@@ -96,7 +96,7 @@ describe('SweepClock', () => {
   })
 })
 
-describe('a memory store, when the clock jumps ahead by a month for a minute', () => {
+describe('a memory store, when the clock jumps ahead by a month for a minute', () =>
   it('deletes neither a session nor a used challenge, and closes no window', async () => {
     const clocks = new Clocks()
     const store = memoryStore({ monotonicSeconds: () => clocks.monotonic })
@@ -122,8 +122,7 @@ describe('a memory store, when the clock jumps ahead by a month for a minute', (
     expect(await store.consumeChallenge(used)).toBe('taken')
     expect(await store.consumeChallenge(useOf({ ...windowAt(clocks.wall), did: 'did:example:new' }))).toBe('consumed')
     expect((await store.findSession(service, 'session-kept'))?.state).toBe('active')
-  })
-})
+  }))
 
 describe.each(engines)('a SQLite store by %s', (engine) => {
   let files: SqliteFile

@@ -108,9 +108,7 @@ function startWriter(place: string, name: string, ...point: string[]): Writer {
   const lines: string[] = []
   const output = createInterface({ input: child.stdout! }).on('line', (line) => lines.push(line))
   const ended = new Promise<string | null>((resolve) => {
-    child.once('close', (_code, signal) => {
-      resolve(signal)
-    })
+    child.once('close', (_code, signal) => resolve(signal))
   })
   const wrote = (count: number): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -119,9 +117,7 @@ function startWriter(place: string, name: string, ...point: string[]): Writer {
       }
       output.on('line', look)
       look()
-      void ended.then(() => {
-        reject(new Error(`the writer ended after ${lines.length} lines`))
-      })
+      void ended.then(() => reject(new Error(`the writer ended after ${lines.length} lines`)))
     })
   const end = (signal: 'SIGKILL' | 'SIGTERM'): Promise<unknown> => {
     child.kill(signal)

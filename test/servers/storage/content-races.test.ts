@@ -127,7 +127,7 @@ class Node {
   }
 }
 
-describe('KeyedLock', () => {
+describe('KeyedLock', () =>
   it('runs the work of one key one after the other, also after a failure, and that of others beside it', async () => {
     const lock = new KeyedLock()
     const begun: string[] = []
@@ -153,5 +153,4 @@ describe('KeyedLock', () => {
     ends.get('second')!()
     ends.get('other')!()
     expect(await Promise.all([second, other])).toEqual(['second', 'other'])
-  })
-})
+  }))

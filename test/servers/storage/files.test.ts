@@ -14,9 +14,7 @@ let remove: () => void
 beforeEach(() => {
   ;({ path: folder, remove } = temporaryFolder())
 })
-afterEach(() => {
-  remove()
-})
+afterEach(() => remove())
 
 describe('FileObjectStore', () => {
   let objects: FileObjectStore

@@ -24,7 +24,7 @@ function runFull(folder: string): { disk: 'full' | 'limited'; said: unknown } {
   return { disk: 'limited', said: stdout === '' ? stderr : JSON.parse(stdout) }
 }
 
-describe('a content store on a full disk', () => {
+describe('a content store on a full disk', () =>
   it('refuses writes with 507, reads and removes on, and works again when there is space', () => {
     const { path, remove } = temporaryFolder()
     try {
@@ -44,5 +44,4 @@ describe('a content store on a full disk', () => {
     } finally {
       remove()
     }
-  })
-})
+  }))

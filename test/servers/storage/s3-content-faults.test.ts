@@ -50,15 +50,14 @@ const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => (error as { code?: unknown }).code
   )
 
-describe('wrong bytes from the storage', () => {
+describe('wrong bytes from the storage', () =>
   it('are never handed out', async () => {
     const [large = ''] = TEXTS
     await store.writeEntry(entryOf('a', large))
     s3.fault = ({ method }) => (method === 'GET' ? 'wrong bytes' : undefined)
     const [content] = await store.readContents([cidOf(large)])
     await expect(content?.bytes()).rejects.toMatchObject({ code: 'ERR_CONTENT_MISSING', status: 502 })
-  })
-})
+  }))
 
 describe('content stores on one bucket that fails at any moment', () => {
   /** Half of the requests fail. */

@@ -17,13 +17,10 @@ beforeAll(async () => {
 })
 afterAll(() => swift.stop())
 
-describe('the ObjectStore contract on OpenStack Swift', () => {
-  objectStoreContract(newStore)
-})
+describe('the ObjectStore contract on OpenStack Swift', () => objectStoreContract(newStore))
 
-describe('the ContentStore contract on SQLite, with objects on OpenStack Swift', () => {
-  contentStoreContract(() => sqliteFolder(newStore()))
-})
+describe('the ContentStore contract on SQLite, with objects on OpenStack Swift', () =>
+  contentStoreContract(() => sqliteFolder(newStore())))
 
 describe('S3ObjectStore on OpenStack Swift', () => {
   it('lists more than a page', async () => {

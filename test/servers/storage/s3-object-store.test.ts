@@ -277,15 +277,13 @@ describe('parseObjectList', () => {
     expect(parseObjectList(text)).toEqual({ keys: ['vault/a', 'vault/b'], continuationToken: 't+/=&' })
   })
 
-  it('reads an empty list, with spaces around elements', () => {
-    expect(parseObjectList(list(`\n  ${last}\n`))).toEqual({ keys: [] })
-  })
+  it('reads an empty list, with spaces around elements', () =>
+    expect(parseObjectList(list(`\n  ${last}\n`))).toEqual({ keys: [] }))
 
-  it('decodes entities once', () => {
+  it('decodes entities once', () =>
     expect(parseObjectList(list(last + object('&lt;&gt;&quot;&apos;&amp;lt;&#233;&#xE9;&#x1F4A5;'))).keys).toEqual([
       '<>"\'&lt;éé💥'
-    ])
-  })
+    ]))
 
   it.each([
     ['nothing', ''],
@@ -305,7 +303,7 @@ describe('parseObjectList', () => {
     ['an entity of its own', list(last + object('&own;'))],
     ['an entity without end', list(last + object('a&amp'))],
     ['a character that is none', list(last + object('&#x110000;'))]
-  ])('refuses %s', (_what, text) => {
+  ])('refuses %s', (_what, text) =>
     expect(() => parseObjectList(text)).toThrow('Object storage answered no list of objects')
-  })
+  )
 })

@@ -58,7 +58,7 @@ describe('a content store whose database another process writes to', () => {
   })
 })
 
-describe('an index of a database file', () => {
+describe('an index of a database file', () =>
   it.each([
     "UPDATE entries SET cid = 'bafkreia' WHERE number = 1",
     "UPDATE owners SET did = 'did:ethr:rsk:0xc'",
@@ -69,8 +69,7 @@ describe('an index of a database file', () => {
     await files.query(change)
     await expect(store.listEntries(place)).rejects.toMatchObject(damaged)
     await expect(store.listOwnEntries(did)).rejects.toMatchObject(damaged)
-  })
-})
+  }))
 
 describe('a database file', () => {
   it('with any byte flipped gives the right content or an error', async () => {

@@ -55,7 +55,7 @@ describe('content in an object', () => {
   })
 })
 
-describe('content in an object that cannot be read now', () => {
+describe('content in an object that cannot be read now', () =>
   it.each([
     ['ENOENT', missing],
     ['EIO', { code: 'ERR_STORAGE', status: 503 }]
@@ -65,10 +65,9 @@ describe('content in an object that cannot be read now', () => {
       throw Object.assign(new Error(code), { code })
     }
     await expect(storedContent(foundContent(row), { read }).bytes()).rejects.toMatchObject(failure)
-  })
-})
+  }))
 
-describe('content in a row', () => {
+describe('content in a row', () =>
   it.each([
     ['small', 'small'],
     ['smalL', undefined]
@@ -78,5 +77,4 @@ describe('content in a row', () => {
     const content = storedContent(foundContent(row), { read: () => [] as never })
     if (read === undefined) await expect(content.bytes()).rejects.toMatchObject(missing)
     else expect(Buffer.from(await content.bytes()).toString()).toBe(read)
-  })
-})
+  }))

@@ -66,9 +66,7 @@ describe('isCid', () => {
     [cid.replace('2', '1'), 'a digit that base32 does not have'],
     ['QmPZ9gcCEpqKTo6aq61g2nXGUhM4iCL3ewB6LDXZCtioEB', 'version 0'],
     ['../../etc/passwd', 'a path']
-  ])('refuses %j: %s', (text) => {
-    expect(isCid(text)).toBe(false)
-  })
+  ])('refuses %j: %s', (text) => expect(isCid(text)).toBe(false))
 })
 
 describe('LeafHasher', () => {
