@@ -18,9 +18,7 @@ export interface RemoteEngine {
   readonly ask: () => Promise<unknown>
 }
 
-/**
- * The engines that the environment names and the servers of a process share; without any, they are SQLite and memory.
- */
+/** The engines that the environment names and the servers of a process share; without any: SQLite and memory. */
 export class Connections {
   database: PostgresDatabase | undefined
   quotas: (QuotaStore & StoreLifecycle) | undefined

@@ -16,10 +16,7 @@ export interface ContentInfo {
 export interface NewContent extends ContentInfo {
   /** SHA-256 of each leaf, 32 bytes each, in order. */
   readonly leafHashes: Uint8Array
-  /**
-   * Its bytes, or a file of the spool that holds just them. The store reads the file, and its caller deletes it
-   * afterwards.
-   */
+  /** Its bytes, or a file of the spool with just them. The store reads the file; its caller deletes it afterwards. */
   readonly source: Uint8Array | { readonly file: string }
 }
 
@@ -171,10 +168,7 @@ export interface ContentMaintenance {
    * @param how.isFull - also objects that are kept for readers who may be reading them yet. Default false
    */
   collectGarbage(nowSeconds: number, how?: { readonly isFull: boolean }): Promise<void>
-  /**
-   * What is stored of all users and files, also unreferenced content until it is deleted; content of several users
-   * counts for each.
-   */
+  /** What is stored of all users and files, also unreferenced content; content of several users counts for each. */
   storedBytes(): Promise<number>
   /** Writes, and looks whether file and path are still one. @throws Error with the reason */
   probe(): Promise<void>

@@ -102,10 +102,7 @@ async function openContents(env: ServerEnv, { database }: Connections): Promise<
   return { ...opened, bucket }
 }
 
-/**
- * As {@link openContents}, where relay or vault stored something before: else an operator's command is at the wrong
- * place.
- */
+/** As {@link openContents}, where something was stored before: else an operator's command is at the wrong place. */
 export async function openExistingContents(env: ServerEnv, connections: Connections): Promise<OpenedContents> {
   const file = join(dataFolder(env), `${env.name}.db`)
   if (connections.database === undefined && !existsSync(file))

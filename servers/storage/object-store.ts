@@ -6,9 +6,7 @@ import { isCid } from './unixfs-blocks.js'
  * Files of `DATA_DIR` by default; a store of objects in the network has the same four verbs.
  */
 export interface ObjectStore {
-  /**
-   * Whether a deletion ends reading, so that the collector has to keep objects for those who read them. Default false.
-   */
+  /** Whether a deletion ends reading, so that the collector keeps objects for those who read them. Default false. */
   readonly breaksReaders?: boolean
   /**
    * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it

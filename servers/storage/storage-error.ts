@@ -7,9 +7,7 @@ export interface Refusal extends Pick<ServerErrorOptions, 'detail' | 'retryAfter
   readonly refused: 'ERR_PRECONDITION' | 'ERR_TAKEN_DOWN' | 'ERR_STORAGE' | 'ERR_STORAGE_FULL' | 'ERR_TOO_MANY_REQUESTS'
 }
 
-/**
- * There is no space: SQLite says so, or only that it cannot make its index file longer, or PostgreSQL, or the system.
- */
+/** There is no space, says SQLite (or that it cannot make its index file longer), PostgreSQL, or the system. */
 const FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|53100|ENOSPC|EDQUOT)$/
 
 /** Of SQLite, or of the system below it. */

@@ -4,9 +4,7 @@ import { UnixFS } from 'ipfs-unixfs'
 import { CID, digest } from 'multiformats'
 import type { NewContent } from './content-store.js'
 
-/**
- * How every IPFS node has to split content, so that its cid is ours: bytes of a leaf, and links of a node above leaves.
- */
+/** How an IPFS node has to split content, so that its cid is ours: bytes of a leaf, links of a node above. */
 export const LEAF_BYTES = 262_144
 const MAX_LINKS = 174
 

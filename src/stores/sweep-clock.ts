@@ -24,10 +24,7 @@ export class SweepClock {
   /** The last sample that counted. */
   #trusted: Sample | undefined
 
-  /**
-   * @param monotonicSeconds - seconds by a monotonic clock
-   * @param sustainedSeconds - for how long the clocks have to agree at least
-   */
+  /** @param monotonicSeconds - a monotonic clock @param sustainedSeconds - for how long the clocks have to agree */
   constructor(monotonicSeconds = (): number => performance.now() / 1000, sustainedSeconds = DEFAULT_SUSTAINED_SECONDS) {
     this.#monotonicSeconds = monotonicSeconds
     this.#sustainedSeconds = sustainedSeconds
@@ -39,9 +36,7 @@ export class SweepClock {
     this.#sustainedSeconds = Math.max(this.#sustainedSeconds, (2 * expiresAtSeconds) / (window + 1))
   }
 
-  /**
-   * The time up to which a sweep may delete, `wallSeconds` at most: -Infinity in the first two windows after the start.
-   */
+  /** The time up to which a sweep may delete, at most `wallSeconds`: -Infinity in the first two windows. */
   sweepSeconds(wallSeconds: number): number {
     const now = { wallSeconds, monotonicSeconds: this.#monotonicSeconds() }
     if (this.#agreedSince === undefined || isJump(this.#agreedSince, now)) this.#agreedSince = now

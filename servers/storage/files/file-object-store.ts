@@ -14,10 +14,7 @@ const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV'
  */
 const PIECE_BYTES = 65_536
 
-/**
- * Objects as files of one folder, in subfolders by the end of their names: `objects/<2>/<name>`, for their owner's eyes
- * only.
- */
+/** Objects as files, for their owner's eyes only, in subfolders by the end of their names: `objects/<2>/<name>`. */
 export class FileObjectStore implements ObjectStore {
   readonly #folder: string
   readonly #isSynced: boolean

@@ -26,10 +26,7 @@ export interface S3Deadlines {
   readonly retries: number
 }
 
-/**
- * One request. Each of ours may be repeated: the name of an object is never reused, so that a second PUT stores the
- * same.
- */
+/** One request. Each may be repeated: the name of an object is never reused, so that a second PUT stores the same. */
 export interface S3Request {
   readonly method: 'GET' | 'PUT' | 'DELETE'
   /** Key of an object; empty: the bucket itself. */

@@ -6,9 +6,7 @@ import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } fr
 
 /** A bucket, and how this store uses it. */
 export interface S3StoreOptions extends S3Bucket {
-  /**
-   * Prefix of all keys, such as `vault/`. Everything below it belongs to this store, which reads, lists and deletes it.
-   */
+  /** Prefix of all keys, such as `vault/`. All below it belongs to this store, which reads, lists and deletes it. */
   readonly prefix: string
   readonly deadlines?: Partial<S3Deadlines>
 }

@@ -15,10 +15,7 @@ export interface ContentDialect extends Pick<Dialect, 'fn' | 'greatest' | 'delet
   readonly statements: <K extends string>(group: string, texts: Readonly<Record<K, string>>) => Record<K, SqlStatement>
   /** A condition: a text is one of those in a parameter, which is an array as JSON. */
   readonly isIn: (column: string, parameter: string) => string
-  /**
-   * A condition: a text is one of those that a query finds, which are locked; those that another transaction has are
-   * left aside.
-   */
+  /** A condition: a text is one that a query finds and locks; those that another transaction has are left aside. */
   readonly isFree: (column: string, select: string) => string
   /** At the end of a query: locks the rows it finds, and skips those that another transaction has locked. */
   readonly skipLocked: string

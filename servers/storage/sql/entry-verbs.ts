@@ -32,9 +32,7 @@ interface OwnedList extends EntryPlace {
 
 export type EntrySteps = ReturnType<typeof entrySteps>
 
-/**
- * Changes of the entries of one key with all that follows from them: steps of a transaction that has locked the owner.
- */
+/** Changes of the entries of one key with all that follows: steps of a transaction that has locked the owner. */
 export function entrySteps({ statements, isIn, greatest }: ContentDialect) {
   const s = statements('change', {
     remove: `DELETE FROM ~entries WHERE owner = $1 AND key = $2 AND ${isIn('cid', '$3')}`,
@@ -221,10 +219,7 @@ function replacedBy({ content, replaces }: EntryRequest, found: readonly SqlRow[
   return isSame ? undefined : found.map(entryOf)
 }
 
-/**
- * An owner's quota may refuse an entry. One that takes nothing more passes also when the quota was lowered below what
- * is there.
- */
+/** Asserts an owner's quota. What takes nothing more passes also when the quota was lowered below what is there. */
 function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota }: EntryRequest): void {
   const bytes = replaced.reduce((sum, { byteCount }) => sum - byteCount, before.byteCount + content.byteCount)
   const entries = before.entryCount + 1 - replaced.length

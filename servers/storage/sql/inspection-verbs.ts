@@ -132,10 +132,7 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
       return { items: cidsOf(rows.filter(({ is_wrong }) => is_wrong === 1)), next: cidsOf(rows).at(-1) }
     },
 
-    /**
-     * Content that entries or files have, in the order of cids, from the one after `afterCid`, also where it is not
-     * here.
-     */
+    /** Content that entries or files have, in the order of cids, after `afterCid`, also where it is not here. */
     async listUsedContents(query: SqlQuery, afterCid: string, limit: number): Promise<ContentInfo[]> {
       return (await query(s.used, [afterCid, limit])).rows.map(infoOf)
     },

@@ -6,10 +6,7 @@ import { refuse } from '../storage-error.js'
 /** What a key's row says of its list. */
 export interface ListState {
   readonly entryCount: number
-  /**
-   * The hashes of its entries, each with its place, as one: by exclusive or, so that adding and removing takes no
-   * other.
-   */
+  /** The hashes of its entries with their places as one, by exclusive or: adding and removing needs no other entry. */
   readonly hash: Buffer
 }
 

@@ -32,9 +32,7 @@ export interface PostgresContentStoreOptions extends ContentStoreSettings {
   readonly objects?: ObjectStore
 }
 
-/**
- * Errors of our own constraints, after which a transaction begins once more: a collector or another writer was faster.
- */
+/** Errors of our own constraints, after which a transaction is repeated: a collector or another writer was faster. */
 const REPEAT_ON = ['23503', '23505']
 
 /**
@@ -69,10 +67,7 @@ function isConditional(write: unknown): boolean {
   return fieldOf(write, 'ifMatch') !== undefined || fieldOf(write, 'ifNoneMatch') !== undefined
 }
 
-/**
- * What foreign keys rule out is not looked for, but that they are there is: a backup may have been restored without
- * them.
- */
+/** Looks for the foreign keys, and not for what they rule out: a backup may have been restored without them. */
 function databaseVerbs(tables: TablePrefix): DatabaseVerbs {
   const { faults } = postgresContents(tables).statements('database', {
     faults: `SELECT 'checksums: ' || CAST(checksum_failures AS text) || ' pages of this database are damaged' AS damage, NULL AS index

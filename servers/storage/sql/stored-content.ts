@@ -31,9 +31,7 @@ export interface FoundContent extends Omit<ContentRow, 'object'> {
 
 const HASH_BYTES = 32
 
-/**
- * Content that is verified as it is read: bytes of a row were, by their cid; each piece of an object is, by its hash.
- */
+/** Content that is verified as it is read: bytes of a row were, by their cid; pieces of an object are, by a hash. */
 export function storedContent(found: FoundContent, objects: Pick<ObjectStore, 'read'>): StoredContent {
   const { cid, byteCount } = found
   const pieces = async (): Promise<AsyncIterable<Uint8Array>> => {

@@ -7,10 +7,7 @@ interface Window {
   countsByUser: Map<string, Record<ChallengeFlow, number>>
 }
 
-/**
- * Counts of consumed challenges, one map a window, which a sweep deletes a minute after the window's end, never
- * earlier.
- */
+/** Counts of consumed challenges, one map a window, which a sweep deletes no earlier than a minute after its end. */
 export function memoryChallengeUses(maxUses: number, clock: SweepClock): ChallengeUseStore {
   const windows = new Map<string, Window>()
   let size = 0

@@ -21,10 +21,7 @@ const PURGED_AT_ONCE = 2
 export class MemorySessions {
   readonly #maxSessions: number
   readonly #clock: SweepClock
-  /**
-   * By id, in the order of creation. They are the first to be evicted, so that sessions of new DIDs evict no returning
-   * user.
-   */
+  /** By id, in the order of creation. They are evicted first, so that sessions of new DIDs evict no returning user. */
   readonly #neverRefreshed = new AgedMap<SessionRecord>()
   /** By id, in the order of their last refresh. */
   readonly #refreshed = new AgedMap<SessionRecord>()

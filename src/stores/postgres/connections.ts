@@ -33,10 +33,7 @@ export class Connections {
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
-  /**
-   * Milliseconds that requests have waited which had or wanted a connection: they come first, so that what has begun
-   * ends soon.
-   */
+  /** Milliseconds that requests have waited which had a connection or want one: they come first, to end soon. */
   readonly #begun = new WeakMap<Client, number>()
   #endedWellAt = -Infinity
 
@@ -60,10 +57,7 @@ export class Connections {
     return this.#connecting + this.#queue.size
   }
 
-  /**
-   * @throws DidAuthError ERR_BUSY where too many wait, or it waited too long; Error without a connection or answer in
-   * time
-   */
+  /** @throws DidAuthError ERR_BUSY where too many wait, or for too long; Error without connection or answer in time */
   async use<T>(endOfTime: EndOfTime, work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#take(endOfTime)
     let isBroken = true

@@ -3,9 +3,7 @@ import { isSetupFault, postgresCode } from './postgres-error.js'
 import type { SqlQuery } from '../sql/query.js'
 import type { PostgresDatabase } from './postgres-database.js'
 
-/**
- * A step of a schema: the first makes version 1, and so on. It only adds, so that instances of both versions can work.
- */
+/** A step of a schema: the first makes version 1. It only adds, so that instances of both versions can work. */
 export interface PostgresMigration {
   readonly statements: readonly string[]
   /** The lowest number of steps that a version of the code has to know to work on the tables of this step. */

@@ -7,9 +7,7 @@ import { assertPool, openPool, type PostgresClient, type PostgresPool } from './
 
 /** How a database is connected to. */
 export interface PostgresDatabaseOptions {
-  /**
-   * Connections at most, where a URL is given. Default 10. All instances together stay below `max_connections` − 10.
-   */
+  /** Most connections, where a URL is given. Default 10. All instances together stay below `max_connections` − 10. */
   poolSize?: number
   /** Whether statements are prepared. Default true; false behind PgBouncer. */
   prepare?: boolean
@@ -23,9 +21,7 @@ export interface PostgresDatabaseOptions {
 
 /** How a failed attempt is repeated. */
 export interface RepeatOptions {
-  /**
-   * Whether it does no harm when it is done twice: it is repeated once where the connection was lost. Default false.
-   */
+  /** Whether it does no harm when it is done twice: it is repeated once after a lost connection. Default false. */
   isRepeatable?: boolean
   /** SQLSTATEs on which it is repeated besides 40001, 40P01 and 55P03. */
   repeatOn?: readonly string[]

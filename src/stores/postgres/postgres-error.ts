@@ -72,10 +72,7 @@ export function isSetupFault(error: unknown): boolean {
   return postgresCode(error) in SETUP_FAULTS
 }
 
-/**
- * The error that a verb rejects with: ERR_STORE, whose cause describes the fault in one line, without row values or
- * URLs.
- */
+/** The error that a verb rejects with: ERR_STORE, whose cause has the fault in one line, without values or URLs. */
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
   const code = isObject(error) && typeof error.code === 'string' ? error.code : ''

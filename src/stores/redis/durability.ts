@@ -24,10 +24,7 @@ export async function findDurabilityWarning(send: Send, waitReplicas: number): P
   )
 }
 
-/**
- * @throws DidAuthError ERR_CONFIG where it is a node of a cluster, which would refuse the keys of the others now and
- * then
- */
+/** @throws DidAuthError ERR_CONFIG where it is a node of a cluster, which would refuse the keys of other nodes */
 export async function assertNoCluster(send: Send): Promise<void> {
   const info = await unlessRefused(send(undefined, ['INFO', 'cluster']))
   if (!String(info).includes('cluster_enabled:1')) return

@@ -69,9 +69,7 @@ export class RedisConnection implements StoreLifecycle {
   #pending = 0
   #isClosed = false
 
-  /**
-   * @throws TypeError when the source is neither a URL nor a client; Error when the package `redis` is not installed
-   */
+  /** @throws TypeError when the source is neither URL nor client; Error when the package `redis` is not installed */
   constructor(
     source: RedisSource,
     { keyPrefix = 'eda:', waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
@@ -172,10 +170,7 @@ export class RedisConnection implements StoreLifecycle {
     if (channel !== this.#channel && channel.pending === 0) endClient(channel)
   }
 
-  /**
-   * WAIT stops its connection and speaks of all earlier writes on it: one serves all verbs that were answered before
-   * it.
-   */
+  /** WAIT stops its connection and is about all earlier writes on it: one serves all verbs answered before it. */
   #waitForReplicas(send: Send, channel: Channel): Promise<void> {
     channel.next ??= channel.running.then(() => {
       const wait = this.#wait(send)

@@ -33,10 +33,7 @@ export function usesKey(service: string, user: string): string {
   return `${slotOf(service, user)}:c:${user.slice(TAG_CHARACTERS)}`
 }
 
-/**
- * A quota of a user: a key that does not reveal its owner. One of a stranger: the key of its bucket, and its field
- * there.
- */
+/** Of a user: a key that does not reveal its owner. Of a stranger: the key of its bucket, and its field there. */
 export function quotaKey({ service, kind, key }: QuotaCharge, buckets: number): [key: string, field: string] {
   const name = sha256(`${kind} ${service} ${key}`).slice(0, QUOTA_CHARACTERS)
   if (kind === 'request') return [`q:${name}`, '']

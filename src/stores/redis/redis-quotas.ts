@@ -5,10 +5,7 @@ import { quotaKey } from './redis-keys.js'
 /** Milliseconds that Redis keeps a quota after its slot, for instances whose clocks are behind. */
 const CLOCK_SKEW_MILLISECONDS = 5_000
 
-/**
- * Keys in which the quotas of strangers lie, and quotas in each: about a million in all, as in the other stores, in 50
- * MB.
- */
+/** Keys that have the quotas of strangers, and quotas in each: about a million in all, as elsewhere, in 50 MB. */
 const BUCKETS = 65_536
 const QUOTAS_IN_BUCKET = 16
 

@@ -48,10 +48,7 @@ export function senderOf(client: RedisClient | RedisCluster): Send {
   return (_key, args) => client.sendCommand([...args])
 }
 
-/**
- * @returns makes a client that is not connected yet
- * @throws TypeError when the URL is none; Error without the package
- */
+/** @returns makes a client that is not connected yet @throws TypeError for another URL; Error without the package */
 export function prepareClient(url: string): () => OwnClient {
   const { isTls, hosts, database, ...credentials } = parseRedisUrl(url)
   const redis = loadPackage('redis', 'redis', '@6') as RedisPackage

@@ -8,9 +8,7 @@ const TABLE = 'did_auth_challenge_uses'
 const OF_USE = 'user_key = $1 AND challenge_window = $2'
 const USE_BYTES = 12
 
-/**
- * The verbs of uses of challenges. Each use has a random name, by which a repeated statement knows what it did itself.
- */
+/** The verbs of uses of challenges. Each use has a random name, by which a repeated statement knows its own. */
 export function challengeVerbs(dialect: Dialect) {
   const statements = challengeStatements(dialect)
   return {
@@ -31,9 +29,7 @@ export function challengeVerbs(dialect: Dialect) {
       return rowCount > 0 ? 'consumed' : 'taken'
     },
 
-    /**
-     * Closes windows for good, also for a clock that is set back; not while uses of others that were closed still wait.
-     */
+    /** Closes windows for good, also for a clock that is set back; not while uses of closed ones still wait. */
     async closeWindows(query: SqlQuery, endSeconds: number, graceSeconds: number): Promise<void> {
       await query(statements.close_windows, [endSeconds, graceSeconds])
     },

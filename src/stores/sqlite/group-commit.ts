@@ -176,9 +176,7 @@ const COMMIT = { text: 'COMMIT' }
 
 type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => SqlResult
 
-/**
- * Runs statements at once. A text says `$1` for a value as PostgreSQL does; both engines bind values by their order.
- */
+/** Runs statements at once. A text says `$1` for a value, as for PostgreSQL; both engines bind values in order. */
 function statementRunner(connection: SqlConnection): RunStatement {
   const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
   const prepare = ({ text }: SqlStatement): ((values: readonly unknown[]) => SqlResult) => {

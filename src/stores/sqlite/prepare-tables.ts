@@ -3,10 +3,7 @@ import { openConnection, rollBack, withCode, type EngineName, type SqlConnection
 /** Version of the tables that this package writes. */
 const VERSION = 1
 
-/**
- * What SQLite has in place of what PostgreSQL has, one after the other. `STRICT`: it would else keep a text for a
- * number.
- */
+/** What SQLite has in place of what PostgreSQL has, in order. `STRICT`: it would else keep a text for a number. */
 const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ WITH \(fillfactor = \d+\)/, ''],
   [/(?<=^CREATE TABLE .*\))$/s, ' STRICT'],
@@ -21,9 +18,7 @@ const DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [/ NULLS FIRST/g, '']
 ]
 
-/**
- * A statement that makes a table or an index in PostgreSQL, as it makes the same one in SQLite; also `WITHOUT ROWID`.
- */
+/** A statement that makes a table or an index in PostgreSQL, as it is for SQLite; also with `WITHOUT ROWID`. */
 function inSqlite(statement: string): string {
   return DIFFERENCES.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), statement)
 }

@@ -11,10 +11,7 @@ export interface ServedVerbs extends GroupHooks {
   readonly reads: ReadonlySet<string>
 }
 
-/**
- * Serves the verbs of a database in a thread of its own, in the order in which they come: the other end of
- * `SqliteThread`.
- */
+/** Serves the verbs of a database in its own thread, in the order in which they come, for `SqliteThread`. */
 export function serveSqlite(port: MessagePort, connection: SqlConnection, served: ServedVerbs): void {
   // That node:sqlite is experimental, the main thread has said already.
   process.removeAllListeners('warning')

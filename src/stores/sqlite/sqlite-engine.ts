@@ -135,9 +135,7 @@ function loadNodeSqlite(): { DatabaseSync: new (file: string) => SqlConnection }
   return process.getBuiltinModule('node:sqlite') as unknown as ReturnType<typeof loadNodeSqlite>
 }
 
-/**
- * Primary result codes of SQLite, in the order of their numbers: `node:sqlite` reports numbers, better-sqlite3 names.
- */
+/** Primary result codes of SQLite, by their numbers: `node:sqlite` reports numbers, better-sqlite3 names. */
 const PRIMARY_NAMES = (
   'ERROR INTERNAL PERM ABORT BUSY LOCKED NOMEM READONLY INTERRUPT IOERR CORRUPT NOTFOUND FULL CANTOPEN PROTOCOL EMPTY ' +
   'SCHEMA TOOBIG CONSTRAINT MISMATCH MISUSE NOLFS AUTH FORMAT RANGE NOTADB'
