@@ -11,9 +11,7 @@ export interface DidAuthInfo {
    * each network name. Undefined for a DID of another method, in a token made elsewhere with the service's key.
    */
   address: string | undefined
-  /**
-   * What the user signed for this very request, behind `requireDid.approved`: evidence, with the body that it covers.
-   */
+  /** What the user signed for this very request, behind `requireDid.approved`: evidence, with its body. */
   approval?: { message: string; signature: string; rawBody: Uint8Array }
   /** The verified payload of the access token, frozen. */
   claims: AccessTokenClaims

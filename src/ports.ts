@@ -267,9 +267,7 @@ export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: 
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
-/**
- * Something that an operator may want to count, or to be notified of. Fixed fields, never a secret: a proof is used up.
- */
+/** What an operator may count, or be notified of. Fixed fields, never a secret: a proof is used up. */
 export interface SecurityEvent {
   type:
     | 'login'
@@ -295,10 +293,7 @@ export interface SecurityEvent {
   clientNetwork?: string
   /** Of `sessions-evicted`: how many. */
   count?: number
-  /**
-   * Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the one that no longer
-   * counts.
-   */
+  /** Of `signer-address-changed`: the address of the key that signs now. Of `control-lost`: of the former one. */
   address?: string
 }
 

@@ -240,10 +240,7 @@ async function loadParts(
   }
 }
 
-/**
- * The parts for one request, whose waits share one deadline: of its store, its business logic, and who signs for
- * others.
- */
+/** The parts for one request, whose waits share one deadline: store, business logic, signers. */
 function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
   const deadline = requestDeadline()
   const { credentialVerifier } = parts

@@ -7,9 +7,7 @@ const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
 
-/**
- * Clock, a promise that is kept, one call for many who ask: below everything, and used by all but errors and protocol.
- */
+/** Clock, a promise that is kept, one call for many who ask: below all, used by all but errors and protocol. */
 const HELPERS = 'helpers'
 
 /** What all servers share, each folder using only those before it. */

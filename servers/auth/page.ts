@@ -68,9 +68,7 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   }
 }
 
-/**
- * A browser keeps the files and asks each time whether they are still good, so that no two of different builds meet.
- */
+/** A browser keeps the files and asks each time whether they are still good, so that two builds never meet. */
 function send(res: Response, bytes: Buffer, type: string, known: string | undefined): void {
   const etag = `"${createHash('sha256').update(bytes).digest('base64url')}"`
   res.set({ 'Cache-Control': 'no-cache', ETag: etag, 'Content-Type': type })

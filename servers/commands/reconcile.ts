@@ -91,9 +91,7 @@ async function checkDatabase({ inspection, isDryRun }: ReconcileParts): Promise<
   return { text, faults: isDryRun ? indexes.length : 0 }
 }
 
-/**
- * Reads all content that is in use and verifies it. What is missing or damaged is fetched from the node and put back.
- */
+/** Reads all content that is in use and verifies it. What is missing or damaged is restored from the node. */
 async function checkContents(parts: ReconcileParts): Promise<Finding> {
   const { store, inspection, isDryRun } = parts
   let { node } = parts

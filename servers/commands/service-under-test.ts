@@ -184,10 +184,7 @@ export class ServiceUnderTest {
     return session
   }
 
-  /**
-   * A nonce for an EIP-4361 message, by GET, else by POST; undefined where there are none. A vault answers a list
-   * there.
-   */
+  /** A nonce for an EIP-4361 message, by GET, else by POST; undefined where there are none. Vaults answer a list. */
   async siweNonce(account: object = {}): Promise<string | undefined> {
     const path = this.paths.siweNonce
     for (const asked of [() => this.send('GET', path), () => this.post(path, account)]) {
@@ -200,9 +197,7 @@ export class ServiceUnderTest {
     return undefined
   }
 
-  /**
-   * The body of a login by an EIP-4361 message that is good once, without changes, and what some backends read besides.
-   */
+  /** The body of a login by an EIP-4361 message that is good once, and what some backends read besides. */
   async siweProof(user = this.newUser(), changes: SiweChanges = {}): Promise<Record<'message' | 'signature', string>> {
     const address = checksumAddress(this.options.curve, user.did.slice(-42))
     const account = { address, walletAddress: address, chainId: 1 }

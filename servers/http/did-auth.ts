@@ -16,9 +16,7 @@ export const siwePath = '/siwe'
 /** Routes of the library that accept POST, by the names that log and metrics give them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
-/**
- * The options of the library for an environment. Absent variables are undefined, so that the library's defaults apply.
- */
+/** The options of the library for an environment. Absent variables are undefined: the library's defaults apply. */
 export function didAuthConfig(
   { env, identity, serviceUrl, log, store }: Pick<ServerAppParts, 'env' | 'identity' | 'serviceUrl' | 'log' | 'store'>,
   serviceSigner: DidAuthConfig['serviceSigner']

@@ -59,9 +59,7 @@ const MIN_BYTES_PER_SECOND = 4_096
 const GRACE_MILLISECONDS = 5_000
 /** What was transferred faster than needed covers at most such a pause. */
 const MAX_CREDIT_MILLISECONDS = 15_000
-/**
- * For downloads: both systems buffer up to 10 MB, which a client of 100 kB/s reads in 100 s without visible progress.
- */
+/** For downloads: both systems buffer up to 10 MB, which a client of 100 kB/s reads in 100 s unnoticed. */
 export const MAX_SENDING_CREDIT_MILLISECONDS = 120_000
 
 /**

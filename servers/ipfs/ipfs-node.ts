@@ -40,10 +40,7 @@ export function ipfsFailure(error: unknown): ServerError {
   return new ServerError(failureCode(error), { cause: reasonOf(error) })
 }
 
-/**
- * Whether a node refused to remove a pin because there is none; js-ipfs, Kubo and the proxy of IPFS Cluster word it
- * differently.
- */
+/** Whether a node has no such pin to remove, as js-ipfs, Kubo and the proxy of IPFS Cluster word it. */
 export function isNotPinned(error: unknown): boolean {
   return (
     statusOf(error) === 500 &&

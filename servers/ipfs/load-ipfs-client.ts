@@ -11,9 +11,7 @@ interface CallOptions {
   signal: AbortSignal
 }
 
-/**
- * What we use of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are not validated here.
- */
+/** What we use of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are unvalidated. */
 export interface IpfsClient {
   add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
   cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>

@@ -129,10 +129,7 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
   return String(answer.result)
 }
 
-/**
- * A URL without its user and password, and the header that has them: `fetch` refuses URLs that do, and quotes them
- * whole.
- */
+/** A URL without its user and password, and the header that has them: `fetch` refuses and quotes URLs that do. */
 export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
   const url = new URL(text)
   const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`

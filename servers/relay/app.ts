@@ -81,9 +81,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: stop }
 }
 
-/**
- * @throws StartError when there are more than the library accepts: each costs a key recovery for every bad signature
- */
+/** @throws StartError when there are more than the library accepts: each costs a key recovery for a bad signature */
 function loginDomainsOf({ serviceUrl, env }: RelayParts): string[] {
   const domains = acceptedLoginDomains(serviceUrl, env.LOGIN_DOMAINS ?? [])
   if (domains.length <= MAX_LOGIN_DOMAINS) return domains
@@ -91,10 +89,7 @@ function loginDomainsOf({ serviceUrl, env }: RelayParts): string[] {
   throw new StartError(`LOGIN_DOMAINS: received ${given}; give at most ${MAX_LOGIN_DOMAINS} with those of SERVICE_URL`)
 }
 
-/**
- * Counts in memory while the disk of the database is full: reads need no disk, and writes are refused by the file
- * store.
- */
+/** Counts in memory while the disk of the database is full: reads need no disk, and the file store refuses writes. */
 function quotasWhileFull(store: QuotaStore): QuotaStore {
   const memory = memoryStore()
   return {

@@ -10,9 +10,7 @@ const FORM = /^[0-9a-f]{128}$/
 /** Seconds that a challenge is good for at least. */
 export const RELAY_CHALLENGE_SECONDS = GOOD_SLOTS * SLOT_SECONDS
 
-/**
- * A challenge of ours: the slot of 10 s in which it was issued, and when it expires, in seconds since the Unix epoch.
- */
+/** A challenge of ours: the slot of 10 s of its issue, and when it expires, in seconds since the Unix epoch. */
 export interface KnownChallenge {
   slot: number
   expiresAtSeconds: number

@@ -8,10 +8,7 @@ export interface PinTask {
   readonly revision: number
   /** Failures since the desired state changed. */
   readonly attempts: number
-  /**
-   * The node may still carry out an earlier call, which failed half way or whose process ended: the task is repeated a
-   * minute later.
-   */
+  /** The node may still carry out an earlier call that failed half way: the task is repeated a minute later. */
   readonly isInDoubt: boolean
 }
 

@@ -13,10 +13,7 @@ import { refuseOddSpellings, vaultRoutes } from './vault-routes.js'
 /** What the vault server is built of. */
 export type VaultServerParts = ServerAppParts & Contents
 
-/**
- * Lists that are prepared at once: each may be thousands of entries, and the thread of the database has others to
- * answer.
- */
+/** Lists that are prepared at once: each may be thousands of entries, and the thread answers others too. */
 const PREPARING = { maxRunning: 2, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Lists and pages of answers that are being sent. */
 const MAX_SENT_BYTES = 134_217_728

@@ -8,10 +8,7 @@ const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
 const CONTROL_CHARACTER = /\p{Cc}/u
 const reservedKeys: ReadonlySet<string> = new Set(authRoutes.map((route) => route.slice(1)))
 
-/**
- * Whether a path is that of a route of the login in other letters, such as `/LOGOUT`, which Express takes for the
- * route.
- */
+/** Whether a path is a route of the login in other letters, such as `/LOGOUT`, which Express takes for the route. */
 export function isOddSpelling(path: string): boolean {
   const name = path.replace(/^\/|\/$/g, '')
   return !reservedKeys.has(name) && reservedKeys.has(name.toLowerCase())

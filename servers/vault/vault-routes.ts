@@ -34,9 +34,7 @@ export const refuseOddSpellings: RequestHandler = (req, _res, next) => {
   next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
 }
 
-/**
- * Puts the vault's routes on an application, behind those of the library. Reading a key is open, the rest is for users.
- */
+/** Puts the vault's routes on an application, behind the library's. Reading a key is open, the rest is for users. */
 export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   const { requireDid, bodies, pins, bounds, collectSoon, reading, quota, maxContentBytes } = parts
   const { store } = reading

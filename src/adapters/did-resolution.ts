@@ -81,9 +81,7 @@ function listOf(document: Record<string, unknown>, name: string): unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/**
- * A document as JSON. It reads no further than 64 KiB; a cycle has no end, and a getter of a custom resolver may throw.
- */
+/** A document as JSON. It reads no more than 64 KiB: a cycle has no end, and a getter may throw. */
 function jsonOf(document: unknown): string {
   let left = MAX_DOCUMENT_BYTES
   const count = (_name: string, member: unknown): unknown => {

@@ -2,9 +2,7 @@ import { DidAuthError } from '../errors.js'
 import type { Client, Scheduler } from '../ports.js'
 import { FairQueue, type WaitingTask } from './fair-queue.js'
 
-/**
- * Tasks per round of the event loop. One is up to 24 key recoveries; other requests are answered between two rounds.
- */
+/** Tasks per round of the event loop. One is up to 24 key recoveries; others are answered between two rounds. */
 const TASKS_PER_ROUND = 2
 const MAX_WAITING = 1_000
 /** Every so many rounds, `background` tasks run first, so that a steady stream of logins never starves them. */

@@ -9,9 +9,7 @@ interface InFlightBounds {
   maxPerNetwork: number
 }
 
-/**
- * Requests to a remote party, shared while they are in flight: equal ones are sent once, and their number is bounded.
- */
+/** Requests to a remote party, shared in flight: equal ones are sent once, and their number is bounded. */
 export class InFlightRequests<T> {
   readonly #bounds: InFlightBounds
   readonly #byKey = new Map<string, { response: Promise<T>; network: string }>()

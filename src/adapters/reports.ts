@@ -45,9 +45,7 @@ interface Service {
 const servicesOf = new WeakMap<Store, Service[]>()
 const pathsOf = new WeakMap<object, ReadonlySet<unknown>>()
 
-/**
- * Remembers the paths of an application or router, and warns of one that a service there has already: it alone answers.
- */
+/** Remembers the paths of an application or router, and warns of one that a service there has: it alone answers. */
 export function sharedPathWarnings(app: object, paths: Readonly<Record<string, string | undefined>>): string[] {
   const known = pathsOf.get(app) ?? new Set()
   const given = Object.values(paths).filter((path) => path !== undefined)

@@ -69,10 +69,7 @@ export class DidAuthClient {
     return this.#keeper.session
   }
 
-  /**
-   * Calls a function whenever {@link session} has changed, by this tab or another.
-   * @returns a function that unsubscribes
-   */
+  /** Calls a function when {@link session} has changed, by this tab or another. @returns what unsubscribes */
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
     return this.#keeper.subscribe(listener)
   }

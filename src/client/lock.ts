@@ -36,9 +36,7 @@ export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T>
   return unlessAborted(locked(), withTimeout(LOCK_SECONDS)).catch(once)
 }
 
-/**
- * A lock made of a value in the storage: a tab that reads its own value back has it, until that is deleted or too old.
- */
+/** A lock made of a value in the storage: a tab that reads its own value back has it, until that is too old. */
 async function withLease<T>(
   { name, storage, wallSeconds }: LockParts,
   waits: () => boolean,

@@ -48,9 +48,7 @@ export interface DidAuthClientOptions {
   readonly url: string
   /** What signs. `logIn` may be given another; without any, the browser's `window.ethereum` does. */
   readonly wallet?: Wallet | undefined
-  /**
-   * Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet.
-   */
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
   readonly network?: string | undefined
   /** Which text the wallet signs to log in: `login` when absent. A sign up always has this protocol's own. */
   readonly message?: SignInText | undefined
@@ -71,10 +69,7 @@ export interface DidAuthClientOptions {
   readonly paths?: Partial<ClientPaths> | undefined
   /** What every sign up starts from. */
   readonly signUp?: Omit<SignUpOptions, 'signal'> | undefined
-  /**
-   * What to do when the user changes the account in the wallet: `signOut` by default. Locking the wallet is not a
-   * change.
-   */
+  /** What to do when the user changes the account in the wallet: default `signOut`. Locking it is not a change. */
   readonly onAccountChange?: 'signOut' | 'ignore' | undefined
   /** Called when the session has ended, here, in another tab or at the service. */
   readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined

@@ -86,9 +86,7 @@ export async function renewSession(setting: Setting, keeper: SessionKeeper, stal
   await keeper.save({ ...stored, ...found, receivedAt: setting.wallSeconds() })
 }
 
-/**
- * Ends the session at the service and here. It waits for another tab's refresh, whose answer would bring cookies back.
- */
+/** Ends the session at the service and here. It waits for another tab's refresh, which would bring cookies back. */
 export async function endSession(setting: Setting, keeper: SessionKeeper): Promise<void> {
   const { usesCookies } = setting
   const { record } = keeper

@@ -78,10 +78,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   })
 }
 
-/**
- * Asks for JSON; undefined where the answer is empty.
- * @throws DidAuthClientError as {@link ask}, PROTOCOL for a page
- */
+/** Asks for JSON; undefined for an empty answer. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
   return jsonOf(await ask(service, call))
 }
@@ -119,9 +116,7 @@ export async function readAtMost(maxBytes: number, { body }: Response): Promise<
   }
 }
 
-/**
- * What an answer means that is not the one to the request. Where nothing has a meaning for it, something else answered.
- */
+/** What an answer means that is not the one to the request. Where nothing knows it, something else answered. */
 export function refusalOf(answer: Answer, service?: Service, request?: { did?: string }): DidAuthClientError {
   const { status, headers } = answer.response
   const serverCode = textIn(answer, 'code')

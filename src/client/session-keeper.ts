@@ -77,9 +77,7 @@ export class SessionKeeper {
     this.#channel.unref?.()
   }
 
-  /**
-   * Whether to replace the token before it is used: it has less than 30 s, or a fifth of its life if that is shorter.
-   */
+  /** Whether to replace the token before it is used: it has less than 30 s, or than a fifth of its life. */
   isNearEnd(): boolean {
     return this.#secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
   }

@@ -41,10 +41,7 @@ export interface SignedIn {
   readonly did: string
 }
 
-/**
- * Asks for a login challenge.
- * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason
- */
+/** Requests a challenge. @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason */
 export async function prepareChallenge(
   parts: SignInParts,
   did: string,
@@ -65,10 +62,7 @@ export function logIn(parts: SignInParts, options: LogInOptions, prepared: Prepa
   })
 }
 
-/**
- * Signs and sends; once more by itself where the challenge was out of date, as after a long look at the wallet's
- * window.
- */
+/** Signs and sends; once more where the challenge was out of date, as after a long look at the wallet. */
 export async function signIn(
   parts: SignInParts,
   path: string,

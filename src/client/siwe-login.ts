@@ -56,9 +56,7 @@ export interface SiweLogin {
   verify(signed: SignedSiwe): Promise<ClientSession>
   /** Has the wallet sign a text, and opens a session; once more by itself where the nonce was out of date. */
   logIn(options: LogInOptions): Promise<ClientSession>
-  /**
-   * Has the wallet sign a request that was refused for want of that, and sends it again; any other refusal is returned.
-   */
+  /** Has the wallet sign a request that was refused without, and sends it again; other refusals are returned. */
   approve(refused: RefusedRequest): Promise<Response>
 }
 

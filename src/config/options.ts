@@ -36,9 +36,7 @@ export interface DidAuthConfig {
   challengeSecret: string
   /** Audience (`aud`) of all tokens. An http(s) URL also names the login domain and a trusted origin. */
   serviceUrl: string
-  /**
-   * DID whose key signs the tokens. Default where `serviceSigner` is `es256kSigner(privateKey)`: that key's, on `rsk`.
-   */
+  /** DID whose key signs the tokens. Default with `serviceSigner: es256kSigner(privateKey)`: that key's, on `rsk`. */
   serviceDid?: string | undefined
   /** Signs with the key of `serviceDid`: `es256kSigner(privateKey)` or any did-jwt ES256K signer. */
   serviceSigner: Signer
@@ -74,10 +72,7 @@ export interface DidAuthConfig {
   registry?: string | undefined
   /** Runs at each login with a valid signature. */
   authenticationBusinessLogic?: AuthenticationBusinessLogic | undefined
-  /**
-   * Names of credential schemas requested at sign up. `trustedIssuers` or the business logic decides who may issue
-   * them.
-   */
+  /** Names of credential schemas requested at sign up. `trustedIssuers` or the business logic decides on issuers. */
   requiredCredentials?: readonly string[] | undefined
   /** Claims requested at sign up. What a user answers is in no signed message: it is the user's own word. */
   requiredClaims?: readonly Claim[] | undefined
@@ -90,9 +85,7 @@ export interface DidAuthConfig {
   replayProtection?: 'single-use' | 'window' | undefined
   /** Seconds in which a replaced refresh token is only refused, and does not count as stolen. Default 10. */
   refreshReuseGraceSeconds?: number | undefined
-  /**
-   * Hours after its login at which a session ends, however often it was refreshed; fractions allowed. Default: none.
-   */
+  /** Hours after its login at which a session ends, however often it was refreshed; fractions count. Default: none. */
   absoluteSessionDurationInHours?: number | undefined
   /** Runs at each refresh; its refusal revokes the session. */
   refreshBusinessLogic?: RefreshBusinessLogic | undefined
@@ -127,9 +120,7 @@ export interface DidAuthConfig {
    * counted as caused by a foreign page.
    */
   trustedOrigins?: readonly string[] | undefined
-  /**
-   * Put before the names of both cookies: `__Host-` keeps pages of sibling domains from setting them. Default: none.
-   */
+  /** Put before the names of both cookies: `__Host-` keeps sibling domains from setting them. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
   /** Path of `GET` for the caller's own session, such as `/session`. Default: no such route. */
   sessionPath?: string | undefined

@@ -94,9 +94,7 @@ function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
     ...(typeof domains === 'function' ? [] : domains)
   ]
   const known = new Set(listed.map((domain) => domain.toLowerCase()))
-  /**
-   * @returns how long nonces are valid, and the key of the HMAC in each: a nonce of one label is not valid for another
-   */
+  /** @returns how long nonces are valid, and the key of the HMAC in each: a nonce of one label is none of another */
   const noncesOf = (label: string) => ({
     nonceSeconds: Math.floor(nonceSeconds),
     nonceKey: createHmac('sha256', config.challengeSecret).update(`${label}\n${config.serviceUrl}`).digest()

@@ -16,10 +16,7 @@ const CONTRACT_PROOFS = 30
 
 type Budget = keyof typeof FACTORS | 'contracts'
 
-/**
- * Refusals that cost us work and the sender nothing: the challenge is not consumed, and the same body can be sent
- * again.
- */
+/** Refusals that cost us work and the sender nothing: the challenge stays, and the same body can be sent again. */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_SIGNATURE',
   'ERR_CHALLENGE',

@@ -107,9 +107,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
   }
 }
 
-/**
- * Verifies that the sender of `sig` controls a DID now. Changes nothing. The address of the user is that of the signer.
- */
+/** Verifies that the sender of `sig` controls a DID now. Changes nothing. The user's address is the signer's. */
 async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
@@ -154,9 +152,7 @@ async function verifyControl(
   throw new DidAuthError(code, { reason })
 }
 
-/**
- * The first form for every domain, then the second: a usual form for an unusual domain is likelier than the reverse.
- */
+/** The first form for every domain, then the second: usual forms for unusual domains are likelier than the reverse. */
 function byForm(messagesByDomain: string[][]): string[] {
   const [forms = []] = messagesByDomain
   return forms.flatMap((_, form) => messagesByDomain.flatMap((messages) => messages[form] ?? []))

@@ -10,9 +10,7 @@ const MAX_ADDRESS_LENGTH = 45
 
 const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
 
-/**
- * The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), and translated by a gateway (RFC 6052).
- */
+/** The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), translated by a gateway (RFC 6052). */
 const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'])
 
 /** How many times the budget of a /64 its /48 has: one customer may have all of that, or share it. */

@@ -15,9 +15,7 @@ const MAX_URL_LENGTH = 1_400
 /** Tells the user in one printable line of at most 500 characters what a request does. It has its `body` by now. */
 export type DescribeRequest = (req: Request) => string | Promise<string>
 
-/**
- * Makes a middleware for routes whose requests the user's wallet signs, one by one. It answers every refusal itself.
- */
+/** Makes a middleware for routes whose requests the user's wallet signs, one by one. It answers refusals itself. */
 export function requireApprovalHandler(http: HttpParts, siwe: SiweSettings, describe: DescribeRequest): RequestHandler {
   return guardOf(http, async (req) => {
     const { user } = await passWithDid(http, req, {})

@@ -47,9 +47,7 @@ const SESSION_ID = /^[\w-]{1,64}$/
 export interface DidAuthRoutes {
   /** All our routes, with their body reader and error handler. Other requests pass it untouched. */
   answerRequest: RequestHandler
-  /**
-   * Sends our error answer where a body parser of the application refused the body of a request to one of our routes.
-   */
+  /** Sends our error answer where a parser of the application refused the body of a request to our routes. */
   answerParserError: ErrorRequestHandler
   /** Where to mount it: a match of length zero, so that Express leaves the path as it is, and skips other paths. */
   ownPaths: RegExp

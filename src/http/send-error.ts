@@ -33,10 +33,7 @@ export interface ErrorSenderOptions extends ErrorAnswerOptions {
   report?: Parts['report']
   /** Knows errors of other classes; undefined for one that it does not know, which is answered 500. */
   parseError?: (thrown: unknown) => FailedRequest | undefined
-  /**
-   * Whether an answer that is under way is the one that failed: its connection is closed. Default false: it is
-   * another's.
-   */
+  /** Whether an answer that is under way is the one that failed: its connection is closed. Default false. */
   closesUnderWay?: boolean
 }
 

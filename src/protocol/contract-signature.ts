@@ -7,10 +7,7 @@ export const MAX_CONTRACT_SIGNATURE_BYTES = 8_192
 export type Hex = `0x${string}`
 
 const HEX = /^0x(?:[0-9a-fA-F]{2})*$/
-/**
- * Addresses below hold contracts of the chain itself, of which one answers with what it is asked, the magic value
- * included.
- */
+/** Addresses below are contracts of the chain itself, of which one answers what it is asked, also the magic value. */
 const FIRST_ACCOUNT = 2n ** 32n
 /** Both wrappers are known by their last 32 bytes. */
 const DEPLOYING = '6492'.repeat(16)

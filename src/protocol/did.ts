@@ -83,10 +83,7 @@ export function isKeyDid(value: unknown): value is string {
   return isDid(value) && (!value.startsWith('did:ethr:') || isEthrDid(value))
 }
 
-/**
- * Whether a value is the network of a did:ethr: one or two name segments, a chain id in hexadecimal, or empty for
- * Ethereum.
- */
+/** Whether a value is the network of a did:ethr: one or two names, a chain id in hexadecimal, empty for Ethereum. */
 export function isEthrNetwork(value: unknown): value is string {
   if (typeof value !== 'string') return false
   const did = ethrDid(value, `0x${'0'.repeat(40)}`)
@@ -107,10 +104,7 @@ export function assertNetwork(did: string, networks: readonly string[] | undefin
   throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })
 }
 
-/**
- * The network that names a chain in a did:ethr: empty for Ethereum, a name where it has one, else its id in
- * hexadecimal.
- */
+/** The network that names a chain in a did:ethr: empty for Ethereum, its name, else its id in hexadecimal. */
 export function networkOfChain(chainId: number): string {
   const [known] = [...CHAIN_IDS].find(([, id]) => id === chainId) ?? []
   return known ?? `0x${chainId.toString(16)}`

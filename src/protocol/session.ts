@@ -47,9 +47,7 @@ export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: str
   return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
 }
 
-/**
- * When a session ends, in seconds since the Unix epoch: with its refresh token, or when an absolute end is configured.
- */
+/** When a session ends, in seconds since the Unix epoch: with its refresh token, or at a configured end. */
 export function endOfSession(
   { createdAtSeconds, expiresAtSeconds }: Pick<Session, 'createdAtSeconds' | 'expiresAtSeconds'>,
   absoluteSessionSeconds: number

@@ -14,9 +14,7 @@ import {
 /** The window after the one that `useOf` means. */
 const nextWindow = { window: 6_000_001, until: 600 }
 
-/**
- * Uses of challenges: each number once, remembered until the window ends. Quotas: counted in time slots, up to a limit.
- */
+/** Uses of challenges: each number once, until the window ends. Quotas: counted in time slots, up to a limit. */
 export const countCases: StoreCase[] = [
   storeCase('begins at 0 and raises the count of the flow by one with each use', async ({ use, counts }) => {
     expectAnswer('Before the first use both counts are 0', await counts(), { logIn: 0, signUp: 0 })

@@ -16,9 +16,7 @@ import {
   type StoreCase
 } from './store-case.js'
 
-/**
- * Creating, finding, listing and ending sessions; how many a user may have, and which are evicted when a store is full.
- */
+/** Creating, finding, listing and ending sessions; how many a user may have, and which a full store evicts. */
 export const sessionCases: StoreCase[] = [
   storeCase('says that it is ready', async ({ store, other }) => {
     await store.ping()

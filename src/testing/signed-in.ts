@@ -8,10 +8,7 @@ import type { TestWallet } from './wallet.js'
 export type AppUnderTest = RequestListener | Server | string
 
 export interface SignedInOptions {
-  /**
-   * Default `/request-auth`, as for `setupDidAuth`; with the path of the router that the routes are on, where there is
-   * one.
-   */
+  /** Default `/request-auth`, as for `setupDidAuth`; with the path of the router of the routes, if any. */
   requestAuthPath?: string | undefined
   /** Default `/auth`. */
   authPath?: string | undefined

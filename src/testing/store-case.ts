@@ -10,9 +10,7 @@ import type { RefreshVerdict, Session, StoredSession } from '../protocol/session
  * A store without one of these bounds ignores it, and keeps the promise of the cases below it by never being full.
  */
 export interface StoreBounds {
-  /**
-   * Sessions of a service. Needed by the cases on eviction; what is not evicted has to be counted as such by any store.
-   */
+  /** Sessions of a service. Needed by the cases on eviction; what is not evicted has to be counted so by any store. */
   maxSessions?: number
   /** Users and windows whose uses are remembered. Needed by the case on `full`. */
   maxChallengeUses?: number
@@ -115,9 +113,7 @@ type RotationRow = [
 /** Two store objects on the same data, or one twice, and what cases do with them. */
 export type Bench = ReturnType<typeof benchOf>
 
-/**
- * Each of its verbs is called on the other store object than the one before, so that every read is of another's write.
- */
+/** Each verb is called on the other store object than the one before, so that every read is of another's write. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
 export function benchOf(store: Store, other: Store) {
   let calls = 0

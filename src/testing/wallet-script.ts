@@ -1,16 +1,10 @@
 import { WalletError, type TestWallet, type WalletInfo, type WalletRequest } from './wallet.js'
 
-/**
- * The part of a {@link TestWallet} that a page sees: a test may have a wallet of its own that answers what no wallet
- * should.
- */
+/** The part of a {@link TestWallet} that a page sees: a test's own wallet may answer what no wallet should. */
 export type PageWallet = Pick<TestWallet, 'info' | 'request' | 'on'>
 
 export interface WalletScriptOptions {
-  /**
-   * Milliseconds after which the wallet appears in the page, as extensions that load late do. Default 0: before the
-   * page.
-   */
+  /** Milliseconds after which the wallet appears, as extensions that load late do. Default 0: before the page. */
   afterMs?: number | undefined
 }
 

@@ -13,9 +13,7 @@ const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
 
 /** Options of a verifier: whose tokens it accepts, and for which service. */
 export interface VerifierOptions {
-  /**
-   * `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it is the address of its key.
-   */
+  /** `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. */
   issuer: string
   /** `serviceUrl` of that service, letter by letter. */
   audience: string
@@ -34,10 +32,7 @@ export interface VerifierOptions {
   clock?: { nowSeconds(): number } | undefined
 }
 
-/**
- * Checks the options of a verifier, which is told when the issuer may have other keys.
- * @throws DidAuthError ERR_CONFIG
- */
+/** Checks the options of a verifier, told when the issuer may have other keys. @throws DidAuthError ERR_CONFIG */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function parseVerifierOptions(options: VerifierOptions, onNewKeys: () => void) {
   const { issuer, audience, cookiePrefix = '', trustedOrigins = [], clock: given = systemClock } = options

@@ -24,10 +24,7 @@ export function reportFigure(figure: string, text: string, isMet = true): void {
   if (!isMet) process.exitCode = 1
 }
 
-/**
- * Reports a figure about times: above a load of 2, or where the control misses the goal as well, it is "not
- * measurable".
- */
+/** Reports a figure about times: above a load of 2, or where the control misses it as well, it is "not measurable". */
 export function reportTimes(
   figure: string,
   text: string,
@@ -80,9 +77,7 @@ export async function measure(
   printFigure(`${name.padEnd(58)} ${ratio.padStart(5)}  (goal ${goal}; ${names.join(' / ')} ${each} ${unit})`)
 }
 
-/**
- * Microseconds of CPU that this process takes for a call, and how many calls there are in a second, so many at a time.
- */
+/** Microseconds of CPU of this process for a call, and how many calls there are in a second, so many at a time. */
 export async function costOfCalls(
   callers: number,
   count: number,

@@ -1,7 +1,4 @@
-/**
- * P8: how long the import of the package takes. How many packages come along is counted by
- * test/slow/packed/library.slow.test.ts.
- */
+/** P8: how long the import of the package takes. test/slow/packed/library.slow.test.ts counts the packages. */
 import { execFileSync } from 'node:child_process'
 import { median, printFigure } from './harness.js'
 

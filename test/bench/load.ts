@@ -1,6 +1,4 @@
-/**
- * Child process: sends requests of one kind at a steady rate until it is killed. `load.ts <port> <kind> <per second>`
- */
+/** Child process: sends requests of one kind at a steady rate until killed. `load.ts <port> <kind> <per second>` */
 import { connect } from 'node:net'
 import { openLoad } from './harness.js'
 import { BARE, ConnectionPool, logIn } from './http-client.js'

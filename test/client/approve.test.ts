@@ -13,9 +13,7 @@ const FORM = new FormData()
 FORM.set('to', 'Bob')
 const NONCE = 'ab'.repeat(32)
 
-/**
- * A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs from then on.
- */
+/** A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs then. */
 async function approvingService(options: { url?: string; prefix?: string } = {}) {
   const texts: string[] = []
   const after: Host['after'] = (app, requireDid) => {

@@ -5,9 +5,7 @@ import { build, type Plugin } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/**
- * Each entry for pages, and the bytes that all of it may have, minified and compressed by gzip.
- */
+/** Each entry for pages, and the bytes that all of it may have, minified and compressed by gzip. */
 const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth/client', 'src/client/index.ts', 7_500],
   ['express-did-auth/client/siwe', 'src/client/siwe/index.ts', 2_500],

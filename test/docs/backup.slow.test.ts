@@ -18,9 +18,7 @@ const urls = Object.fromEntries(
 const servers = new ServerProcesses(urls)
 afterEach(() => servers.killAll())
 
-/**
- * Runs a block of the document in a folder with `data`. SQLite's shell is a package of Debian: its engine runs here.
- */
+/** Runs a block of the document in a folder with `data`. SQLite's shell is Debian's: its engine runs here. */
 function type(cwd: string, code: string, shellOfSqlite?: string): Promise<unknown> {
   const engine = createRequire(import.meta.url).resolve('better-sqlite3')
   const script = `new (require('${engine}'))(process.argv[2]).exec(process.argv[3])`

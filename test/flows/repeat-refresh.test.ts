@@ -93,9 +93,7 @@ describe('a refresh with an idempotency key', () => {
 })
 
 describe('a client that keeps its token and its key', () => {
-  /**
-   * What happens to one request: it is lost before or after the service answered, arrives, or arrives once more later.
-   */
+  /** What happens to one request: lost before or after the service answered, arrived, or arrived again later. */
   const fate = fc.record({
     kind: fc.constantFrom('answered', 'lost on the way', 'answer lost', 'delivered twice', 'delivered late'),
     secondsLater: fc.constantFrom(0, 1, 11, 3_600)

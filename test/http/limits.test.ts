@@ -14,9 +14,7 @@ const CROSS_SITE = { 'Sec-Fetch-Site': 'cross-site' }
 const badSig = wallet.personalSign('anything')
 const badProof = (number: number) => ({ did: `did:ethr:rsk:0x${String(number).padStart(40, '0')}`, sig: badSig })
 
-/**
- * An application that believes the proxy in front of it, where clients at other addresses name a DID or send a body.
- */
+/** An application that believes the proxy before it, where clients at other addresses name a DID or send a body. */
 async function proxiedApp(more: Partial<DidAuthConfig> = config, trusted = true) {
   const test = await testApp(more, { before: (app: Express) => trusted && app.set('trust proxy', true) })
   const send = (body: object, address = HERE, path = '/auth') => test.post(path, body, { 'X-Forwarded-For': address })

@@ -204,10 +204,7 @@ describe.each(engines)('a group of verbs on a database by %s', (engine) => {
 
 /** A connection whose statements can be made to fail, to interrupt a transaction at any point. */
 interface FaultyConnection extends SqlConnection {
-  /**
-   * Lets `statements` more statements work, and the next one fail: undone (`before`), or although it was done
-   * (`after`).
-   */
+  /** Lets `statements` more work, and the next one fail: undone (`before`), or although it was done (`after`). */
   failAt(statements: number, when: 'before' | 'after'): void
   /** Whether the failure happened; nothing fails any more then. */
   hasFailed(): boolean

@@ -13,9 +13,7 @@ export function makeBroken(fault: Fault, bounds: StoreBounds): Store {
   return { ...store, ...fault(store, bounds) }
 }
 
-/**
- * Stores with one fault each: what is wrong with it, the case that has to fail, the promise that this says is broken.
- */
+/** Stores with one fault each: what is wrong, the case that has to fail, the promise that is broken. */
 export const faults: readonly (readonly [what: string, fails: string, says: string, fault: Fault])[] = [
   [
     'knows sessions of another service',

@@ -17,9 +17,7 @@ export interface Exchange {
   answer: string | undefined
 }
 
-/**
- * A real service that listens, and clients of it whose requests are seen, and answered otherwise where a test says so.
- */
+/** A real service that listens, and clients whose requests are seen, and answered otherwise where a test says so. */
 export type ClientService = Awaited<ReturnType<typeof startClientService>>
 
 type Answered = Response | Promise<Response>

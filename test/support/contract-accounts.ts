@@ -87,9 +87,7 @@ export interface SafeAccount extends ContractAccount {
 
 /** The contracts that accounts are made of, on a chain. */
 export interface AccountContracts {
-  /**
-   * A Safe 1.4.1 of these wallets, all of which have to sign; its signatures deploy it (ERC-6492) until it is deployed.
-   */
+  /** A Safe 1.4.1 of these wallets, all of which sign; its signatures deploy it (ERC-6492) until that is done. */
   safe(owners: readonly number[]): SafeAccount
   /** A wallet that signs by ERC-7739. */
   nested(owner: number): Promise<ContractAccount>

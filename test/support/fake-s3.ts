@@ -126,10 +126,7 @@ async function answer(fake: FakeS3, req: IncomingMessage, res: ServerResponse): 
   else await send(fake, req, res, content, fault)
 }
 
-/**
- * The code of what is wrong with a signature: the request as it arrived is signed once more. A real storage is in
- * `*.swift.slow`.
- */
+/** What is wrong with a signature: the request as it arrived is signed again. A real storage: `*.swift.slow`. */
 async function signatureFault(req: IncomingMessage, body: Buffer): Promise<string | undefined> {
   const { method = '', url = '', headers } = req
   const { authorization = '', host = '' } = headers

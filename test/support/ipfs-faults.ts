@@ -16,9 +16,7 @@ export interface Answer {
 export const otherBytes = Buffer.from('other bytes')
 export const otherCid = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
 
-/**
- * Faults of a node that is unavailable or in trouble. The order is not carried out.
- */
+/** Faults of a node that is unavailable or in trouble. The order is not carried out. */
 export const faultsBefore = [
   'refuses',
   'resets',

@@ -72,9 +72,7 @@ async function clientOf({ logIn }: TestApp, port: number, number: number): Promi
   return new RefreshingClient(port, (await logIn(walletOf(number))).refreshToken)
 }
 
-/**
- * Owner and second holder use one refresh token a minute apart, in either order, after a few refreshes of the owner.
- */
+/** Owner and second holder use one refresh token a minute apart, in either order, after refreshes of the owner. */
 async function plant(test: TestApp, { port, proxyPort }: { port: number; proxyPort: number }, number: number) {
   const owner = await clientOf(test, proxyPort, 100 + number)
   for (let refresh = 0; refresh < number % 4; refresh += 1) await untilAnswered(owner)

@@ -3,9 +3,7 @@ import { Buffer } from 'node:buffer'
 /** Words of a table, as they are written. */
 const words = (text: string): string[] => text.trim().split(/\s+/)
 
-/**
- * JSON texts that stand where something else should. `1e999` and the lone surrogate have no JavaScript literal in JSON.
- */
+/** JSON texts in place of something else. `1e999` and the lone surrogate have no JavaScript literal in JSON. */
 export const WRONG_JSON = [
   ...words(`null true false 0 -1 1e999 12345678901234567890123 "" "\\u0000" "\\ud800" "💥" "__proto__" "constructor"
     "<script>alert(1)</script>" "\\r\\nSet-Cookie:a=b" [] [null] [[[[]]]] ["a","b"] {} {"__proto__":{"did":"did:web:a"}}

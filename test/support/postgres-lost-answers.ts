@@ -8,10 +8,7 @@ interface LostAnswer {
   verb: string
   /** A statement of the verb, by its name. */
   statement: string
-  /**
-   * @param name - of a session and a user that no other case has
-   * @returns what the verb answered, and what then is stored
-   */
+  /** @param name - of a session and a user of this case alone @returns what the verb answered, and what is stored */
   run: (store: Store, name: string, cut: () => void) => Promise<unknown[]>
   /** Its answers: each of them is true. */
   allowed: unknown[][]

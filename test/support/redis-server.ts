@@ -59,10 +59,7 @@ export async function startRedis(settings: readonly string[] = []): Promise<Test
   }
 }
 
-/**
- * The Redis for tests that stop nothing: `TEST_REDIS_URL`, else one of its own. Others may use it, so keys need a
- * prefix.
- */
+/** The Redis for tests that stop nothing: `TEST_REDIS_URL`, else its own. Others may use it, so keys need a prefix. */
 export async function testRedis(): Promise<Pick<TestRedis, 'url' | 'command' | 'stop'>> {
   const url = process.env.TEST_REDIS_URL
   if (url === undefined || url === '') return startRedis()

@@ -5,10 +5,7 @@ import { openSqliteStore, type SqliteStoreOptions } from '../../src/stores/sqlit
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { temporaryFolder } from './store-folder.js'
 
-/**
- * The engines that work here: better-sqlite3 may be compiled for another Node, and before its version 13 aborts Node
- * 24.
- */
+/** The engines that work here: better-sqlite3 may be of another Node, and before version 13 aborts Node 24. */
 export const engines: EngineName[] = (['node:sqlite', 'better-sqlite3'] as const).filter((engine) => {
   if (engine === 'better-sqlite3' && Number.parseInt(process.versions.node) >= 24) return false
   try {

@@ -19,10 +19,7 @@ export interface TcpProxy {
   moveTo(port: number): void
   /** Cuts each connection from now on when its server has sent that many bytes. */
   cutAfter(bytes: number): void
-  /**
-   * Cuts the connection of the next request that contains a text: the request does not arrive, or it arrives and its
-   * answer does not.
-   */
+  /** Cuts the connection of the next request that contains a text: the request, or its answer, does not arrive. */
   cut(text: string, when: Cut): void
   /** Requests that were cut so. */
   cuts(): number

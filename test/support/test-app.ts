@@ -50,9 +50,7 @@ export interface LogLine {
   message: string
 }
 
-/**
- * An application with our routes, a guarded `GET /me`, its clients, a clock that the test sets and a log that it reads.
- */
+/** An application with our routes, a guarded `GET /me`, clients, a clock that the test sets, a log that it reads. */
 export interface TestApp extends AppClient {
   app: Express
   requireDid: RequireDid

@@ -57,9 +57,7 @@ export function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { stat
   return { state: `${answer.status} · ${Math.round(milliseconds)} ms`, kind }
 }
 
-/**
- * A request and its answer, as HTTP writes them: with `unseen`, which the browser hides; short without most headers.
- */
+/** A request and its answer, as HTTP writes them: with `unseen`, which browsers hide; short without most headers. */
 export function partsOf(
   exchange: Exchange,
   isShort: boolean,

@@ -4,9 +4,7 @@ import { onClick, onCopy } from './answer.js'
 import { byId, dateOf, openReads, relayUrl, show, sizeOf, write } from './elements.js'
 import { makeKey, walletOfKey } from './key-wallet.js'
 
-/**
- * Where the relay asks for a login, a key of this moment logs in: the sender decides by the link who reads the file.
- */
+/** Where the relay asks for a login, a new key logs in: the sender decides by the link who reads the file. */
 const login = openReads === 'true' ? {} : { wallet: walletOfKey(makeKey()) }
 
 function showExpiry(seconds: number): void {

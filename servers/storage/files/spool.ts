@@ -9,10 +9,7 @@ const DAY_MILLISECONDS = 86_400_000
 /** Of this start of this process: its number may be that of one before, and several machines may share a folder. */
 const OWN = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
 
-/**
- * Files of bodies that are arriving, in a folder of their own. Their users delete them; what a crash left, the next
- * start.
- */
+/** Files of bodies that are arriving, in their own folder. Users delete them; what a crash left, the next start. */
 export class Spool {
   readonly #folder: string
 

@@ -122,10 +122,7 @@ export async function rootIn(slots: readonly KeyringSlot[], did: string, unlock:
   throw new DidAuthClientError(LOCKED)
 }
 
-/**
- * AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`), with canonical DID, id and type as additional
- * data.
- */
+/** AES-256-GCM under HKDF-SHA256(secret, salt, `did-auth keyring 1`), canonical DID, id and type as additional data. */
 async function cryptSlot(
   verb: 'encrypt' | 'decrypt',
   secret: Bytes,

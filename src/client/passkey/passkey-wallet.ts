@@ -8,10 +8,7 @@ import { encodeBase64url, utf8 } from '../seal.js'
 import { pause } from '../timing.js'
 import type { PlainWallet } from '../wallet.js'
 
-/**
- * Without the parts of the ready-made curve that are for verifying faster, which are a kilobyte.
- * @see SEC 2, section 2.4.1
- */
+/** Without what makes verifying faster, which is a kilobyte. @see SEC 2, section 2.4.1 */
 const secp256k1 = ecdsa(
   weierstrassN({
     p: 0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2fn,

@@ -39,9 +39,7 @@ export interface RelayClientOptions extends Partial<ResourceOptions> {
   readonly url?: string
   /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
   readonly wallet?: Wallet
-  /**
-   * Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty for Ethereum; `chain` asks the wallet.
-   */
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
   readonly network?: string
   /** The text after `Login to `. Default: the host of `url`. */
   readonly domain?: string
@@ -57,9 +55,7 @@ export interface RelayClientOptions extends Partial<ResourceOptions> {
 export interface SendOptions {
   /** Ends the wait; the call throws its reason. */
   readonly signal?: AbortSignal
-  /**
-   * Is told for how many seconds the relay keeps the file. Not called where it does not say so, or a gateway is faster.
-   */
+  /** Is told for how many seconds the relay keeps the file, unless it does not say so, or a gateway is faster. */
   readonly onExpiresIn?: (seconds: number) => void
 }
 

@@ -17,10 +17,7 @@ export async function encodeFile(file: File): Promise<Bytes> {
   return joined([header, new Uint8Array(await file.arrayBuffer())])
 }
 
-/**
- * The sender chose name and type.
- * @throws DidAuthClientError KEY for other bytes, and where the runtime has no `File`
- */
+/** The sender chose name and type. @throws DidAuthClientError KEY for other bytes, and without `File` */
 export function decodeFile(bytes: Bytes): File {
   try {
     const end = bytes.subarray(0, MAX_HEADER_BYTES).indexOf(LINE_FEED)

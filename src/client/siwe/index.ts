@@ -38,9 +38,7 @@ interface Steps {
   readonly isVerified: (signed: Signed) => Promise<boolean>
 }
 
-/**
- * Modals write texts in one step, and sign again with the nonce of a refused login: then a newer one takes its place.
- */
+/** Modals write texts in one step, and sign again with the nonce of a refused login: a newer one replaces it. */
 function stepsOf(auth: SiweAuth): Steps {
   let siwe: SiweLogin | undefined
   let newer: string | undefined
@@ -157,9 +155,7 @@ export interface AppKitConfig {
   readonly signOutOnDisconnect: boolean
 }
 
-/**
- * For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; chains that are not Ethereum's are refused.
- */
+/** For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; others than Ethereum's are refused. */
 export function appKit(auth: SiweAuth): AppKitConfig {
   const { getNonce, verify } = stepsOf(auth)
   const signOut = (): Promise<void> => auth.logOut()

@@ -125,10 +125,7 @@ export class VaultClient {
   /** For those that everybody may send: a token of another service would bring nothing. */
   readonly #open: Service
 
-  /**
-   * @throws TypeError for a `url` that is none, and for a key that is no Uint8Array of 32 bytes: of a text, the key
-   *   would be zeros
-   */
+  /** @throws TypeError for another `url`, or a key that is no Uint8Array of 32 bytes: a text would be zeros */
   constructor(options: VaultClientOptions) {
     const { key }: { key?: unknown } = options.encrypt ?? {}
     if (options.encrypt && !(key instanceof Uint8Array && key.length === KEY_BYTES)) {
@@ -189,10 +186,7 @@ export class VaultClient {
     return this.#write('PUT', key, content, options)
   }
 
-  /**
-   * Deletes all entries of a key, or the one with `id`. What is not there is deleted.
-   * @throws as {@link VaultClient.add}
-   */
+  /** Deletes all entries of a key, or the one with `id`. None is no error. @throws as {@link VaultClient.add} */
   async delete(key: string, options: EntryOptions = {}): Promise<Omit<Written, 'id'>> {
     return changeOf(await this.#ask('DELETE', pathOf(key, options.id), options))
   }
@@ -294,10 +288,7 @@ export class VaultClient {
   }
 }
 
-/**
- * A relative path, so that the vault may stand below a path.
- * @throws DidAuthClientError NAME, also for half a character
- */
+/** Relative, so that the vault may stand below a path. @throws DidAuthClientError NAME, also for half a character */
 function pathOf(...segments: readonly (string | undefined)[]): string {
   const path = segments.filter((segment) => segment !== undefined)
   try {

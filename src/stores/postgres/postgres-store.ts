@@ -14,10 +14,7 @@ import { QUOTA_TABLES, quotaTable } from './quota-table.js'
 export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   /** Whether the store makes its tables and brings them up to date. Default true; else `migrateStore` does it. */
   migrate?: boolean
-  /**
-   * Sessions kept, about: checked every 10 s. Beyond it those that were never refreshed are evicted first. Default
-   * 10,000,000.
-   */
+  /** Sessions kept, about: checked every 10 s. Beyond it, those never refreshed go first. Default 10,000,000. */
   maxSessions?: number
   /** Uses of challenges kept, about. Beyond it new logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number

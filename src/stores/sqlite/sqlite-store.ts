@@ -12,10 +12,7 @@ import { startWorker } from './start-worker.js'
 
 /** Bounds of a SQLite store. */
 export interface SqliteStoreOptions {
-  /**
-   * Sessions kept, about: checked every minute. Beyond it those that were never refreshed are evicted first. Default
-   * 10,000,000.
-   */
+  /** Sessions kept, about: checked every minute. Beyond it, those never refreshed go first. Default 10,000,000. */
   maxSessions?: number
   /** Uses of challenges kept, about. Beyond it new logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number

@@ -167,9 +167,7 @@ describe('the database', () => {
 })
 
 describe('a database on which another role may make functions', () => {
-  /**
-   * Functions as another role would make them: PostgreSQL prefers them to its own, because their arguments fit better.
-   */
+  /** Functions as another role would make them: PostgreSQL prefers them to its own: their arguments fit better. */
   const HOSTILE = [
     ['hashtextextended(text, integer)', 'bigint', '0'],
     ['nextval(text)', 'bigint', '1'],

@@ -34,9 +34,7 @@ const verbs: [name: string, ask: Ask, status: number][] = [
   ['GET backup', (user) => user.get('backup'), 502]
 ]
 
-/**
- * Asks a vault once while its node fails, heals the node, and answers what was wrong with the answer or is afterwards.
- */
+/** Asks a vault once while its node fails, heals it, and reports what was wrong with the answer or is afterwards. */
 async function askWithFault(fault: IpfsFault, [name, ask, expected]: (typeof verbs)[number]): Promise<string[]> {
   const { path, remove } = temporaryFolder()
   const node = await startFaultyNode({ slowMilliseconds: 3_000 })

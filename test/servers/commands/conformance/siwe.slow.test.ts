@@ -47,10 +47,7 @@ const toy = (fault?: SiweFault, cookie?: string): Express => {
   return app
 }
 
-/**
- * A backend of siwe whose nonce lies in a session of express-session; a careful one uses it up, and asks for its own
- * site.
- */
+/** A backend of siwe whose nonce lies in express-session; a careful one uses it up, and asks for its own site. */
 function sessionBackend(isCareful: boolean): Express {
   const app = express()
   app.use(express.json())

@@ -18,9 +18,7 @@ const ALLOWED = ['Authorization', 'Content-Type', 'Idempotency-Key']
 const EXPOSED = ['Challenge-Expires-In', 'Idempotent-Replayed', 'Retry-After', 'WWW-Authenticate']
 const clock = { nowSeconds: () => Math.floor(Date.now() / 1_000) }
 
-/**
- * Starts an application whose service URL is its address, and with headers that a proxy or a wrong clock would send.
- */
+/** Starts an application whose service URL is its address, with headers that a proxy or a wrong clock would send. */
 async function service(
   config: Partial<DidAuthConfig> = {},
   headers: Record<string, string> = {},
