@@ -109,12 +109,7 @@ export default defineConfig(
     languageOptions: { parserOptions: { project: './.config/tsconfig.client.json', tsconfigRootDir: rootDir } }
   },
 
-  {
-    files: ['src/**/*.ts'],
-    rules: {
-      '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern)
-    }
-  },
+  { files: ['src/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern) } },
   {
     files: ['src/stores/sql/*-verbs.ts', 'servers/storage/sql/*-{steps,verbs}.ts'],
     // Verbs are called by their name, with the types that each is written with: once.
@@ -131,10 +126,7 @@ export default defineConfig(
     // A CommonJS module has a default export whether we like it or not.
     rules: { 'no-restricted-syntax': 'off' }
   },
-  {
-    files: ['src/http/**/*.ts'],
-    rules: { '@typescript-eslint/no-restricted-imports': 'off' }
-  },
+  { files: ['src/http/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': 'off' } },
   {
     files: ['src/protocol/**/*.ts', 'src/flows/**/*.ts'],
     rules: {

@@ -24,11 +24,7 @@ policy
 
 const provider = new Provider(`${serviceUrl}/oidc`, {
   clients: [
-    {
-      client_id: 'shop',
-      token_endpoint_auth_method: 'none',
-      redirect_uris: ['http://localhost:3001/callback']
-    }
+    { client_id: 'shop', token_endpoint_auth_method: 'none', redirect_uris: ['http://localhost:3001/callback'] }
   ],
   pkce: { required: () => true },
   findAccount: (_context, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),

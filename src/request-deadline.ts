@@ -20,9 +20,7 @@ export function requestDeadline(): Deadline {
 }
 
 /** The time of work that no request waits for: each wait has its own. */
-export const ownTime: Deadline = {
-  within: async (seconds, work, expired) => within(seconds * 1000, work(), expired)
-}
+export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
 
 /**
  * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure

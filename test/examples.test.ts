@@ -105,9 +105,7 @@ describe('examples/sign-up-with-credentials.ts', () => {
   it('signs up who shows a credential of a trusted issuer and a name, and lets in no one else', async () => {
     // It asks for credentials and names no RPC: setup says what that means.
     jest.spyOn(console, 'warn').mockImplementation(() => undefined)
-    const server = await serve(() => import('../examples/sign-up-with-credentials.js'), {
-      TRUSTED_ISSUERS: issuer.did
-    })
+    const server = await serve(() => import('../examples/sign-up-with-credentials.js'), { TRUSTED_ISSUERS: issuer.did })
     const signUp = async (credentials: string[]): Promise<{ status: number; text: string }> => {
       const thirdLine = credentials.length === 0 ? '' : `\nMy credentials are: ${credentials.join(',')}`
       const signed = await sign(server, '/request-signup', thirdLine)

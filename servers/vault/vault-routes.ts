@@ -108,12 +108,14 @@ export function vaultRoutes(app: Express, parts: VaultRoutesParts): void {
   /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
   const storage: Answer = async (req, res) => {
     const { byteCount, entryCount } = await store.usageOf(userOf(req))
-    res.set('Cache-Control', 'no-store').json({
-      used: byteCount,
-      available: Math.max(0, quota.maxBytes - byteCount),
-      usedEntries: entryCount,
-      availableEntries: Math.max(0, quota.maxEntries - entryCount)
-    })
+    res
+      .set('Cache-Control', 'no-store')
+      .json({
+        used: byteCount,
+        available: Math.max(0, quota.maxBytes - byteCount),
+        usedEntries: entryCount,
+        availableEntries: Math.max(0, quota.maxEntries - entryCount)
+      })
   }
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.

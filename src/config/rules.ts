@@ -116,11 +116,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
     required: true
   },
   serviceDid: { holds: isKeyDid, remedy: 'give a DID, such as did:ethr:rsk:0x… (40 hex digits)', required: true },
-  serviceSigner: {
-    ...logic,
-    remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer',
-    required: true
-  },
+  serviceSigner: { ...logic, remedy: 'give es256kSigner(privateKey) or another did-jwt ES256K signer', required: true },
   useCookies: truth,
   requestSignupPath: path,
   signupPath: path,

@@ -25,11 +25,7 @@ describe('ConcurrencyLimiter', () => {
       started.push(name)
       return promise
     }
-    return {
-      run,
-      end: () => resolve(name),
-      fail: () => reject(new Error(name))
-    }
+    return { run, end: () => resolve(name), fail: () => reject(new Error(name)) }
   }
 
   const settle = async (): Promise<void> => {

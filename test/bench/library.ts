@@ -59,10 +59,7 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
   await measure(
     `P1 guarded GET, token seen before, ${label}`,
     { goal: '>= 0.90', unit },
-    {
-      bare: () => costOf(ours, 15_000, getBare),
-      ours: () => costOf(ours, 15_000, getWith('/guarded', accessTokens))
-    }
+    { bare: () => costOf(ours, 15_000, getBare), ours: () => costOf(ours, 15_000, getWith('/guarded', accessTokens)) }
   )
   await measure(
     `P1 guarded GET, token first seen, ${label}`,
@@ -79,10 +76,7 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
     await measure(
       `P2 challenge + login, ${what}`,
       { goal, unit },
-      {
-        bare: () => logins(bare, 4_000, paths),
-        ours: () => logins(ours, 4_000)
-      }
+      { bare: () => logins(bare, 4_000, paths), ours: () => logins(ours, 4_000) }
     )
   }
   await measure(

@@ -46,10 +46,7 @@ for (const store of ['embedded', 'node']) {
     await measure(
       `P5 relay POST ${size}, store: ${store}`,
       { goal, unit },
-      {
-        bare: () => costOf(bare, total, post, CLIENTS),
-        ours: () => costOf(ours, total, post, CLIENTS)
-      }
+      { bare: () => costOf(bare, total, post, CLIENTS), ours: () => costOf(ours, total, post, CLIENTS) }
     )
   }
   const cid = await relayPost(url, token, 'a'.repeat(KIBIBYTE * KIBIBYTE))

@@ -150,10 +150,7 @@ describe('a client with cookies', () => {
 
   it('says what to configure where GET /session is off, cookies are not kept, or the service has none', async () => {
     const kept = openTab({ fetch: service.fetch })
-    await expect(kept.logIn()).rejects.toMatchObject({
-      code: 'PROTOCOL',
-      message: expect.stringContaining('cookies')
-    })
+    await expect(kept.logIn()).rejects.toMatchObject({ code: 'PROTOCOL', message: expect.stringContaining('cookies') })
     await expect(service.client().logIn()).rejects.toThrow("mode: 'cookie'")
     service = await startClientService({ useCookies: true, sessionPath: undefined })
     await expect(openTab().ready).rejects.toMatchObject({ code: 'PROTOCOL' })

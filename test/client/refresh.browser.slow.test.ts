@@ -6,10 +6,7 @@ import { ServerProcesses, type ServerProcess } from '../support/server-process.j
 const ROUNDS = 50
 
 describe('the client in tabs of a browser', () => {
-  const servers = new ServerProcesses({
-    LOG_LEVEL: 'silent',
-    MAX_REQUESTS_PER_TIME_SLOT: '1000000'
-  })
+  const servers = new ServerProcesses({ LOG_LEVEL: 'silent', MAX_REQUESTS_PER_TIME_SLOT: '1000000' })
   let [server, withCookies, browser] = [] as unknown as [ServerProcess, ServerProcess, Browser]
 
   beforeAll(async () => {

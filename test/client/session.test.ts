@@ -131,11 +131,7 @@ describe('DidAuthClient.logOut', () => {
     await until(() => other.session !== undefined)
     storage.values.clear()
     service.clock.seconds += 700
-    const ended = {
-      code: 'SESSION_ENDED',
-      reason: 'loggedOut',
-      userMessage: expect.stringContaining('Log in again')
-    }
+    const ended = { code: 'SESSION_ENDED', reason: 'loggedOut', userMessage: expect.stringContaining('Log in again') }
     await expect(other.fetch('/me')).rejects.toMatchObject(ended)
   })
 })

@@ -491,11 +491,7 @@ describe('the option siwe', () => {
   it('has /siwe, the network of the service and 300 s by default', () => {
     const { siwe, paths } = settingsOf({ siwe: true })
     expect(siwe).toMatchObject({ path: '/siwe', network: 'rsk', nonceSeconds: 300 })
-    expect(paths).toMatchObject({
-      siweNonce: '/siwe/nonce',
-      siweVerify: '/siwe/verify',
-      siweLogout: '/siwe/logout'
-    })
+    expect(paths).toMatchObject({ siweNonce: '/siwe/nonce', siweVerify: '/siwe/verify', siweLogout: '/siwe/logout' })
     expect(settingsOf().siwe).toBeUndefined()
   })
 

@@ -47,9 +47,7 @@ describe('what a body parser of the host refuses', () => {
     ['an unknown charset', {}, { 'Content-Type': 'application/json; charset=garbage' }, 400, 'Malformed JSON'],
     [
       'what the verify function of the host refuses',
-      {
-        verify: throwing(new Error('not signed'))
-      },
+      { verify: throwing(new Error('not signed')) },
       {},
       400,
       'Malformed JSON'

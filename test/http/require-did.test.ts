@@ -26,12 +26,7 @@ describe('requireDid', () => {
     const { sessionId } = session!
     expect((await me(accessToken).expect(200)).body).toEqual({
       user: { did: wallet.did },
-      auth: {
-        sessionId,
-        canonicalDid: wallet.did,
-        address,
-        claims: payloadOf(accessToken)
-      }
+      auth: { sessionId, canonicalDid: wallet.did, address, claims: payloadOf(accessToken) }
     })
   })
 

@@ -25,10 +25,7 @@ describe('POST /resource-token', () => {
     })
     const answer = await issuer.get('/.well-known/jwks.json').expect(200)
     expect(answer.body).toEqual({ keys: published })
-    expect(answer.headers).toMatchObject({
-      'cache-control': 'public, max-age=300',
-      'access-control-allow-origin': '*'
-    })
+    expect(answer.headers).toMatchObject({ 'cache-control': 'public, max-age=300', 'access-control-allow-origin': '*' })
     const [{ kid }] = (answer.body as { keys: [{ kid: string }] }).keys
     expect(decodeProtectedHeader(body.accessToken)).toEqual({ alg: 'ES256', typ: 'at+jwt', kid })
     expect(decodeJwt(body.accessToken)).toEqual({

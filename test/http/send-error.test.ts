@@ -72,11 +72,7 @@ describe('the answer to an error', () => {
     const { headers } = await ask(new DidAuthError(code)).expect(status, text)
     const always = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' }
     const length = String(text.length)
-    expect(headers).toMatchObject({
-      ...always,
-      'content-type': 'text/plain; charset=utf-8',
-      'content-length': length
-    })
+    expect(headers).toMatchObject({ ...always, 'content-type': 'text/plain; charset=utf-8', 'content-length': length })
     expect(headers['www-authenticate']).toBe(status === 401 ? 'DIDAuth realm="https://service.example"' : undefined)
     expect(headers['retry-after']).toBe(status === 429 || status === 503 ? '5' : undefined)
     const problem = await ask(new DidAuthError(code), 'application/problem+json').expect(status)

@@ -92,10 +92,7 @@ describe('parseResolution', () => {
 
   it('leaves an issuer unproved whose document throws when it is read', () => {
     const broken = { ...method('#k') }
-    Object.defineProperty(broken, 'publicKeyJwk', {
-      enumerable: true,
-      get: throwing(new Error('no'))
-    })
+    Object.defineProperty(broken, 'publicKeyJwk', { enumerable: true, get: throwing(new Error('no')) })
     expect(reasonOf({ assertionMethod: [broken] })).toBe(
       'the DID is not accepted: its document has more than 64 KiB, or cannot be read'
     )

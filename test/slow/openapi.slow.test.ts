@@ -69,9 +69,7 @@ describe.each(Object.entries(documents))('the client that openapi-typescript gen
       expect(types).toContain('export interface paths')
       writeFileSync(file('.ts'), `import type { paths } from './${name}-types.js'${helpers}${uses[name]!}\nexport {}\n`)
       const args = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', file('.ts')]
-      const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
-        cwd: folder.path
-      })
+      const tsc = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], { cwd: folder.path })
       await tsc.catch((error: unknown) => {
         throw new Error((error as { stdout: string }).stdout)
       })

@@ -53,13 +53,7 @@ export async function runLostAnswers(
       test.clock.seconds += 61
     }
     for (let number = 0; number < plants; number += 1) await plant(test, { port, proxyPort: proxy.port }, number)
-    return {
-      refreshed,
-      lost: proxy.lost(),
-      loggedOut,
-      planted: plants,
-      noticed
-    }
+    return { refreshed, lost: proxy.lost(), loggedOut, planted: plants, noticed }
   } finally {
     proxy.close()
     server.closeAllConnections()

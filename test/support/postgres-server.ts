@@ -157,12 +157,7 @@ async function startIn(
     server = spawn(
       program ?? `${programs}/postgres`,
       program === undefined ? args : [...words, `${programs}/postgres`, ...args],
-      {
-        ...(program === undefined && postgresUser),
-        cwd: '/',
-        detached: true,
-        stdio: ['ignore', log, log]
-      }
+      { ...(program === undefined && postgresUser), cwd: '/', detached: true, stdio: ['ignore', log, log] }
     )
     server.unref()
     await until(async () => {

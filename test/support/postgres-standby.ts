@@ -62,11 +62,7 @@ export async function startFullDisk(): Promise<FullDisk> {
   if (isDisk) await runOn(engine.url(), `CREATE TABLESPACE small LOCATION '${folder}'`)
   await runOn(engine.url(), `CREATE DATABASE app ${isDisk ? 'TABLESPACE small' : ''}`)
   const url = engine.url('app')
-  return {
-    url,
-    ...(isDisk ? smallDisk(url) : refusals(url)),
-    remove: () => removed(engine, folder)
-  }
+  return { url, ...(isDisk ? smallDisk(url) : refusals(url)), remove: () => removed(engine, folder) }
 }
 
 async function removed(engine: PostgresEngine, folder: string): Promise<void> {

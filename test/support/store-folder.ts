@@ -5,10 +5,7 @@ import { join } from 'node:path'
 /** A folder of its own for the files of one test. */
 export function temporaryFolder(): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'did-auth-store-'))
-  return {
-    path,
-    remove: () => rmSync(path, { recursive: true, force: true })
-  }
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
 /** The paths of all files in a folder and in those below it. */

@@ -18,10 +18,7 @@ export interface StoreProcess {
 
 /** Starts a process that has a SQLite store open on a file. */
 export async function forkStore(file: string): Promise<StoreProcess> {
-  const child = fork(childFile, [file], {
-    execArgv: [...nodeOptions],
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc']
-  })
+  const child = fork(childFile, [file], { execArgv: [...nodeOptions], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const waiting = new Map<number, (results: unknown[]) => void>()
   let orders = 0
   await new Promise<void>((resolve, reject) => {

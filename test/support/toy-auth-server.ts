@@ -77,13 +77,7 @@ export function toyAuthServer(fault?: Fault): { app: Express; clock: TestClock }
     const iat = clock.nowSeconds()
     const sub = fault === 'sub in upper case' ? session.did.toUpperCase() : session.did
     const times = { iat, nbf: iat, exp: iat + (fault === 'tokens for a day' ? 86_400 : TOKEN_SECONDS) }
-    const claims = {
-      iss: serviceWallet.did,
-      aud: `https://${toyDomain}`,
-      sub,
-      ...times,
-      sid: session.id
-    }
+    const claims = { iss: serviceWallet.did, aud: `https://${toyDomain}`, sub, ...times, sid: session.id }
     const input = `${encode({ alg: 'ES256K', typ: 'JWT' })}.${encode(claims)}`
     return { accessToken: `${input}.${signatureOf(input)}`, refreshToken: session.current }
   }

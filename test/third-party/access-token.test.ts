@@ -131,13 +131,7 @@ describe('our selective disclosure request', () => {
 })
 
 describe('a token made elsewhere by did-jwt with the key of the service', () => {
-  const required = {
-    aud: serviceUrl,
-    sub: user.did,
-    exp: START_SECONDS + 60,
-    nbf: START_SECONDS,
-    iat: START_SECONDS
-  }
+  const required = { aud: serviceUrl, sub: user.did, exp: START_SECONDS + 60, nbf: START_SECONDS, iat: START_SECONDS }
 
   const made = (payload: object, privateKey = serviceWallet.privateKey, alg = 'ES256K'): Promise<string> =>
     createJWT(

@@ -3,11 +3,11 @@ import { loadPackage } from '../load-package.js'
 
 /** A connection, as a pool lends it: a `PoolClient` of the package pg. */
 export interface PostgresClient {
-  query(statement: { name?: string; text: string; values?: unknown[] }): Promise<{
-    readonly rows: unknown[]
-    readonly rowCount: number | null
-    readonly command: string
-  }>
+  query(statement: {
+    name?: string
+    text: string
+    values?: unknown[]
+  }): Promise<{ readonly rows: unknown[]; readonly rowCount: number | null; readonly command: string }>
   /** Gives the connection back, or closes it. */
   release(isBroken?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown

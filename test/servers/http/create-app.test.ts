@@ -80,10 +80,7 @@ describe('an error that no route has answered', () => {
       throw error
     })
     const log = pino({}, { write: (line: string) => void lines.push(line) })
-    return {
-      listener: withLastAnswers(app, { serviceUrl: 'https://auth.example', env, log }),
-      lines
-    }
+    return { listener: withLastAnswers(app, { serviceUrl: 'https://auth.example', env, log }), lines }
   }
 
   it.each([

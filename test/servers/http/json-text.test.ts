@@ -9,10 +9,7 @@ type Outcome = { text: string } | { code: string }
 function decode(body: string | Buffer, pieceLengths: readonly number[] = [Infinity]): Outcome {
   const bytes = Buffer.from(body)
   const parts: Buffer[] = []
-  const sink = {
-    write: (part: Uint8Array) => void parts.push(Buffer.from(part)),
-    restart: () => (parts.length = 0)
-  }
+  const sink = { write: (part: Uint8Array) => void parts.push(Buffer.from(part)), restart: () => (parts.length = 0) }
   try {
     const decoder = new JsonTextDecoder('file', sink)
     for (let start = 0, piece = 0; start < bytes.length; piece += 1) {

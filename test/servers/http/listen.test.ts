@@ -32,11 +32,7 @@ function heldBack(): { listener: RequestListener; arrived: Promise<void>; releas
     release = () => res.end('answer')
     arrive()
   }
-  return {
-    listener,
-    arrived,
-    release: () => release()
-  }
+  return { listener, arrived, release: () => release() }
 }
 
 const ask = (port: number, agent?: Agent): Promise<{ text: string; headers: IncomingMessage['headers'] }> =>

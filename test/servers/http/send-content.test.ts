@@ -101,10 +101,7 @@ describe('sendChunks', () => {
     const port = await serving(chunks, { 'Cache-Control': 'no-store' })
     const { status, text: json, headers } = await ask(port)
     expect([status, json === JSON.stringify({ file: text })]).toEqual([200, true])
-    expect(headers).toMatchObject({
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'no-store'
-    })
+    expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
   })
 
   it('answers HEAD with the headers, reads one piece at most, and closes the source', async () => {

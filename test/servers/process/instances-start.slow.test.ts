@@ -81,10 +81,7 @@ describe('instances whose clocks differ', () => {
 
   it('are not ready with a clock that is 60 s ahead, and take no signature twice', async () => {
     const { windowSeconds, endsAtSeconds } = windowThatEndsSoon()
-    const env = {
-      CHALLENGE_EXPIRATION_TIME_IN_SECONDS: String(windowSeconds),
-      REFRESH_REUSE_GRACE_SECONDS: '10'
-    }
+    const env = { CHALLENGE_EXPIRATION_TIME_IN_SECONDS: String(windowSeconds), REFRESH_REUSE_GRACE_SECONDS: '10' }
     const right = await startAhead(0, env)
     const login = await signedLogin(right.url, nextWallet(), domain)
     const opened = await post(`${right.url}/auth`, login)

@@ -63,10 +63,7 @@ describe('content stores on one bucket that fails at any moment', () => {
   /** Half of the requests fail. */
   const faults = fc.option(
     fc.constantFrom<S3Fault>('reset', 'slow', 'cut', 'done and 500', 'slow down', 'silent', 'no bucket', 'full'),
-    {
-      nil: undefined,
-      freq: 1
-    }
+    { nil: undefined, freq: 1 }
   )
   const operations = fc.array(
     fc.record({

@@ -241,10 +241,7 @@ describe('what a user has', () => {
           entries: [number, number + names.length].map((one) => entryOf(`content ${one}`))
         }))
       })
-      const headers = {
-        'cache-control': 'no-store',
-        'content-type': 'application/json; charset=utf-8'
-      }
+      const headers = { 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' }
       const answer = await user.get('keys').expect(200)
       expect(answer.text === expected).toBe(true)
       expect(answer.headers).toMatchObject(headers)

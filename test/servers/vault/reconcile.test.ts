@@ -134,10 +134,7 @@ describe('vault reconcile', () => {
     mkdirSync(join(folder.path, 'objects', 'ff'), { recursive: true })
     writeFileSync(join(folder.path, 'objects', 'ff', `${one}.00ff`), 'left')
     await expectRepair(
-      {
-        2: 'index: 1 unused content to delete',
-        3: 'objects: 1 unused, to delete'
-      },
+      { 2: 'index: 1 unused content to delete', 3: 'objects: 1 unused, to delete' },
       { 2: 'index: 1 unused content deleted', 3: 'objects: 1 unused, deleted' }
     )
     await opened.store.collectGarbage(0)
@@ -175,10 +172,7 @@ describe('vault reconcile', () => {
     await open(true)
     await expectRepair(
       { 4: 'pins: 4 contents to pin, no contents to unpin' },
-      {
-        4: 'pins: 4 contents to pin, no contents to unpin',
-        6: 'open: 4 pins, the running server carries them out'
-      }
+      { 4: 'pins: 4 contents to pin, no contents to unpin', 6: 'open: 4 pins, the running server carries them out' }
     )
     expect(node.pins.size).toBe(4)
   })

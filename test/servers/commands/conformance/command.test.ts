@@ -59,12 +59,7 @@ describe('conformance', () => {
 
   it('reads no more than 1 MiB of an answer, and fails the checks that asked for it', async () => {
     const endless = (res: ServerResponse) => sendForever(res, Buffer.alloc(65_536, 'x'))
-    const { app, clock } = await testApp(
-      {},
-      {
-        before: (app) => app.use('/logout', (_req, res) => endless(res))
-      }
-    )
+    const { app, clock } = await testApp({}, { before: (app) => app.use('/logout', (_req, res) => endless(res)) })
     const { checks } = await checkService(app, { clock })
     const details = checks.flatMap(({ outcome, detail }) => (outcome === 'failed' ? [detail] : []))
     expect(details).toContain('POST /logout answered more than 1 MiB')
