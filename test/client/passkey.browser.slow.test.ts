@@ -43,9 +43,7 @@ describe('a passkey as a wallet, in Chromium', () => {
       bundle()
     ])
   })
-  afterEach(async () => {
-    await Promise.all(browser.contexts().map((context) => context.close()))
-  })
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
     await browser.close()
     await site.close()

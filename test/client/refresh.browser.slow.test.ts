@@ -16,9 +16,7 @@ describe('the client in tabs of a browser', () => {
       launchBrowser()
     ])
   })
-  afterEach(async () => {
-    await Promise.all(browser.contexts().map((context) => context.close()))
-  })
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
     await browser.close()
     await servers.killAll()

@@ -39,13 +39,9 @@ beforeAll(async () => {
   await runOn(engine.url(), `CREATE ROLE checked LOGIN PASSWORD '${PASSWORD}'`)
 })
 
-beforeEach(async () => {
-  await runOn(engine.url(), 'CREATE DATABASE app OWNER checked')
-})
+beforeEach(() => runOn(engine.url(), 'CREATE DATABASE app OWNER checked'))
 
-afterEach(async () => {
-  await runOn(engine.url(), 'DROP DATABASE app WITH (FORCE)')
-})
+afterEach(() => runOn(engine.url(), 'DROP DATABASE app WITH (FORCE)'))
 
 afterAll(() => engine.remove())
 

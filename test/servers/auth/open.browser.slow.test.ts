@@ -25,9 +25,7 @@ describe('the page of a link', () => {
     processes = { headers, 'open reads': openReads }
     browser = started
   })
-  afterEach(async () => {
-    await Promise.all(browser.contexts().map((context) => context.close()))
-  })
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
     await browser.close()
     await servers.killAll()

@@ -29,9 +29,7 @@ describe('logging in on the page in a browser', () => {
       new Promise<void>((resolve) => void other.listen(0, '127.0.0.1', resolve))
     ])
   })
-  afterEach(async () => {
-    await Promise.all(browser.contexts().map((context) => context.close()))
-  })
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
     other.closeAllConnections()
     other.close()

@@ -38,9 +38,7 @@ describe('the page in a browser', () => {
   beforeAll(async () => {
     ;[all, browser] = await Promise.all([servers.start({}, [], 'all'), launchBrowser()])
   })
-  afterEach(async () => {
-    await Promise.all(browser.contexts().map((context) => context.close()))
-  })
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())))
   afterAll(async () => {
     await browser.close()
     await servers.killAll()

@@ -32,9 +32,7 @@ beforeEach(async () => {
   }
   await store.close()
 })
-afterEach(async () => {
-  await database.drop()
-})
+afterEach(() => database.drop())
 
 /** The ETags of all lists, which tell their entries, the numbers of these and their order. */
 async function etagsOf(store: ContentStore): Promise<string[]> {

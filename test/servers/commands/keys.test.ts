@@ -42,10 +42,7 @@ describe('keys new', () => {
     expect(readFileSync(file, 'utf8')).toBe(written)
   })
 
-  it.each([[], ['old'], ['new', 'old'], ['new', '--size=4'], ['new', '--network', 'a b']])(
-    'refuses %j',
-    async (...args) => {
-      await expect(keys(...args.flat())).rejects.toThrow(UsageError)
-    }
+  it.each([[], ['old'], ['new', 'old'], ['new', '--size=4'], ['new', '--network', 'a b']])('refuses %j', (...args) =>
+    expect(keys(...args.flat())).rejects.toThrow(UsageError)
   )
 })

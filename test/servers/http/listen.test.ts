@@ -52,9 +52,7 @@ async function open(port: number, text: string): Promise<Socket> {
   return socket
 }
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((server) => server.stop()))
-})
+afterEach(() => Promise.all(running.splice(0).map((server) => server.stop())))
 
 describe('listen', () => {
   it('says in one sentence that a port is in use, and which variable names it', async () => {

@@ -85,9 +85,8 @@ describe('clockCheck', () => {
     await expect(check(1_011)).rejects.toThrow('11 s behind the database')
   })
 
-  it('says nothing where the other clock cannot be read', async () => {
-    await clockCheck({ name: 'the database', read: () => Promise.reject(new Error('away')) }, 10)()
-  })
+  it('says nothing where the other clock cannot be read', () =>
+    clockCheck({ name: 'the database', read: () => Promise.reject(new Error('away')) }, 10)())
 
   it('does not take a slow answer for a difference', async () => {
     await check(1_000, [1_000, 1_060])

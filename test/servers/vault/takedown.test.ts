@@ -20,9 +20,7 @@ beforeEach(async () => {
   alice = await VaultUser.new(vault)
   bob = await VaultUser.new(vault)
 })
-afterEach(async () => {
-  await vault.close()
-})
+afterEach(() => vault.close())
 
 const run = (...args: string[]) => runVault(args, { DATA_DIR: folder.path, IPFS_API_URL: 'http://127.0.0.1:1' })
 
@@ -102,9 +100,7 @@ describe('vault takedown', () => {
     ['what is no cid', ['takedown', 'QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG']],
     ['an unknown flag', ['takedown', 'bafkreiesman3rdmkb7gdz2a557csbk7ohm2huxeq4qpunwtohlnqochcre', '--force']],
     ['a flag of takedown', ['reconcile', '--allow']]
-  ])('refuses %s', async (_what, args) => {
-    await expect(run(...args)).rejects.toThrow(UsageError)
-  })
+  ])('refuses %s', (_what, args) => expect(run(...args)).rejects.toThrow(UsageError))
 
   it('refuses a folder without a vault, and makes none', async () => {
     const empty = temporaryFolder()
