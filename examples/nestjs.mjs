@@ -1,6 +1,6 @@
-// NestJS on Express: `npm install express-did-auth @nestjs/core@11 @nestjs/common@11 @nestjs/platform-express@11
-// reflect-metadata rxjs`. Decorators are called as functions here, so that no compiler is needed; in TypeScript write
-// @Controller() and @Get() as usual.
+// NestJS on Express. Decorators are called as functions here, so that no compiler is needed; in TypeScript write
+// @Controller() and @Get() as usual. Needed beside Express:
+// npm install express-did-auth @nestjs/core@11 @nestjs/common@11 @nestjs/platform-express@11 reflect-metadata rxjs
 import 'reflect-metadata'
 import { randomBytes } from 'node:crypto'
 import { Controller, Get, Module, Req } from '@nestjs/common'
