@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import request from 'supertest'
 import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startIpfsRpcServer, type IpfsRpcServer } from '../../support/ipfs-rpc-server.js'
 import { logIn, postFile, startTestRelay, type TestRelay } from '../../support/relay-app.js'
@@ -32,6 +33,8 @@ describe('the relay beside a real IPFS node', () => {
 
   it('pins what is posted under the cid that the node computes as well, and unpins what ended', async () => {
     await start(node.url)
+    const { body: ready } = await request(relay.listener).get('/ready')
+    expect(ready.dependencies).toMatchObject({ ipfs: 'ok' })
     const token = await logIn(relay, wallet)
     const others = await node.pins()
     const cids: string[] = []
