@@ -1,11 +1,10 @@
 import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from '../http/create-app.js'
-import { BodyReader } from '../http/read-body.js'
+import { BodyReader } from '../storage/bodies/read-body.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
-import { LeafHasher } from '../storage/unixfs-blocks.js'
 import type { Contents } from './start-server.js'
 
 const MINUTE_MILLISECONDS = 60_000
@@ -43,7 +42,7 @@ export function startContentWork(
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
   )
   return {
-    bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),
+    bodies: new BodyReader(spool),
     repair: new ContentRepair({ store: contents, node, log }),
     pins,
     collector,
