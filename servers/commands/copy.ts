@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/server-kit'
-import { readEnv, readForEach, type ServerEnv } from '../config/read-env.js'
+import { readEnvs, type ServerEnv } from '../config/read-env.js'
 import { codeOf, ownCommand, reasonOf, reasonOfCause, StartError } from '../config/startup-error.js'
 import { connectDatabase } from '../storage/connections.js'
 import { copyContents, type CopiedContents } from '../storage/copy-contents.js'
@@ -28,7 +28,7 @@ const OPTIONS = { from: { type: 'string' } } as const
 export async function runCopy({ args, env, out }: CommandLine): Promise<number> {
   const { values } = readArguments(args, OPTIONS, [0, 0])
   const given = { ...env, ...(values.from !== undefined && { DATA_DIR: values.from }) }
-  const envs = readForEach(['relay', 'vault'] as const, (name) => readEnv(given, name, false, 'operate'))
+  const envs = readEnvs(given, ['relay', 'vault'], false, 'operate')
   const [serverEnv] = envs
   // No option: every user of the machine reads command lines, and the URL has a password.
   if (serverEnv?.DATABASE_URL === undefined) throw new StartError('No database is configured: set DATABASE_URL')
