@@ -1,5 +1,5 @@
 import { pureCurve } from '../adapters/curve-pure.js'
-import { RecentEntries } from '../adapters/caches.js'
+import { RecentEntries } from '../caches.js'
 import type { DidAuthInfo } from '../express-types.js'
 import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
 import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'

@@ -2,7 +2,7 @@ import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { within } from '../../time.js'
-import { currentClient, followClients } from '../../current-client.js'
+import { currentClient, followClients } from '../../current-request.js'
 import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
 import type { PostgresClient, PostgresPool } from './postgres-pool.js'
 
