@@ -2,7 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { readArguments, UsageError, type CommandLine } from './commands/command-line.js'
 import type { ServerName } from './config/read-env.js'
 import { ownCommand, sentenceOf, startStep } from './config/startup-error.js'
-import type { Starter } from './process/run-servers.js'
+import type { Starters } from './process/run-servers.js'
 
 /** What each command takes. A line that is further indented belongs to the one before it. */
 const USAGE = `  auth    the authentication server (port 3000)
@@ -47,7 +47,7 @@ Exit codes: 0 done, 1 failed or found a problem, 2 wrong arguments.\n`
 type Command = (commandLine: CommandLine) => Promise<number | undefined>
 
 /** Loaded when they are needed, because each takes its time. */
-const starters: Readonly<Record<ServerName, () => Promise<Starter['start']>>> = {
+const starters: Starters = {
   auth: async () => (await import('./auth/app.js')).startAuth,
   relay: async () => (await import('./relay/app.js')).startRelay,
   vault: async () => (await import('./vault/app.js')).startVault
@@ -73,8 +73,7 @@ function serving(names: readonly ServerName[], isAll = false): () => Promise<Com
     async ({ args, envFile }) => {
       readArguments(args, {}, [0, 0])
       const { runServers } = await import('./process/run-servers.js')
-      const loaded = await Promise.all(names.map(async (name) => ({ name, start: await starters[name]() })))
-      await runServers(loaded, { isAll, envFile })
+      await runServers(names, { starters, isAll, envFile })
       return undefined
     }
 }

@@ -34,72 +34,61 @@ export interface ServerAddress {
   hostVariable?: string
 }
 
-/** Everything that is wrong with the environment, in one message. */
-export class EnvError extends StartError {
-  override readonly name = 'EnvError'
-  readonly problems: readonly string[]
-
-  constructor(problems: readonly string[]) {
-    super(`Wrong environment:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`)
-    this.problems = problems
-  }
-}
-
-/** Reads the environment for each item, such as a server. @throws EnvError naming each problem of any of them once */
-export function readForEach<T, R>(items: readonly T[], read: (item: T) => R): R[] {
-  const problems = new Set<string>()
-  const results = items.flatMap((item) => {
-    try {
-      return [read(item)]
-    } catch (error) {
-      if (!(error instanceof EnvError)) throw error
-      for (const problem of error.problems) problems.add(problem)
-      return []
-    }
-  })
-  if (problems.size > 0) throw new EnvError([...problems])
-  return results
-}
-
 /**
- * Reads the environment of one server. An empty variable counts as absent.
+ * The environment of one server, as far as it is right: a wrong variable counts as absent, and so does an empty one.
  *
  * @param isOneOfAll - under `all` each server has its own port and URL: `AUTH_PORT`, `AUTH_SERVICE_URL`
  * @param purpose - `operate`: for a command beside the servers, which needs no identity
- * @throws EnvError naming every wrong variable at once; secrets are not shown
+ * @returns `problems`: everything that is wrong, as `NAME: received "x"; remedy`. Secrets are not shown
  */
-export function readEnv(
+export function examineEnv(
   env: Env,
   name: ServerName,
   isOneOfAll: boolean,
   purpose: 'serve' | 'operate' = 'serve'
-): ServerEnv {
+): { env: ServerEnv; problems: string[] } {
   const spelling = (variable: string): string =>
     isOneOfAll && OWN_VARIABLES.includes(variable) ? ownSpelling(name, variable) : variable
   const problems: string[] = []
   const values: Record<string, string | undefined> = {}
   for (const variable of variableNames) {
-    try {
-      values[variable] = secretVariables.includes(variable) ? readSecret(env, variable) : env[spelling(variable)]
-    } catch (error) {
-      problems.push(error instanceof StartError ? error.message : variable)
-    }
-    if (values[variable] === '') values[variable] = undefined
+    const isSecret = secretVariables.includes(variable)
+    const value = isSecret ? readSecret(env, variable, problems) : env[spelling(variable)]
+    if (value !== '') values[variable] = value
   }
-  const parsed = variables.safeParse(values)
-  const wrong = new Map(parsed.error?.issues.map(({ path: [variable], message }) => [String(variable), message]))
+  const { data, error } = variables.safeParse(values)
+  const wrong = new Map(error?.issues.map(({ path: [variable], message }) => [String(variable), message]))
   for (const [variable, remedy] of wrong) {
     problems.push(`${spelling(variable)}: received ${shown(variable, values[variable] ?? '')}; ${remedy}`)
   }
   const ofAuth = name === 'auth' && values.RESOURCES !== undefined ? ['RESOURCE_KEY'] : []
   problems.push(...findConflicts(values, spelling, purpose === 'serve' ? [...SHARED_IDENTITY, ...ofAuth] : []))
-  if (parsed.data === undefined || problems.length > 0) {
-    // What is missing may be there under another name.
-    for (const { variable, known } of findMisspellings(env)) problems.push(`${variable}: unknown; is it ${known}?`)
-    throw new EnvError(problems)
-  }
-  const { PORT: port = serverPorts[name], HOST: host } = parsed.data
-  return { ...parsed.data, name, address: { port, host, variable: spelling('PORT') } }
+  // Each variable may be absent.
+  const right = data ?? variables.parse(Object.fromEntries(Object.entries(values).filter(([one]) => !wrong.has(one))))
+  const { PORT: port = serverPorts[name], HOST: host } = right
+  return { env: { ...right, name, address: { port, host, variable: spelling('PORT') } }, problems }
+}
+
+/** Reads the environments of servers, as {@link examineEnv} does. @throws StartError naming everything that is wrong */
+export function readEnvs(
+  env: Env,
+  names: readonly ServerName[],
+  isAll: boolean,
+  purpose?: 'serve' | 'operate'
+): ServerEnv[] {
+  const readings = names.map((name) => examineEnv(env, name, isAll, purpose))
+  const problems = new Set(readings.flatMap((reading) => reading.problems))
+  if (problems.size === 0) return readings.map((reading) => reading.env)
+  // What is missing may be there under another name.
+  for (const { variable, known } of findMisspellings(env)) problems.add(`${variable}: unknown; is it ${known}?`)
+  throw new StartError(['Wrong environment:', ...problems].join('\n  - '))
+}
+
+/** Reads the environment of one server. @throws StartError naming every wrong variable at once */
+export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose?: 'serve' | 'operate'): ServerEnv {
+  // One for each name.
+  const [read] = readEnvs(env, [name], isOneOfAll, purpose) as [ServerEnv]
+  return read
 }
 
 /** Variables that are set and have no effect, for a warning: `PORT` under `all`, `AUTH_PORT` for one server alone. */
@@ -149,20 +138,20 @@ function shown(variable: string, value: string): string {
   return JSON.stringify(text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}…` : text)
 }
 
-function readSecret(env: Env, name: string): string | undefined {
-  const file = env[`${name}_FILE`] ?? ''
-  const value = env[name] ?? ''
+/** A secret, from its variable or the file that another one names. What is wrong with them is added to the problems. */
+function readSecret(env: Env, name: string, problems: string[]): string | undefined {
+  const [value, file] = [env[name] ?? '', env[`${name}_FILE`] ?? '']
   if (file === '') return value
-  if (value !== '') throw new StartError(`${name}: received together with ${name}_FILE; set only one of them`)
-  let content: string
+  if (value !== '') problems.push(`${name}: received together with ${name}_FILE; set only one of them`)
   try {
-    content = readFileSync(file, 'utf8').trim()
+    const content = value === '' ? readFileSync(file, 'utf8').trim() : value
+    if (content !== '') return content
+    problems.push(`${name}_FILE: the file is empty`)
   } catch {
     // The name is not shown: the variable may contain the secret itself.
-    throw new StartError(`${name}_FILE: the file cannot be read`)
+    problems.push(`${name}_FILE: the file cannot be read`)
   }
-  if (content === '') throw new StartError(`${name}_FILE: the file is empty`)
-  return content
+  return undefined
 }
 
 /** What several instances share, and none can make for itself. */

@@ -1,12 +1,19 @@
 import type { Clock } from 'express-did-auth'
+import { waitAtMost } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from '../http/create-app.js'
-import { BodyReader } from '../http/read-body.js'
+import { BodyReader } from '../storage/bodies/read-body.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
-import { LeafHasher } from '../storage/unixfs-blocks.js'
-import { repeatWork } from './repeat-work.js'
 import type { Contents } from './start-server.js'
+
+const MINUTE_MILLISECONDS = 60_000
+/** How long a stop waits for work in progress. */
+const STOP_MILLISECONDS = 3_000
+/** How long work that is due soon waits for more reasons to do it. */
+const SOON_MILLISECONDS = 1_000
+/** Which part of a minute may be added, so that processes that start together do not work together. */
+const JITTER = 0.2
 
 /**
  * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer
@@ -35,12 +42,61 @@ export function startContentWork(
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
   )
   return {
-    bodies: new BodyReader({ spool, newHasher: () => new LeafHasher() }),
+    bodies: new BodyReader(spool),
     repair: new ContentRepair({ store: contents, node, log }),
     pins,
     collector,
     stop: async () => {
       await Promise.all([collector.stop(), pins?.stop()])
+    }
+  }
+}
+
+/** Work that repeats. */
+export interface RepeatedWork {
+  /** Works within a second, or within a second after work in progress. */
+  soon(): void
+  /** Ends it. Resolves when nothing is under way, or after 3 s. */
+  stop(): Promise<void>
+}
+
+/** Runs work now and about every minute, never twice at once. The signal asks it to stop; it keeps no process alive. */
+export function repeatWork(
+  work: (signal: AbortSignal) => Promise<void>,
+  onFailure: (error: unknown) => void
+): RepeatedWork {
+  const stopping = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  let isWorking = false
+  /** How often it was asked for soon, since it began last. */
+  let asked = 0
+  const runIn = (milliseconds: number): void => {
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      underWay = run()
+    }, milliseconds).unref()
+  }
+  const run = async (): Promise<void> => {
+    isWorking = true
+    asked = 0
+    await work(stopping.signal).catch((error: unknown) => {
+      if (!stopping.signal.aborted) onFailure(error)
+    })
+    isWorking = false
+    if (stopping.signal.aborted) return
+    runIn(asked > 0 ? SOON_MILLISECONDS : MINUTE_MILLISECONDS * (1 + JITTER * Math.random()))
+  }
+  let underWay = run()
+  return {
+    soon: () => {
+      asked += 1
+      if (asked === 1 && !isWorking && !stopping.signal.aborted) runIn(SOON_MILLISECONDS)
+    },
+    stop: async () => {
+      stopping.abort()
+      clearTimeout(timer)
+      // Work that waits for something unavailable is left behind: it is safe to end anywhere.
+      await waitAtMost(STOP_MILLISECONDS, underWay)
     }
   }
 }

@@ -1,42 +1,43 @@
-import { findMisspellings, readEnv, readForEach, readUnusedVariables, type ServerName } from '../config/read-env.js'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { findMisspellings, readEnvs, readUnusedVariables, type ServerName } from '../config/read-env.js'
 import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
 import { hintAtLocalNode } from '../ipfs/hint-at-local-node.js'
 import { assertIpfsClientInstalled } from '../ipfs/load-ipfs-client.js'
-import { crashLog } from '../observability/error-fields.js'
+import { crashLog, describeError } from '../observability/error-fields.js'
 import { serverLog } from '../observability/logger.js'
 import { prometheusMetrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
-import { Opened, stopAtSignal } from './shutdown.js'
-import type { StartParts, StartServer } from './start-server.js'
+import { Opened, type StartParts, type StartServer } from './start-server.js'
 
-/** A server that can be started. */
-export interface Starter {
-  name: ServerName
-  start: StartServer
-}
+/** A little less than the 10 s after which many supervisors kill. */
+const STOP_MILLISECONDS = 9_500
+const CHECK_MILLISECONDS = 250
+
+/** How each server starts. Loaded when it is needed, because that takes its time. */
+export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
 
 /**
  * Starts servers in this process, and stops them at a signal. When one cannot start, the others stop.
  *
  * @param options - `envFile`: the file that was loaded into the environment, which the ready lines name
- * @throws EnvError before anything starts; StartError when one of them cannot start, once the others have stopped
+ * @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
  */
 export async function runServers(
-  starters: readonly Starter[],
-  { isAll, envFile }: { isAll: boolean; envFile: string | undefined }
+  names: readonly ServerName[],
+  { starters, isAll, envFile }: { starters: Starters; isAll: boolean; envFile: string | undefined }
 ): Promise<void> {
   // All environments are read first, so that one message names everything.
-  const plans = readForEach(starters, ({ name, start }) => {
-    const env = readEnv(process.env, name, isAll)
-    return { env, start, log: serverLog(env), opened: new Opened() }
-  })
-  if (plans.some(({ env }) => env.name !== 'auth' && env.IPFS_API_URL !== undefined)) assertIpfsClientInstalled()
+  const envs = readEnvs(process.env, names, isAll)
+  if (envs.some(({ name, IPFS_API_URL: url }) => name !== 'auth' && url !== undefined)) assertIpfsClientInstalled()
+  const plans = await Promise.all(
+    envs.map(async (env) => ({ env, start: await starters[env.name](), log: serverLog(env), opened: new Opened() }))
+  )
   const [first] = plans
   if (first === undefined) return
   const { env, log } = first
   crashLog(log)
-  const names = starters.map(({ name }) => name)
   for (const variable of readUnusedVariables(process.env, names, isAll)) {
     const why = isAll ? 'not used by `all`, where each server has its own' : 'used by `all` only'
     log.warn({ event: 'configuration', variable }, why)
@@ -91,4 +92,45 @@ export async function runServers(
     await close()
     throw error
   }
+}
+
+/**
+ * Stops at SIGTERM or SIGINT, also when the npm that started the process has ended, and exits with code 0. Further
+ * signals change nothing: at Ctrl-C the terminal sends one and npm passes on another.
+ *
+ * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
+ * @param close - closes all that is open by then: a signal may come while servers start. Resolves to what failed
+ */
+function stopAtSignal(
+  log: Logger,
+  { drain, drainSeconds, close }: { drain: AbortController; drainSeconds: number; close: () => Promise<unknown[]> }
+): void {
+  const stop = async (signal: NodeJS.Signals): Promise<void> => {
+    if (drain.signal.aborted) return
+    log.info({ event: 'stopping', signal }, 'stopping')
+    drain.abort()
+    if (drainSeconds > 0) await pause(drainSeconds * 1_000)
+    setTimeout(() => {
+      log.error({ event: 'stopped-late' }, 'requests in flight did not end in time')
+      process.exit(1)
+    }, STOP_MILLISECONDS)
+    const failures = await close()
+    for (const failure of failures) log.error({ event: 'stop-failed', ...describeError(failure) }, 'stop failed')
+    process.exit(failures.length === 0 ? 0 : 1)
+  }
+  process.on('SIGTERM', (signal) => void stop(signal))
+  process.on('SIGINT', (signal) => void stop(signal))
+  whenNpmEnds(() => void stop('SIGTERM'))
+}
+
+/** npm passes a signal to a shell in between. Some end without passing it on, and this process would keep its ports. */
+function whenNpmEnds(end: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return
+  const { ppid } = process
+  const check = setInterval(() => {
+    if (process.ppid === ppid) return
+    clearInterval(check)
+    end()
+  }, CHECK_MILLISECONDS)
+  check.unref()
 }

@@ -12,10 +12,29 @@ import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
 import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
-import type { Opened } from './shutdown.js'
 
 /** Relay and vault receive content: 8 MiB at the minimum data rate of 4 KiB/s are 34 minutes. */
 const UPLOAD_MILLISECONDS = 3_600_000
+
+/** What a server has opened so far: it is closed in the reverse order, also when the rest of the start fails. */
+export class Opened {
+  /** Whether the server listens, or has listened. */
+  isServing = false
+  readonly #closings: (() => Promise<unknown>)[] = []
+
+  add(close: () => Promise<unknown>): void {
+    this.#closings.unshift(close)
+  }
+
+  /** Closes everything. Returns what failed. */
+  async close(): Promise<unknown[]> {
+    const failures: unknown[] = []
+    for (const close of this.#closings.splice(0)) {
+      await close().catch((error: unknown) => failures.push(error))
+    }
+    return failures
+  }
+}
 
 /** What a server starts with. */
 export interface StartParts {

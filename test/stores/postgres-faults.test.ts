@@ -98,7 +98,7 @@ describe('a PostgreSQL store with few connections', () => {
       () => store.chargeQuota(chargeOf({ limit: 2 })),
       () => store.ping()
     ]
-    await benchOf(store, store).allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
+    await benchOf(store, store, 'works').allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
     expect(proxy.connections()).toBe(1)
   })
 

@@ -1,9 +1,7 @@
 import type { Clock } from 'express-did-auth'
 import { chooseSqliteEngine, openSqliteConnection } from 'express-did-auth/server-kit'
-import { createHash } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ContentHasher, HashedContent } from '../../servers/http/content-sink.js'
 import type {
   ContentStore,
   EntryWrite,
@@ -206,28 +204,4 @@ export async function objectNames(objects: ObjectStore): Promise<string[]> {
   const names: string[] = []
   for await (const name of objects.list()) names.push(name)
   return names.sort()
-}
-
-const LEAF_BYTES = 262_144
-
-/** The hash of content that lies in memory whole: what a hasher of parts has to agree with. */
-export function hashedContentOf(bytes: Uint8Array): HashedContent {
-  const { cid, byteCount } = newContentOf(bytes)
-  const leafCount = Math.max(1, Math.ceil(bytes.length / LEAF_BYTES))
-  const leaves = Array.from({ length: leafCount }, (_, index) =>
-    createHash('sha256')
-      .update(bytes.subarray(index * LEAF_BYTES, (index + 1) * LEAF_BYTES))
-      .digest()
-  )
-  return { cid, byteCount, leafHashes: Buffer.concat(leaves) }
-}
-
-/** A hasher that keeps all it is given. */
-export function keepingHasher(): ContentHasher {
-  const parts: Buffer[] = []
-  return {
-    // A copy: its giver may use the memory again.
-    update: (bytes) => void parts.push(Buffer.from(bytes)),
-    finish: () => hashedContentOf(Buffer.concat(parts))
-  }
 }

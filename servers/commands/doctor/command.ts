@@ -1,9 +1,17 @@
-import { variableNames } from '../../config/env-schema.js'
-import { serverPorts, type ServerName } from '../../config/read-env.js'
-import { painter, printableJson, readArguments, readUrl, UsageError, type CommandLine } from '../command-line.js'
-import { checkPlan, readPlans, variableChecks } from './environment.js'
-import { examine, linesOf, type Finding } from './finding.js'
-import { checkNetwork, engineChecks, type NetworkSurroundings } from './network.js'
+import { examineEnv, findMisspellings, serverPorts, type ServerName } from '../../config/read-env.js'
+import {
+  painter,
+  printable,
+  printableJson,
+  readArguments,
+  readUrl,
+  UsageError,
+  type CommandLine,
+  type Paint
+} from '../command-line.js'
+import { checkEnv } from './environment.js'
+import { change, type Finding, type Found } from './finding.js'
+import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -28,7 +36,8 @@ export async function runDoctor(commandLine: CommandLine, surroundings: NetworkS
       ? await examineEnvironment(env, parseServer(values.server), surroundings)
       : await examineService(readUrl(text), env, values.origin ?? [])
   // Several servers of one environment share most of it.
-  const findings = [...new Map(found.map((one) => [JSON.stringify(one), one])).values()]
+  const distinct = new Map(found.flatMap((one) => (one === false ? [] : [[JSON.stringify(one), one] as const])))
+  const findings = [...distinct.values()]
   if (values.json === true) out(printableJson({ findings }))
   else for (const line of linesOf(findings, painter(commandLine))) out(line)
   return findings.some(({ level }) => level === 'change') ? 1 : 0
@@ -39,28 +48,36 @@ async function examineEnvironment(
   env: CommandLine['env'],
   server: ServerName | 'all' | undefined,
   surroundings: NetworkSurroundings
-): Promise<Finding[]> {
+): Promise<Found> {
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
   const names: ServerName[] = chosen === 'all' ? ['auth', 'relay', 'vault'] : [chosen]
-  const reading = readPlans(env, names, chosen === 'all')
-  const { plans } = reading
-  const findings = await Promise.all([
-    examine(variableChecks, reading),
-    ...plans.map(checkPlan),
-    ...plans.slice(0, 1).map((plan) => examine(engineChecks, plan.env)),
-    ...plans.map((plan) => checkNetwork(plan.env, surroundings))
-  ])
-  return findings.flat()
+  const readings = names.map((name) => examineEnv(env, name, chosen === 'all'))
+  const ofNetwork = [
+    ...readings.slice(0, 1).map((reading) => checkEngines(reading.env)),
+    ...readings.map((reading) => checkNetwork(reading.env, surroundings))
+  ]
+  return [
+    ...findMisspellings(env).map(({ variable, known }) =>
+      change('misspelt-variable', `${variable} is unknown`, `${known}=…`)
+    ),
+    ...readings.flatMap(({ problems }) => problems.map(ofProblem)),
+    ...readings.flatMap((reading) => checkEnv(reading.env)),
+    ...(await Promise.all(ofNetwork)).flat()
+  ]
 }
 
-async function examineService(url: URL, env: CommandLine['env'], origins: readonly string[]): Promise<Finding[]> {
+/** @param problem - `NAME: received "x"; remedy` */
+function ofProblem(problem: string): Finding {
+  const [variable = '', received = ''] = problem.split(/: (.*)/s)
+  const [, remedy = received] = received.split(/; (.*)/s)
+  return change('invalid-variable', problem, `${variable}=… (${remedy})`)
+}
+
+async function examineService(url: URL, env: CommandLine['env'], origins: readonly string[]): Promise<Found> {
   for (const origin of origins)
     if (readUrl(origin).origin !== origin) throw new UsageError(`${origin} is not an origin`)
-  const isGiven = variableNames.some((name) => (env[name] ?? '') !== '')
-  const [plan] = isGiven ? readPlans(env, ['auth'], false).plans : []
-  if (plan === undefined) return checkService({ url, origins })
-  const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = plan.env
+  const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = examineEnv(env, 'auth', false).env
   const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
   // The environment of another service says nothing about the proxies of this one.
   const isItsOwn = SERVICE_URL !== undefined && URL.canParse(SERVICE_URL) && new URL(SERVICE_URL).origin === url.origin
@@ -72,4 +89,18 @@ function parseServer(text: string | undefined): ServerName | 'all' | undefined {
   const found = known.find((name) => name === text)
   if (text !== undefined && found === undefined) throw new UsageError(`--server: give ${known.join(', ')}`)
   return found
+}
+
+/** Findings as lines for people: what has to be changed comes first. */
+function linesOf(findings: readonly Finding[], paint: Paint): string[] {
+  const count = findings.filter(({ level }) => level === 'change').length
+  const sorted = [...findings].sort((one, other) => one.level.localeCompare(other.level))
+  const lines = sorted.flatMap(({ id, level, what, why, change }) => [
+    `${level === 'change' ? paint('red', 'CHANGE') : paint('yellow', 'note  ')}  ${printable(what)} ${paint('dim', `(${id})`)}`,
+    `        ${why}`,
+    `        > ${change}`,
+    ''
+  ])
+  if (count > 0) return [...lines, paint('red', `${count} to change.`)]
+  return [...lines, paint('green', findings.length === 0 ? 'Nothing found.' : 'Nothing has to be changed.')]
 }

@@ -1,12 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import {
-  EnvError,
+  examineEnv,
   findMisspellings,
   readEnv,
-  readForEach,
+  readEnvs,
   readUnusedVariables
 } from '../../../servers/config/read-env.js'
+import { StartError } from '../../../servers/config/startup-error.js'
 import { folderOfEachTest } from '../../support/folder-of-each-test.js'
 
 /** The message that a wrong environment is refused with. */
@@ -14,8 +15,8 @@ function refusal(env: Record<string, string>, isOneOfAll = false): string {
   try {
     readEnv(env, 'auth', isOneOfAll)
   } catch (error) {
-    expect(error).toBeInstanceOf(EnvError)
-    return (error as EnvError).message
+    expect(error).toBeInstanceOf(StartError)
+    return (error as StartError).message
   }
   throw new Error('accepted')
 }
@@ -272,32 +273,36 @@ describe('readEnv', () => {
   })
 })
 
-describe('readForEach', () => {
+describe('examineEnv', () =>
+  it('reads on without a wrong variable, as if it were absent', () => {
+    const { env, problems } = examineEnv({ PORT: 'x', LOG_LEVEL: 'debug', S3_BUCKET: 'b' }, 'auth', false)
+    expect(env).toMatchObject({ LOG_LEVEL: 'debug', address: { port: 3000, variable: 'PORT' } })
+    expect(problems.map((problem) => problem.split(':')[0])).toEqual([
+      'PORT',
+      'S3_BUCKET',
+      'S3_ENDPOINT',
+      'S3_ACCESS_KEY_ID',
+      'S3_SECRET_ACCESS_KEY'
+    ])
+  }))
+
+describe('readEnvs', () => {
   it('names what is wrong for any server in one message, each problem once', () => {
     const env = { AUTH_PORT: 'x', RELAY_PORT: 'y', VAULT_PORT: 'z', RELAY_MAX_FILE_BYTES: '0' }
-    const read = (): unknown => readForEach(['auth', 'relay', 'vault'] as const, (name) => readEnv(env, name, true))
-    expect(read).toThrow(
-      new EnvError([
-        'AUTH_PORT: received "x"; give a port, 0 to 65535',
-        'RELAY_MAX_FILE_BYTES: received "0"; give a number of bytes, at least 1',
-        'RELAY_PORT: received "y"; give a port, 0 to 65535',
-        'VAULT_PORT: received "z"; give a port, 0 to 65535'
-      ])
-    )
+    const lines = [
+      'Wrong environment:',
+      'AUTH_PORT: received "x"; give a port, 0 to 65535',
+      'RELAY_MAX_FILE_BYTES: received "0"; give a number of bytes, at least 1',
+      'RELAY_PORT: received "y"; give a port, 0 to 65535',
+      'VAULT_PORT: received "z"; give a port, 0 to 65535'
+    ]
+    expect(() => readEnvs(env, ['auth', 'relay', 'vault'], true)).toThrow(new StartError(lines.join('\n  - ')))
   })
 
-  it('names what is wrong for one of them only', () => {
-    const read = (): unknown =>
-      readForEach(['auth', 'vault'] as const, (name) => readEnv({ VAULT_PORT: 'z' }, name, true))
-    expect(read).toThrow(new EnvError(['VAULT_PORT: received "z"; give a port, 0 to 65535']))
-  })
-
-  it('passes on what is no matter of the environment', () => {
-    const read = (): never => {
-      throw new RangeError('of another kind')
-    }
-    expect(() => readForEach(['auth'], read)).toThrow(RangeError)
-  })
+  it('names what is wrong for one of them only', () =>
+    expect(() => readEnvs({ VAULT_PORT: 'z' }, ['auth', 'vault'], true)).toThrow(
+      new StartError('Wrong environment:\n  - VAULT_PORT: received "z"; give a port, 0 to 65535')
+    ))
 })
 
 describe('readUnusedVariables', () => {

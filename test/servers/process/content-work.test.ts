@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { repeatWork } from '../../../servers/process/repeat-work.js'
+import { repeatWork } from '../../../servers/process/content-work.js'
 
 describe('repeatWork', () => {
   beforeEach(() => void jest.useFakeTimers())

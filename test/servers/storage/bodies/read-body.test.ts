@@ -5,9 +5,9 @@ import { createServer, request, type IncomingMessage, type Server } from 'node:h
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ReceivedContent } from '../../../servers/http/content-sink.js'
-import { BodyReader } from '../../../servers/http/read-body.js'
-import { hashedContentOf, keepingHasher } from '../../support/content-stores.js'
+import { BodyReader } from '../../../../servers/storage/bodies/read-body.js'
+import type { NewContent } from '../../../../servers/storage/content-store.js'
+import { cidOf } from '../../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 
@@ -20,15 +20,12 @@ interface Outcome {
 }
 
 const spoolFolder = mkdtempSync(join(tmpdir(), 'spool-'))
-let bodies = new BodyReader({
-  spool: { newFile: () => join(spoolFolder, randomBytes(8).toString('hex')) },
-  newHasher: keepingHasher
-})
+let bodies = new BodyReader({ newFile: () => join(spoolFolder, randomBytes(8).toString('hex')) })
 let server: Server
 let port: number
 let maxBytes = MAX_BYTES
 /** What is done with content while it is there. */
-let using: ((content: ReceivedContent) => Promise<void>) | undefined
+let using: ((content: NewContent) => Promise<void>) | undefined
 /** The outcomes of requests, in the order in which they ended. */
 const outcomes: Outcome[] = []
 const sockets: Socket[] = []
@@ -311,7 +308,7 @@ describe('BodyReader, with content above 64 KiB', () => {
     const newFile = () => {
       throw Object.assign(new Error('spool'), { code: failure })
     }
-    bodies = new BodyReader({ spool: { newFile }, newHasher: keepingHasher })
+    bodies = new BodyReader({ newFile })
     const outcome = await postLong(JSON.stringify({ file: long }))
     bodies = working
     expect(outcome).toEqual({ code, message })
@@ -333,4 +330,12 @@ function escapeOf(unit: string): string {
 /** Waits until something is so; the time limit of the test is the only one. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise(setImmediate)
+}
+
+/** The hash of content that lies in memory whole: what a hasher of parts has to agree with. */
+function hashedContentOf(bytes: Uint8Array) {
+  const leafCount = Math.max(1, Math.ceil(bytes.length / 262_144))
+  const leaves = Array.from({ length: leafCount }, (_, index) => bytes.subarray(index * 262_144, (index + 1) * 262_144))
+  const hashes = leaves.map((leaf) => createHash('sha256').update(leaf).digest())
+  return { cid: cidOf(bytes), byteCount: bytes.length, leafHashes: Buffer.concat(hashes) }
 }

@@ -1,21 +1,21 @@
+import { open, rm, type FileHandle } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { JSON_TYPE } from 'express-did-auth/server-kit'
-import { type ContentHasher, ContentSink, type ReceivedContent } from './content-sink.js'
-import { JsonTextDecoder } from './json-text.js'
-import { ByteBudget, MinimumRate } from './limits.js'
-import { ServerError } from './server-error.js'
+import { ByteBudget, MinimumRate } from '../../http/limits.js'
+import { ServerError } from '../../http/server-error.js'
+import type { NewContent } from '../content-store.js'
+import type { Spool } from '../files/spool.js'
+import { storageFailure } from '../storage-error.js'
+import { LeafHasher } from '../unixfs-blocks.js'
+import { JsonTextDecoder, type TextSink } from './json-text.js'
 
 /** A JSON string may spell each byte of its text as an escape of six characters. */
 const MAX_ESCAPED = 6
 const ENVELOPE_BYTES = 1_024
 const MAX_FILES_PER_OWNER = 8
-
-export interface BodyReaderOptions {
-  /** Names a file for a body that is arriving, in a folder that exists. */
-  spool: { newFile(): string }
-  newHasher: () => ContentHasher
-}
+/** Content up to here stays in memory; longer content is written to a file in buffers of this size. */
+const BUFFER_BYTES = 65_536
 
 export interface BodyRequest {
   /** The field that holds the text. */
@@ -31,11 +31,12 @@ export interface BodyRequest {
  * memory; what is longer goes to a file, at most 8 at once for an owner. So a body needs at most 64 KiB of memory.
  */
 export class BodyReader {
-  readonly #options: BodyReaderOptions
+  readonly #spool: Pick<Spool, 'newFile'>
   readonly #files = new ByteBudget({ maxBytes: Infinity, maxBytesPerOwner: MAX_FILES_PER_OWNER })
 
-  constructor(options: BodyReaderOptions) {
-    this.#options = options
+  /** @param spool - names files for bodies that are arriving */
+  constructor(spool: Pick<Spool, 'newFile'>) {
+    this.#spool = spool
   }
 
   /**
@@ -50,7 +51,7 @@ export class BodyReader {
   async read<T>(
     req: IncomingMessage,
     { field, maxBytes, owner }: BodyRequest,
-    use: (content: ReceivedContent) => Promise<T>
+    use: (content: NewContent) => Promise<T>
   ): Promise<T> {
     if (!JSON_TYPE.test(req.headers['content-type'] ?? '')) throw new ServerError('ERR_CONTENT')
     const tooLarge = (): Error => new ServerError('ERR_CONTENT_TOO_LARGE', { detail: `at most ${maxBytes} bytes` })
@@ -64,10 +65,9 @@ export class BodyReader {
     const sink = new ContentSink({
       maxBytes,
       expectedBytes: Math.min(maxBytes, announcedBytes || maxBytes),
-      newHasher: this.#options.newHasher,
       newFile: () => {
         release = this.#files.acquire(1, owner)
-        return this.#options.spool.newFile()
+        return this.#spool.newFile()
       }
     })
     const decoder = new JsonTextDecoder(field, sink)
@@ -148,4 +148,112 @@ function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unkno
     if (req.destroyed || req.readableEnded) onBroken()
     else req.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   })
+}
+
+interface ContentSinkOptions {
+  maxBytes: number
+  /** Content cannot be longer than this, also when `maxBytes` is more. */
+  expectedBytes: number
+  /** Names the file, when one is needed. @throws DidAuthError ERR_BUSY when none may be opened now */
+  newFile: () => string
+}
+
+/** Collects content: up to 64 KiB in memory, more in a file. */
+class ContentSink implements TextSink {
+  readonly #options: ContentSinkOptions
+  readonly #bufferBytes: number
+  #hasher = new LeafHasher()
+  #byteCount = 0
+  #buffer: Buffer | undefined
+  #usedBytes = 0
+  /** Full buffers that are not yet written. */
+  #full: Buffer[] = []
+  #file: { name: string; handle: FileHandle } | undefined
+  /** What the file holds is not of this content. */
+  #isFileStale = true
+
+  constructor(options: ContentSinkOptions) {
+    this.#options = options
+    this.#bufferBytes = Math.min(BUFFER_BYTES, options.expectedBytes)
+  }
+
+  /** Whether there was more than `maxBytes`, of which nothing more is kept then. */
+  get isTooLarge(): boolean {
+    return this.#byteCount > this.#options.maxBytes
+  }
+
+  /** Copies the bytes: a client may send them one by one, and each chunk costs memory beside its bytes. */
+  write(bytes: Uint8Array): void {
+    this.#byteCount += bytes.length
+    if (this.isTooLarge) return
+    for (let start = 0; start < bytes.length;) {
+      if (this.#buffer !== undefined && this.#usedBytes === this.#bufferBytes) {
+        this.#full.push(this.#buffer)
+        this.#buffer = undefined
+        this.#usedBytes = 0
+      }
+      this.#buffer ??= Buffer.allocUnsafeSlow(this.#bufferBytes)
+      const part = bytes.subarray(start, start + this.#bufferBytes - this.#usedBytes)
+      this.#buffer.set(part, this.#usedBytes)
+      this.#usedBytes += part.length
+      start += part.length
+    }
+  }
+
+  restart(): void {
+    this.#hasher = new LeafHasher()
+    this.#byteCount = 0
+    this.#usedBytes = 0
+    this.#full = []
+    this.#isFileStale = true
+  }
+
+  /** Nothing may be added until it resolves. @throws ServerError ERR_STORAGE_FULL, ERR_STORAGE; as `newFile` */
+  flush(): Promise<unknown> | undefined {
+    return this.#full.length === 0 ? undefined : this.#write()
+  }
+
+  /** To be called once, when all of it was added. @throws as {@link flush} */
+  async finish(): Promise<NewContent> {
+    const rest = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
+    if (this.#full.length === 0 && this.#isFileStale) {
+      this.#hasher.update(rest)
+      return { ...this.#hasher.finish(), source: rest }
+    }
+    this.#full.push(rest)
+    const { name, handle } = await this.#write()
+    await handle.close().catch(refuseSpool)
+    return { ...this.#hasher.finish(), source: { file: name } }
+  }
+
+  /** Deletes the file, unless it was moved. */
+  async dispose(): Promise<void> {
+    if (this.#file === undefined) return
+    const { name, handle } = this.#file
+    // Closed already, where the content was used.
+    await handle.close().catch(() => undefined)
+    await rm(name, { force: true }).catch(() => undefined)
+  }
+
+  async #write(): Promise<{ name: string; handle: FileHandle }> {
+    const full = this.#full
+    this.#full = []
+    for (const buffer of full) this.#hasher.update(buffer)
+    try {
+      if (this.#file === undefined) {
+        const name = this.#options.newFile()
+        this.#file = { name, handle: await open(name, 'ax', 0o600) }
+      }
+      if (this.#isFileStale) await this.#file.handle.truncate()
+      this.#isFileStale = false
+      for (const buffer of full) await this.#file.handle.appendFile(buffer)
+      return this.#file
+    } catch (error) {
+      return refuseSpool(error)
+    }
+  }
+}
+
+function refuseSpool(error: unknown): never {
+  throw storageFailure(error)
 }
