@@ -2,7 +2,7 @@ import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Client, Clock, DidResolver } from '../ports.js'
 import { within } from '../time.js'
 import { parseResolution, type KeyPurpose, type ListedKey } from './did-resolution.js'
-import { ExpiringCache } from './caches.js'
+import { ExpiringCache } from '../caches.js'
 import { InFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3

@@ -5,7 +5,7 @@ import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../pr
 import { addressOfDid, assertNetwork, canonicalDid, isEthrDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
-import { RecentEntries } from './caches.js'
+import { RecentEntries } from '../caches.js'
 import { loadCurve } from './curve.js'
 import { readBounded } from './read-bounded.js'
 

@@ -8,7 +8,6 @@ import type {
   Deadline,
   DidControllers,
   Logger,
-  Quotas,
   Random,
   ResourceIssuer,
   ResourceKeys,
@@ -19,6 +18,7 @@ import type {
   Scheduler,
   VerifiedTokens
 } from '../ports.js'
+import type { Quotas } from './quotas.js'
 
 /** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
 export interface Parts {

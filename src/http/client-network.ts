@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
-import { asClient } from '../current-client.js'
+import { asClient } from '../current-request.js'
 import type { Caller } from '../flows/parts.js'
 import type { Client, Logger } from '../ports.js'
 import { isForeignPage } from './guard-csrf.js'

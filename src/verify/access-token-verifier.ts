@@ -1,5 +1,5 @@
-import { RecentEntries } from '../adapters/caches.js'
 import { pureCurve } from '../adapters/curve-pure.js'
+import { RecentEntries } from '../caches.js'
 import { DidAuthError } from '../errors.js'
 import type { DidAuthInfo } from '../express-types.js'
 import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'

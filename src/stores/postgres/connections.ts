@@ -1,5 +1,5 @@
 import { FairQueue, type WaitingTask } from '../../adapters/fair-queue.js'
-import { currentClient, followClients } from '../../current-client.js'
+import { currentClient, followClients } from '../../current-request.js'
 import { DidAuthError } from '../../errors.js'
 import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
