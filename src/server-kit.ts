@@ -47,7 +47,7 @@ export {
 } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
-export type { GroupHooks } from './stores/sqlite/group-commit.js'
+export type { GroupHooks } from './stores/sqlite/serve-sqlite.js'
 export {
   chooseEngine as chooseSqliteEngine,
   isDamaged,
@@ -73,4 +73,4 @@ export {
   type PostgresDatabaseOptions,
   type RepeatOptions
 } from './stores/postgres/postgres-database.js'
-export type { PostgresClient, PostgresPool } from './stores/postgres/postgres-pool.js'
+export type { PostgresClient, PostgresPool } from './stores/postgres/connections.js'
