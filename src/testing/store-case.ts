@@ -139,6 +139,8 @@ export function benchOf(store: Store, other: Store, name: string) {
   const next = (): Store => ((calls += 1) % 2 === 1 ? store : other)
   const rotate = (...[session, presented, to, details]: Parameters<typeof rotationOf>): Promise<RefreshVerdict> =>
     next().rotateRefreshToken(rotationOf(session, presented, to, details))
+  const find = (name: string, of = service): Promise<StoredSession | undefined> =>
+    next().findSession(of, `session-${name}`)
   return {
     store,
     other,
@@ -149,12 +151,10 @@ export function benchOf(store: Store, other: Store, name: string) {
     end: (name: string, state: 'loggedOut' | 'revoked' = 'loggedOut', at = 0): Promise<boolean> =>
       next().endSession(service, `session-${name}`, state, START_SECONDS + at),
     revoke: (at = 0, of = service): Promise<number> => next().revokeSessions(of, did, START_SECONDS + at),
-    find: (name: string, of = service): Promise<StoredSession | undefined> => next().findSession(of, `session-${name}`),
+    find,
     /** All fields of a session as they can be compared. */
-    read: async (name: string): Promise<object | undefined> =>
-      storedFieldsOf(await next().findSession(service, `session-${name}`)),
-    stateOf: async (name: string): Promise<string | undefined> =>
-      (await next().findSession(service, `session-${name}`))?.state,
+    read: async (name: string): Promise<object | undefined> => storedFieldsOf(await find(name)),
+    stateOf: async (name: string): Promise<string | undefined> => (await find(name))?.state,
     /** The names of the sessions that are listed of the user, in their order. */
     list: async (at = 0): Promise<string[]> =>
       (await next().listSessions(service, did, START_SECONDS + at)).map(({ sessionId }) => sessionId.slice(8)),

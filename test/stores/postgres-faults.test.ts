@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
-import { asClient } from '../../src/current-client.js'
+import { asClient } from '../../src/current-request.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { postgresCode } from '../../src/stores/postgres/index.js'
 import {
