@@ -151,13 +151,6 @@ export interface AuthenticatedUser {
   address: string | undefined
 }
 
-/** A bounded cache of verified access tokens, whose times are checked again at each use. Another key clears it. */
-export interface VerifiedTokens {
-  get(token: string): AuthenticatedUser | undefined
-  set(token: string, user: AuthenticatedUser): void
-  clear(): void
-}
-
 /** A private key of P-256 as JWK (RFC 7518, section 6.2); further members do not count. */
 export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
 

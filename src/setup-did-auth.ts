@@ -1,17 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
-import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
+import { cachedIssuerKeys, documentControllers } from './adapters/cached-issuer-keys.js'
 import { contractWallets } from './adapters/contract-wallets.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
-import { documentControllers } from './adapters/did-controllers.js'
-import { ownSignerOf } from './adapters/es256k-signer.js'
+import { didOfKey, ownKeyOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
 import { MemorySignatureCache } from './adapters/in-flight-requests.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
-import { resourceIssuer } from './adapters/resource-issuer.js'
-import { resourceKeys } from './adapters/resource-keys.js'
+import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
 import { systemRandom } from './adapters/system.js'
 import { RecentEntries } from './caches.js'
@@ -116,7 +114,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   if (!isExpressApp(app)) {
     throw new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
   }
-  const settings = parseConfig(config, ownSignerOf)
+  const settings = parseConfig(config, ownKeyOf)
   const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
   const given = config.clock ?? systemClock
@@ -216,7 +214,8 @@ async function loadParts(
     report({ type: 'signer-address-changed', address })
   }
   const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl, networks } = settings
-  const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
+  const ownKey = ownKeyOf(serviceSigner)
+  const serviceDid = settings.serviceDid ?? (ownKey && didOfKey(curve, ownKey))
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
   const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
   return {

@@ -38,17 +38,8 @@ export function relayApp(parts: RelayParts): ServerApp {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
-  const relay = new FileRelay({
-    store: contents,
-    pins,
-    repair,
-    disk: new StoreBound(diskBound(parts.usedPercent), collect),
-    maxMemoryBytes: env.RELAY_MAX_MEMORY_BYTES,
-    ttlSeconds: env.RELAY_FILE_TTL_SECONDS,
-    maxStoreBytes: env.RELAY_MAX_STORE_BYTES,
-    maxBytesPerDid: env.RELAY_MAX_BYTES_PER_DID,
-    clock
-  })
+  const disk = new StoreBound(diskBound(parts.usedPercent), collect)
+  const relay = new FileRelay({ store: contents, pins, repair, disk, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
   const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
   addRelayRoutes(app, { auth, relay, bodies, callerOf, maxFileBytes: env.RELAY_MAX_FILE_BYTES })

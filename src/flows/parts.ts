@@ -1,5 +1,7 @@
+import type { RecentEntries } from '../caches.js'
 import type { Settings } from '../config/settings.js'
 import type {
+  AuthenticatedUser,
   Client,
   Clock,
   ContractWallets,
@@ -15,8 +17,7 @@ import type {
   ServiceKey,
   SignatureCache,
   Store,
-  Scheduler,
-  VerifiedTokens
+  Scheduler
 } from '../ports.js'
 import type { Quotas } from './quotas.js'
 
@@ -29,7 +30,8 @@ export interface Parts {
   serviceKey: ServiceKey
   store: Store
   quotas: Quotas
-  verifiedTokens: VerifiedTokens
+  /** Access tokens that were verified, whose times are checked again at each use. Another key clears it. */
+  verifiedTokens: RecentEntries<AuthenticatedUser>
   disclosureRequests: SignatureCache
   credentialVerifier: CredentialVerifier
   /** Undefined: contracts cannot log in. */

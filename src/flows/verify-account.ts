@@ -1,5 +1,4 @@
 import { DidAuthError } from '../errors.js'
-import type { Account } from '../protocol/account-id.js'
 import {
   assertContractAskable,
   isKeySignature,
@@ -7,6 +6,7 @@ import {
   type Hex
 } from '../protocol/contract-signature.js'
 import { parseSignature, recoverPersonalSigner, type RecoverableSignature } from '../protocol/personal-sign.js'
+import type { Account } from '../protocol/siwe-message.js'
 import { charge } from './limits.js'
 import type { Caller, Parts } from './parts.js'
 

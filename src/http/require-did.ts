@@ -2,8 +2,8 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { admitUser } from '../flows/authenticate.js'
 import type { Caller, Parts } from '../flows/parts.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { isSafeMethod } from '../protocol/cross-origin.js'
-import { guardCsrf, isForeignPage } from './guard-csrf.js'
+import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
+import { isForeignPage } from './client-network.js'
 import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
@@ -14,7 +14,7 @@ export function assertNotForged(
 ): void {
   // A foreign page cannot make a request that carries the header and no cookie.
   if (transport.useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
-    guardCsrf(req, trustedOrigins)
+    assertSameSite(req, trustedOrigins)
   }
 }
 

@@ -3,7 +3,7 @@ import type { Settings, SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { authenticate } from '../flows/authenticate.js'
 import { assertProofBudget, charge } from '../flows/limits.js'
-import { issueResourceToken } from '../flows/issue-resource-token.js'
+import { issueResourceToken } from '../flows/issue-tokens.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
 import {
@@ -17,12 +17,12 @@ import type { Caller, Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
+import { assertSameSite } from '../protocol/cross-origin.js'
 import { networkOfDid, parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
 import { routeUrl } from '../protocol/parse-url.js'
 import { withClient } from './client-network.js'
 import { routeFinder, type Answer, type Route } from './find-route.js'
-import { guardCsrf } from './guard-csrf.js'
 import {
   MAX_BODY_BYTES,
   MAX_SIGN_UP_BODY_BYTES,
@@ -61,7 +61,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const unsafe =
     (answer: Answer): Answer =>
     async (req, res) => {
-      if (transport.useCookies) guardCsrf(req, http.trustedOrigins)
+      if (transport.useCookies) assertSameSite(req, http.trustedOrigins)
       await answer(req, res)
     }
 

@@ -99,8 +99,8 @@ function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule
     const reason = { check: 'Authorization', expected: 'DIDAuth <token> or Bearer <token>' }
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason })
   }
-  const [origin, site] = [headerOf(request, 'origin'), headerOf(request, 'sec-fetch-site')]
-  assertSameSite({ method: request.method, origin, site }, trustedOrigins)
+  const headers = { origin: headerOf(request, 'origin'), 'sec-fetch-site': headerOf(request, 'sec-fetch-site') }
+  assertSameSite({ method: request.method, headers }, trustedOrigins)
   if (others.length > 0) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie } })
   return value
 }
