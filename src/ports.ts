@@ -23,7 +23,6 @@ import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
 import type { Session } from './protocol/session.js'
-import type { QuotaCharge, QuotaStore } from './store-port.js'
 
 /** The wall clock. */
 export interface Clock {
@@ -152,13 +151,6 @@ export interface AuthenticatedUser {
   address: string | undefined
 }
 
-/** A bounded cache of verified access tokens, whose times are checked again at each use. Another key clears it. */
-export interface VerifiedTokens {
-  get(token: string): AuthenticatedUser | undefined
-  set(token: string, user: AuthenticatedUser): void
-  clear(): void
-}
-
 /** A private key of P-256 as JWK (RFC 7518, section 6.2); further members do not count. */
 export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
 
@@ -173,24 +165,6 @@ export interface ResourceKeys {
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_DID_UNSUPPORTED, ERR_KEYS
  */
 export type ResourceIssuer = (token: string) => Promise<AuthenticatedUser>
-
-/** One quota: at most `limit` in a time slot. */
-export interface Quota {
-  /** A user's requests, those that name a DID, refused proofs, logins, nonces, proofs on chains, open reads. */
-  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
-  kind: QuotaCharge['kind']
-  /** Budget and owner in plain text; a store sees only an HMAC of it. */
-  name: string
-  limit: number
-}
-
-/** The quotas of one service. */
-export interface Quotas {
-  /** Counts one request, in the given store or the service's. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
-  charge(quota: Quota, store?: QuotaStore): Promise<void>
-  /** Asserts that no earlier charge used the quota up, from memory alone. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
-  assertLeft(quota: Pick<Quota, 'budget' | 'name' | 'limit'>): void
-}
 
 export interface SignatureCache {
   /**

@@ -19,19 +19,21 @@ export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-mess
 
 // Requests and answers.
 export { callerFinder } from './http/client-network.js'
-export { chargeNetworks } from './flows/limits.js'
+export { consumeOnce } from './flows/challenge-uses.js'
+export { charge, chargeUser } from './flows/limits.js'
 export type { Caller } from './flows/parts.js'
 export { bearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { fieldOf, isObject } from './protocol/json.js'
 export { isLoopbackHost } from './protocol/parse-url.js'
 export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
-export { serviceQuotas, type QuotaParts } from './adapters/service-quotas.js'
+export { serviceQuotas, type Quota, type Quotas } from './flows/quotas.js'
 export type { RefusalReason } from './errors.js'
 export type { ErrorAnswer, ErrorAnswerOptions } from './http/send-answer.js'
-export type { Clock, Logger, Quota, QuotaCharge, Quotas, QuotaStore, ResourceIssuer } from './ports.js'
+export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
-// Tables in SQLite or PostgreSQL beside those of the library's stores.
+// Stores, and tables in SQLite or PostgreSQL beside those of the library's stores.
+export { withStoreDeadline } from './stores/with-deadline.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
 export {
   methodsOf,
@@ -48,7 +50,7 @@ export {
 } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
-export type { GroupHooks } from './stores/sqlite/group-commit.js'
+export type { GroupHooks } from './stores/sqlite/serve-sqlite.js'
 export {
   chooseEngine as chooseSqliteEngine,
   isDamaged,
@@ -74,4 +76,4 @@ export {
   type PostgresDatabaseOptions,
   type RepeatOptions
 } from './stores/postgres/postgres-database.js'
-export type { PostgresClient, PostgresPool } from './stores/postgres/postgres-pool.js'
+export type { PostgresClient, PostgresPool } from './stores/postgres/connections.js'

@@ -1,27 +1,26 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ErrorRequestHandler, RequestHandler } from 'express'
-import { cachedIssuerKeys } from './adapters/cached-issuer-keys.js'
-import { RecentEntries } from './adapters/caches.js'
+import { cachedIssuerKeys, documentControllers } from './adapters/cached-issuer-keys.js'
 import { contractWallets } from './adapters/contract-wallets.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
-import { documentControllers } from './adapters/did-controllers.js'
-import { ownSignerOf } from './adapters/es256k-signer.js'
+import { didOfKey, ownKeyOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
 import { MemorySignatureCache } from './adapters/in-flight-requests.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
-import { resourceIssuer } from './adapters/resource-issuer.js'
-import { resourceKeys } from './adapters/resource-keys.js'
-import { serviceQuotas } from './adapters/service-quotas.js'
+import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
 import { systemRandom } from './adapters/system.js'
+import { RecentEntries } from './caches.js'
 import type { DidAuthConfig } from './config/options.js'
 import { configWarnings, parseConfig, type Settings } from './config/settings.js'
+import { requestDeadline } from './current-request.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
+import { serviceQuotas } from './flows/quotas.js'
 import './express-types.js'
 import { callerFinder } from './http/client-network.js'
 import { requireApprovalHandler, type DescribeRequest } from './http/require-approval.js'
@@ -30,11 +29,11 @@ import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { tokenTransport } from './http/token-transport.js'
 import { lazy } from './lazy.js'
-import type { AuthenticatedUser, Deadline, Store } from './ports.js'
+import type { AuthenticatedUser } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
-import { ownTime, requestDeadline, withStoreDeadline } from './request-deadline.js'
 import { memoryStore, memoryStores } from './stores/memory/index.js'
+import { withStoreDeadline } from './stores/with-deadline.js'
 import { systemClock } from './time.js'
 
 /** Any Express 4.18+ or 5 application or router. */
@@ -115,13 +114,13 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   if (!isExpressApp(app)) {
     throw new TypeError('setupDidAuth(app, config) needs an application or router of Express as its first argument')
   }
-  const settings = parseConfig(config, ownSignerOf)
+  const settings = parseConfig(config, ownKeyOf)
   const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
   const given = config.clock ?? systemClock
   const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
   const storeFor = config.store && withStoreDeadline(config.store)
-  const store = storeFor?.(ownTime) ?? memoryStore()
+  const store = storeFor?.() ?? memoryStore()
   const environment = {
     hasOwnStore: config.store !== undefined && !memoryStores.has(config.store),
     isProduction: process.env.NODE_ENV === 'production'
@@ -135,11 +134,15 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
 
   const report = securityReporter(clock, logger, config.onSecurityEvent)
   const resolver = resolverOf(settings)
-  const { timeSlotSeconds, challengeSecret: secret } = settings
-  const quotas = serviceQuotas({ store, clock, serviceUrl, secret, timeSlotSeconds })
+  const quotas = serviceQuotas(clock, settings)
   const loaded = lazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
   const http: HttpParts = {
-    parts: async () => partsOfRequest(await loaded(), storeFor),
+    quotas,
+    // The waits of one request share one deadline: store, business logic, signers.
+    parts: async () => {
+      const [parts, deadline] = [await loaded(), requestDeadline()]
+      return { ...parts, deadline, store: storeFor?.(deadline) ?? store }
+    },
     callerOf: callerFinder(trustedOrigins, logger),
     transport: tokenTransport(settings),
     sendError: errorSender({ serviceUrl, errorFormat, logger, report }),
@@ -196,15 +199,12 @@ function isExpressApp(value: unknown): boolean {
   return 'use' in value && typeof value.use === 'function'
 }
 
-/** What all requests work with. */
-type LoadedParts = Omit<Parts, 'deadline'>
-
-/** Loads the curve, and wires all that the flows work with. */
+/** Loads the curve, and wires what the flows of all requests work with. */
 async function loadParts(
   settings: Settings,
   given: Pick<Parts, 'clock' | 'store' | 'quotas' | 'logger' | 'report'>,
   resolver: ClosableDidResolver
-): Promise<LoadedParts> {
+): Promise<Omit<Parts, 'deadline'>> {
   const curve = await loadCurve()
   const { clock, logger, report } = given
   const scheduler = new EventLoopScheduler()
@@ -214,7 +214,8 @@ async function loadParts(
     report({ type: 'signer-address-changed', address })
   }
   const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl, networks } = settings
-  const serviceDid = settings.serviceDid ?? ownSignerOf(serviceSigner)?.didOn(curve)
+  const ownKey = ownKeyOf(serviceSigner)
+  const serviceDid = settings.serviceDid ?? (ownKey && didOfKey(curve, ownKey))
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
   const serviceKey = signerServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
   return {
@@ -237,20 +238,6 @@ async function loadParts(
     resourceKeys: resourceKeys(settings.resourceKeys),
     resourceIssuer: settings.resourceIssuer && resourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
     scheduler
-  }
-}
-
-/** The parts for one request, whose waits share one deadline: store, business logic, signers. */
-function partsOfRequest(parts: LoadedParts, storeFor: ((deadline: Deadline) => Store) | undefined): Parts {
-  const deadline = requestDeadline()
-  const { credentialVerifier } = parts
-  return {
-    ...parts,
-    deadline,
-    store: storeFor?.(deadline) ?? parts.store,
-    credentialVerifier: {
-      verify: (jwts, user, nowSeconds) => credentialVerifier.verify(jwts, user, nowSeconds, deadline)
-    }
   }
 }
 

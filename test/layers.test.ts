@@ -7,7 +7,7 @@ const ANY = /^/
 
 const ADAPTERS = ['pure-adapters', 'adapters']
 
-/** Clock, a promise that is kept, one call for many who ask: below all, used by all but errors and protocol. */
+/** Clock, a promise that is kept, one call for many who ask, caches: below all, used by all but errors and protocol. */
 const HELPERS = 'helpers'
 
 /** What all servers share, each folder using only those before it. */
@@ -21,13 +21,13 @@ const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHAR
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-statuses)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
   // What a guard adds to a request: types alone.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
-  { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config'] },
+  { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
   // Express is an optional peer: its types alone are imported, so that the package loads without it.
   {
     name: 'http',
@@ -39,17 +39,12 @@ const LAYERS: readonly Layer[] = [
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:caches|cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
+    files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
   // When a request ends, which setup hands down, and which client it is of.
-  {
-    name: 'request',
-    files: /^src\/(?:request-deadline|current-client)\.ts$/,
-    uses: ['errors', 'ports', HELPERS],
-    packages: /^node:/
-  },
+  { name: 'request', files: /^src\/current-request\.ts$/, uses: ['ports', HELPERS], packages: /^node:/ },
   { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
   {
     name: 'adapters',

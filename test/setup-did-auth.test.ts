@@ -2,7 +2,7 @@ import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
-import { ownTime, withStoreDeadline } from '../src/request-deadline.js'
+import { withStoreDeadline } from '../src/stores/with-deadline.js'
 import { logIn } from './support/app-client.js'
 import { challengeSecret, serviceUrl, serviceWallet, START_SECONDS, testApp } from './support/test-app.js'
 import { walletOf } from './support/wallet.js'
@@ -146,7 +146,7 @@ describe('setupDidAuth', () => {
   it.each<[string, Partial<DidAuthConfig>, string[]]>([
     ['no store', {}, ['sessions are in memory: a restart ends all of them']],
     ['a memoryStore', { store: memoryStore() }, ['sessions are in memory: a restart ends all of them']],
-    ['another store', { store: withStoreDeadline(memoryStore())(ownTime) }, []]
+    ['another store', { store: withStoreDeadline(memoryStore())() }, []]
   ])('warns in production of sessions in memory, given %s: %j', (_name, more, texts) => {
     const warn = jest.fn()
     const environment = process.env.NODE_ENV

@@ -3,8 +3,9 @@ import { lazy } from '../src/lazy.js'
 import { singleFlight } from '../src/single-flight.js'
 import { systemClock, waitAtMost, within } from '../src/time.js'
 import type { Deadline } from '../src/ports.js'
-import { ownTime, requestDeadline, withStoreDeadline } from '../src/request-deadline.js'
+import { requestDeadline } from '../src/current-request.js'
 import { memoryStore } from '../src/stores/memory/index.js'
+import { withStoreDeadline } from '../src/stores/with-deadline.js'
 
 const never = new Promise<string>(() => undefined)
 const hang = (): Promise<never> => new Promise(() => undefined)
@@ -116,7 +117,7 @@ describe('requestDeadline', () =>
 
 describe('withStoreDeadline', () => {
   it('passes arguments and results through', async () => {
-    const store = withStoreDeadline(memoryStore())(ownTime)
+    const store = withStoreDeadline(memoryStore())()
     const key = { service: 'https://a.example', did: 'did:a:b', window: 1 }
     const use = { ...key, flow: 'logIn', useCount: 0, consumesBoth: false, nowSeconds: 1, expiresAtSeconds: 2 } as const
     expect(await store.consumeChallenge(use)).toBe('consumed')
@@ -129,13 +130,11 @@ describe('withStoreDeadline', () => {
   ])('makes ERR_STORE of a store that %s, with the cause for the log and 5 s to wait', async (_how, fail) => {
     const broken = Object.assign(memoryStore(), { findSession: fail })
     const refused = { code: 'ERR_STORE', retryAfterSeconds: 5, cause: new Error('broken') }
-    await expect(withStoreDeadline(broken)(ownTime).findSession('https://a.example', 'id')).rejects.toMatchObject(
-      refused
-    )
+    await expect(withStoreDeadline(broken)().findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
   })
 
   it('makes ERR_STORE of a silence of 5 s', async () => {
-    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: hang }))(ownTime)
+    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: hang }))()
     const since = performance.now()
     await expect(inFakeTime(store.ping())).rejects.toMatchObject({
       code: 'ERR_STORE',
@@ -157,7 +156,7 @@ describe('withStoreDeadline', () => {
 
   it('closes the store behind it', async () => {
     const close = jest.fn(async () => undefined)
-    await withStoreDeadline(Object.assign(memoryStore(), { close }))(ownTime).close()
+    await withStoreDeadline(Object.assign(memoryStore(), { close }))().close()
     expect(close).toHaveBeenCalledTimes(1)
   })
 })

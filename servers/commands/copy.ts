@@ -41,7 +41,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
     await migrateTables(database, out)
     let isWhole = true
     for (const one of stored) isWhole = (await copyServer(one, database, out)) && isWhole
-    out('Not copied: sessions (users log in again); quotas, and what users posted today (both count from zero).')
+    out('Not copied: sessions (users log in again); expired files; quotas and posts of today (both count from zero).')
     return isWhole ? 0 : 1
   } catch (error) {
     throw error instanceof StartError
@@ -89,7 +89,7 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   try {
     const target = await openPostgresContents(database, env, bucket)
     const nowSeconds = Math.floor(Date.now() / 1_000)
-    const onProgress = (count: number): void => out(`${name}: ${count} entries and files so far`)
+    const onProgress = (count: number): void => out(`${name}: ${count} copied so far`)
     return report(name, await copyContents({ source, target, nowSeconds, onProgress }), out)
   } finally {
     await source.store.close()
@@ -114,24 +114,18 @@ function readableAt(files: FileObjectStore, bucket: ObjectStore): ObjectStore {
 }
 
 /** Says what was copied, and what was not. @returns whether that is all */
-function report(name: string, copied: CopiedContents, out: CommandLine['out']): boolean {
-  const { entries, knownEntries, files, knownFiles, expiredFiles, pins, denied, refused, missing, damagedLists } =
-    copied
-  const what =
-    name === 'relay'
-      ? `files copied: ${files} (already there: ${knownFiles})`
-      : `entries copied: ${entries} (already there: ${knownEntries})`
-  out(`${name}: ${what}; cids taken down: ${denied}; pins: ${pins}`)
-  if (expiredFiles > 0) out(`${name}: expired files left out: ${expiredFiles}`)
+function report(name: string, outcome: CopiedContents, out: CommandLine['out']): boolean {
+  const { copied, known, refused, missing, damagedLists } = outcome
+  out(`${name}: ${name === 'relay' ? 'files' : 'entries'} copied: ${copied} (already there: ${known})`)
   if (refused > 0) out(`${name}: left out because they are taken down in the database: ${refused}`)
-  for (const cid of missing)
-    out(
-      `${name}: NOT copied: ${cid} is missing or damaged here; \`${ownCommand(name)}\` on this folder repairs it from the IPFS node when it is read`
-    )
+  const onFolder = (command: string): string => `\`${ownCommand(command)}\` on this folder`
+  for (const cid of missing) {
+    const remedy = `${onFolder(name)} repairs it from the IPFS node when it is read`
+    out(`${name}: NOT copied: ${cid} is missing or damaged here; ${remedy}`)
+  }
   for (const { did, key } of damagedLists) {
-    out(
-      `${name}: NOT copied: the list ${JSON.stringify(key)} of ${did} is damaged; run \`${ownCommand('vault reconcile --accept-damage')}\` on this folder, then copy again`
-    )
+    const remedy = `run ${onFolder('vault reconcile --accept-damage')}, then copy again`
+    out(`${name}: NOT copied: the list ${JSON.stringify(key)} of ${did} is damaged; ${remedy}`)
   }
   return missing.size + damagedLists.length === 0
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from 'express-did-auth'
 import { singleFlight } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
+import type { ServerEnv } from '../config/read-env.js'
 import { ByteBudget } from '../http/limits.js'
 import { jsonStringOf, sendChunks, sendWhole } from '../http/send-content.js'
 import { ServerError } from '../http/server-error.js'
@@ -28,11 +29,7 @@ export interface FileRelayParts {
   /** Reads damaged content from the IPFS node. */
   repair: Pick<ContentRepair, 'whileReading'>
   disk: StoreBound
-  /** Of files in memory. */
-  maxMemoryBytes: number
-  ttlSeconds: number
-  maxStoreBytes: number
-  maxBytesPerDid: number
+  env: ServerEnv
   clock: Clock
 }
 
@@ -63,20 +60,21 @@ export class FileRelay {
   constructor(parts: FileRelayParts) {
     this.#parts = parts
     const sizeCalculation = ({ answer }: CachedFile): number => answer.length + ENTRY_BYTES
-    this.#cache = new LRUCache({ maxSize: parts.maxMemoryBytes, sizeCalculation })
+    this.#cache = new LRUCache({ maxSize: parts.env.RELAY_MAX_MEMORY_BYTES, sizeCalculation })
   }
 
   /** Seconds for which a file stays from when it is posted, or posted again. */
   get ttlSeconds(): number {
-    return this.#parts.ttlSeconds
+    return this.#parts.env.RELAY_FILE_TTL_SECONDS
   }
 
   /** Stores a file of a canonical DID. @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile` */
   async post(did: string, content: NewContent): Promise<void> {
-    const { store, disk, ttlSeconds, maxStoreBytes, maxBytesPerDid, clock } = this.#parts
+    const { store, disk, env, clock } = this.#parts
+    const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
     await disk.assertFree()
     const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
-    await store.writeFile({ did, content, nowSeconds: clock.nowSeconds(), ttlSeconds, bounds })
+    await store.writeFile({ did, content, nowSeconds: clock.nowSeconds(), ttlSeconds: this.ttlSeconds, bounds })
   }
 
   /** Whether the pin of a file is done, also of one that was posted before. Waits for an IPFS node that is quick. */

@@ -14,7 +14,6 @@ export const RELAY_CHALLENGE_SECONDS = GOOD_SLOTS * SLOT_SECONDS
 export interface KnownChallenge {
   slot: number
   expiresAtSeconds: number
-  isExpired: boolean
 }
 
 /**
@@ -41,7 +40,7 @@ export function findRelayChallenge(
   for (let age = 0; age <= 2 * GOOD_SLOTS; age += 1) {
     const slot = Math.floor(nowSeconds / SLOT_SECONDS) - age
     if (!timingSafeEqual(bytes.subarray(RANDOM_BYTES), seal(secret, random, did, slot))) continue
-    return { slot, expiresAtSeconds: (slot + GOOD_SLOTS + 1) * SLOT_SECONDS, isExpired: age > GOOD_SLOTS }
+    return { slot, expiresAtSeconds: (slot + GOOD_SLOTS + 1) * SLOT_SECONDS }
   }
   return undefined
 }

@@ -1,27 +1,21 @@
+import type { SqlRow } from 'express-did-auth/server-kit'
 import { codeOf } from '../config/startup-error.js'
-import type { EntryPlace, NewContent, StoredContent } from './content-store.js'
-import type { FileRow } from './sql/copy-verbs.js'
+import { ServerError } from '../http/server-error.js'
+import type { EntryPlace, NewContent } from './content-store.js'
+import { COPIED_TABLES, type CopiedTable } from './sql/copy-verbs.js'
+import { fileOf } from './sql/file-verbs.js'
 import { pagesOf } from './sql/pages.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
-import { isMissing } from './storage-error.js'
 import { newContentOf } from './unixfs-blocks.js'
 
-const NOTHING = {
-  entries: 0,
-  knownEntries: 0,
-  files: 0,
-  knownFiles: 0,
-  expiredFiles: 0,
-  denied: 0,
-  /** Pins that were looked at. */
-  pins: 0,
-  /** Entries and files of content that was taken down where they were to go. */
-  refused: 0
-}
-
-/** What was copied, what was there already, and what was not copied. */
-export interface CopiedContents extends Record<keyof typeof NOTHING, number> {
-  /** Content of entries and files that is lost or damaged. */
+/** What became of entries and files. */
+export interface CopiedContents {
+  copied: number
+  /** They were there already. */
+  known: number
+  /** Their content was taken down where they were to go. */
+  refused: number
+  /** Content that is lost or damaged. */
   readonly missing: Set<string>
   readonly damagedLists: readonly EntryPlace[]
 }
@@ -32,13 +26,12 @@ export interface CopyParts {
   readonly source: Pick<OpenContentStore, 'store' | 'inspection'>
   readonly target: Pick<OpenContentStore, 'store' | 'inspection'>
   readonly nowSeconds: number
-  /** Gets how many entries and files there were so far, now and then. */
+  /** Gets how many entries and files were copied so far, now and then. */
   readonly onProgress?: (count: number) => void
 }
 
 /** What is under way at once: enough that a trip to the database and the disk do not wait for each other. */
 const PARALLEL = 8
-const CONTENTS_AT_ONCE = 64
 const PROGRESS = 10_000
 
 /**
@@ -51,106 +44,64 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
   const { inspection } = source
   const { damagedLists } = await inspection.recount({ isDryRun: true })
   const damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
-  const copied: CopiedContents = { ...NOTHING, missing: new Set(), damagedLists }
-  let seen = 0
+  const outcome: CopiedContents = { copied: 0, known: 0, refused: 0, missing: new Set(), damagedLists }
 
-  const see = (count: number): void => {
-    const before = seen
-    seen += count
-    if (Math.floor(seen / PROGRESS) > Math.floor(before / PROGRESS)) onProgress?.(seen)
+  const pages = (table: CopiedTable): AsyncIterable<{ readonly items: readonly SqlRow[] }> => {
+    const start = COPIED_TABLES[table].map((): unknown => '')
+    return pagesOf(start, (after: unknown[]) => inspection.readRows(table, after))
   }
 
-  const copyContent = async (
-    cid: string,
-    found: StoredContent | undefined,
-    add: (content: NewContent) => Promise<void>
-  ): Promise<boolean> => {
-    const content = found && (await verified(found))
-    if (content === undefined) {
-      copied.missing.add(cid)
-      return false
-    }
-    try {
-      await add(content)
-      return true
-    } catch (error) {
-      if (codeOf(error) !== 'ERR_TAKEN_DOWN') throw error
-      copied.refused += 1
-      return false
-    }
-  }
-
-  const copyList = async ({ did, key, etag }: EntryPlace & { etag: string }): Promise<void> => {
-    if (damaged.has(`${did} ${key}`)) return
-    const place = { did, key }
-    const entries = await inspection.exportEntries(place)
-    const isSame = (await target.store.describeList(place)).etag === etag
-    const known = new Set(isSame ? [] : (await target.store.listEntries(place)).entries.map(({ cid }) => cid))
-    const missing = isSame ? [] : entries.filter(({ cid }) => !known.has(cid))
-    copied.knownEntries += entries.length - missing.length
-    for (let start = 0; start < missing.length; start += CONTENTS_AT_ONCE) {
-      const part = missing.slice(start, start + CONTENTS_AT_ONCE)
-      const contents = await source.store.readContents(part.map(({ cid }) => cid))
-      for (const [index, { cid, number }] of part.entries()) {
-        const add = (content: NewContent): Promise<void> => target.inspection.importEntry({ ...place, number, content })
-        if (await copyContent(cid, contents[index], add)) copied.entries += 1
+  /** Does something with each row of a table, with several of them at once. */
+  const eachRow = async (table: CopiedTable, work: (row: SqlRow) => Promise<void>): Promise<void> => {
+    for await (const { items } of pages(table)) {
+      // Of many users at once, because writes of one wait for each other.
+      const left = items.toSorted((one, other) => (String(one.key) < String(other.key) ? -1 : 1)).values()
+      const run = async (): Promise<void> => {
+        for (const row of left) await work(row)
       }
+      await Promise.all(Array.from({ length: PARALLEL }, run))
     }
-    see(entries.length)
   }
 
-  const copyFile = async ({ cid, expiresAtSeconds }: FileRow): Promise<void> => {
-    see(1)
-    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
-    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) {
-      copied.knownFiles += 1
-      return
+  const copyContent = async (cid: string, add: (content: NewContent) => Promise<void>): Promise<void> => {
+    try {
+      const [found] = await source.store.readContents([cid])
+      if (found === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+      await add(newContentOf(await found.bytes()))
+      outcome.copied += 1
+      if (outcome.copied % PROGRESS === 0) onProgress?.(outcome.copied)
+    } catch (error) {
+      const code = codeOf(error)
+      if (code === 'ERR_CONTENT_MISSING') outcome.missing.add(cid)
+      else if (code === 'ERR_TAKEN_DOWN') outcome.refused += 1
+      else throw error
     }
-    const [found] = await source.store.readContents([cid])
-    const add = (content: NewContent): Promise<void> => target.inspection.importFile(content, expiresAtSeconds)
-    if (await copyContent(cid, found, add)) copied.files += 1
   }
 
   await target.inspection.reserveNumbers(await inspection.lastNumber())
-  for await (const { items } of pagesOf('', inspection.exportDenied)) {
-    await eachOf(items, async ({ cid, reason, atSeconds }) => {
-      if (await target.store.isTakenDown(cid)) return
-      await target.store.takeDown(cid, reason, atSeconds)
-      copied.denied += 1
-    })
-  }
-  for await (const { items } of pagesOf({ did: '', key: '' }, inspection.exportLists)) {
-    // Of many users at once, because writes of one wait for each other.
-    const byKey = items.toSorted((one, other) => (one.key < other.key ? -1 : 1))
-    await eachOf(byKey, copyList)
-  }
-  for await (const { items } of pagesOf('', inspection.exportFiles)) {
-    const left = items.filter(({ expiresAtSeconds }) => expiresAtSeconds > nowSeconds)
-    copied.expiredFiles += items.length - left.length
-    await eachOf(left, copyFile)
-  }
-  // At last, because content that is not there is not pinned.
-  for await (const { items: pins } of pagesOf('', inspection.exportPins)) {
-    await target.inspection.importPins(pins)
-    copied.pins += pins.length
-  }
-  return copied
-}
-
-/** @returns undefined when the content is lost or damaged here */
-async function verified(found: StoredContent): Promise<NewContent | undefined> {
-  const bytes = await found.bytes().catch((error: unknown) => {
-    if (!isMissing(error)) throw error
+  await eachRow('denied', async ({ cid, reason, at }) => {
+    if (!(await target.store.isTakenDown(String(cid))))
+      await target.store.takeDown(String(cid), String(reason), Number(at))
   })
-  const content = bytes && newContentOf(bytes)
-  return content?.cid === found.cid ? content : undefined
-}
-
-/** Does something with each item, with several of them at once. */
-async function eachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const left = items.values()
-  const run = async (): Promise<void> => {
-    for (const item of left) await work(item)
-  }
-  await Promise.all(Array.from({ length: PARALLEL }, run))
+  await eachRow('lists', async (row) => {
+    const place = { did: String(row.did), key: String(row.key) }
+    if (damaged.has(`${place.did} ${place.key}`)) return
+    const entries = await inspection.numberedEntries(place)
+    const { entries: there } = await target.store.listEntries(place)
+    const known = new Set(there.map(({ cid }) => cid))
+    for (const { cid, number } of entries) {
+      if (known.has(cid)) outcome.known += 1
+      else await copyContent(cid, (content) => target.inspection.importEntry({ ...place, number, content }))
+    }
+  })
+  await eachRow('files', async (row) => {
+    const { cid, expiresAtSeconds } = fileOf(row)
+    if (expiresAtSeconds <= nowSeconds) return
+    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
+    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) outcome.known += 1
+    else await copyContent(cid, (content) => target.inspection.importFile(content, expiresAtSeconds))
+  })
+  // At last, because content that is not there is not pinned.
+  for await (const { items } of pages('pins')) await target.inspection.importPins(items)
+  return outcome
 }

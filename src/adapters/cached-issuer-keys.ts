@@ -1,9 +1,12 @@
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { Client, Clock, DidResolver } from '../ports.js'
+import type { Client, Clock, Curve, DidControllers, DidResolver } from '../ports.js'
+import { addressOfPublicKey } from '../protocol/curve.js'
+import { bytesOfHex } from '../protocol/encoding.js'
 import { within } from '../time.js'
 import { parseResolution, type KeyPurpose, type ListedKey } from './did-resolution.js'
-import { ExpiringCache } from './caches.js'
+import { ExpiringCache } from '../caches.js'
 import { InFlightRequests } from './in-flight-requests.js'
+import { isSecp256k1Key, type IssuerKey } from './issuer-key.js'
 
 const RESOLUTION_SECONDS = 3
 const ANSWERS_SECONDS = 60
@@ -14,6 +17,8 @@ const MAX_CACHED_BYTES = 3 * 1024 * 1024
 /** A resolution is several calls to a node, and a client network can prove control of any number of DIDs. */
 const IN_FLIGHT = { max: 50, maxPerNetwork: 2 }
 const MAX_REASON_LENGTH = 200
+/** Bytes of a compressed key, in hexadecimal digits. */
+const COMPRESSED_LENGTH = 66
 
 /** The keys that DID documents list for one purpose. */
 export interface IssuerKeys {
@@ -93,4 +98,33 @@ export function cachedIssuerKeys(
       throw new DidAuthError(code, { cause, retryAfterSeconds: failed.secondsLeft })
     }
   }
+}
+
+/** Controllers by the DID document, with the bounds of {@link cachedIssuerKeys}, such as 3 s, and kept for 60 s. */
+export function documentControllers(
+  { clock, curve }: { clock: Clock; curve: Curve },
+  resolver: LoadableDidResolver
+): DidControllers {
+  const documents = cachedIssuerKeys(clock, resolver, 'authentication')
+  return {
+    async of(did, client) {
+      try {
+        const keys = await documents.keysOf(did, client)
+        return new Set(keys.flatMap((key) => addressOf(curve, key) ?? []))
+      } catch (error) {
+        if (!(error instanceof DidAuthError) || error.code !== 'ERR_CREDENTIAL_ISSUER') throw error
+        const expected = 'a document with keys under authentication'
+        const reason = { check: 'document', expected, option: 'didControl' }
+        throw new DidAuthError('ERR_DID_UNSUPPORTED', { cause: error.cause, reason })
+      }
+    }
+  }
+}
+
+function addressOf(curve: Curve, key: IssuerKey): string | undefined {
+  if (key.kind === 'address') return `0x${key.hex}`
+  if (!isSecp256k1Key(key)) return undefined
+  const bytes = bytesOfHex(key.hex)
+  const publicKey = key.hex.length === COMPRESSED_LENGTH ? curve.decompress(bytes) : bytes
+  return publicKey && addressOfPublicKey(curve, publicKey)
 }

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { lazy } from '../lazy.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
+import { ethrDid } from '../protocol/did.js'
 import { isInRange } from '../protocol/ecdsa-signature.js'
 import type { JsonObject } from '../protocol/json.js'
 import { loadCurve } from './curve.js'
@@ -9,20 +10,10 @@ const PRIVATE_KEY = /^(?:0x)?[0-9a-fA-F]{64}$/
 const DEFAULT_NETWORK = 'rsk'
 const OUT_OF_RANGE = 'the private key is not in the range of secp256k1'
 
-/** Signs synchronously: 64 bytes over SHA-256 of the text. */
-export type LocalSigner = (curve: Pick<Curve, 'sha256' | 'sign'>, data: string | Uint8Array) => Uint8Array
+/** A private key, or what is wrong with it, without showing it. */
+type PrivateKey = { key: Uint8Array; problem: undefined } | { key: undefined; problem: string }
 
-/** What is known of a signer of ours beside its signatures. */
-export interface OwnSigner {
-  /** The promise and the text form cost a third of the signature. @throws TypeError as `problem` says */
-  sign: LocalSigner
-  /** The DID of its key, on `rsk`. @throws TypeError as `problem` says */
-  didOn: (curve: Curve) => string
-  /** What is wrong with its key, without showing it; undefined for a good one. */
-  problem: string | undefined
-}
-
-const ownSigners = new WeakMap<object, OwnSigner>()
+const ownKeys = new WeakMap<object, PrivateKey>()
 
 /**
  * A fast ES256K signer for `serviceSigner`, good for did-jwt as well.
@@ -31,21 +22,25 @@ const ownSigners = new WeakMap<object, OwnSigner>()
  * ERR_CONFIG, together with the other problems of a configuration, and the signer itself rejects with a TypeError
  */
 export function es256kSigner(privateKey: string | Uint8Array): (data: string | Uint8Array) => Promise<string> {
-  const { key, problem } = readPrivateKey(privateKey)
-  const goodKey = (): Uint8Array => {
-    if (key === undefined) throw new TypeError(problem)
-    return key
-  }
-  const sign: LocalSigner = (curve, data) => curve.sign(curve.sha256(data), goodKey()).signature
+  const own = readPrivateKey(privateKey)
   const signer = async (data: string | Uint8Array): Promise<string> =>
-    Buffer.from(sign(await loadCurve(), data)).toString('base64url')
-  ownSigners.set(signer, { sign, didOn: (curve) => didOfKey(curve, goodKey(), DEFAULT_NETWORK), problem })
+    Buffer.from(signWith(await loadCurve(), goodKey(own), data)).toString('base64url')
+  ownKeys.set(signer, own)
   return signer
 }
 
-/** A signer that {@link es256kSigner} made; undefined for any other, which may be remote, slow, or change its key. */
-export function ownSignerOf(signer: unknown): OwnSigner | undefined {
-  return typeof signer === 'function' ? ownSigners.get(signer) : undefined
+/** Signs at once: the promise and the text form cost a third of the signature. @returns 64 bytes */
+export function signWith(
+  curve: Pick<Curve, 'sha256' | 'sign'>,
+  key: Uint8Array,
+  data: string | Uint8Array
+): Uint8Array {
+  return curve.sign(curve.sha256(data), key).signature
+}
+
+/** The key of a signer that {@link es256kSigner} made; undefined for any other: it may be remote, or change its key. */
+export function ownKeyOf(signer: unknown): PrivateKey | undefined {
+  return typeof signer === 'function' ? ownKeys.get(signer) : undefined
 }
 
 /**
@@ -60,15 +55,19 @@ export async function didOfPrivateKey(
   privateKey: string | Uint8Array,
   network: string = DEFAULT_NETWORK
 ): Promise<string> {
-  const { key, problem } = readPrivateKey(privateKey)
-  if (key === undefined) throw new TypeError(problem)
-  return didOfKey(await loadCurve(), key, network)
+  return didOfKey(await loadCurve(), readPrivateKey(privateKey), network)
 }
 
-function didOfKey(curve: Curve, key: Uint8Array, network: string): string {
-  const publicKey = curve.publicKeyOf(key)
+/** The DID of a private key that was read. @throws TypeError when it is none */
+export function didOfKey(curve: Curve, read: PrivateKey, network = DEFAULT_NETWORK): string {
+  const publicKey = curve.publicKeyOf(goodKey(read))
   if (publicKey === undefined) throw new TypeError(OUT_OF_RANGE)
-  return ['did:ethr', network, addressOfPublicKey(curve, publicKey)].filter((part) => part !== '').join(':')
+  return ethrDid(network, addressOfPublicKey(curve, publicKey))
+}
+
+function goodKey({ key, problem }: PrivateKey): Uint8Array {
+  if (key === undefined) throw new TypeError(problem)
+  return key
 }
 
 /**
@@ -82,9 +81,7 @@ export function isPrivateKey(value: unknown): value is string | Uint8Array {
   return readPrivateKey(value).key !== undefined
 }
 
-function readPrivateKey(
-  privateKey: unknown
-): { key: Uint8Array; problem: undefined } | { key: undefined; problem: string } {
+function readPrivateKey(privateKey: unknown): PrivateKey {
   const key =
     typeof privateKey === 'string' && PRIVATE_KEY.test(privateKey)
       ? Buffer.from(privateKey.replace(/^0x/, ''), 'hex')

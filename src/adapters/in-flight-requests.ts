@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import type { Client, SignatureCache } from '../ports.js'
-import { ExpiringCache } from './caches.js'
+import { ExpiringCache } from '../caches.js'
 
 interface InFlightBounds {
   /** Requests in flight at once. */

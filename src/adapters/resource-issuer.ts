@@ -1,11 +1,12 @@
 import type { CompactVerifyGetKey, JWK } from 'jose'
 import { DidAuthError } from '../errors.js'
-import type { AuthenticatedUser, Clock, Logger, ResourceIssuer } from '../ports.js'
+import { lazy } from '../lazy.js'
+import type { AuthenticatedUser, Clock, Logger, ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import { addressOfDid, assertNetwork, canonicalDid, isEthrDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
-import { RecentEntries } from './caches.js'
+import { RecentEntries } from '../caches.js'
 import { loadCurve } from './curve.js'
 import { readBounded } from './read-bounded.js'
 
@@ -104,4 +105,28 @@ async function fetchJson(url: string): Promise<unknown> {
   const bytes = await readBounded(body, MAX_ANSWER_BYTES, tooLong)
   if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
   return JSON.parse(bytes.toString())
+}
+
+/** Keys of P-256, each published under its thumbprint (RFC 7638). jose is loaded on first use. */
+export function resourceKeys(keys: readonly ResourceKey[]): ResourceKeys {
+  const loaded = lazy(async () => {
+    const { calculateJwkThumbprint, importJWK, SignJWT } = await import('jose')
+    const load = async ({ x = '', y = '', d = '' }: ResourceKey) => {
+      const jwk = { kty: 'EC', crv: 'P-256', x, y }
+      const kid = await calculateJwkThumbprint(jwk)
+      const key = await importJWK({ ...jwk, d }, 'ES256')
+      const sign: ResourceKeys['sign'] = (claims) =>
+        new SignJWT(claims).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(key)
+      return { sign, published: { ...jwk, kid, alg: 'ES256', use: 'sig' } }
+    }
+    return Promise.all(keys.map(load))
+  })
+  return {
+    async sign(claims) {
+      const [first] = await loaded()
+      if (first === undefined) throw new TypeError('there is no key for tokens of other services')
+      return first.sign(claims)
+    },
+    publish: async () => ({ keys: (await loaded()).map(({ published }) => published) })
+  }
 }

@@ -5,8 +5,8 @@ import type { Curve, Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
-import { ownTime } from '../request-deadline.js'
-import { issueJwt, ownSignerOf } from './es256k-signer.js'
+import { ownTime } from '../current-request.js'
+import { issueJwt, ownKeyOf, signWith } from './es256k-signer.js'
 
 const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
@@ -31,7 +31,7 @@ interface SignerParts {
  * out tokens that no instance accepts.
  */
 export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid: string): ServiceKey {
-  const local = ownSignerOf(signer)?.sign
+  const ownKey = ownKeyOf(signer)?.key
   let warnedOf: string | undefined
   let lastKey: Uint8Array | undefined
 
@@ -91,7 +91,7 @@ export function signerServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   const publicKey = lazy(() => learn().then(noteChange))
 
   const sign = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
-    if (local !== undefined) return local(parts.curve, data)
+    if (ownKey !== undefined) return signWith(parts.curve, ownKey, data)
     const known = publicKey()
     const key = await known
     const signature = await askSigner(data, deadline)

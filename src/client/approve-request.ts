@@ -1,4 +1,4 @@
-import { APPROVAL_STATEMENT, approvalStatement } from '../protocol/approval.js'
+import { APPROVAL_STATEMENT, approvalStatement } from '../protocol/format-siwe-message.js'
 import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'

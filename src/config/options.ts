@@ -194,7 +194,7 @@ export const defaultNetworks: readonly EthrNetwork[] = [
 ]
 
 /** A configuration with every default applied. */
-export type CompleteConfig = GivenConfig & Defaults
+export type CompleteConfig = Omit<GivenConfig, 'siwe'> & Defaults & { siwe: CompleteSiwe | undefined }
 
 /**
  * Default paths of the routes that accept POST.
@@ -225,8 +225,7 @@ export type CompleteSiwe = Required<Pick<SiweOptions, 'network'>> & {
 }
 
 /** The routes of a configuration; the last ones are off unless they are set. */
-export function pathsOf(config: Defaults & Pick<GivenConfig, 'sessionPath' | 'sessionsPath' | 'siwe'>): Paths {
-  const siwe = siweOf(config)
+export function pathsOf({ siwe, ...config }: Omit<CompleteConfig, 'serviceUrl'>): Paths {
   const hasResources = config.resources.length > 0
   return {
     requestSignup: config.requestSignupPath,

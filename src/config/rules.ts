@@ -201,8 +201,14 @@ export const optionNames: readonly string[] = Object.keys(rules)
 /** Tells a signer whose key the service has, so that its DID need not be given; undefined for any other signer. */
 export type FindOwnSigner = (signer: unknown) => { problem: string | undefined } | undefined
 
-/** All problems of a configuration, each with the value received (never a secret) and the remedy. */
-export function findProblems(config: Record<string, unknown>, findOwnSigner: FindOwnSigner): string[] {
+/**
+ * All problems of a configuration, each with the value received (never a secret) and the remedy; and the configuration
+ * with its defaults, without the options that are bad.
+ */
+export function checkOptions(
+  config: Record<string, unknown>,
+  findOwnSigner: FindOwnSigner
+): { problems: string[]; complete: CompleteConfig } {
   const ownSigner = findOwnSigner(config.serviceSigner)
   const { siwe } = config
   const valueOf = (field: string): unknown => {
@@ -222,15 +228,20 @@ export function findProblems(config: Record<string, unknown>, findOwnSigner: Fin
   if (ownSigner?.problem !== undefined) {
     problems.push(`serviceSigner: received es256kSigner without a private key; ${ownSigner.problem}`)
   }
-  const good = { ...defaults, ...parseGiven(config, new Set(bad.map(([field]) => field.replace(/\..*/, '')))) }
-  return [...problems, ...relationProblems(good, config.rpcUrl !== undefined)]
+  const isBad = new Set(bad.map(([field]) => field.replace(/\..*/, '')))
+  const given = Object.fromEntries(
+    // Own or inherited. One that is undefined counts as absent.
+    optionNames.flatMap((name) => (config[name] === undefined || isBad.has(name) ? [] : [[name, config[name]]]))
+  ) as unknown as GivenConfig
+  const complete = { ...defaults, ...given, siwe: siweOf(given) }
+  return { problems: [...problems, ...relationProblems(complete, config.rpcUrl !== undefined)], complete }
 }
 
+/** A configuration whose `serviceUrl` may be one of the bad options. */
+type CheckedConfig = Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string }
+
 /** Problems of fields that are valid by themselves and contradict each other. */
-function relationProblems(
-  config: Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string },
-  hasRpcUrl: boolean
-): string[] {
+function relationProblems(config: CheckedConfig, hasRpcUrl: boolean): string[] {
   const problems: string[] = []
   const { serviceUrl, networkName } = config
   const domains = serviceUrl === undefined ? config.loginDomains : acceptedLoginDomains(serviceUrl, config.loginDomains)
@@ -261,10 +272,8 @@ function relationProblems(
 }
 
 /** What contradicts the options of EIP-4361. */
-function siweProblems(config: Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?: string }): string[] {
-  const siwe = siweOf(config)
+function siweProblems({ siwe, serviceUrl, loginDomains, networks }: CheckedConfig): string[] {
   if (siwe === undefined) return []
-  const { serviceUrl, loginDomains, networks } = config
   const { network, domains } = siwe
   const problems: string[] = []
   if (network === undefined) {
@@ -278,11 +287,4 @@ function siweProblems(config: Omit<CompleteConfig, 'serviceUrl'> & { serviceUrl?
     problems.push(`siwe.domains: received nothing; ${remedy}`)
   }
   return problems
-}
-
-/** The options that are set, own or inherited. One that is undefined counts as absent. */
-export function parseGiven(config: object, bad: ReadonlySet<string> = new Set()): GivenConfig {
-  const options = Object.keys(rules).map((option) => [option, (config as Record<string, unknown>)[option]] as const)
-  const given = options.filter(([option, value]) => value !== undefined && !bad.has(option))
-  return Object.fromEntries(given) as unknown as GivenConfig
 }

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { defaultNetworks, defaults, pathsOf, siweOf, type CompleteConfig, type DidAuthConfig } from './options.js'
-import { describe, findProblems, optionNames, parseGiven, type FindOwnSigner } from './rules.js'
+import { defaultNetworks, defaults, pathsOf, type CompleteConfig } from './options.js'
+import { checkOptions, describe, optionNames, type FindOwnSigner } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
@@ -16,18 +16,19 @@ export type SiweSettings = NonNullable<Settings['siwe']>
 
 /** Checks and completes a configuration. @throws DidAuthError ERR_CONFIG, naming all problems at once, and no secret */
 export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () => undefined): Settings {
-  const problems = isObject(config)
-    ? findProblems(config, findOwnSigner)
-    : [`config: received ${describe('config', config)}; give an object`]
-  if (problems.length > 0) {
-    const message = `express-did-auth: invalid configuration\n${problems.map((problem) => `  - ${problem}`).join('\n')}`
-    throw new DidAuthError('ERR_CONFIG', { message })
-  }
-  return Object.freeze(completed(config as DidAuthConfig))
+  if (!isObject(config)) throw invalid([`config: received ${describe('config', config)}; give an object`])
+  const { problems, complete } = checkOptions(config, findOwnSigner)
+  if (problems.length > 0) throw invalid(problems)
+  const unknownOptions = Object.keys(config).filter((option) => !optionNames.includes(option))
+  return Object.freeze(completed(complete, unknownOptions))
 }
 
-function completed(given: DidAuthConfig) {
-  const config: CompleteConfig = { ...defaults, ...parseGiven(given) }
+function invalid(problems: string[]): DidAuthError {
+  const lines = problems.map((problem) => `  - ${problem}`)
+  return new DidAuthError('ERR_CONFIG', { message: ['express-did-auth: invalid configuration', ...lines].join('\n') })
+}
+
+function completed(config: CompleteConfig, unknownOptions: string[]) {
   const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
   const required: RequiredDisclosure = {
     credentials: [...config.requiredCredentials],
@@ -78,15 +79,14 @@ function completed(given: DidAuthConfig) {
     resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl },
     errorFormat: config.errorFormat,
     /** Names that are not options: a typing error deserves a warning, an option of a later version no crash. */
-    unknownOptions: Object.keys(given).filter((option) => !optionNames.includes(option))
+    unknownOptions
   }
 }
 
 /** No part of a request decides which pages are ours. */
 function siweSettingsOf(config: CompleteConfig, url: URL | undefined) {
-  const siwe = siweOf(config)
-  if (siwe === undefined) return undefined
-  const { path, network = '', nonceSeconds, domains } = siwe
+  if (config.siwe === undefined) return undefined
+  const { path, network = '', nonceSeconds, domains } = config.siwe
   const listed = [
     ...config.loginDomains.filter((domain) => !domain.includes('/')),
     ...(url === undefined ? [] : [url.host]),

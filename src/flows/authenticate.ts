@@ -1,9 +1,10 @@
 import { DidAuthError } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
+import { assertInForce, verifyAccessToken, type AccessTokenClaims } from '../protocol/access-token.js'
 import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
 import { endOfSession } from '../protocol/session.js'
 import { controllerIn } from './did-control.js'
+import { chargeUser } from './limits.js'
 import type { Parts } from './parts.js'
 
 /**
@@ -48,4 +49,35 @@ export async function assertSessionActive(
     const got = session === undefined ? 'unknown' : session.state === 'active' ? 'expired' : session.state
     throw new DidAuthError('ERR_SESSION_ENDED', { reason: { check: 'session', expected: 'active', got } })
   }
+}
+
+/** The token of a request, of this service or of one whose tokens count here, and what its guard asks. */
+export interface GuardedRequest {
+  accessToken: string | undefined
+  resourceToken: string | undefined
+  /** Whether the session has to be active: that of another service's token is at that service. */
+  checkSession: boolean
+  /** The claims with which it passed a guard of ours before, and was counted. They stay one object while remembered. */
+  countedClaims: AccessTokenClaims | undefined
+  isForeignRead: boolean
+}
+
+/**
+ * Whose a request is: verifies its token and, where that is asked for, its session; then counts it against the user's
+ * quota.
+ * @throws DidAuthError as `authenticate` and `assertSessionActive`, ERR_TOO_MANY_REQUESTS; for a token of another
+ * service ERR_DID_UNSUPPORTED, ERR_KEYS
+ */
+export async function admitUser(
+  parts: Pick<
+    Parts,
+    'settings' | 'clock' | 'curve' | 'serviceKey' | 'verifiedTokens' | 'store' | 'quotas' | 'resourceIssuer'
+  >,
+  { accessToken, resourceToken, checkSession, countedClaims, isForeignRead }: GuardedRequest
+): Promise<AuthenticatedUser> {
+  const trusted = resourceToken === undefined ? undefined : await parts.resourceIssuer?.(resourceToken)
+  const user = trusted ?? (await authenticate(parts, accessToken))
+  if (checkSession) await assertSessionActive(parts, trusted === undefined ? user.claims.sid : undefined)
+  if (user.claims !== countedClaims) await chargeUser(parts, user.canonicalDid, isForeignRead)
+  return user
 }

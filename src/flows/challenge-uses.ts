@@ -1,5 +1,6 @@
+import type { Settings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import type { ChallengeFlow, ChallengeUse } from '../ports.js'
+import type { ChallengeFlow, ChallengeUse, ChallengeUseStore, Clock } from '../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../protocol/challenge.js'
 import type { Parts } from './parts.js'
 
@@ -32,9 +33,31 @@ export async function consumeChallenge(
   await consumeUse(parts, { did, ...use, expiresAtSeconds })
 }
 
-/** Consumes a use, also with `replayProtection: 'window'`. @throws DidAuthError as {@link consumeChallenge} */
-export async function consumeUse(
-  { settings, store, clock }: Pick<Parts, 'settings' | 'store' | 'clock'>,
+interface UseParts {
+  settings: Pick<Settings, 'serviceUrl'>
+  store: Pick<ChallengeUseStore, 'consumeChallenge'>
+  clock: Clock
+}
+
+/**
+ * Consumes a challenge that carries its own time, also with `replayProtection: 'window'`. To the store it is one use in
+ * a window of its own.
+ *
+ * @param name - what no other challenge of the service is called
+ * @param issued - the slot of its issue, and when it ends, in seconds since the Unix epoch
+ * @throws DidAuthError as {@link consumeChallenge}
+ */
+export async function consumeOnce(
+  parts: UseParts,
+  name: string,
+  { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number }
+): Promise<void> {
+  const use = { did: name, window: slot, flow: 'logIn', useCount: 0, consumesBoth: false } as const
+  await consumeUse(parts, { ...use, expiresAtSeconds })
+}
+
+async function consumeUse(
+  { settings, store, clock }: UseParts,
   use: Omit<ChallengeUse, 'service' | 'nowSeconds'>
 ): Promise<void> {
   const { expiresAtSeconds } = use

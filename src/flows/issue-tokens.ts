@@ -1,9 +1,10 @@
-import { accessTokenPayload } from '../protocol/access-token.js'
+import { DidAuthError } from '../errors.js'
+import { accessTokenPayload, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { Curve } from '../protocol/curve.js'
 import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
-import type { UserIdentity } from '../ports.js'
+import type { AuthenticatedUser, UserIdentity } from '../ports.js'
 import type { Parts } from './parts.js'
 import { newRefreshToken, newSessionId } from './refresh-token.js'
 
@@ -88,4 +89,21 @@ export async function openSession(
   }
   report({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
+}
+
+/** Who the user is, how they signed, what logic added. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
+export async function issueResourceToken(
+  { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
+  { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...kept } }: AuthenticatedUser,
+  resource: unknown
+): Promise<{ accessToken: string; expiresIn: number }> {
+  const { resources, serviceUrl: iss } = settings
+  if (typeof resource !== 'string' || !resources.includes(resource)) {
+    throw new DidAuthError('ERR_RESOURCE', { reason: { check: 'resource', expected: resources, option: 'resources' } })
+  }
+  const iat = clock.nowSeconds()
+  const times = { exp: iat + RESOURCE_TOKEN_SECONDS, iat }
+  const own = { iss, aud: resource, client_id: iss, jti: random.id(TOKEN_ID_BYTES), ...times }
+  const accessToken = await resourceKeys.sign({ ...(kept as JsonObject), ...own })
+  return { accessToken, expiresIn: RESOURCE_TOKEN_SECONDS }
 }

@@ -1,12 +1,11 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import { accountIdOf, type Account } from '../protocol/account-id.js'
-import { APPROVAL_STATEMENT } from '../protocol/approval.js'
 import { ethrDid, networkOfChain } from '../protocol/did.js'
-import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
+import { APPROVAL_STATEMENT } from '../protocol/format-siwe-message.js'
+import { accountIdOf, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
 import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type Tokens } from './issue-tokens.js'
-import { chargeLogin, chargeRefusal } from './limits.js'
+import { charge, chargeRefusal } from './limits.js'
 import type { LoginParts } from './log-in.js'
 import type { Caller } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
@@ -52,7 +51,7 @@ export async function logInWithSiwe(
       const expected = 'a DID whose document still names its first address'
       throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'control', expected, option: 'didControl' } })
     }
-    await chargeLogin(parts, client)
+    await charge(parts, client, 'logins')
     await consumeNonce(parts, nonce)
     const { statement, resources, requestId, chainId } = message
     const { canonicalDid, address } = user

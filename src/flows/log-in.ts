@@ -9,7 +9,7 @@ import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../pr
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
 import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
-import { chargeLogin, chargeProof, chargeRefusal } from './limits.js'
+import { charge, chargeRefusal } from './limits.js'
 import type { Caller, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
@@ -69,8 +69,8 @@ export async function signUp(
     messagesFor: (domain, challenge, dialect) => signUpMessages(domain, challenge, credentialJwts, dialect),
     prepare: async () => {
       const disclosed = usesDisclosure(settings) ? credentialJwts : []
-      const user = { did, client: { ...client, chargeKey: () => chargeProof(parts, client) } }
-      const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds())
+      const user = { did, client: { ...client, chargeKey: () => charge(parts, client, 'proofs') } }
+      const credentials = await parts.credentialVerifier.verify(disclosed, user, clock.nowSeconds(), parts.deadline)
       const missing = missingFrom({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
       if (logic !== undefined) return (user) => logic(response, user)
@@ -93,7 +93,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
   try {
     const { user, use, message } = await verifyControl(parts, request, proof)
     const logic = await proof.prepare()
-    await chargeLogin(parts, client)
+    await charge(parts, client, 'logins')
     await consumeChallenge(parts, user.canonicalDid, use)
     const { canonicalDid, address } = user
     const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))

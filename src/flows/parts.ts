@@ -1,5 +1,7 @@
+import type { RecentEntries } from '../caches.js'
 import type { Settings } from '../config/settings.js'
 import type {
+  AuthenticatedUser,
   Client,
   Clock,
   ContractWallets,
@@ -8,7 +10,6 @@ import type {
   Deadline,
   DidControllers,
   Logger,
-  Quotas,
   Random,
   ResourceIssuer,
   ResourceKeys,
@@ -16,9 +17,9 @@ import type {
   ServiceKey,
   SignatureCache,
   Store,
-  Scheduler,
-  VerifiedTokens
+  Scheduler
 } from '../ports.js'
+import type { Quotas } from './quotas.js'
 
 /** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
 export interface Parts {
@@ -29,7 +30,8 @@ export interface Parts {
   serviceKey: ServiceKey
   store: Store
   quotas: Quotas
-  verifiedTokens: VerifiedTokens
+  /** Access tokens that were verified, whose times are checked again at each use. Another key clears it. */
+  verifiedTokens: RecentEntries<AuthenticatedUser>
   disclosureRequests: SignatureCache
   credentialVerifier: CredentialVerifier
   /** Undefined: contracts cannot log in. */

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import { consumeUse } from './challenge-uses.js'
+import { consumeOnce } from './challenge-uses.js'
 import type { Parts } from './parts.js'
 
 const SLOT_SECONDS = 10
@@ -45,13 +45,12 @@ export function verifyNonce({ clock }: Pick<Parts, 'clock'>, siwe: NonceSettings
   return { nonce, slot, expiresAtSeconds }
 }
 
-/** To the store it is one use in a window of its own. @throws DidAuthError as `consumeUse` */
+/** @throws DidAuthError as `consumeOnce` */
 export async function consumeNonce(
   parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
-  { nonce, slot, expiresAtSeconds }: KnownNonce
+  known: KnownNonce
 ): Promise<void> {
-  const use = { did: `siwe:${nonce}`, window: slot, flow: 'logIn', useCount: 0, consumesBoth: false } as const
-  await consumeUse(parts, { ...use, expiresAtSeconds })
+  await consumeOnce(parts, `siwe:${known.nonce}`, known)
 }
 
 function endOf(slot: number, { nonceSeconds }: NonceSettings): number {

@@ -1,5 +1,4 @@
 import { DidAuthError } from '../errors.js'
-import type { Account } from '../protocol/account-id.js'
 import {
   assertContractAskable,
   isKeySignature,
@@ -7,7 +6,8 @@ import {
   type Hex
 } from '../protocol/contract-signature.js'
 import { parseSignature, recoverPersonalSigner, type RecoverableSignature } from '../protocol/personal-sign.js'
-import { chargeContractProof } from './limits.js'
+import type { Account } from '../protocol/siwe-message.js'
+import { charge } from './limits.js'
 import type { Caller, Parts } from './parts.js'
 
 type AccountParts = Pick<Parts, 'settings' | 'quotas' | 'store' | 'curve' | 'scheduler' | 'contractWallets'>
@@ -48,7 +48,7 @@ export async function verifyAccount(parts: AccountParts, signed: SignedByAccount
     throw new DidAuthError('ERR_NETWORK', { reason: { ...reason, option: 'contractWallets' } })
   }
   assertContractAskable(account.address, signature)
-  await chargeContractProof(parts, client)
+  await charge(parts, client, 'contracts')
   const address = account.address as Hex
   await contractWallets.verify({ chainId: account.chainId, address, message: signed.message, signature, client })
   return 'contract'

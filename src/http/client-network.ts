@@ -1,9 +1,8 @@
 import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
-import { asClient } from '../current-client.js'
+import { asClient } from '../current-request.js'
 import type { Caller } from '../flows/parts.js'
 import type { Client, Logger } from '../ports.js'
-import { isForeignPage } from './guard-csrf.js'
 
 /** The longest spelling of an IPv6 address. Behind a trusted proxy `req.ip` can be any text of a header. */
 const MAX_ADDRESS_LENGTH = 45
@@ -51,6 +50,13 @@ export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger
     const networks = [own, ...sites].map(({ network, factor }) => ({ network: network + suffix, factor }))
     return { network: own.network, networks, isShared, isGone: () => req.socket.destroyed }
   }
+}
+
+/** Whether an image, a form or a script of another site made a browser send it. @see Fetch Metadata Request Headers */
+export function isForeignPage({ headers }: Request, trustedOrigins: ReadonlySet<string>): boolean {
+  const site = headers['sec-fetch-site']
+  if (site !== 'cross-site' && site !== 'same-site') return false
+  return headers.origin === undefined || !trustedOrigins.has(headers.origin)
 }
 
 /** Whether a proxy is in front that the application does not trust: then all clients share its address. */

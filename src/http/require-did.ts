@@ -1,10 +1,9 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import { assertSessionActive, authenticate } from '../flows/authenticate.js'
+import { admitUser } from '../flows/authenticate.js'
 import type { Caller, Parts } from '../flows/parts.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { chargeUser } from '../flows/limits.js'
-import { isSafeMethod } from '../protocol/cross-origin.js'
-import { guardCsrf, isForeignPage } from './guard-csrf.js'
+import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
+import { isForeignPage } from './client-network.js'
 import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
@@ -15,12 +14,12 @@ export function assertNotForged(
 ): void {
   // A foreign page cannot make a request that carries the header and no cookie.
   if (transport.useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
-    guardCsrf(req, trustedOrigins)
+    assertSameSite(req, trustedOrigins)
   }
 }
 
 /** What the handlers of this folder are wired with. `parts` resolves once curve and signer are there. */
-export interface HttpParts {
+export interface HttpParts extends Pick<Parts, 'quotas'> {
   parts: () => Promise<Parts>
   callerOf: (req: Request) => Caller
   transport: TokenTransport
@@ -39,49 +38,33 @@ export interface GuardOptions {
   optional?: boolean | undefined
 }
 
-/** Whose a request is, and the parts for the rest of it, which have its deadline. */
-interface AuthenticatedRequest {
-  parts: Parts
-  user: AuthenticatedUser
-}
-
 /**
- * Authenticates a request: cross-site forgery first, then the token, then the session where that is asked for.
- * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_ACCESS_TOKEN…, ERR_DUPLICATE_COOKIE, ERR_SESSION_ENDED, ERR_SIGNER,
- * ERR_STORE; for a token of another service ERR_DID_UNSUPPORTED, ERR_KEYS
+ * Lets a request pass with a good access token only: cross-site forgery comes first, then {@link admitUser}. It sets
+ * `req.user` and `req.auth`.
+ * @returns the user, and the parts for the rest of the request, which have its deadline
+ * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`
  */
-async function authenticateRequest(
+export async function passWithDid(
   http: HttpParts,
   req: Request,
-  { checkSession = false }: GuardOptions = {}
-): Promise<AuthenticatedRequest> {
-  const resourceToken = http.transport.readResourceToken(req)
+  { checkSession = false }: GuardOptions
+): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  const { transport, trustedOrigins } = http
+  const resourceToken = transport.readResourceToken(req)
   if (resourceToken === undefined) assertNotForged(http, req)
   const parts = await http.parts()
-  const trusted = resourceToken === undefined ? undefined : await parts.resourceIssuer?.(resourceToken)
-  const user = trusted ?? (await authenticate(parts, http.transport.readAccessToken(req)))
-  // The session of another service's token is at that service.
-  if (checkSession) await assertSessionActive(parts, trusted === undefined ? user.claims.sid : undefined)
-  return { parts, user }
-}
-
-/**
- * Lets a request pass with a good access token only, and counts it against the user's quota. It sets `req.user` and
- * `req.auth`.
- * @throws DidAuthError as `authenticateRequest`, and ERR_TOO_MANY_REQUESTS
- */
-export async function passWithDid(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedRequest> {
-  const authenticated = await authenticateRequest(http, req, options)
-  const { claims, canonicalDid, address } = authenticated.user
-  // Claims stay the same object while they are remembered: with these, the request has passed a guard of ours already.
-  // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
-  if (req.auth?.claims !== claims) {
-    const isForeignRead = isSafeMethod(req.method) && isForeignPage(req, http.trustedOrigins)
-    await chargeUser(authenticated.parts, canonicalDid, isForeignRead)
-    req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
-  }
+  const user = await admitUser(parts, {
+    accessToken: resourceToken === undefined ? transport.readAccessToken(req) : undefined,
+    resourceToken,
+    checkSession,
+    // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
+    countedClaims: req.auth?.claims,
+    isForeignRead: isSafeMethod(req.method) && isForeignPage(req, trustedOrigins)
+  })
+  const { claims, canonicalDid, address } = user
+  if (req.auth?.claims !== claims) req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
   req.user = { did: claims.sub }
-  return authenticated
+  return { parts, user }
 }
 
 /** Makes a middleware for protected routes. It answers every refusal itself. */

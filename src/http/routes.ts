@@ -2,8 +2,8 @@ import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'exp
 import type { Settings, SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { authenticate } from '../flows/authenticate.js'
-import { assertProofBudget, chargeAnonymous, chargeNonce } from '../flows/limits.js'
-import { issueResourceToken } from '../flows/issue-resource-token.js'
+import { assertProofBudget, charge } from '../flows/limits.js'
+import { issueResourceToken } from '../flows/issue-tokens.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
 import {
@@ -17,12 +17,12 @@ import type { Caller, Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
+import { assertSameSite } from '../protocol/cross-origin.js'
 import { networkOfDid, parseDid } from '../protocol/did.js'
 import { fieldOf } from '../protocol/json.js'
 import { routeUrl } from '../protocol/parse-url.js'
 import { withClient } from './client-network.js'
 import { routeFinder, type Answer, type Route } from './find-route.js'
-import { guardCsrf } from './guard-csrf.js'
 import {
   MAX_BODY_BYTES,
   MAX_SIGN_UP_BODY_BYTES,
@@ -61,7 +61,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const unsafe =
     (answer: Answer): Answer =>
     async (req, res) => {
-      if (transport.useCookies) guardCsrf(req, http.trustedOrigins)
+      if (transport.useCookies) assertSameSite(req, http.trustedOrigins)
       await answer(req, res)
     }
 
@@ -74,7 +74,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     async (req, res, received) => {
       const did = parseDid(received)
       const [parts, client] = [await http.parts(), http.callerOf(req)]
-      await chargeAnonymous(parts, client, did)
+      await charge(parts, client, 'namings', did)
       const { expiresInSeconds, ...body } = await request(parts, did, { mountPath: req.baseUrl, client })
       sendJson(res, body, { 'Challenge-Expires-In': String(expiresInSeconds) })
     }
@@ -90,11 +90,11 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const proving = (prove: (client: Caller, req: Request, res: Response) => Promise<void>): Answer =>
     unsafe(async (req, res) => {
       const client = http.callerOf(req)
-      assertProofBudget(await http.parts(), client)
+      assertProofBudget({ settings, quotas: http.quotas }, client)
       await prove(client, req, res)
     })
 
-  // A login's parts are made when its body is here: their deadline begins then, and a body may take 30 s.
+  // The parts of a login are made when its body is here: their deadline begins then, and a body may take 30 s.
   const login = proving(async (client, req, res) => {
     const body = readLogin(await readBody(req, MAX_BODY_BYTES))
     transport.sendTokens(res, await logIn(await http.parts(), { ...body, client }))
@@ -193,7 +193,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const siweRoutes = (siwe: SiweSettings): Route[] => {
     const nonce: Answer = async (req, res) => {
       const parts = await http.parts()
-      await chargeNonce(parts, http.callerOf(req))
+      await charge(parts, http.callerOf(req), 'nonces')
       const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
       const headers = { 'Challenge-Expires-In': String(expiresInSeconds) }
       if (req.method === 'POST' || NAMES_JSON.test(req.headers.accept ?? '')) sendJson(res, { nonce }, headers)

@@ -9,13 +9,10 @@ const SITES: ReadonlySet<unknown> = new Set(['cross-site', 'same-site', 'same-or
 
 const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** The headers of a request that name where it comes from. */
+/** A request, with the headers that name where it comes from. */
 export interface RequestOrigin {
-  method: string | undefined
-  /** The header `Origin`. */
-  origin: string | undefined
-  /** The header `Sec-Fetch-Site`. */
-  site: string | readonly string[] | undefined
+  readonly method?: string | undefined
+  readonly headers: { origin?: string | undefined; 'sec-fetch-site'?: string | readonly string[] | undefined }
 }
 
 /** Whether a method changes nothing. */
@@ -29,8 +26,9 @@ export function isSafeMethod(method: string | undefined): boolean {
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
  */
-export function assertSameSite({ method, origin, site }: RequestOrigin, trustedOrigins: ReadonlySet<string>): void {
+export function assertSameSite({ method, headers }: RequestOrigin, trustedOrigins: ReadonlySet<string>): void {
   if (isSafeMethod(method)) return
+  const { origin, 'sec-fetch-site': site } = headers
   if (origin !== undefined && trustedOrigins.has(origin)) return
   const isSameSite = site === undefined ? origin === undefined : site === 'same-origin' || site === 'none'
   if (isSameSite && origin !== 'null') return

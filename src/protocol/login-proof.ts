@@ -1,7 +1,7 @@
 import { DidAuthError } from '../errors.js'
-import { APPROVAL_STATEMENT } from './approval.js'
 import type { Curve } from './curve.js'
 import { addressOfDid, chainIdOfDid } from './did.js'
+import { APPROVAL_STATEMENT } from './format-siwe-message.js'
 import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
 import { assertOwnSite, parseSiweMessage, type SiweMessage } from './siwe-message.js'
 

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
-import { parseDateTime } from './date-time.js'
+import { parseDateTime } from './encoding.js'
 import type { SiweMessage } from './format-siwe-message.js'
 import { isLoopbackHost, parseUrl } from './parse-url.js'
 
@@ -26,6 +26,7 @@ const STATEMENT = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,2048}$/u
 const URI = /^[A-Za-z][A-Za-z0-9+.-]*:(?:[\w\-.~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/
 const CHAIN_ID = /^(?:eip155:)?([1-9]\d{0,14})$/
 const NONCE = /^[A-Za-z0-9]{8,}$/
+const ACCOUNT_ID = /^eip155:([1-9]\d{0,14}):(0x[0-9a-f]{40})$/
 const REQUEST_ID = /^(?:[\w\-.~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2}){0,256}$/
 
 /** The grammar of a field's value. */
@@ -98,6 +99,24 @@ export function assertInTime(
   const startSeconds = parseDateTime(notBefore) ?? -Infinity
   if (nowSeconds >= endSeconds + TIME_TOLERANCE_SECONDS) throw refused('Expiration Time', 'not over')
   if (nowSeconds < startSeconds - TIME_TOLERANCE_SECONDS) throw refused('Not Before', 'not ahead')
+}
+
+/** The account that signed an EIP-4361 message, on the chain that the message names. */
+export interface Account {
+  /** Lower case, with `0x`. */
+  address: string
+  chainId: number
+}
+
+/** The claim `acct` of an account. @see CAIP-10 */
+export function accountIdOf({ address, chainId }: Account): string {
+  return `eip155:${String(chainId)}:${address}`
+}
+
+/** The account of a claim `acct`; undefined where a login had none. */
+export function parseAccountId(claim: unknown): Account | undefined {
+  const [, chainId, address] = typeof claim === 'string' ? (ACCOUNT_ID.exec(claim) ?? []) : []
+  return chainId === undefined || address === undefined ? undefined : { address, chainId: Number(chainId) }
 }
 
 /** The lines of a message, read one after the other. A refusal names the line. */

@@ -37,7 +37,7 @@ export function storeContract(makeStore: MakeStore): ContractTest[] {
       const made = await makeStore(bounds)
       const { store, another, remove }: StoreUnderTest = 'createSession' in made ? { store: made } : made
       try {
-        await test(benchOf(store, another ?? store))
+        await test(benchOf(store, another ?? store, name))
       } catch (error) {
         throw error instanceof AssertionError ? error : rejectionOf(error)
       } finally {

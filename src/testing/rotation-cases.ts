@@ -1,26 +1,12 @@
 import { MAX_REPLACED_TOKENS } from '../protocol/session.js'
-import {
-  anotherDid,
-  did,
-  expectAnswer,
-  hashOf,
-  rotationOf,
-  service,
-  START_SECONDS,
-  storeCase,
-  tally,
-  type StoreCase
-} from './store-case.js'
+import { anotherDid, did, hashOf, rotationOf, service, START_SECONDS, storeCase, tally } from './store-case.js'
 
 /** Refresh tokens: replaced once, refused after, a theft noticed; refreshes that come again, and that race. */
-export const rotationCases: StoreCase[] = [
+export const rotationCases = [
   storeCase('replaces a refresh token, moves its end and remembers the replaced ones', async (bench) => {
     await bench.create('a')
-    await bench.rotations('The current token of an active session is replaced', [
-      ['a', 0, 1, 'rotate'],
-      ['a', 1, 2, 'rotate', { at: 20 }]
-    ])
-    expectAnswer('A session is found as its last refresh left it', await bench.read('a'), {
+    await bench.rotations(['a', 0, 1, 'rotate'], ['a', 1, 2, 'rotate', { at: 20 }])
+    bench.expect(await bench.read('a'), {
       sessionId: 'session-a',
       did,
       state: 'active',
@@ -35,92 +21,70 @@ export const rotationCases: StoreCase[] = [
       ]
     })
   }),
-  storeCase('sets the claims of the session with each rotation', async ({ create, rotate, find }) => {
+  storeCase('sets the claims of the session with each rotation', async ({ create, rotate, find, expect }) => {
     await create('a', { tokenClaims: { role: 'admin' } })
     await rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
-    expectAnswer('A rotation replaces the claims of the session', (await find('a'))?.tokenClaims, { role: 'reader' })
+    expect((await find('a'))?.tokenClaims, { role: 'reader' })
     await rotate('a', 1, 2)
     const none = 'A rotation without claims leaves the session without claims'
-    expectAnswer(none, (await find('a'))?.tokenClaims, undefined)
+    expect((await find('a'))?.tokenClaims, undefined, none)
     await rotate('a', 2, 3, { tokenClaims: { role: 'author' } })
     await rotate('a', 0, 9, { tokenClaims: { role: 'admin' } })
-    expectAnswer('A refused rotation changes no claims', (await find('a'))?.tokenClaims, { role: 'author' })
+    expect((await find('a'))?.tokenClaims, { role: 'author' }, 'A refused rotation changes no claims')
   }),
   storeCase('answers unknown for a token that it never saw, and changes nothing', async (bench) => {
-    await bench.rotations('A session that was never created is unknown', [['a', 0, 1, 'unknown']])
-    expectAnswer('A refused rotation creates no session', await bench.find('a'), undefined)
+    await bench.rotations(['a', 0, 1, 'unknown'])
+    bench.expect(await bench.find('a'), undefined, 'A refused rotation creates no session')
     await bench.create('a')
     await bench.create('b')
     await bench.rotate('a', 0, 1)
     const before = await bench.read('a')
-    await bench.rotations('A token of no session, or of another one, is unknown, whatever it asks to be replaced by', [
+    await bench.rotations(
       ['a', 'guessed', 2, 'unknown'],
       ['a', 'guessed', 1, 'unknown'],
       ['a', 0, 1, 'unknown', { presentedHash: hashOf('b', 0) }]
-    ])
-    expectAnswer('An unknown token changes nothing', await bench.read('a'), before)
+    )
+    bench.expect(await bench.read('a'), before)
   }),
-  storeCase('replaces a token until the second in which it expires', async ({ create, rotate, rotations }) => {
+  storeCase('replaces a token until the second in which it expires', async ({ create, rotate, rotations, expect }) => {
     await create('a')
     await create('b')
-    const expired = endedOf(await rotate('a', 0, 1, { at: 3600, until: 7200 }))
-    expectAnswer('A token is not replaced from the second on in which it expires', expired, 'ended')
-    await rotations('A token is replaced up to the second before it expires', [
-      ['b', 0, 1, 'rotate', { at: 3599, until: 7200 }],
-      ['b', 1, 2, 'rotate', { at: 3600, until: 7200 }]
-    ])
+    expect(endedOf(await rotate('a', 0, 1, { at: 3600, until: 7200 })), 'ended')
+    await rotations(['b', 0, 1, 'rotate', { at: 3599, until: 7200 }], ['b', 1, 2, 'rotate', { at: 3600, until: 7200 }])
   }),
   storeCase('refuses a replaced token within the grace, and revokes its session after it', async (bench) => {
     await bench.create('a')
     await bench.create('bystander')
     await bench.rotate('a', 0, 1)
-    await bench.rotations('A replaced token is only refused up to 10 s after its replacement, with a grace of 10 s', [
-      ['a', 0, 'thief', 'replaced'],
-      ['a', 0, 'thief', 'replaced', { at: 20 }]
-    ])
-    const state = await bench.stateOf('a')
-    expectAnswer('A replaced token that is refused within the grace ends no session', state, 'active')
-    const promise = 'A replaced token that comes back after the grace revokes its session'
-    await bench.rotations(promise, [['a', 0, 'thief', 'reused', { at: 21 }]])
-    expectAnswer(promise, await bench.stateOf('a'), 'revoked')
-    await bench.rotations('No token of a revoked session is good, neither the current nor a replaced one', [
-      ['a', 0, 'thief', 'ended', { at: 21 }],
-      ['a', 1, 2, 'ended', { at: 21 }]
-    ])
-    expectAnswer('A token that is used twice revokes its own session alone', await bench.list(21), ['bystander'])
+    await bench.rotations(['a', 0, 'thief', 'replaced'], ['a', 0, 'thief', 'replaced', { at: 20 }])
+    bench.expect(await bench.stateOf('a'), 'active')
+    await bench.rotations(['a', 0, 'thief', 'reused', { at: 21 }])
+    bench.expect(await bench.stateOf('a'), 'revoked')
+    await bench.rotations(['a', 0, 'thief', 'ended', { at: 21 }], ['a', 1, 2, 'ended', { at: 21 }])
+    bench.expect(await bench.list(21), ['bystander'], 'A token that is used twice revokes its own session alone')
   }),
   storeCase('knows no grace where none is given', async ({ create, rotate, rotations }) => {
     await create('a')
     await rotate('a', 0, 1)
-    await rotations(
-      'A replaced token is refused in the second of its replacement, and reused in the next without a grace',
-      [
-        ['a', 0, 9, 'replaced', { graceSeconds: 0 }],
-        ['a', 0, 9, 'reused', { graceSeconds: 0, at: 11 }]
-      ]
-    )
+    await rotations(['a', 0, 9, 'replaced', { graceSeconds: 0 }], ['a', 0, 9, 'reused', { graceSeconds: 0, at: 11 }])
   }),
   storeCase("counts each replaced token's grace from its own replacement", async ({ create, rotate, rotations }) => {
     await create('a')
     await rotate('a', 0, 1, { at: 10 })
     await rotate('a', 1, 2, { at: 20 })
-    await rotations('A token replaced 5 s ago is refused and one replaced 15 s ago is reused, with a grace of 10 s', [
-      ['a', 1, 9, 'replaced', { at: 25 }],
-      ['a', 0, 9, 'reused', { at: 25 }]
-    ])
+    await rotations(['a', 1, 9, 'replaced', { at: 25 }], ['a', 0, 9, 'reused', { at: 25 }])
   }),
   storeCase('answers ended for the tokens of a session that was logged out or revoked', async (bench) => {
     for (const state of ['loggedOut', 'revoked'] as const) {
       await bench.create(state)
       await bench.rotate(state, 0, 1)
       await bench.end(state, state, 11)
-      const promise = `No token brings a session back that is ${state}`
-      await bench.rotations(promise, [
+      await bench.rotations(
         [state, 1, 2, 'ended', { at: 100 }],
         [state, 0, 1, 'ended', { at: 100 }],
         [state, 0, 2, 'ended', { at: 100 }]
-      ])
-      expectAnswer(promise, await bench.stateOf(state), state)
+      )
+      bench.expect(await bench.stateOf(state), state, `No token brings a session back that is ${state}`)
     }
   }),
   storeCase('remembers the last 16 replaced tokens of a session, and no older one', async (bench) => {
@@ -128,18 +92,10 @@ export const rotationCases: StoreCase[] = [
     await bench.create('bystander', { did: anotherDid })
     await bench.rotate('bystander', 0, 1)
     const tokens = Array.from({ length: MAX_REPLACED_TOKENS + 1 }, (_, token) => token)
-    for (const token of tokens) {
-      await bench.rotations('A session can be refreshed any number of times', [['a', token, token + 1, 'rotate']])
-    }
-    await bench.rotations('The 17th last replaced token of a session is forgotten', [['a', 0, 'x', 'unknown']])
-    for (const token of tokens.slice(1)) {
-      const promise = 'The last 16 replaced tokens of a session are remembered'
-      await bench.rotations(promise, [['a', token, 'x', 'replaced']])
-    }
-    await bench.rotations('The oldest of 16 remembered tokens is noticed after the grace', [
-      ['bystander', 0, 'x', 'replaced'],
-      ['a', 1, 'x', 'reused', { at: 21 }]
-    ])
+    for (const token of tokens) await bench.rotations(['a', token, token + 1, 'rotate'])
+    await bench.rotations(['a', 0, 'x', 'unknown'])
+    for (const token of tokens.slice(1)) await bench.rotations(['a', token, 'x', 'replaced'])
+    await bench.rotations(['bystander', 0, 'x', 'replaced'], ['a', 1, 'x', 'reused', { at: 21 }])
   }),
 
   storeCase('answers repeated, and changes nothing, when a rotation comes again', async (bench) => {
@@ -148,79 +104,69 @@ export const rotationCases: StoreCase[] = [
     await bench.rotate('a', 0, 1, { tokenClaims })
     const before = await bench.read('a')
     const later = (at: number) => ({ tokenClaims: { role: 'admin' }, at, until: at + 3600 })
-    await bench.rotations('The same rotation is repeated on each instance, and at any time until the session ends', [
+    await bench.rotations(
       ['a', 0, 1, 'repeated', { tokenClaims }],
       ['a', 0, 1, 'repeated', { tokenClaims }],
       ['a', 0, 1, 'repeated', later(21)],
       ['a', 0, 1, 'repeated', later(3609)]
-    ])
-    expectAnswer('A repeated rotation changes neither claims nor times nor tokens', await bench.read('a'), before)
-    const promise = 'The token that a repeated rotation answered again is the current one'
-    await bench.rotations(promise, [['a', 1, 2, 'rotate', { at: 3609 }]])
+    )
+    const promise = 'A repeated rotation changes neither claims nor times nor tokens'
+    bench.expect(await bench.read('a'), before, promise)
+    await bench.rotations(['a', 1, 2, 'rotate', { at: 3609 }])
   }),
-  storeCase('repeats no rotation of a session that is over', async ({ create, rotate, end, rotations }) => {
+  storeCase('repeats no rotation of a session that is over', async ({ create, rotate, end, rotations, expect }) => {
     for (const name of ['expired', 'loggedOut', 'revoked']) {
       await create(name)
       await rotate(name, 0, 1)
     }
     await end('loggedOut', 'loggedOut', 10)
     await end('revoked', 'revoked', 10)
-    await rotations('A rotation is not repeated once the session is logged out or revoked', [
-      ['loggedOut', 0, 1, 'ended'],
-      ['revoked', 0, 1, 'ended']
-    ])
-    const expired = endedOf(await rotate('expired', 0, 1, { at: 3610 }))
-    expectAnswer('A rotation is not repeated from the second on in which the session expires', expired, 'ended')
+    await rotations(['loggedOut', 0, 1, 'ended'], ['revoked', 0, 1, 'ended'])
+    expect(endedOf(await rotate('expired', 0, 1, { at: 3610 })), 'ended')
   }),
   storeCase('refuses a rotation whose next token was used, and revokes nothing', async (bench) => {
     await bench.create('a')
     await bench.rotate('a', 0, 1)
     await bench.rotate('a', 1, 2)
     const before = await bench.read('a')
-    await bench.rotations('A late duplicate of an honest rotation is only refused, also after the grace', [
+    await bench.rotations(
       ['a', 0, 1, 'replaced'],
       ['a', 0, 1, 'replaced', { at: 21 }],
       ['a', 0, 1, 'replaced', { at: 3609 }]
-    ])
-    expectAnswer('A late duplicate of an honest rotation changes nothing', await bench.read('a'), before)
+    )
+    bench.expect(await bench.read('a'), before)
   }),
   storeCase('notices another who has the replaced token, however often it was repeated', async (bench) => {
     await bench.create('a')
     await bench.rotate('a', 0, 1)
     await bench.rotations(
-      'Within the grace a replaced token is refused with another token to follow, and still repeated with its own',
-      [
-        ['a', 0, 1, 'repeated', { at: 15 }],
-        ['a', 0, 'thief', 'replaced', { at: 20 }],
-        ['a', 0, 1, 'repeated', { at: 20 }]
-      ]
+      ['a', 0, 1, 'repeated', { at: 15 }],
+      ['a', 0, 'thief', 'replaced', { at: 20 }],
+      ['a', 0, 1, 'repeated', { at: 20 }],
+      ['a', 0, 'thief', 'reused', { at: 21 }]
     )
-    const promise = 'The grace runs from the replacement, not from a repeated rotation'
-    await bench.rotations(promise, [['a', 0, 'thief', 'reused', { at: 21 }]])
-    expectAnswer(promise, await bench.stateOf('a'), 'revoked')
-    await bench.rotations(promise, [['a', 0, 1, 'ended', { at: 21 }]])
+    bench.expect(await bench.stateOf('a'), 'revoked')
+    await bench.rotations(['a', 0, 1, 'ended', { at: 21 }])
   }),
   storeCase('rotates once, and repeats it for all others, when 50 come with one next token', async (bench) => {
     await bench.create('a')
     const verdicts = await bench.allAtOnce(50, (store) => store.rotateRefreshToken(rotationOf('a', 0, 1)))
-    const promise = 'Of 50 simultaneous rotations to one next token exactly one rotates, and the others are repeated'
-    expectAnswer(promise, tally(verdicts), { rotate: 1, repeated: 49 })
+    bench.expect(tally(verdicts), { rotate: 1, repeated: 49 })
     const found = await bench.find('a')
-    expectAnswer('Repeated rotations add no replaced token', found?.replacedTokens.length, 1)
-    await bench.rotations('The token that 50 rotations answered is the current one', [['a', 1, 2, 'rotate']])
+    bench.expect(found?.replacedTokens.length, 1, 'Repeated rotations add no replaced token')
+    await bench.rotations(['a', 1, 2, 'rotate'])
   }),
 
-  storeCase('lets exactly one of 50 win that use a token at once', async ({ create, allAtOnce, find, rotations }) => {
-    await create('a')
-    const verdicts = await allAtOnce(50, (store, index) =>
+  storeCase('lets exactly one of 50 win that use a token at once', async (bench) => {
+    await bench.create('a')
+    const verdicts = await bench.allAtOnce(50, (store, index) =>
       store.rotateRefreshToken(rotationOf('a', 0, `next ${index}`))
     )
-    const promise = 'Of 50 simultaneous rotations to different tokens exactly one rotates, and the others are refused'
-    expectAnswer(promise, tally(verdicts), { rotate: 1, replaced: 49 })
+    bench.expect(tally(verdicts), { rotate: 1, replaced: 49 })
     const winner = `next ${verdicts.indexOf('rotate')}`
-    const found = await find('a')
-    expectAnswer("The winner's token is the current one", found?.refreshTokenHash, hashOf('a', winner))
-    await rotations("The winner's token can be replaced in turn", [['a', winner, 'last', 'rotate']])
+    const found = await bench.find('a')
+    bench.expect(found?.refreshTokenHash, hashOf('a', winner), "The winner's token is the current one")
+    await bench.rotations(['a', winner, 'last', 'rotate'])
   }),
   storeCase('lets one of 50 win that use the current and a replaced token of a session at once', async (bench) => {
     // Statements that lock the rows of two tokens in different orders end in deadlocks, though not in each round.
@@ -231,24 +177,26 @@ export const rotationCases: StoreCase[] = [
         // Both store objects present both tokens.
         store.rotateRefreshToken(rotationOf(name, index % 4 < 2 ? 0 : 1, `next ${index}`))
       )
-      const promise = 'Of 50 simultaneous rotations of the current and the replaced token exactly one rotates'
-      expectAnswer(promise, tally(verdicts), { rotate: 1, replaced: 49 })
+      bench.expect(tally(verdicts), { rotate: 1, replaced: 49 })
       const found = await bench.find(name)
       const expected = ['active', hashOf(name, `next ${verdicts.indexOf('rotate')}`)]
-      const seen = [found?.state, found?.refreshTokenHash]
-      expectAnswer("The session stays active with the winner's token", seen, expected)
+      const promise = "The session stays active with the winner's token"
+      bench.expect([found?.state, found?.refreshTokenHash], expected, promise)
     }
   }),
-  storeCase('refreshes nothing after a logout was answered, whichever was faster', async ({ store, other, create }) => {
+  storeCase('refreshes nothing after a logout was answered, whichever was faster', async (bench) => {
     for (let round = 0; round < 20; round += 1) {
       const name = `round ${round}`
-      await create(name)
-      const refresh = (next = 1): Promise<string> => store.rotateRefreshToken(rotationOf(name, next - 1, next))
-      const logOut = (): Promise<boolean> => other.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
+      await bench.create(name)
+      const refresh = (next = 1): Promise<string> => bench.store.rotateRefreshToken(rotationOf(name, next - 1, next))
+      const logOut = (): Promise<boolean> =>
+        bench.other.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
       await Promise.all(round % 2 === 0 ? [refresh(), logOut()] : [logOut(), refresh()])
       const verdicts = [await refresh(1), await refresh(2)]
-      const good = verdicts.filter((verdict) => verdict === 'rotate' || verdict === 'repeated')
-      expectAnswer('No token of a session is good once its logout was answered', good, [])
+      bench.expect(
+        verdicts.filter((verdict) => verdict === 'rotate' || verdict === 'repeated'),
+        []
+      )
     }
   })
 ]

@@ -3,8 +3,8 @@ import { MAX_SESSIONS_PER_DID } from '../protocol/session.js'
 import {
   anotherDid,
   anotherService,
+  boundedCase,
   did,
-  expectAnswer,
   fieldsOf,
   hashOf,
   service,
@@ -12,19 +12,18 @@ import {
   START_SECONDS,
   storeCase,
   tamper,
-  type Bench,
-  type StoreCase
+  type Bench
 } from './store-case.js'
 
 /** Creating, finding, listing and ending sessions; how many a user may have, and which a full store evicts. */
-export const sessionCases: StoreCase[] = [
+export const sessionCases = [
   storeCase('says that it is ready', async ({ store, other }) => {
     await store.ping()
     await other.ping()
   }),
-  storeCase('finds a new session by its id, with the hash of its refresh token', async ({ create, read }) => {
+  storeCase('finds a new session by its id, with the hash of its refresh token', async ({ create, read, expect }) => {
     await create('a')
-    expectAnswer('A session is found as it was created', await read('a'), {
+    expect(await read('a'), {
       sessionId: 'session-a',
       did,
       state: 'active',
@@ -35,26 +34,27 @@ export const sessionCases: StoreCase[] = [
       refreshTokenHash: hashOf('a', 0),
       replacedTokens: []
     })
-    expectAnswer('A session that was never created is undefined', await read('b'), undefined)
+    expect(await read('b'), undefined, 'A session that was never created is undefined')
   }),
   storeCase('keeps the DID as received and knows the user by its lower-case spelling', async (bench) => {
     const received = 'did:ethr:rsk:0x00000000000000000000000000000000000000Aa'
     await bench.create('a', { did: received })
     await bench.create('b')
-    expectAnswer('The DID of a session is spelled as it was received', (await bench.find('a'))?.did, received)
+    bench.expect((await bench.find('a'))?.did, received)
     const listed = (await bench.store.listSessions(service, did, START_SECONDS)).map((session) => session.did)
-    expectAnswer('All spellings of a DID are one user, whose sessions are listed together', listed, [did, received])
-    expectAnswer('All spellings of a DID are one user, whose sessions are revoked together', await bench.revoke(), 2)
+    bench.expect(listed, [did, received], 'All spellings of a DID are one user, whose sessions are listed together')
+    bench.expect(await bench.revoke(), 2, 'All spellings of a DID are one user, whose sessions are revoked together')
   }),
-  storeCase('answers token claims as they were stored', async ({ store, create, find }) => {
+  storeCase('answers token claims as they were stored', async ({ store, create, find, expect }) => {
     const tokenClaims = { role: 'admin', nested: [1, 0.5, null, true, { 'ключ "\u0000': '💶' }], constructor: '' }
     await create('a', { tokenClaims })
     await create('b', { tokenClaims: {} })
-    expectAnswer('Claims come back as any JSON that went in', (await find('a'))?.tokenClaims, tokenClaims)
+    expect((await find('a'))?.tokenClaims, tokenClaims)
     const listed = (await store.listSessions(service, did, START_SECONDS)).map(({ tokenClaims }) => tokenClaims)
-    expectAnswer('Claims are listed as any JSON that went in', listed, [{}, tokenClaims])
+    expect(listed, [{}, tokenClaims])
   }),
-  storeCase('stores and answers copies, which a caller cannot change it through', async ({ store, rotate, read }) => {
+  storeCase('stores and answers copies, which a caller cannot change it through', async (bench) => {
+    const { store, rotate, read, expect } = bench
     const created = sessionOf('a', { tokenClaims: { roles: ['reader'] } })
     await store.createSession(created)
     await rotate('a', 0, 1, { tokenClaims: { roles: ['reader'] } })
@@ -69,16 +69,14 @@ export const sessionCases: StoreCase[] = [
     const [listed] = await store.listSessions(service, did, START_SECONDS)
     tamper(listed?.tokenClaims, { roles: ['admin'] })
     tamper(listed, { state: 'revoked', expiresAtSeconds: 0 })
-    const after = [await read('a'), await read('a')]
-    expectAnswer('A session does not change when objects that were passed or answered change', after, [before, before])
+    expect([await read('a'), await read('a')], [before, before])
   }),
-  storeCase('keeps times of more than 32 bits', async ({ create, find }) => {
+  storeCase('keeps times of more than 32 bits', async ({ create, find, expect }) => {
     await create('a', { until: 3_600_000_000_000 })
-    const expected = START_SECONDS + 3_600_000_000_000
-    expectAnswer('Times are integers of up to 53 bits', (await find('a'))?.expiresAtSeconds, expected)
+    expect((await find('a'))?.expiresAtSeconds, START_SECONDS + 3_600_000_000_000)
   }),
   storeCase("keeps each service's sessions to itself, also those with the same ids and tokens", async (bench) => {
-    const { store, create, rotate, find, rotations } = bench
+    const { store, create, rotate, find, expect } = bench
     const inAnother = { service: anotherService }
     await create('a')
     const seen = {
@@ -88,98 +86,77 @@ export const sessionCases: StoreCase[] = [
       revoked: await bench.revoke(0, anotherService),
       listed: (await store.listSessions(anotherService, did, START_SECONDS)).length
     }
-    const nothing = { found: undefined, rotated: 'unknown', ended: false, revoked: 0, listed: 0 }
-    expectAnswer("A service sees and changes none of another service's sessions", seen, nothing)
+    expect(seen, { found: undefined, rotated: 'unknown', ended: false, revoked: 0, listed: 0 })
     await create('a', inAnother)
-    await rotations('Sessions of two services with one id are two sessions', [
-      ['a', 0, 1, 'rotate'],
-      ['a', 0, 1, 'rotate', inAnother]
-    ])
+    await bench.rotations(['a', 0, 1, 'rotate'], ['a', 0, 1, 'rotate', inAnother])
     await bench.end('a')
-    const left = await find('a', anotherService)
-    expectAnswer('A logout of one service ends no session of another', left?.state, 'active')
+    expect((await find('a', anotherService))?.state, 'active')
   }),
   storeCase("lists a user's active sessions, the newest first, until they end", async (bench) => {
-    const { create, rotate, end, list } = bench
+    const { create, rotate, end, list, expect } = bench
     for (const name of ['a', 'b', 'c']) await create(name)
     await create('brief', { until: 5 })
     await create('d', { at: 1 })
     await create('e', { did: anotherDid })
     await end('b')
     await rotate('a', 0, 1, { at: 3, until: 3600 })
-    const promise = 'Active sessions of the user alone are listed, the one created last first'
-    expectAnswer(promise, await list(4), ['d', 'brief', 'c', 'a'])
-    const lasting = ['d', 'c', 'a']
-    expectAnswer('A session is not listed from the second on in which it expires', await list(5), lasting)
-    expectAnswer('A session is listed up to the second before it expires', await list(3599), lasting)
-    expectAnswer('No session is listed from the second on in which it expires', await list(3600), [])
+    expect(await list(4), ['d', 'brief', 'c', 'a'])
+    const promise = 'A session is listed up to the second before it expires'
+    expect([await list(5), await list(3599), await list(3600)], [['d', 'c', 'a'], ['d', 'c', 'a'], []], promise)
   }),
-  storeCase('lists sessions as it finds them', async ({ other, create, rotate, find }) => {
-    await create('a', { tokenClaims: { role: 'admin' } })
-    await rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
-    const [listed] = await other.listSessions(service, did, START_SECONDS + 10)
-    const promise = 'A session is listed with the same fields as it is found with'
-    expectAnswer(promise, fieldsOf(listed), fieldsOf(await find('a')))
+  storeCase('lists sessions with the same fields as it finds them with', async (bench) => {
+    await bench.create('a', { tokenClaims: { role: 'admin' } })
+    await bench.rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
+    const [listed] = await bench.other.listSessions(service, did, START_SECONDS + 10)
+    bench.expect(fieldsOf(listed), fieldsOf(await bench.find('a')))
   }),
-  storeCase('ends an active session once, and its state never changes after', async ({ create, end, stateOf }) => {
+  storeCase('ends an active session once, and its state never changes after', async (bench) => {
+    const { create, end, stateOf, expect } = bench
     await create('a')
     await create('b')
     const answers = [await end('a'), await end('a', 'revoked'), await end('b', 'revoked'), await end('c')]
-    const promise = 'Ending answers true for a session that was active, else false'
-    expectAnswer(promise, answers, [true, false, true, false])
-    const states = [await stateOf('a'), await stateOf('b')]
+    expect(answers, [true, false, true, false])
     const kept = 'A session that ended is still found, in the state it ended in first'
-    expectAnswer(kept, states, ['loggedOut', 'revoked'])
+    expect([await stateOf('a'), await stateOf('b')], ['loggedOut', 'revoked'], kept)
   }),
-  storeCase('ends a session until the second in which it expires', async ({ create, end }) => {
+  storeCase('ends a session until the second in which it expires', async ({ create, end, expect }) => {
     await create('a')
     await create('b')
-    const answers = [await end('a', 'loggedOut', 3599), await end('b', 'loggedOut', 3600)]
-    expectAnswer('A session is active up to the second before it expires', answers, [true, false])
+    expect([await end('a', 'loggedOut', 3599), await end('b', 'loggedOut', 3600)], [true, false])
   }),
-  storeCase('ends a session once, also when 50 ask at once', async ({ create, allAtOnce }) => {
+  storeCase('ends a session once, also when 50 ask at once', async ({ create, allAtOnce, expect }) => {
     await create('a')
     const ended = await allAtOnce(50, (store) => store.endSession(service, 'session-a', 'loggedOut', START_SECONDS))
-    const promise = 'Of 50 that end a session at once exactly one is told that it did'
-    expectAnswer(promise, ended.filter(Boolean).length, 1)
+    expect(ended.filter(Boolean).length, 1)
   }),
-  storeCase("revokes a user's active sessions and counts them", async ({ create, end, revoke, stateOf }) => {
+  storeCase("revokes a user's active sessions and counts them", async ({ create, end, revoke, stateOf, expect }) => {
     for (const name of ['a', 'b', 'c']) await create(name)
     await create('brief', { until: 5 })
     await create('d', { did: anotherDid })
     await end('a')
-    const counts = [await revoke(5), await revoke(5)]
-    expectAnswer('Revoking answers how many sessions were active, and leaves none', counts, [2, 0])
+    expect([await revoke(5), await revoke(5)], [2, 0])
     const states = await Promise.all(['a', 'b', 'c', 'd'].map(stateOf))
-    const promise = "Revoking changes the user's active sessions, no ended one and no other user's"
-    expectAnswer(promise, states, ['loggedOut', 'revoked', 'revoked', 'active'])
+    expect(states, ['loggedOut', 'revoked', 'revoked', 'active'], "Revoking changes a user's active sessions alone")
   }),
 
   storeCase('keeps 50 sessions of a user and drops the oldest when another comes', async (bench) => {
     await bench.create('other user', { did: anotherDid })
     await bench.create('other service', { service: anotherService })
+    const names = namesTo(MAX_SESSIONS_PER_DID + 1)
     let evicted = 0
-    for (const name of namesTo(MAX_SESSIONS_PER_DID + 1)) {
+    for (const name of names) {
       evicted += await bench.create(name)
       if (name === '0') await bench.rotate('0', 0, 1)
     }
-    const newest = namesTo(MAX_SESSIONS_PER_DID + 1)
-      .slice(1)
-      .reverse()
-    const promise = 'The 50 sessions of a user that were created last are listed, the newest first'
-    expectAnswer(promise, await bench.list(), newest)
-    const dropped = await bench.find('0')
-    expectAnswer("A user's oldest session is dropped when the user has 50 others", dropped, undefined)
-    await bench.rotations('No token of a session that was dropped is known', [
-      ['0', 0, 2, 'unknown'],
-      ['0', 1, 2, 'unknown']
-    ])
-    expectAnswer("A user's own sessions that are dropped beyond 50 do not count as evicted", evicted, 0)
+    bench.expect(await bench.list(), names.slice(1).reverse())
+    bench.expect(await bench.find('0'), undefined)
+    await bench.rotations(['0', 0, 2, 'unknown'], ['0', 1, 2, 'unknown'])
+    bench.expect(evicted, 0, "A user's own sessions that are dropped beyond 50 do not count as evicted")
     const others = [
       (await bench.store.listSessions(service, anotherDid, START_SECONDS)).length,
       (await bench.store.listSessions(anotherService, did, START_SECONDS)).length
     ]
-    expectAnswer('The bound of 50 drops no session of another user or service', others, [1, 1])
+    bench.expect(others, [1, 1], 'The bound of 50 drops no session of another user or service')
   }),
   storeCase('drops no active session of a user while there are expired or ended ones to drop', async (bench) => {
     const { create, end, list } = bench
@@ -194,90 +171,65 @@ export const sessionCases: StoreCase[] = [
     }
     for (let index = 2; index <= MAX_SESSIONS_PER_DID; index += 1) await create(`later ${index}`, { at: 2 })
     const listed = await list(2)
-    const promise = "A user's expired and ended sessions are dropped before active ones"
-    expectAnswer(promise, [listed.length, listed.at(-1)], [50, 'oldest'])
+    bench.expect([listed.length, listed.at(-1)], [50, 'oldest'])
   }),
-  storeCase('keeps the last 50 sessions of a user, also when 60 come at once, twice', async ({ allAtOnce, list }) => {
+  storeCase('keeps the last 50 sessions of a user, also when 60 come at once, twice', async (bench) => {
     for (const burst of ['first', 'second']) {
-      await allAtOnce(60, (store, index) => store.createSession(sessionOf(`${burst} ${index}`)))
-      const listed = await list()
-      expectAnswer(`A user has 50 sessions once all 60 of the ${burst} burst were answered`, listed.length, 50)
-      const older = listed.filter((name) => !name.startsWith(burst))
-      expectAnswer('Sessions of an earlier burst are dropped before those of a later one', older, [])
+      await bench.allAtOnce(60, (store, index) => store.createSession(sessionOf(`${burst} ${index}`)))
+      const listed = await bench.list()
+      bench.expect([listed.length, listed.filter((name) => !name.startsWith(burst))], [50, []])
     }
   }),
-  storeCase('keeps all active sessions as others expire', async ({ create, list }) => {
+  storeCase('keeps all active sessions as others expire', async ({ create, list, expect }) => {
     for (const round of [0, 1, 2, 3, 4]) {
       const names = namesTo(5).map((name) => `${round} ${name}`)
       for (const name of names) await create(name, { at: round * 60, until: round * 60 + 60 })
-      expectAnswer('Only expired sessions go when others come', await list(round * 60), names.reverse())
+      expect(await list(round * 60), names.reverse())
     }
   }),
-  storeCase(
-    'evicts sessions that were never refreshed, the oldest first, and counts them',
-    async (bench) => {
-      await createRefreshed(bench)
-      const names = namesTo(10)
-      let evicted = 0
-      for (const name of names) {
-        evicted += await createStranger(bench, name)
-        expectAnswer('A session is there once its creation was answered', await namesLeft(bench, [name]), [name])
-      }
-      const refreshed = await namesLeft(bench, ['a', 'b'])
-      expectAnswer('A full store evicts no refreshed session while there are others', refreshed, ['a', 'b'])
-      const left = await namesLeft(bench, names)
-      const newest = names.slice(names.length - left.length)
-      expectAnswer('A full store evicts the oldest of the sessions that were never refreshed', left, newest)
-      const promise = 'Creating a session answers how many active ones were evicted for it'
-      expectAnswer(promise, evicted, names.length - left.length)
-    },
-    { maxSessions: 5 }
-  ),
-  storeCase(
-    'counts neither ended nor expired sessions as evicted',
-    async (bench) => {
-      await createStranger(bench, 'ended')
-      await createStranger(bench, 'expired', { expiresAtSeconds: START_SECONDS + 5 })
-      await createStranger(bench, '0')
-      await bench.end('ended')
-      let evicted = 0
-      for (const name of ['1', '2', '3', '4']) {
-        evicted += await createStranger(bench, name, { nowSeconds: START_SECONDS + 10 })
-      }
-      const missing = 5 - (await namesLeft(bench, namesTo(5))).length
-      expectAnswer('Only sessions that were active count as evicted', evicted, missing)
-    },
-    { maxSessions: 3 }
-  ),
-  storeCase(
-    'accepts a new session where all others were refreshed, and evicts it before them',
-    async (bench) => {
-      const evicted = (await createRefreshed(bench)) + (await createStranger(bench, 'new'))
-      const created = await namesLeft(bench, ['new'])
-      expectAnswer('A session is there once its creation was answered', created, ['new'])
-      const refreshed = await namesLeft(bench, ['a', 'b'])
-      const promise = 'Creating a session answers how many active ones were evicted for it'
-      expectAnswer(promise, evicted, 2 - refreshed.length)
-      await createStranger(bench, 'newer')
-      const left = await namesLeft(bench, ['a', 'b'])
-      expectAnswer('A full store evicts no refreshed session while there are others', left, refreshed)
-    },
-    { maxSessions: 2 }
-  ),
-  storeCase(
-    "forgets no replaced token of a session for the sake of strangers' sessions and refreshes",
-    async (bench) => {
-      await bench.create('a')
-      await bench.rotate('a', 0, 1)
-      await createStranger(bench, 'stranger')
-      for (let token = 0; token < 20; token += 1) await bench.rotate('stranger', token, token + 1)
-      for (const name of namesTo(20)) await createStranger(bench, name)
-      await bench.rotations('A replaced token that comes back is noticed, however much strangers do', [
-        ['a', 0, 'x', 'reused', { at: 60 }]
-      ])
-    },
-    { maxSessions: 3 }
-  )
+  boundedCase('evicts the oldest never refreshed sessions, and counts them', { maxSessions: 5 }, async (bench) => {
+    await createRefreshed(bench)
+    const names = namesTo(10)
+    let evicted = 0
+    for (const name of names) {
+      evicted += await createStranger(bench, name)
+      bench.expect(await namesLeft(bench, [name]), [name], 'A session is there once its creation was answered')
+    }
+    const refreshed = await namesLeft(bench, ['a', 'b'])
+    bench.expect(refreshed, ['a', 'b'], 'A full store evicts no refreshed session while there are others')
+    const left = await namesLeft(bench, names)
+    bench.expect(left, names.slice(names.length - left.length))
+    const promise = 'Creating a session answers how many active ones were evicted for it'
+    bench.expect(evicted, names.length - left.length, promise)
+  }),
+  boundedCase('counts neither ended nor expired sessions as evicted', { maxSessions: 3 }, async (bench) => {
+    await createStranger(bench, 'ended')
+    await createStranger(bench, 'expired', { expiresAtSeconds: START_SECONDS + 5 })
+    await createStranger(bench, '0')
+    await bench.end('ended')
+    let evicted = 0
+    for (const name of ['1', '2', '3', '4']) {
+      evicted += await createStranger(bench, name, { nowSeconds: START_SECONDS + 10 })
+    }
+    bench.expect(evicted, 5 - (await namesLeft(bench, namesTo(5))).length)
+  }),
+  boundedCase('accepts a new session among refreshed ones, and evicts it first', { maxSessions: 2 }, async (bench) => {
+    const evicted = (await createRefreshed(bench)) + (await createStranger(bench, 'new'))
+    bench.expect(await namesLeft(bench, ['new']), ['new'], 'A session is there once its creation was answered')
+    const refreshed = await namesLeft(bench, ['a', 'b'])
+    const promise = 'Creating a session answers how many active ones were evicted for it'
+    bench.expect(evicted, 2 - refreshed.length, promise)
+    await createStranger(bench, 'newer')
+    bench.expect(await namesLeft(bench, ['a', 'b']), refreshed)
+  }),
+  boundedCase("forgets no replaced token for the sake of strangers' sessions", { maxSessions: 3 }, async (bench) => {
+    await bench.create('a')
+    await bench.rotate('a', 0, 1)
+    await createStranger(bench, 'stranger')
+    for (let token = 0; token < 20; token += 1) await bench.rotate('stranger', token, token + 1)
+    for (const name of namesTo(20)) await createStranger(bench, name)
+    await bench.rotations(['a', 0, 'x', 'reused', { at: 60 }])
+  })
 ]
 
 function namesTo(count: number): string[] {

@@ -34,9 +34,12 @@ export interface StoreCase {
   test: (bench: Bench) => Promise<void>
 }
 
-export function storeCase(name: string, test: StoreCase['test'], bounds: StoreBounds = {}): StoreCase {
-  return { name, test, bounds }
-}
+export const boundedCase = (name: string, bounds: StoreBounds, test: StoreCase['test']): StoreCase => ({
+  name,
+  bounds,
+  test
+})
+export const storeCase = (name: string, test: StoreCase['test']): StoreCase => ({ name, bounds: {}, test })
 
 /** A Tuesday, in seconds since the Unix epoch. All times below are counted from it. */
 export const START_SECONDS = 1_800_000_000
@@ -113,28 +116,45 @@ type RotationRow = [
 /** Two store objects on the same data, or one twice, and what cases do with them. */
 export type Bench = ReturnType<typeof benchOf>
 
-/** Each verb is called on the other store object than the one before, so that every read is of another's write. */
+/**
+ * Each verb is called on the other store object than the one before, so that every read is of another's write.
+ *
+ * @param name - of the case: what a store does that keeps its promise
+ */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
-export function benchOf(store: Store, other: Store) {
+export function benchOf(store: Store, other: Store, name: string) {
   let calls = 0
+  /**
+   * Compares what a store answered with what the port promises, as JSON has it: objects of `structuredClone` are of
+   * another realm under Jest, and what is undefined may be absent.
+   *
+   * @param promise - a sentence that is true of a good store
+   * @throws AssertionError that says the sentence and the difference
+   */
+  const expect = (actual: unknown, expected: unknown, promise = `A store ${name}`): void => {
+    const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
+    const plain = (value: unknown): unknown => (value === undefined ? value : JSON.parse(JSON.stringify(value)))
+    deepEqual(plain(actual), plain(expected), `${promise}: ${written(expected)} expected, got ${written(actual)}`)
+  }
   const next = (): Store => ((calls += 1) % 2 === 1 ? store : other)
   const rotate = (...[session, presented, to, details]: Parameters<typeof rotationOf>): Promise<RefreshVerdict> =>
     next().rotateRefreshToken(rotationOf(session, presented, to, details))
+  const find = (name: string, of = service): Promise<StoredSession | undefined> =>
+    next().findSession(of, `session-${name}`)
   return {
     store,
     other,
+    expect,
     rotate,
     create: (name: string, details?: Details<NewSession>): Promise<number> =>
       next().createSession(sessionOf(name, details)),
     end: (name: string, state: 'loggedOut' | 'revoked' = 'loggedOut', at = 0): Promise<boolean> =>
       next().endSession(service, `session-${name}`, state, START_SECONDS + at),
     revoke: (at = 0, of = service): Promise<number> => next().revokeSessions(of, did, START_SECONDS + at),
-    find: (name: string, of = service): Promise<StoredSession | undefined> => next().findSession(of, `session-${name}`),
+    find,
     /** All fields of a session as they can be compared. */
-    read: async (name: string): Promise<object | undefined> =>
-      storedFieldsOf(await next().findSession(service, `session-${name}`)),
-    stateOf: async (name: string): Promise<string | undefined> =>
-      (await next().findSession(service, `session-${name}`))?.state,
+    read: async (name: string): Promise<object | undefined> => storedFieldsOf(await find(name)),
+    stateOf: async (name: string): Promise<string | undefined> => (await find(name))?.state,
     /** The names of the sessions that are listed of the user, in their order. */
     list: async (at = 0): Promise<string[]> =>
       (await next().listSessions(service, did, START_SECONDS + at)).map(({ sessionId }) => sessionId.slice(8)),
@@ -145,20 +165,21 @@ export function benchOf(store: Store, other: Store) {
       return { isCharged, count, endsAt: resetsAtSeconds - START_SECONDS }
     },
     /** Rotates one after the other, and compares the verdicts. */
-    rotations: async (promise: string, rows: readonly RotationRow[]): Promise<void> => {
+    rotations: async (...rows: RotationRow[]): Promise<void> => {
       const verdicts: string[] = []
       for (const [session, presented, to, , details] of rows)
         verdicts.push(await rotate(session, presented, to, details))
-      const expected = rows.map(([, , , verdict]) => verdict)
-      expectAnswer(promise, verdicts, expected)
+      expect(
+        verdicts,
+        rows.map(([, , , verdict]) => verdict)
+      )
     },
     /** Makes calls at once, every second one on the other store object. @throws AssertionError when one is rejected */
     allAtOnce: async <T>(count: number, call: (store: Store, index: number) => Promise<T>): Promise<T[]> => {
       const started = Array.from({ length: count }, (_, index) => call(index % 2 === 0 ? store : other, index))
       const outcomes = await Promise.allSettled(started)
       const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [String(outcome.reason)] : []))
-      const promise = `None of ${count} calls that come at once is rejected, as by a deadlock`
-      expectAnswer(promise, [...new Set(reasons)], [])
+      expect([...new Set(reasons)], [], `None of ${count} calls that come at once is rejected, as by a deadlock`)
       return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     }
   }
@@ -167,19 +188,6 @@ export function benchOf(store: Store, other: Store) {
 /** How often each answer was given. */
 export function tally(answers: readonly string[]): Record<string, number> {
   return Object.fromEntries([...new Set(answers)].map((one) => [one, answers.filter((other) => other === one).length]))
-}
-
-/**
- * Compares what a store answered with what the port promises, as JSON has it: objects of `structuredClone` are of
- * another realm under Jest, and what is undefined may be absent.
- *
- * @param promise - a sentence that is true of a good store
- * @throws AssertionError that says the sentence and the difference
- */
-export function expectAnswer(promise: string, actual: unknown, expected: unknown): void {
-  const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
-  const plain = (value: unknown): unknown => (value === undefined ? value : JSON.parse(JSON.stringify(value)))
-  deepEqual(plain(actual), plain(expected), `${promise}: ${written(expected)} expected, got ${written(actual)}`)
 }
 
 /** The fields of a session, whatever else a store's object has. */

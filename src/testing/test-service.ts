@@ -9,17 +9,6 @@ import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { didOn, walletKey } from './wallet.js'
 
-const ACCESS_TOKEN_SECONDS = 600
-
-/** The options that {@link testConfig} gives. Spread them into those of `setupDidAuth`. */
-export interface TestConfig {
-  challengeSecret: string
-  serviceUrl: string
-  serviceDid: string
-  serviceSigner: Signer
-  maxRequestsPerTimeSlot: number
-}
-
 /** The service that {@link accessTokenFor} signs for: options of `setupDidAuth`. */
 export interface TokenService {
   serviceUrl: string
@@ -28,6 +17,12 @@ export interface TokenService {
   /** Default 600. */
   accessTokenExpirationTimeInSeconds?: number | undefined
   clock?: Clock | undefined
+}
+
+/** The options that {@link testConfig} gives. Spread them into those of `setupDidAuth`. */
+export interface TestConfig extends Pick<TokenService, 'serviceUrl' | 'serviceDid' | 'serviceSigner'> {
+  challengeSecret: string
+  maxRequestsPerTimeSlot: number
 }
 
 /** A clock that only moves when a test advances it: `clock` of `setupDidAuth`, of a verifier and of the client. */
@@ -91,11 +86,7 @@ export async function accessTokenFor(
   claims: JsonObject = {},
   service: TokenService = testConfig()
 ): Promise<string> {
-  const {
-    serviceDid: iss,
-    serviceUrl: aud,
-    accessTokenExpirationTimeInSeconds: seconds = ACCESS_TOKEN_SECONDS
-  } = service
+  const { serviceDid: iss, serviceUrl: aud, accessTokenExpirationTimeInSeconds: seconds = 600 } = service
   const ids = { jti: randomBytes(16).toString('base64url'), sid: randomBytes(18).toString('base64url') }
   const nowSeconds = Math.floor((service.clock ?? systemClock).nowSeconds())
   const payload = accessTokenPayload({ iss, aud, sub: did, ...ids }, nowSeconds, seconds)

@@ -1,7 +1,7 @@
 import { errorStatuses } from '../error-statuses.js'
 import { DidAuthError } from '../errors.js'
 import type { AccessTokenVerifier } from './access-token-verifier.js'
-import type { TokenRequest } from './read-token.js'
+import type { TokenRequest } from './access-token-verifier.js'
 
 /** The part of an Express request that is used. */
 export interface GuardedRequest extends TokenRequest {

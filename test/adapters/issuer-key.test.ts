@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { encodeBase58, SigningKey } from 'ethers'
 import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
-import { isSignedByIssuerKey } from '../../src/adapters/issuer-signature.js'
+import { isSignedByIssuerKey } from '../../src/adapters/credential-verifier.js'
 import { parseJwt, type ParsedJwt } from '../../src/protocol/jwt.js'
 import { ed25519Key, jwtByHand, p256Key, type SignPart } from '../support/credentials.js'
 import { refusal } from '../support/refusal.js'

@@ -1,12 +1,16 @@
 import { describe, expect, it } from '@jest/globals'
-import { serviceQuotas } from '../../src/adapters/service-quotas.js'
-import type { Quota, QuotaCharge } from '../../src/ports.js'
+import { serviceQuotas, type Quota } from '../../src/flows/quotas.js'
+import type { QuotaCharge } from '../../src/ports.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
 
 const START_SECONDS = 1_800_000_000
 
-function quotasOf({ store = memoryStore(), serviceUrl = 'https://service.example', secret = 'a secret' } = {}) {
+function quotasOf({
+  store = memoryStore(),
+  serviceUrl = 'https://service.example',
+  challengeSecret = 'a secret'
+} = {}) {
   const charges: QuotaCharge[] = []
   const watched = {
     chargeQuota: (charge: QuotaCharge) => {
@@ -15,26 +19,27 @@ function quotasOf({ store = memoryStore(), serviceUrl = 'https://service.example
     }
   }
   const clock = { seconds: START_SECONDS, nowSeconds: () => clock.seconds }
-  return { quotas: serviceQuotas({ store: watched, clock, serviceUrl, secret, timeSlotSeconds: 600 }), clock, charges }
+  const quotas = serviceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds: 600 })
+  return { charge: (one: Quota) => quotas.charge(watched, one), assertLeft: quotas.assertLeft, clock, charges }
 }
 const quota: Quota = { budget: 'namings', kind: 'anonymous', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }
 const spent = { code: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: 600 }
 
 describe('the quotas of a service', () => {
   it('allow as many charges as their limit, then say how long the time slot still is', async () => {
-    const { quotas, clock } = quotasOf()
-    await quotas.charge(quota)
-    await quotas.charge(quota)
-    await expect(quotas.charge(quota)).rejects.toMatchObject(spent)
+    const { charge, clock } = quotasOf()
+    await charge(quota)
+    await charge(quota)
+    await expect(charge(quota)).rejects.toMatchObject(spent)
     clock.seconds += 599
-    await expect(quotas.charge(quota)).rejects.toMatchObject({ retryAfterSeconds: 1 })
+    await expect(charge(quota)).rejects.toMatchObject({ retryAfterSeconds: 1 })
     clock.seconds += 1
-    await quotas.charge(quota)
+    await charge(quota)
   })
 
   it('ask the store for the service, the kind, the limit and a name that tells nothing', async () => {
-    const { quotas, charges } = quotasOf()
-    await quotas.charge({ ...quota, kind: 'request' })
+    const { charge, charges } = quotasOf()
+    await charge({ ...quota, kind: 'request' })
     expect(charges).toEqual([
       {
         service: 'https://service.example',
@@ -50,47 +55,47 @@ describe('the quotas of a service', () => {
 
   it.each([
     ['another name', {}, { ...quota, name: 'named did:ethr:rsk:0x1 192.0.2.2' }],
-    ['another secret', { secret: 'another secret' }, quota],
+    ['another secret', { challengeSecret: 'another secret' }, quota],
     ['another service', { serviceUrl: 'https://other.example' }, quota]
   ])('have another key for %s', async (_name, options, other) => {
     const [first, second] = [quotasOf(), quotasOf(options)]
-    await first.quotas.charge(quota)
-    await second.quotas.charge(other)
+    await first.charge(quota)
+    await second.charge(other)
     expect(second.charges[0]!.key).not.toBe(first.charges[0]!.key)
   })
 
   // Cause: refusing cost the store as much as serving, so that a flood went on when its budget was spent.
   it('do not ask the store for one that is known to be used up, until its slot is over', async () => {
-    const { quotas, clock, charges } = quotasOf()
-    await quotas.charge(quota)
-    quotas.assertLeft(quota)
-    await quotas.charge(quota)
+    const { charge, assertLeft, clock, charges } = quotasOf()
+    await charge(quota)
+    assertLeft(quota)
+    await charge(quota)
     for (let number = 0; number < 5; number += 1) {
-      await expect(quotas.charge(quota)).rejects.toMatchObject(spent)
-      expect(() => quotas.assertLeft(quota)).toThrow(expect.objectContaining(spent))
+      await expect(charge(quota)).rejects.toMatchObject(spent)
+      expect(() => assertLeft(quota)).toThrow(expect.objectContaining(spent))
     }
     expect(charges).toHaveLength(2)
     clock.seconds += 600
-    quotas.assertLeft(quota)
-    await quotas.charge(quota)
+    assertLeft(quota)
+    await charge(quota)
     expect(charges).toHaveLength(3)
   })
 
   it('of two instances on one store are one, and each learns by itself that it is used up', async () => {
     const store = memoryStore()
     const [first, second] = [quotasOf({ store }), quotasOf({ store })]
-    await first.quotas.charge(quota)
-    await first.quotas.charge(quota)
-    second.quotas.assertLeft(quota)
-    await expect(second.quotas.charge(quota)).rejects.toMatchObject(spent)
-    expect(() => second.quotas.assertLeft(quota)).toThrow(refusal('ERR_TOO_MANY_REQUESTS'))
-    await expect(second.quotas.charge(quota)).rejects.toMatchObject(spent)
+    await first.charge(quota)
+    await first.charge(quota)
+    second.assertLeft(quota)
+    await expect(second.charge(quota)).rejects.toMatchObject(spent)
+    expect(() => second.assertLeft(quota)).toThrow(refusal('ERR_TOO_MANY_REQUESTS'))
+    await expect(second.charge(quota)).rejects.toMatchObject(spent)
     expect(second.charges).toHaveLength(1)
   })
 
   it('without a limit are never used up', async () => {
-    const { quotas } = quotasOf()
-    for (let number = 0; number < 100; number += 1) await quotas.charge({ ...quota, limit: Infinity })
-    quotas.assertLeft(quota)
+    const { charge, assertLeft } = quotasOf()
+    for (let number = 0; number < 100; number += 1) await charge({ ...quota, limit: Infinity })
+    assertLeft(quota)
   })
 })

@@ -20,7 +20,7 @@ async function faultsOf(makeStore: MakeStore, only?: string): Promise<Map<string
 }
 
 describe('the Store contract on a store that', () => {
-  it.each(faults)('%s: fails where it "%s"', async (_what, fails, says, fault) => {
+  it.each(faults)('%s: fails where it "%s"', async (_what, fails, fault, says = `A store ${fails}`) => {
     const found = await faultsOf((bounds) => makeBroken(fault, bounds), fails)
     expect(found.get(fails)).toContain(`${says}: `)
   })
@@ -28,7 +28,9 @@ describe('the Store contract on a store that', () => {
   it('shares nothing with its other instance: fails in the cases that ask both', async () => {
     const faults = await faultsOf(() => ({ store: memoryStore(), another: memoryStore() }))
     const name = 'finds a new session by its id, with the hash of its refresh token'
-    expect(faults.get(name)).toMatch(/^A session is found as it was created: \{.*\} expected, got undefined/)
+    expect(faults.get(name)).toMatch(
+      /^A store finds a new session by its id, with the hash of its refresh token: \{.*\} expected, got undefined/
+    )
   })
 
   it('rejects a call: says what it was rejected with', async () => {

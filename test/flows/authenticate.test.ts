@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import { RecentEntries } from '../../src/adapters/caches.js'
+import { RecentEntries } from '../../src/caches.js'
 import { DidAuthError } from '../../src/errors.js'
 import { assertSessionActive, authenticate } from '../../src/flows/authenticate.js'
 import { logIn } from '../../src/flows/log-in.js'

@@ -3,8 +3,8 @@ import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { issueJwt } from '../../src/adapters/es256k-signer.js'
 import { MemorySignatureCache } from '../../src/adapters/in-flight-requests.js'
-import { RecentEntries } from '../../src/adapters/caches.js'
-import { resourceKeys } from '../../src/adapters/resource-keys.js'
+import { RecentEntries } from '../../src/caches.js'
+import { resourceKeys } from '../../src/adapters/resource-issuer.js'
 import { systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
@@ -120,7 +120,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
         steps.push(priority === 'background' ? 'yieldInBackground' : 'yield')
       }
     },
-    quotas: { charge: async ({ name, limit }) => void parts.charges.push([name, limit]), assertLeft: silent },
+    quotas: { charge: async (_store, { name, limit }) => void parts.charges.push([name, limit]), assertLeft: silent },
     deadline: {
       async within(seconds, work, expired) {
         if (parts.expiredDeadlines.has(seconds)) throw expired()

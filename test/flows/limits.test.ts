@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/errors.js'
-import { assertProofBudget, chargeAnonymous, chargeNonce, chargeRefusal, chargeUser } from '../../src/flows/limits.js'
+import { assertProofBudget, charge, chargeRefusal, chargeUser } from '../../src/flows/limits.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/parts.js'
 import { refusal } from '../support/refusal.js'
@@ -55,8 +55,8 @@ describe('the quota of a user', () =>
 describe('the budget of those who name a DID', () => {
   it('is ten times the quota for each DID, in whatever spelling, and network; 16 times that for a site', async () => {
     const parts = await flowParts()
-    await chargeAnonymous(parts, client, spelled)
-    await chargeAnonymous(parts, ipv6, did)
+    await charge(parts, client, 'namings', spelled)
+    await charge(parts, ipv6, 'namings', did)
     expect(parts.charges).toEqual([
       [`namings ${did} 192.0.2.1`, 200],
       [`namings ${did} 2001:db8:1:2::/64`, 200],
@@ -67,11 +67,11 @@ describe('the budget of those who name a DID', () => {
   it('of a site is not charged for what one of its networks is refused', async () => {
     const parts = await flowParts()
     const names: string[] = []
-    parts.quotas.charge = ({ name }) => {
+    parts.quotas.charge = (_store, { name }) => {
       names.push(name)
       return tooMany()
     }
-    await expect(chargeAnonymous(parts, ipv6, did)).rejects.toEqual(refusal('ERR_TOO_MANY_REQUESTS'))
+    await expect(charge(parts, ipv6, 'namings', did)).rejects.toEqual(refusal('ERR_TOO_MANY_REQUESTS'))
     expect(names).toEqual([`namings ${did} 2001:db8:1:2::/64`])
   })
 })
@@ -118,8 +118,8 @@ describe('the budgets of proofs and logins of a client network', () => {
 
   it('count a nonce apart: 50 times the quota, and none where an unknown proxy hides the users', async () => {
     const parts = await flowParts()
-    await chargeNonce(parts, client)
-    await chargeNonce(parts, { ...client, isShared: true })
+    await charge(parts, client, 'nonces')
+    await charge(parts, { ...client, isShared: true }, 'nonces')
     expect(parts.charges).toEqual([['nonces 192.0.2.1', 1_000]])
   })
 

@@ -105,7 +105,7 @@ describe('signUp', () => {
     }
     await signedSignUp(parts, { credentialJwts: ['a.b.c'], thirdLine: '\nMy credentials are: a.b.c' })
     const chargeKey = expect.any(Function)
-    expect(asked).toEqual([['a.b.c'], { did, client: { ...client, chargeKey } }, START_SECONDS])
+    expect(asked).toEqual([['a.b.c'], { did, client: { ...client, chargeKey } }, START_SECONDS, parts.deadline])
   })
 
   it('verifies none where nothing is requested and no business logic looks at them', async () => {

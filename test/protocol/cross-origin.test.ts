@@ -40,12 +40,12 @@ const truthTable: [string | undefined, string | undefined, boolean][] = [
 
 describe('assertSameSite', () => {
   it.each(truthTable)('of POST with Origin %j and Sec-Fetch-Site %j passes: %j', (origin, site, passes) => {
-    const guard = (): void => assertSameSite({ method: 'POST', origin, site }, trusted)
+    const guard = (): void => assertSameSite({ method: 'POST', headers: { origin, 'sec-fetch-site': site } }, trusted)
     if (passes) guard()
     else expect(guard).toThrow(refusal('ERR_CROSS_ORIGIN'))
   })
 
   it.each(['GET', 'HEAD', 'OPTIONS'])('lets %s pass, which changes nothing', (method) => {
-    assertSameSite({ method, origin: 'https://evil.example', site: 'cross-site' }, trusted)
+    assertSameSite({ method, headers: { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' } }, trusted)
   })
 })

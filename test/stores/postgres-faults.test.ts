@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
-import { asClient } from '../../src/current-client.js'
+import { asClient } from '../../src/current-request.js'
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/stores/postgres/postgres-store.js'
 import { postgresCode } from '../../src/stores/postgres/index.js'
 import {
@@ -98,7 +98,7 @@ describe('a PostgreSQL store with few connections', () => {
       () => store.chargeQuota(chargeOf({ limit: 2 })),
       () => store.ping()
     ]
-    await benchOf(store, store).allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
+    await benchOf(store, store, 'works').allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
     expect(proxy.connections()).toBe(1)
   })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery, SqlVerbs } from '../../src/stores/sql/query.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
-import { GroupCommit, type GroupHooks } from '../../src/stores/sqlite/group-commit.js'
+import { GroupCommit, type GroupHooks } from '../../src/stores/sqlite/serve-sqlite.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import {

@@ -13,12 +13,11 @@ export function makeBroken(fault: Fault, bounds: StoreBounds): Store {
   return { ...store, ...fault(store, bounds) }
 }
 
-/** Stores with one fault each: what is wrong, the case that has to fail, the promise that is broken. */
-export const faults: readonly (readonly [what: string, fails: string, says: string, fault: Fault])[] = [
+/** Stores with one fault each: what is wrong, the case that has to fail, and which of its promises, if it has more. */
+export const faults: readonly (readonly [what: string, fails: string, fault: Fault, says?: string])[] = [
   [
     'knows sessions of another service',
     "keeps each service's sessions to itself, also those with the same ids and tokens",
-    "A service sees and changes none of another service's sessions",
     (store) => {
       let last = ''
       return {
@@ -30,13 +29,12 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'tells spellings of a DID apart',
     'keeps the DID as received and knows the user by its lower-case spelling',
-    'All spellings of a DID are one user, whose sessions are listed together',
-    answering('listSessions', (listed, [, user]) => listed.filter(({ did }) => did === user))
+    answering('listSessions', (listed, [, user]) => listed.filter(({ did }) => did === user)),
+    'All spellings of a DID are one user, whose sessions are listed together'
   ],
   [
     'gives away the objects that it keeps',
     'stores and answers copies, which a caller cannot change it through',
-    'A session does not change when objects that were passed or answered change',
     (store) => {
       const given = new Map<string, StoredSession | undefined>()
       return {
@@ -50,55 +48,49 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'lists the oldest session first',
     "lists a user's active sessions, the newest first, until they end",
-    'Active sessions of the user alone are listed, the one created last first',
     answering('listSessions', (listed) => listed.reverse())
   ],
   [
     'lists a session in the second in which it expires',
     "lists a user's active sessions, the newest first, until they end",
-    'A session is not listed from the second on in which it expires',
-    asking('listSessions', (service, user, nowSeconds) => [service, user, nowSeconds - 1])
+    asking('listSessions', (service, user, nowSeconds) => [service, user, nowSeconds - 1]),
+    'A session is listed up to the second before it expires'
   ],
   [
     'ends a session twice',
     'ends an active session once, and its state never changes after',
-    'Ending answers true for a session that was active, else false',
     answering('endSession', async (_, [service, id], store) => (await store.findSession(service, id)) !== undefined)
   ],
   [
     'counts the sessions of a user before it adds one',
     'keeps the last 50 sessions of a user, also when 60 come at once, twice',
-    'A user has 50 sessions once all 60 of the first burst were answered',
     evicting(([first]) => first, { ofUser: true, isSlow: true })
   ],
   [
     'drops the newest session of a user who has 50',
     'keeps 50 sessions of a user and drops the oldest when another comes',
-    'The 50 sessions of a user that were created last are listed, the newest first',
     evicting((sessions) => sessions.at(-1), { ofUser: true })
   ],
   [
     'evicts the session created first, also when it was refreshed',
-    'evicts sessions that were never refreshed, the oldest first, and counts them',
-    'A full store evicts no refreshed session while there are others',
-    evicting(([first]) => first)
+    'evicts the oldest never refreshed sessions, and counts them',
+    evicting(([first]) => first),
+    'A full store evicts no refreshed session while there are others'
   ],
   [
     'evicts the session created last',
-    'evicts sessions that were never refreshed, the oldest first, and counts them',
-    'A full store evicts the oldest of the sessions that were never refreshed',
+    'evicts the oldest never refreshed sessions, and counts them',
     evicting((sessions) => sessions.at(-1))
   ],
   [
     'says nothing of the sessions that it evicts',
-    'evicts sessions that were never refreshed, the oldest first, and counts them',
-    'Creating a session answers how many active ones were evicted for it',
-    answering('createSession', () => 0)
+    'evicts the oldest never refreshed sessions, and counts them',
+    answering('createSession', () => 0),
+    'Creating a session answers how many active ones were evicted for it'
   ],
   [
     'counts an ended session as evicted',
     'counts neither ended nor expired sessions as evicted',
-    'Only sessions that were active count as evicted',
     (store, { maxSessions = 1000 }) => {
       let count = 0
       return answering('createSession', () => ((count += 1) > maxSessions ? 1 : 0))(store, {})
@@ -106,8 +98,7 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   ],
   [
     'remembers replaced tokens of all sessions up to one bound, as the memory store of version 0.1',
-    "forgets no replaced token of a session for the sake of strangers' sessions and refreshes",
-    'A replaced token that comes back is noticed, however much strangers do',
+    "forgets no replaced token for the sake of strangers' sessions",
     (store, { maxSessions = 1000 }) => {
       const remembered: string[] = []
       return rotating((session, rotation) => {
@@ -122,7 +113,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'looks at the token, and writes a moment later',
     'lets exactly one of 50 win that use a token at once',
-    'Of 50 simultaneous rotations to different tokens exactly one rotates, and the others are refused',
     rotating(async (session, rotation, store) => {
       if (session.refreshTokenHash !== rotation.presentedHash) return undefined
       await aMoment()
@@ -133,7 +123,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'is rejected by its database when two refresh one session, as by a deadlock',
     'lets one of 50 win that use the current and a replaced token of a session at once',
-    'None of 50 calls that come at once is rejected, as by a deadlock',
     (store) => {
       let current = ''
       return rotating(async (session, { sessionId }) => {
@@ -143,18 +132,17 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
         current = ''
         return undefined
       })(store, {})
-    }
+    },
+    'None of 50 calls that come at once is rejected, as by a deadlock'
   ],
   [
     'forgets replaced tokens',
     'refuses a replaced token within the grace, and revokes its session after it',
-    'A replaced token is only refused up to 10 s after its replacement, with a grace of 10 s',
     rotating((session, rotation) => (presentsReplaced(session, rotation) ? 'unknown' : undefined))
   ],
   [
     'remembers 15 replaced tokens',
     'remembers the last 16 replaced tokens of a session, and no older one',
-    'The last 16 replaced tokens of a session are remembered',
     rotating((session, rotation) => {
       const forgotten = { ...session, replacedTokens: session.replacedTokens.slice(15) }
       return presentsReplaced(forgotten, rotation) ? 'unknown' : undefined
@@ -163,7 +151,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'counts the grace from the last rotation of the session',
     "counts each replaced token's grace from its own replacement",
-    'A token replaced 5 s ago is refused and one replaced 15 s ago is reused, with a grace of 10 s',
     rotating((session, rotation) =>
       presentsReplaced(session, rotation) && isWithinGrace(session, rotation) ? 'replaced' : undefined
     )
@@ -171,19 +158,16 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'replaces a token in the second in which it expires',
     'replaces a token until the second in which it expires',
-    'A token is not replaced from the second on in which it expires',
     asking('rotateRefreshToken', (rotation) => [{ ...rotation, nowSeconds: rotation.nowSeconds - 1 }])
   ],
   [
     'keeps the claims of the login for ever',
     'sets the claims of the session with each rotation',
-    'A rotation replaces the claims of the session',
     rotating(({ tokenClaims }, rotation, store) => store.rotateRefreshToken({ ...rotation, tokenClaims }))
   ],
   [
     'revokes a session whose rotation is repeated after the grace',
     'answers repeated, and changes nothing, when a rotation comes again',
-    'The same rotation is repeated on each instance, and at any time until the session ends',
     rotating(async (session, rotation, store) => {
       if (session.state !== 'active' || !presentsReplaced(session, rotation)) return undefined
       if (isWithinGrace(session, rotation)) return undefined
@@ -194,7 +178,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'moves the end of a session that repeats its rotation',
     'answers repeated, and changes nothing, when a rotation comes again',
-    'A repeated rotation changes neither claims nor times nor tokens',
     (store) => {
       let end = 0
       return {
@@ -207,12 +190,12 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
           return found && { ...found, expiresAtSeconds: Math.max(end, found.expiresAtSeconds) }
         }
       }
-    }
+    },
+    'A repeated rotation changes neither claims nor times nor tokens'
   ],
   [
     'revokes a session for a late duplicate of an honest rotation',
     'refuses a rotation whose next token was used, and revokes nothing',
-    'A late duplicate of an honest rotation is only refused, also after the grace',
     rotating(({ refreshTokenHash }, rotation, store) =>
       refreshTokenHash === rotation.nextHash
         ? undefined
@@ -222,25 +205,21 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'repeats a rotation by time alone',
     'refuses a replaced token within the grace, and revokes its session after it',
-    'A replaced token is only refused up to 10 s after its replacement, with a grace of 10 s',
     answering('rotateRefreshToken', (verdict) => (verdict === 'replaced' ? 'repeated' : verdict))
   ],
   [
     'repeats a rotation for a client that knows the next token only',
     'answers unknown for a token that it never saw, and changes nothing',
-    'A token of no session, or of another one, is unknown, whatever it asks to be replaced by',
     rotating(({ refreshTokenHash }, { nextHash }) => (refreshTokenHash === nextHash ? 'repeated' : undefined))
   ],
   [
     'answers rotate to each of 50 repeated rotations',
     'rotates once, and repeats it for all others, when 50 come with one next token',
-    'Of 50 simultaneous rotations to one next token exactly one rotates, and the others are repeated',
     answering('rotateRefreshToken', (verdict) => (verdict === 'repeated' ? 'rotate' : verdict))
   ],
   [
     'counts the grace from the last time that a rotation was repeated',
     'notices another who has the replaced token, however often it was repeated',
-    'The grace runs from the replacement, not from a repeated rotation',
     (store) => {
       let repeatedAt = 0
       return rotating((session, rotation) => {
@@ -254,7 +233,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'logs out and lets a refresh that began before go on',
     'refreshes nothing after a logout was answered, whichever was faster',
-    'No token of a session is good once its logout was answered',
     (store) => {
       const running = new Set<string>()
       return {
@@ -270,7 +248,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'counts the uses of a challenge, and adds one a moment later',
     'lets exactly one of 50 use a challenge that come at once',
-    'Of 50 that consume a challenge at once exactly one succeeds',
     (store) => ({
       consumeChallenge: async (use) => {
         const counts = await store.countChallengeUses(use)
@@ -284,7 +261,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'accepts any number above the count',
     'answers taken, and changes nothing, when the count is another one',
-    'Challenge number 1 is not consumed while the count is 0',
     (store) => ({
       consumeChallenge: async (use) => {
         const counts = await store.countChallengeUses(use)
@@ -295,7 +271,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'sets the count of the other flow back',
     'raises the other flow to at least the same count when the signature is good in both',
-    'A use with consumesBoth leaves a higher other count',
     (store) => {
       let bothAt = 0
       return {
@@ -308,12 +283,12 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
           return bothAt === logIn ? { logIn, signUp: logIn } : { logIn, signUp }
         }
       }
-    }
+    },
+    'A use with consumesBoth leaves a higher other count'
   ],
   [
     'forgets a window and knows not that it did',
     'makes no use good again when a clock is set back',
-    'A used challenge is taken also after its window was forgotten, by the clock of each instance',
     () => {
       const uses = new Map<string, { count: number; expiresAtSeconds: number }>()
       return {
@@ -332,7 +307,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'closes each window that any clock has passed',
     'refuses no user for longer than a window after a clock that ran ahead',
-    'Only windows up to the last that was forgotten stay closed, not those that a wrong clock has passed',
     (store) => {
       let passedSeconds = 0
       return {
@@ -346,7 +320,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'forgets a use in the second in which its window ends',
     'remembers a use for an instance whose clock is up to 60 s behind',
-    'A count is remembered until its window has been over for 60 s',
     (store) => {
       let newest = 0
       return {
@@ -361,8 +334,7 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   ],
   [
     'makes a full store consume what it cannot remember',
-    'forgets no use before its window has been over for 60 s, also when it is full',
-    'A full store forgets no use, and counts those it knows',
+    'forgets no use for 60 s after its window, even when full',
     (store) => {
       let isFull = false
       return {
@@ -377,7 +349,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'adds what the limit refuses',
     'refuses what would lift the count above the limit, and adds nothing then',
-    'A charge that would lift the count above the limit is refused and adds nothing',
     (store) => ({
       chargeQuota: async ({ limit = Infinity, ...charge }) => {
         const state = await store.chargeQuota(charge)
@@ -388,7 +359,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'begins a slot by a charge that it refuses',
     'begins no slot by a charge that it refuses',
-    'A slot begins with the first charge that is not refused',
     answering('chargeQuota', async (state, [charge], store) => {
       if (!state.isCharged) await store.chargeQuota({ ...charge, cost: 0, limit: undefined })
       return state
@@ -397,7 +367,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'looks at the limit, and adds a moment later',
     'charges exactly 20 of 50 that come at once with a limit of 20',
-    'Of 50 simultaneous charges as many are good as the limit says',
     (store) => {
       const counts = new Map<string, number>()
       return {
@@ -413,7 +382,6 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'reads a count, and writes it a moment later',
     'loses no charge of 50 that come at once',
-    'Each of 50 simultaneous charges is told another count, up to 50',
     () => {
       let count = 0
       return {
@@ -429,13 +397,11 @@ export const faults: readonly (readonly [what: string, fails: string, says: stri
   [
     'adds 1 whatever the cost',
     'adds the cost of a charge, also one of more than 32 bits',
-    'A charge adds its cost, an integer of up to 53 bits',
     asking('chargeQuota', (charge) => [{ ...charge, cost: 1 }])
   ],
   [
     'counts users and strangers in one bound',
     "lets strangers' quotas push out no user's",
-    "No number of anonymous quotas makes a store forget a user's",
     asking('chargeQuota', (charge) => [{ ...charge, kind: 'request', key: `${charge.kind} ${charge.key}` }])
   ]
 ]

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { SqlQuery } from 'express-did-auth/server-kit'
+import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { FileWrite } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import type { ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
-import { fileOf, type FileRow } from './copy-verbs.js'
 import { infoOf } from './list-state.js'
 import { UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
 
@@ -96,7 +95,7 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
   }
 
   const reads = {
-    async findFile(query: SqlQuery, cid: string, nowSeconds: number): Promise<FileRow | undefined> {
+    async findFile(query: SqlQuery, cid: string, nowSeconds: number): Promise<ReturnType<typeof fileOf> | undefined> {
       const [row = {}] = (await query(s.find, [cid, nowSeconds])).rows
       assertAllowed(row)
       return row.expires_at === null ? undefined : fileOf(row)
@@ -109,4 +108,9 @@ export function fileVerbs({ statements, isFree, fn, greatest }: ContentDialect, 
   }
 
   return { transactions, reads }
+}
+
+/** A file without its bytes, by its row. */
+export function fileOf(row: SqlRow) {
+  return { ...infoOf(row), expiresAtSeconds: Number(row.expires_at) }
 }

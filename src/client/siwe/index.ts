@@ -29,17 +29,10 @@ interface Signed {
 const DAY_MILLISECONDS = 86_400_000
 
 /** What RainbowKit and ConnectKit have in common. */
-interface Steps {
-  readonly getNonce: () => Promise<string>
-  /** @throws Error before the first nonce */
-  readonly createMessage: (account: Account) => string
-  readonly verify: (signed: Signed) => Promise<ClientSession>
-  /** Whether the service has opened a session; why not, the console says. */
-  readonly isVerified: (signed: Signed) => Promise<boolean>
-}
+type Steps = ReturnType<typeof stepsOf>
 
 /** Modals write texts in one step, and sign again with the nonce of a refused login: a newer one replaces it. */
-function stepsOf(auth: SiweAuth): Steps {
+function stepsOf(auth: SiweAuth) {
   let siwe: SiweLogin | undefined
   let newer: string | undefined
   const getNonce = async (): Promise<string> => {
@@ -52,13 +45,15 @@ function stepsOf(auth: SiweAuth): Steps {
   return {
     getNonce,
     verify,
-    createMessage: ({ nonce, address, chainId }) => {
+    /** @throws Error before the first nonce */
+    createMessage: ({ nonce, address, chainId }: Account): string => {
       if (!siwe) throw new Error('No nonce was asked for')
       const message = formatSiweMessage(siwe.fields({ address, chainId, nonce: newer ?? nonce }))
       newer = undefined
       return message
     },
-    isVerified: async (signed) => {
+    /** Whether the service has opened a session; why not, the console says. */
+    isVerified: async (signed: Signed): Promise<boolean> => {
       try {
         await verify(signed)
         return true
@@ -79,7 +74,7 @@ async function addressOf(auth: SiweAuth, of?: string): Promise<string | undefine
 }
 
 /** `AuthenticationAdapter` of RainbowKit. */
-export interface RainbowKitAdapter extends Omit<Steps, 'verify' | 'isVerified'> {
+export interface RainbowKitAdapter extends Pick<Steps, 'getNonce' | 'createMessage'> {
   readonly verify: (signed: Signed) => Promise<boolean>
   readonly signOut: () => Promise<void>
 }
@@ -91,7 +86,7 @@ export function rainbowKit(auth: SiweAuth): RainbowKitAdapter {
 }
 
 /** `SIWEConfig` of ConnectKit. */
-export interface ConnectKitConfig extends Omit<Steps, 'verify' | 'isVerified'> {
+export interface ConnectKitConfig extends Pick<Steps, 'getNonce' | 'createMessage'> {
   readonly verifyMessage: (signed: Signed) => Promise<boolean>
   readonly getSession: () => Promise<{ address: string; chainId: number } | null>
   readonly signOut: () => Promise<boolean>

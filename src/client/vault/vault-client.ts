@@ -161,14 +161,10 @@ export class VaultClient {
    */
   async get(key: string, did: string = this.did, options?: ReadOptions): Promise<VaultList> {
     const answer = await ask(this.#open, { path: pathOf(did, key), signal: options?.signal })
-    const contents = jsonLike<string[]>(
-      answer,
-      (json) => Array.isArray(json) && json.every((one) => typeof one === 'string')
-    )
-    return {
-      contents: await Promise.all(contents.map((content) => this.#decrypt(content, key, did))),
-      etag: etagOf(answer)
-    }
+    const isList = (json: unknown): boolean => Array.isArray(json) && json.every((one) => typeof one === 'string')
+    const stored = jsonLike<string[]>(answer, isList)
+    const contents = await Promise.all(stored.map((content) => this.#decrypt(content, key, did)))
+    return { contents, etag: etagOf(answer) }
   }
 
   /**
@@ -276,7 +272,7 @@ export class VaultClient {
     const { encrypt } = this.#options
     if (!encrypt || key === KEYRING_KEY) return content
     const { did } = this
-    const encrypted = await encryptEntry(content, { did, key }, encrypt.key)
+    const encrypted = await encryptEntry(content, contextOf(did, key), encrypt.key)
     // It belongs to its DID: the user who logged in meanwhile could not read it.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return encrypted
@@ -284,7 +280,7 @@ export class VaultClient {
 
   async #decrypt(content: string, key: string, did: string): Promise<string> {
     const { encrypt } = this.#options
-    return encrypt && key !== KEYRING_KEY ? decryptEntry(content, { did, key }, encrypt.key) : content
+    return encrypt && key !== KEYRING_KEY ? decryptEntry(content, contextOf(did, key), encrypt.key) : content
   }
 }
 
@@ -299,33 +295,25 @@ function pathOf(...segments: readonly (string | undefined)[]): string {
   }
 }
 
-/** Where an entry is: what its ciphertext belongs to, so that it cannot be moved to another key or user. */
-interface EntryPlace {
-  readonly did: string
-  readonly key: string
-}
+/** What the ciphertext of an entry belongs to, so that it cannot be moved to another key or user. */
+const contextOf = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
 
 /** @returns `eda1.<iv>.<ciphertext and tag>`, both in base64url */
-async function encryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
+async function encryptEntry(content: string, context: string, secret: Uint8Array): Promise<string> {
   const iv = randomBytes(IV_BYTES)
-  const sealed = await crypt('encrypt', joined([secret]), iv, contextOf(place), utf8Of(content))
+  const sealed = await crypt('encrypt', joined([secret]), iv, context, utf8Of(content))
   return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
 }
 
-/** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, place or a byte is another */
-async function decryptEntry(content: string, place: EntryPlace, secret: Uint8Array): Promise<string> {
+/** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, context or a byte is another */
+async function decryptEntry(content: string, context: string, secret: Uint8Array): Promise<string> {
   const [version, iv = '', sealed = '', ...rest] = content.split('.')
   if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(iv + sealed)) {
     throw new DidAuthClientError(codes.NOT_ENCRYPTED)
   }
   try {
-    const [ivBytes, bytes] = [decodeBase64url(iv), decodeBase64url(sealed)]
-    return textOf(await crypt('decrypt', joined([secret]), ivBytes, contextOf(place), bytes))
+    return textOf(await crypt('decrypt', joined([secret]), decodeBase64url(iv), context, decodeBase64url(sealed)))
   } catch (cause) {
     throw new DidAuthClientError(codes.KEY, { cause })
   }
-}
-
-function contextOf({ did, key }: EntryPlace): string {
-  return [did.toLowerCase(), key, VERSION].join('\n')
 }

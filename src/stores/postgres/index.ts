@@ -9,5 +9,5 @@ export type {
   SqlStatement as PostgresStatement
 } from '../sql/query.js'
 export { postgresCode } from './postgres-error.js'
-export type { PostgresClient, PostgresPool } from './postgres-pool.js'
+export type { PostgresClient, PostgresPool } from './connections.js'
 export type * from '../port-types.js'

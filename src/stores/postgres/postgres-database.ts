@@ -1,9 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
-import { Connections, withinTime } from './connections.js'
 import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
-import { assertPool, openPool, type PostgresClient, type PostgresPool } from './postgres-pool.js'
+import { assertPool, Connections, openPool, withinTime, type PostgresClient, type PostgresPool } from './connections.js'
 
 /** How a database is connected to. */
 export interface PostgresDatabaseOptions {

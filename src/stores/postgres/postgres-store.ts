@@ -7,7 +7,7 @@ import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { PostgresDatabase, type PostgresDatabaseOptions } from './postgres-database.js'
-import type { PostgresPool } from './postgres-pool.js'
+import type { PostgresPool } from './connections.js'
 import { QUOTA_TABLES, quotaTable } from './quota-table.js'
 
 /** The connection and the bounds of a PostgreSQL store. */

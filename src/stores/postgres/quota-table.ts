@@ -1,7 +1,7 @@
 import type { QuotaCharge } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
 import { statementsOf, type SqlQuery } from '../sql/query.js'
-import { rowKey } from '../sql/row-key.js'
+import { rowKey } from '../sql/tables.js'
 import type { SqlEngine } from '../sql/sql-store.js'
 
 /** The tables of quotas, one for each kind, so that quotas of strangers displace none of users. */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
-import { assertNoCluster } from './durability.js'
 import {
+  assertNoCluster,
   assertRedisSource,
   prepareClient,
   senderOf,

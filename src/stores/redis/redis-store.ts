@@ -1,12 +1,11 @@
 import type { Logger, QuotaStore, Store, StoreLifecycle } from '../../ports.js'
 import { SweepClock } from '../sweep-clock.js'
-import { findDurabilityWarning } from './durability.js'
 import { redisChallengeUses } from './redis-challenge-uses.js'
 import { RedisConnection } from './redis-connection.js'
 import { quotasOn } from './redis-quotas.js'
 import { userTagOf } from './redis-keys.js'
 import { redisSessions } from './redis-sessions.js'
-import { parseRedisUrl, type RedisSource } from './redis-source.js'
+import { findDurabilityWarning, parseRedisUrl, type RedisSource } from './redis-source.js'
 
 /** Options of quotas in Redis. */
 export interface RedisQuotasOptions {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
 import type { Dialect } from './dialect.js'
 import { statementsOf, type SqlQuery } from './query.js'
-import { userKey } from './row-key.js'
+import { userKey } from './tables.js'
 
 const TABLE = 'did_auth_challenge_uses'
 const OF_USE = 'user_key = $1 AND challenge_window = $2'

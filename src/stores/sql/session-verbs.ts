@@ -11,7 +11,7 @@ import {
 import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
 import { statementsOf, type SqlQuery, type SqlRow } from './query.js'
-import { rowKey, userKey } from './row-key.js'
+import { rowKey, userKey } from './tables.js'
 
 const SECONDS_A_DAY = 86_400
 

@@ -1,8 +1,7 @@
 import type { MessagePort } from 'node:worker_threads'
-import type { SqlVerbs } from '../sql/query.js'
-import { GroupCommit, type GroupHooks, type Outcomes } from './group-commit.js'
-import { sqliteCode, type SqlConnection } from './sqlite-engine.js'
-import { CLOSE, type Batch, type Reply } from './sqlite-thread.js'
+import { runVerb, type SqlQuery, type SqlResult, type SqlStatement, type SqlVerbs } from '../sql/query.js'
+import { isBusy, rollBack, sqliteCode, type SqlConnection, type SqlValue } from './sqlite-engine.js'
+import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
 
 /** What a thread runs on its database. */
 export interface ServedVerbs extends GroupHooks {
@@ -63,4 +62,206 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
       })
     })
   })
+}
+
+/** What else the thread of a database does around its verbs. */
+export interface GroupHooks {
+  /** Called in each transaction, before its first verb. What it throws fails the group. */
+  readonly beforeGroup?: () => void
+  /** Called with the error of a verb. True: it removed the cause, and a verb that writes is run once more. */
+  readonly onFailure?: (verb: string, error: unknown) => boolean
+}
+
+export interface Outcomes {
+  succeed(id: number, result: unknown): void
+  fail(id: number, error: unknown): void
+}
+
+interface Waiting {
+  readonly request: Request
+  /** Milliseconds, by `performance.now`. */
+  readonly since: number
+  /** Whether it has failed once already. */
+  readonly isRetry?: boolean
+}
+
+/** How long a verb waits for another process that writes; below the time that a verb of a store has. */
+const BUSY_MILLISECONDS = 4_000
+const PAUSE_MILLISECONDS = 5
+
+/**
+ * Runs verbs in groups, each group in one transaction: all verbs that arrived during the last commit. So a hundred
+ * logins wait for one sync of the disk and not for a hundred. A verb is acknowledged after its commit, never before.
+ *
+ * The verbs of a group run one after another, each in a savepoint: one that throws leaves nothing behind, and the group
+ * goes on. While another process writes, it retries every few milliseconds, and the thread does other work in between.
+ */
+export class GroupCommit {
+  readonly #connection: SqlConnection
+  readonly #run: RunStatement
+  readonly #verbs: SqlVerbs
+  readonly #outcomes: Outcomes
+  readonly #hooks: GroupHooks
+  #waiting: Waiting[] = []
+  /** How many of the first have to run one by one, because the commit of their group failed. */
+  #singles = 0
+  #timer: NodeJS.Timeout | undefined
+  #isRunning = false
+
+  constructor(connection: SqlConnection, verbs: SqlVerbs, outcomes: Outcomes, hooks: GroupHooks = {}) {
+    this.#connection = connection
+    this.#run = statementRunner(connection)
+    this.#verbs = verbs
+    this.#outcomes = outcomes
+    this.#hooks = hooks
+  }
+
+  /** Runs a verb that only reads, in no transaction. */
+  async read([id, name, ...args]: Request): Promise<void> {
+    try {
+      this.#outcomes.succeed(id, await this.#call(name, args))
+    } catch (error) {
+      this.#hooks.onFailure?.(name, error)
+      this.#outcomes.fail(id, error)
+    }
+  }
+
+  /** @param since - when it was called: milliseconds, by `performance.now` */
+  add(request: Request, since: number): void {
+    this.#waiting.push({ request, since })
+  }
+
+  /** Runs the waiting verbs. @param onCommitted - called after each group whose outcomes are known */
+  async run(onCommitted: () => void): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    clearTimeout(this.#timer)
+    while (this.#waiting.length > 0) {
+      try {
+        this.#run(BEGIN)
+      } catch (error) {
+        this.#failToBegin(error)
+        if (this.#waiting.length > 0) this.#timer = setTimeout(() => void this.run(onCommitted), PAUSE_MILLISECONDS)
+        onCommitted()
+        break
+      }
+      await this.#runGroup(this.#singles > 0 ? this.#waiting.splice(0, 1) : this.#waiting.splice(0))
+      onCommitted()
+    }
+    this.#isRunning = false
+  }
+
+  async #runGroup(group: readonly Waiting[]): Promise<void> {
+    this.#singles = Math.max(0, this.#singles - 1)
+    /** Called once the group is committed. */
+    const tell: (() => void)[] = []
+    try {
+      this.#hooks.beforeGroup?.()
+      for (const one of group) {
+        const [id, name, ...args] = one.request
+        this.#run(SAVE)
+        try {
+          const result = await this.#call(name, args)
+          tell.push(() => this.#outcomes.succeed(id, result))
+        } catch (error) {
+          // Some failures, such as a full disk, have taken the whole transaction back.
+          try {
+            this.#run(UNDO)
+          } catch {
+            throw error
+          }
+          tell.push(() => this.#fail(one, error))
+        }
+        this.#run(RELEASE)
+      }
+      this.#run(COMMIT)
+    } catch (error) {
+      this.#failGroup(group, error)
+      return
+    }
+    for (const one of tell) one()
+  }
+
+  /** The transaction is gone, as on a full disk: it is tried again verb by verb. */
+  #failGroup(group: readonly Waiting[], error: unknown): void {
+    rollBack(this.#connection)
+    const [first] = group
+    if (group.length > 1 || first === undefined) {
+      this.#waiting.unshift(...group)
+      this.#singles = group.length
+      return
+    }
+    this.#fail(first, error)
+  }
+
+  /** Outside a transaction, so that space can be made. */
+  #fail(one: Waiting, error: unknown): void {
+    const [id, name] = one.request
+    const isRun = this.#hooks.onFailure?.(name, error) === true && one.isRetry !== true
+    if (isRun) this.#waiting.push({ ...one, isRetry: true })
+    else this.#outcomes.fail(id, error)
+  }
+
+  async #call(name: string, args: readonly unknown[]): Promise<unknown> {
+    // A failure may have taken the whole transaction back: what the verb still asks for would be committed by itself.
+    // It is refused, as PostgreSQL refuses it, except for a PRAGMA, which is not part of a transaction.
+    let failure: Error | undefined
+    const query: SqlQuery = async (statement, values = []) => {
+      if (failure !== undefined && !statement.text.startsWith('PRAGMA')) throw failure
+      try {
+        return this.#run(statement, values)
+      } catch (error) {
+        // What both packages throw.
+        failure ??= error as Error
+        throw error
+      }
+    }
+    return runVerb(this.#verbs, name, query, args)
+  }
+
+  #failToBegin(error: unknown): void {
+    // A transaction that began and was reported not to have would be in the way of the next.
+    rollBack(this.#connection)
+    const now = performance.now()
+    const isOver = ({ since }: Waiting): boolean => !isBusy(error) || now - since >= BUSY_MILLISECONDS
+    for (const one of this.#waiting) if (isOver(one)) this.#outcomes.fail(one.request[0], error)
+    this.#waiting = this.#waiting.filter((one) => !isOver(one))
+    this.#singles = Math.min(this.#singles, this.#waiting.length)
+  }
+}
+
+const BEGIN = { text: 'BEGIN IMMEDIATE' }
+const SAVE = { text: 'SAVEPOINT verb' }
+const UNDO = { text: 'ROLLBACK TO verb' }
+const RELEASE = { text: 'RELEASE verb' }
+const COMMIT = { text: 'COMMIT' }
+
+type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => SqlResult
+
+/** Runs statements at once. A text says `$1` for a value, as for PostgreSQL; both engines bind values in order. */
+function statementRunner(connection: SqlConnection): RunStatement {
+  const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
+  const prepare = ({ text }: SqlStatement): ((values: readonly unknown[]) => SqlResult) => {
+    const places: number[] = []
+    const statement = connection.prepare(
+      text.replace(/\$(\d+)/g, (_, number: string) => {
+        places.push(Number(number) - 1)
+        return '?'
+      })
+    )
+    // What a verb passes is a value of SQL, as the columns of its tables are.
+    const bind = (values: readonly unknown[]): SqlValue[] => places.map((place) => values[place] as SqlValue)
+    const run = /^\s*(?:SELECT|WITH|PRAGMA)|\bRETURNING\b/.test(text)
+      ? (values: readonly unknown[]): SqlResult => {
+          const rows = statement.all(...bind(values))
+          return { rows, rowCount: rows.length, isRepeat: false }
+        }
+      : (values: readonly unknown[]): SqlResult => {
+          const { changes } = statement.run(...bind(values))
+          return { rows: [], rowCount: Number(changes), isRepeat: false }
+        }
+    known.set(text, run)
+    return run
+  }
+  return (statement, values = []) => (known.get(statement.text) ?? prepare(statement))(values)
 }

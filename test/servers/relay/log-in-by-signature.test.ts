@@ -1,9 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { SigningKey } from 'ethers'
-import { loadCurve } from 'express-did-auth'
+import { loadCurve, memoryStore } from 'express-did-auth'
 import request from 'supertest'
-import { RelayAuth } from '../../../servers/relay/relay-auth.js'
+import { readEnv } from '../../../servers/config/read-env.js'
+import { jsonLog } from '../../../servers/observability/logger.js'
+import { relayAuth } from '../../../servers/relay/relay-auth.js'
+import { capturedLog } from '../../support/captured-log.js'
 import {
+  challengeSecret,
   loginCredential,
   requestChallenge,
   serviceUrl,
@@ -172,30 +176,24 @@ describe('a malformed login by signature', () => {
 })
 
 /** The login without HTTP. */
-function relayAuth(curve = loadCurve()) {
-  const auth = new RelayAuth({
+function authOf(curve = loadCurve()) {
+  const env = readEnv({ DATA_DIR: '.' }, 'relay', false)
+  const { destination } = capturedLog()
+  return relayAuth({
+    env,
+    identity: { serviceDid: serviceWallet.did, privateKey: serviceWallet.privateKey, challengeSecret },
     serviceUrl,
-    serviceDid: serviceWallet.did,
-    loginDomains: ['relay.example'],
-    loginDialects: ['login'],
-    networks: undefined,
-    challengeSecret: 'a secret of the tests, longer than 32 bytes',
-    tokenSeconds: 600,
-    maxRequests: Infinity,
-    hasOpenReads: false,
-    quotas: { charge: () => Promise.reject(new Error('not asked')) },
+    log: jsonLog(env, destination),
+    store: memoryStore(),
     key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65) })),
     signer: async () => '',
-    resourceIssuer: undefined,
-    store: { consumeChallenge: async () => 'consumed' },
     clock: new TestClock()
   })
-  return { logIn: auth.logIn.bind(auth), requestChallenge: auth.requestChallenge.bind(auth) }
 }
 
-describe('RelayAuth', () => {
+describe('relayAuth', () => {
   it('remembers the challenges of the last 10,000 DIDs, and of no DID that cannot log in', async () => {
-    const { logIn, requestChallenge: ask } = relayAuth()
+    const { logIn, requestChallenge: ask } = authOf()
     const challenge = ask(wallet.did)
     for (let count = 0; count < 9_999; count += 1) ask(`did:ethr:0x${String(count).padStart(40, '0')}`)
     for (let count = 0; count < 1_000; count += 1) ask(`did:web:host${String(count)}.example`)
@@ -208,7 +206,7 @@ describe('RelayAuth', () => {
   it('computes nothing on the curve for a challenge that is not ours, or a signature that cannot be one', async () => {
     const curve = { ...(await loadCurve()) }
     const [recover, decompress] = [jest.spyOn(curve, 'recover'), jest.spyOn(curve, 'decompress')]
-    const { logIn, requestChallenge: ask } = relayAuth(Promise.resolve(curve))
+    const { logIn, requestChallenge: ask } = authOf(Promise.resolve(curve))
     const ofKey = `did:ethr:rsk:${SigningKey.computePublicKey(wallet.privateKey, true)}`
     const challenge = ask(wallet.did)
     for (const request of [

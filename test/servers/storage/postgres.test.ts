@@ -200,7 +200,7 @@ describe('a database on which another role may make functions', () => {
       await store.removeEntries({ did, key: 'k' })
       await store.takeDown(cidOf('file'), 'order', NOW)
       await inspection.reserveNumbers(100)
-      await inspection.importPins([{ cid: cidOf('c'), state: 'unpin', isInDoubt: false }])
+      await inspection.importPins([{ cid: cidOf('c'), state: 'unpin' }])
       await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
       await inspection.checkDatabase(dryRun)
       await inspection.recount(forReal)

@@ -1,35 +1,18 @@
-import { DidAuthError } from './errors.js'
-import { storeVerbs, type Deadline, type Store } from './ports.js'
-import { within } from './time.js'
+import { ownTime } from '../current-request.js'
+import { DidAuthError } from '../errors.js'
+import { storeVerbs, type Deadline, type Store } from '../ports.js'
 
-/** Milliseconds that a request may last, business logic included. */
-const REQUEST_MILLISECONDS = 10_000
 const STORE_SECONDS = 5
 const RETRY_AFTER_SECONDS = 5
-
-/** One deadline for everything that a request waits for from now on: store verbs, business logic and what they call. */
-export function requestDeadline(): Deadline {
-  const endOfTime = performance.now() + REQUEST_MILLISECONDS
-  return {
-    async within(seconds, work, expired) {
-      const left = endOfTime - performance.now()
-      if (left <= 0) throw expired()
-      return within(Math.min(seconds * 1000, left), work(), expired)
-    }
-  }
-}
-
-/** The time of work that no request waits for: each wait has its own. */
-export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
 
 /**
  * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure
  * into the one error that is answered 503.
  *
- * @returns the store for one deadline
+ * @returns the store for one deadline, by default for work that no request waits for
  * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store
  */
-export function withStoreDeadline(store: Store): (deadline: Deadline) => Store {
+export function withStoreDeadline(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
   const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const].map((verb) => {
     const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
@@ -45,5 +28,5 @@ export function withStoreDeadline(store: Store): (deadline: Deadline) => Store {
   })
   // The verbs are made once, and shared by the stores of all requests.
   const bounded = { ...Object.fromEntries(verbs), close: () => store.close() } as Store
-  return (deadline) => Object.assign(Object.create(bounded) as Store, { deadline })
+  return (deadline = ownTime) => Object.assign(Object.create(bounded) as Store, { deadline })
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals'
-import { ExpiringCache, RecentEntries } from '../../src/adapters/caches.js'
-import { MemorySignatureCache } from '../../src/adapters/in-flight-requests.js'
-import { DidAuthError } from '../../src/errors.js'
-import type { Client } from '../../src/ports.js'
-import { refusal } from '../support/refusal.js'
+import { ExpiringCache, RecentEntries } from '../src/caches.js'
+import { MemorySignatureCache } from '../src/adapters/in-flight-requests.js'
+import { DidAuthError } from '../src/errors.js'
+import type { Client } from '../src/ports.js'
+import { refusal } from './support/refusal.js'
 
 const NOW = 1_800_000_000
 const cacheOf = (maxEntries = 3, maxWeight?: number): ExpiringCache<string> =>
