@@ -2,7 +2,7 @@ import { DidAuthError } from 'express-did-auth'
 import { errorSender, type SendError } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
-import { describeError } from '../observability/logger.js'
+import { describeError } from '../observability/error-fields.js'
 
 /** What relay and vault refuse beyond the library's codes, which are as stable: status and fixed text. */
 export const serverErrors = {

@@ -1,7 +1,7 @@
 import { singleFlight, waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { ServerError } from '../http/server-error.js'
-import { describeError } from '../observability/logger.js'
+import { describeError } from '../observability/error-fields.js'
 import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
 import { isMissing } from '../storage/storage-error.js'
 import { newContentOf } from '../storage/unixfs-blocks.js'

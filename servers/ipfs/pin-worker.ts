@@ -4,7 +4,7 @@ import { codeOf } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import type { ContentReads } from '../storage/content-store.js'
 import type { PinLedger, PinTask } from '../storage/pin-ledger.js'
-import { describeError } from '../observability/logger.js'
+import { describeError } from '../observability/error-fields.js'
 import type { IpfsNode } from './ipfs-node.js'
 
 /** What the pin worker is built of. */

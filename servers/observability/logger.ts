@@ -1,9 +1,6 @@
 import type { Request, RequestHandler } from 'express'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { ServerEnv } from '../config/read-env.js'
-import { codeOf } from '../config/startup-error.js'
-
-const MAX_FRAMES = 10
 
 /**
  * The log of a server on standard output: readable lines on a terminal, JSON otherwise, or as `LOG_FORMAT` says.
@@ -117,27 +114,4 @@ function prettyLine(line: string): string {
 
 function textOf(value: unknown): string {
   return typeof value === 'string' && !/\s/.test(value) ? value : JSON.stringify(value)
-}
-
-/** What a log may show of an error. Not its message: libraries quote their input there, even tokens and keys. */
-export function describeError(error: unknown): { type: string; code?: string; at: string[] } {
-  // Not `instanceof`: an error may be of another realm.
-  if (typeof error !== 'object' || error === null || !('message' in error)) return { type: typeof error, at: [] }
-  const { constructor, message, stack = '' } = error as Error
-  const code = codeOf(error)
-  // The frames after the message, because the message may itself look like a stack.
-  const start = message === '' ? 0 : stack.indexOf(message)
-  const lines = start === -1 ? [] : stack.slice(start + message.length).split('\n')
-  const at = lines.flatMap((line) => /^ {4}at (.+)$/.exec(line)?.[1] ?? []).slice(0, MAX_FRAMES)
-  return { type: constructor.name, ...(code !== undefined && { code }), at }
-}
-
-/** Ends the process on an unexpected failure. Acknowledged data is on disk, and the supervisor restarts the process. */
-export function crashLog(log: Logger): void {
-  const crash = (error: unknown): void => {
-    log.fatal({ event: 'crashed', ...describeError(error) }, 'crashed')
-    process.exit(1)
-  }
-  process.on('uncaughtException', crash)
-  process.on('unhandledRejection', crash)
 }

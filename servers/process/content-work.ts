@@ -4,7 +4,7 @@ import type { ServerAppParts } from '../http/create-app.js'
 import { BodyReader } from '../storage/bodies/read-body.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
-import { describeError } from '../observability/logger.js'
+import { describeError } from '../observability/error-fields.js'
 import type { Contents } from './start-server.js'
 
 const MINUTE_MILLISECONDS = 60_000
