@@ -4,11 +4,11 @@ import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import { assertIpfsClientInstalled } from '../ipfs/load-ipfs-client.js'
 import { Connections } from '../storage/connections.js'
-import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
+import type { ContentInfo, ContentReads } from '../storage/content-store.js'
 import { openExistingContents } from '../storage/engine.js'
 import type { PinLedger } from '../storage/pin-ledger.js'
 import type { ContentInspection } from '../storage/sql/inspection-steps.js'
-import { isMissing } from '../storage/storage-error.js'
+import { isWhole } from '../storage/sql/stored-content.js'
 import { newContentOf } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 
@@ -30,11 +30,11 @@ export interface ReconcileParts {
   acceptsDamage: boolean
 }
 
-/** What a check found: a line for the operator, and how much of it is not, or not yet, in order. */
-interface Finding {
-  text: string
-  faults: number
-}
+/** Something that was found: how much of it, in words, and whether it is in order now. */
+type Found = readonly [count: number, text: string, isInOrder: boolean]
+
+/** What a check found, and what is said where that is nothing. */
+type Finding = readonly [sound: string, ...found: Found[]]
 
 /**
  * `vault reconcile`, also beside its server: changes the database and the pin ledger; the server carries out what the
@@ -68,27 +68,34 @@ export async function runReconcile({ args, env: given, out }: CommandLine): Prom
  * @returns whether all is in order now
  */
 export async function reconcile(parts: ReconcileParts, out: (line: string) => void): Promise<boolean> {
-  // What a damaged file answers to the other checks means nothing.
-  const checks = [checkDatabase, checkContents, checkCounts, checkObjects, checkPins, checkNode, countOpenPins]
-  let isInOrder = true
-  for (const check of checks) {
-    const { text, faults } = await check(parts)
-    out(text)
-    if (faults > 0) isInOrder = false
-    if (faults > 0 && check === checkDatabase) break
+  let areInOrder = true
+  for (const [subject, check] of Object.entries(CHECKS)) {
+    const [sound, ...all] = await check(parts)
+    const found = all.filter(([count]) => count > 0)
+    out(`${subject}: ${found.map(([, text]) => text).join(', ') || sound}`)
+    areInOrder &&= found.every(([, , isInOrder]) => isInOrder)
+    // What a damaged file answers to the other checks means nothing.
+    if (!areInOrder && check === checkDatabase) break
   }
-  return isInOrder
+  return areInOrder
+}
+
+const CHECKS: Readonly<Record<string, (parts: ReconcileParts) => Promise<Finding>>> = {
+  database: checkDatabase,
+  content: checkContents,
+  index: checkCounts,
+  objects: checkObjects,
+  pins: checkPins,
+  'IPFS node': checkNode,
+  open: countOpenPins
 }
 
 async function checkDatabase({ inspection, isDryRun }: ReconcileParts): Promise<Finding> {
   const { damage, indexes } = await inspection.checkDatabase({ isDryRun })
-  if (damage.length > 0) {
-    const remedy = 'Stop the server, keep a copy of the folder, and restore the last backup.'
-    return { text: `database: the file is damaged: ${named(damage)}. ${remedy}`, faults: damage.length }
-  }
-  if (indexes.length === 0) return { text: 'database: sound', faults: 0 }
-  const text = `database: damaged indexes ${isDryRun ? 'to rebuild' : 'rebuilt'}: ${named(indexes)}`
-  return { text, faults: isDryRun ? indexes.length : 0 }
+  const remedy = 'Stop the server, keep a copy of the folder, and restore the last backup.'
+  if (damage.length > 0) return ['', [1, `the file is damaged: ${named(damage)}. ${remedy}`, false]]
+  const done = isDryRun ? 'to rebuild' : 'rebuilt'
+  return ['sound', [indexes.length, `damaged indexes ${done}: ${named(indexes)}`, !isDryRun]]
 }
 
 /** Reads all content that is in use and verifies it. What is missing or damaged is restored from the node. */
@@ -104,7 +111,7 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
       total += 1
       if (await isWhole(contents[index])) continue
       // Beside a running server, its last entry may have been deleted meanwhile.
-      if (contents[index] === undefined && (await inspection.countUses(info.cid)).entries === 0) continue
+      if (contents[index] === undefined && (await inspection.countEntries(info.cid)) === 0) continue
       const outcome = node === undefined ? 'missing' : await repair(store, node, info, isDryRun)
       // A node that is unavailable is not asked again for each.
       if (outcome === 'unavailable') node = undefined
@@ -113,25 +120,13 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
     }
     after = batch.at(-1)?.cid
   }
-  const text = [
-    `content: ${counted(total, 'content')} in use`,
-    ...(repaired > 0 ? [`${repaired} ${isDryRun ? 'to put back' : 'put back'} from the IPFS node`] : []),
-    ...(missing.length > 0 ? [`${missing.length} missing: ${named(missing)}`] : []),
-    ...(repaired + missing.length === 0 ? ['all undamaged'] : [])
-  ].join(', ')
-  return { text, faults: missing.length + (isDryRun ? repaired : 0) }
-}
-
-async function isWhole(content: StoredContent | undefined): Promise<boolean> {
-  if (content === undefined) return false
-  try {
-    // Each piece is verified by reading it.
-    for await (const _piece of await content.pieces());
-    return true
-  } catch (error) {
-    if (isMissing(error)) return false
-    throw error
-  }
+  return [
+    '',
+    [1, `${counted(total, 'content')} in use`, true],
+    [repaired, `${repaired} ${isDryRun ? 'to put back' : 'put back'} from the IPFS node`, !isDryRun],
+    [missing.length, `${missing.length} missing: ${named(missing)}`, false],
+    [repaired + missing.length === 0 ? 1 : 0, 'all undamaged', true]
+  ]
 }
 
 async function repair(
@@ -153,53 +148,47 @@ async function repair(
 
 async function checkCounts({ inspection, isDryRun, acceptsDamage }: ReconcileParts): Promise<Finding> {
   const { owners, damagedLists, unusedContents } = await inspection.recount({ isDryRun, acceptsDamage })
-  const done = isDryRun ? 'to ' : ''
   const isAccepted = acceptsDamage && !isDryRun
-  const damagedPlaces = damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`)
-  const damagedText = `${counted(damagedLists.length, 'list')} ${isAccepted ? 'accepted with what is left' : REMEDY}`
-  const text = [
-    ...(owners > 0 ? [`usage ${done}${isDryRun ? 'correct' : 'corrected'} for ${counted(owners, 'user')}`] : []),
-    ...(unusedContents > 0
-      ? [`${counted(unusedContents, 'unused content')} ${done}${isDryRun ? 'delete' : 'deleted'}`]
-      : []),
-    ...(damagedLists.length > 0 ? [`${damagedText}: ${named(damagedPlaces)}`] : [])
+  const places = named(damagedLists.map(({ did, key }) => `${did} ${JSON.stringify(key)}`))
+  const damage = isAccepted ? 'accepted with what is left' : REMEDY
+  return [
+    'right for all users',
+    [owners, `usage ${isDryRun ? 'to correct' : 'corrected'} for ${counted(owners, 'user')}`, !isDryRun],
+    [unusedContents, `${counted(unusedContents, 'unused content')} ${isDryRun ? 'to delete' : 'deleted'}`, !isDryRun],
+    [damagedLists.length, `${counted(damagedLists.length, 'list')} ${damage}: ${places}`, isAccepted]
   ]
-  const lost = isAccepted ? 0 : damagedLists.length
-  const faults = lost + (isDryRun ? owners + unusedContents : 0)
-  return { text: `index: ${text.length === 0 ? 'right for all users' : text.join(', ')}`, faults }
 }
 
 async function checkObjects({ inspection, isDryRun }: ReconcileParts): Promise<Finding> {
-  const { unused } = await inspection.checkObjects({ isDryRun })
-  if (unused === 0) return { text: 'objects: all in use', faults: 0 }
-  return { text: `objects: ${unused} unused, ${isDryRun ? 'to delete' : 'deleted'}`, faults: isDryRun ? unused : 0 }
+  const unused = await inspection.checkObjects({ isDryRun })
+  return ['all in use', [unused, `${unused} unused, ${isDryRun ? 'to delete' : 'deleted'}`, !isDryRun]]
 }
 
 async function checkPins({ inspection, node, isDryRun }: ReconcileParts): Promise<Finding> {
   // Without a node nothing is desired of one.
-  if (node === undefined) return { text: 'pins: no IPFS node, IPFS_API_URL is not given', faults: 0 }
+  if (node === undefined) return ['no IPFS node, IPFS_API_URL is not given']
   const { toPin, toUnpin } = await inspection.trackPins({ isDryRun })
-  if (toPin + toUnpin === 0) return { text: 'pins: desired for all content and nothing else', faults: 0 }
-  const text = `pins: ${counted(toPin, 'content')} to pin, ${counted(toUnpin, 'content')} to unpin`
-  return { text, faults: isDryRun ? toPin + toUnpin : 0 }
+  const text = `${counted(toPin, 'content')} to pin, ${counted(toUnpin, 'content')} to unpin`
+  return ['desired for all content and nothing else', [toPin + toUnpin, text, !isDryRun]]
 }
 
 async function checkNode({ store, node, isDryRun }: ReconcileParts): Promise<Finding> {
-  if (node === undefined) return { text: 'IPFS node: not compared', faults: 0 }
+  if (node === undefined) return ['not compared']
   try {
     const { missing, others } = await store.comparePins(() => node.listPins(), { isDryRun })
-    const ours = missing === 0 ? 'has all pins of this vault' : `${counted(missing, 'pin')} missing, to pin again`
-    return { text: `IPFS node: ${ours}, ${counted(others, 'pin')} of others`, faults: isDryRun ? missing : 0 }
+    const ofOthers = `${counted(others, 'pin')} of others`
+    const text = `${counted(missing, 'pin')} missing, to pin again, ${ofOthers}`
+    return [`has all pins of this vault, ${ofOthers}`, [missing, text, !isDryRun]]
   } catch (error) {
     if (!(error instanceof ServerError) || !error.code.startsWith('ERR_IPFS_')) throw error
-    return { text: `IPFS node: its pins cannot be listed: ${error.message}`, faults: 1 }
+    return ['', [1, `its pins cannot be listed: ${error.message}`, false]]
   }
 }
 
 async function countOpenPins({ store, node }: ReconcileParts): Promise<Finding> {
   const open = await store.countOpen()
   const who = node === undefined ? 'they wait until there is an IPFS node' : 'the running server carries them out'
-  return { text: open === 0 ? 'open: no pins' : `open: ${counted(open, 'pin')}, ${who}`, faults: 0 }
+  return ['no pins', [open, `${counted(open, 'pin')}, ${who}`, true]]
 }
 
 /** `no pins`, `1 pin`, `1,000 pins`. */

@@ -2,9 +2,9 @@ import type { SqlRow } from 'express-did-auth/server-kit'
 import { codeOf } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
 import type { EntryPlace, NewContent } from './content-store.js'
-import { COPIED_TABLES, type CopiedTable } from './sql/copy-verbs.js'
+import { placeOf } from './sql/list-state.js'
 import { fileOf } from './sql/file-verbs.js'
-import { pagesOf } from './sql/pages.js'
+import { rowsOf, type RowsName } from './sql/page-verbs.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 import { newContentOf } from './unixfs-blocks.js'
 
@@ -46,14 +46,9 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
   const damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
   const outcome: CopiedContents = { copied: 0, known: 0, refused: 0, missing: new Set(), damagedLists }
 
-  const pages = (table: CopiedTable): AsyncIterable<{ readonly items: readonly SqlRow[] }> => {
-    const start = COPIED_TABLES[table].map((): unknown => '')
-    return pagesOf(start, (after: unknown[]) => inspection.readRows(table, after))
-  }
-
   /** Does something with each row of a table, with several of them at once. */
-  const eachRow = async (table: CopiedTable, work: (row: SqlRow) => Promise<void>): Promise<void> => {
-    for await (const { items } of pages(table)) {
+  const eachRow = async (table: RowsName, work: (row: SqlRow) => Promise<void>): Promise<void> => {
+    for await (const { items } of rowsOf(inspection, table)) {
       // Of many users at once, because writes of one wait for each other.
       const left = items.toSorted((one, other) => (String(one.key) < String(other.key) ? -1 : 1)).values()
       const run = async (): Promise<void> => {
@@ -84,7 +79,7 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
       await target.store.takeDown(String(cid), String(reason), Number(at))
   })
   await eachRow('lists', async (row) => {
-    const place = { did: String(row.did), key: String(row.key) }
+    const place = placeOf(row)
     if (damaged.has(`${place.did} ${place.key}`)) return
     const entries = await inspection.numberedEntries(place)
     const { entries: there } = await target.store.listEntries(place)
@@ -102,6 +97,6 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
     else await copyContent(cid, (content) => target.inspection.importFile(content, expiresAtSeconds))
   })
   // At last, because content that is not there is not pinned.
-  for await (const { items } of pages('pins')) await target.inspection.importPins(items)
+  for await (const { items } of rowsOf(inspection, 'pins')) await target.inspection.importPins(items)
   return outcome
 }

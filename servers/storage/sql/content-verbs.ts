@@ -1,11 +1,11 @@
 import type { SqlQuery, SqlVerbs } from 'express-did-auth/server-kit'
 import { list, type ContentDialect } from './content-dialect.js'
 import { contentSteps } from './content-steps.js'
-import { copyVerbs } from './copy-verbs.js'
 import { entrySteps, entryVerbs } from './entry-verbs.js'
 import { fileVerbs } from './file-verbs.js'
 import { garbageVerbs } from './garbage-verbs.js'
 import { inspectionVerbs, type DatabaseVerbs } from './inspection-verbs.js'
+import { pageVerbs } from './page-verbs.js'
 import { pinVerbs } from './pin-verbs.js'
 import { foundContent, type FoundContent } from './stored-content.js'
 
@@ -23,7 +23,7 @@ export type ContentVerbs = ReturnType<typeof contentVerbs>['verbs']
 export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndexes }: DatabaseVerbs) {
   const [content, steps] = [contentSteps(dialect), entrySteps(dialect)]
   const [entries, files] = [entryVerbs(dialect, content, steps), fileVerbs(dialect, content)]
-  const [pins, copy] = [pinVerbs(dialect), copyVerbs(dialect)]
+  const [pins, pages] = [pinVerbs(dialect), pageVerbs(dialect)]
   const garbage = garbageVerbs(dialect, content, steps)
   const inspection = inspectionVerbs(dialect, content, steps)
   const s = dialect.statements('contents', { find: `SELECT * FROM ~contents WHERE ${dialect.isIn('cid', '$1')}` })
@@ -36,15 +36,15 @@ export function contentVerbs(dialect: ContentDialect, { findFaults, rebuildIndex
   }
 
   const reads = {
-    ...{ ...entries.reads, ...files.reads, ...pins.reads, ...garbage.reads, ...inspection.reads, ...copy.reads },
-    ...{ findContents, findFaults }
+    ...{ ...entries.reads, ...files.reads, ...pins.reads, ...garbage.reads, ...inspection.reads },
+    ...{ ...pages.reads, findContents, findFaults }
   }
   const transactions = {
     ...{ ...entries.transactions, ...files.transactions, ...garbage.transactions },
-    ...{ ...inspection.transactions, ...copy.transactions, repairContent: content.repairContent }
+    ...{ ...inspection.transactions, repairContent: content.repairContent }
   }
   const others = {
-    ...{ ...pins.singles, ...garbage.singles, ...inspection.singles, ...copy.singles },
+    ...{ ...pins.singles, ...garbage.singles, ...inspection.singles },
     ...{ rebuildIndexes, discardUpload: content.discardUpload }
   }
   return { verbs: { ...reads, ...transactions, ...others }, reads: namesOf(reads), transactions: namesOf(transactions) }

@@ -1,9 +1,11 @@
 import type { VerbMethods } from 'express-did-auth/server-kit'
 import type { CheckMode, EntryPlace, NewContent } from '../content-store.js'
+import { cidsOf } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
 import type { DatabaseCheck } from './inspection-verbs.js'
 import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
-import { pagesOf } from './pages.js'
+import { placeOf } from './list-state.js'
+import { pagesOf, rowsOf, type RowsName } from './page-verbs.js'
 
 const OBJECTS = 200
 /** It was granted where the content was written. */
@@ -20,14 +22,14 @@ export function inspectionSteps(
 ) {
   /** Corrects what is wrong, a page at a time. @returns how much it is */
   async function correctEach(
-    what: Parameters<typeof verbs.findWrong>[0],
+    what: RowsName,
     { isDryRun }: CheckMode,
     correct: (cids: readonly string[]) => Promise<void>
   ): Promise<number> {
     let count = 0
-    for await (const { items } of pagesOf('', (after: string) => verbs.findWrong(what, after))) {
+    for await (const { items } of rowsOf(verbs, what)) {
       count += items.length
-      if (!isDryRun && items.length > 0) await correct(items)
+      if (!isDryRun && items.length > 0) await correct(cidsOf(items))
     }
     return count
   }
@@ -55,7 +57,7 @@ export function inspectionSteps(
     async recount(mode: CheckMode) {
       const { isDryRun, acceptsDamage = false } = mode
       const damagedLists: EntryPlace[] = []
-      for await (const { items } of pagesOf({ did: '', key: '' }, verbs.findLostLists)) damagedLists.push(...items)
+      for await (const { items } of rowsOf(verbs, 'lostLists')) damagedLists.push(...items.map(placeOf))
       let owners = 0
       for await (const { items, miscounted } of pagesOf(0, verbs.inspectOwners)) {
         damagedLists.push(...items)
@@ -71,19 +73,18 @@ export function inspectionSteps(
       return { owners, damagedLists, unusedContents }
     },
 
-    /** Finds objects that no content names, and leaves them to the collector. */
-    async checkObjects({ isDryRun }: CheckMode): Promise<{ unused: number }> {
+    /** Finds objects that no content names, and leaves them to the collector. @returns how many */
+    async checkObjects({ isDryRun }: CheckMode): Promise<number> {
       let unused = 0
-      let names: string[] = []
-      const check = async (): Promise<void> => {
+      const check = async (names: readonly string[]): Promise<void> => {
         const unknown = await verbs.findUnknownObjects(names)
         unused += unknown.length
         if (!isDryRun && unknown.length > 0) await verbs.addGarbage(unknown, nowSeconds())
-        names = []
       }
-      for await (const name of objects.list()) if (names.push(name) === OBJECTS) await check()
-      if (names.length > 0) await check()
-      return { unused }
+      const names: string[] = []
+      for await (const name of objects.list()) if (names.push(name) === OBJECTS) await check(names.splice(0))
+      await check(names)
+      return unused
     },
 
     /** Makes the desired state of pins follow from what is stored. */

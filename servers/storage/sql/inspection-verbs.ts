@@ -1,13 +1,11 @@
-import type { SqlQuery } from 'express-did-auth/server-kit'
+import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
-import { cidsOf, isUnused, type ContentSteps } from './content-steps.js'
+import type { ContentSteps } from './content-steps.js'
 import { damagedKeys, type EntrySteps } from './entry-verbs.js'
-import { entryOf, infoOf, stateOfEntries } from './list-state.js'
-import type { Page } from './pages.js'
+import { entryOf, infoOf, stateOfEntries, type Entry } from './list-state.js'
 
-/** Rows that one verb looks at, so that a server beside it never waits for long. Each owner may have 10,000 entries. */
-const ROWS = 500
+/** Owners that one verb looks at, so that a server beside it never waits for long: each may have 10,000 entries. */
 const OWNERS = 20
 
 export interface DatabaseCheck {
@@ -23,29 +21,19 @@ export interface DatabaseVerbs {
   readonly rebuildIndexes: (query: SqlQuery, indexes: readonly string[]) => Promise<void>
 }
 
-/** What an operator's commands ask and correct, in short verbs beside servers that work. */
+/**
+ * What an operator's commands ask and correct, in short verbs beside servers that work; and those of a copy from one
+ * store to another, which may be run again: what is there stays as it is.
+ */
 export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, entries: EntrySteps) {
-  const { isIn, fn, forUpdate } = dialect
+  const { isIn, fn, forUpdate, nextRevision } = dialect
   const page = `SELECT id FROM ~owners WHERE id > $1 ORDER BY id LIMIT ${OWNERS}`
-  const pageOf = (table: string, isWrong: string): string =>
-    `SELECT cid, CASE WHEN ${isWrong} THEN 1 ELSE 0 END AS is_wrong FROM ${table} c WHERE cid > $1 ORDER BY cid LIMIT ${ROWS}`
-  const pages = dialect.statements('page', {
-    unusedContents: pageOf(
-      '~contents',
-      `${isUnused('c')} AND NOT EXISTS (SELECT 1 FROM ~unreferenced u WHERE u.cid = c.cid)`
-    ),
-    missingPins: pageOf(
-      '~contents',
-      `NOT EXISTS (SELECT 1 FROM ~pins p WHERE p.cid = c.cid AND p.state <> 'unpin') AND NOT (${isUnused('c')})`
-    ),
-    surplusPins: pageOf(
-      '~pins',
-      `c.state <> 'unpin' AND ${isUnused('c')} AND NOT EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = c.cid)`
-    )
-  })
   const usedIn = (table: string): string =>
     `SELECT cid, byte_count FROM (SELECT cid, ${fn}max(byte_count) AS byte_count FROM ${table} WHERE cid > $1
        GROUP BY cid ORDER BY cid LIMIT $2) AS used`
+  const addPin = (condition: string): string =>
+    `INSERT INTO ~pins (cid, state, is_in_doubt, revision) SELECT $1, $2, $3, ${nextRevision}
+       WHERE ${condition} (SELECT 1 FROM ~contents WHERE cid = $1) ON CONFLICT (cid) DO NOTHING`
   const s = dialect.statements('inspect', {
     // A single snapshot, so that concurrent writes do not look like faults.
     owners: `SELECT id, did, NULL AS key, NULL AS hash, entry_count, 0 AS number, NULL AS cid, byte_count, 1 AS is_owner
@@ -54,28 +42,36 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
         FROM ~owners o JOIN ~lists l ON l.did = o.did WHERE o.id IN (${page})
       UNION ALL SELECT owner, NULL, key, NULL, 0, number, cid, byte_count, 0 FROM ~entries WHERE owner IN (${page})
       ORDER BY number`,
-    lists: `SELECT did, key, CASE WHEN EXISTS (SELECT 1 FROM ~owners o WHERE o.did = l.did) THEN 0 ELSE 1 END AS is_lost
-      FROM ~lists l WHERE (did, key) > ($1, $2) ORDER BY did, key LIMIT ${ROWS}`,
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${forUpdate}`,
     lockOwnerById: `SELECT id FROM ~owners WHERE id = $1 ${forUpdate}`,
-    ofKey: 'SELECT number, cid, byte_count FROM ~entries WHERE owner = $1 AND key = $2',
+    numbered: `SELECT number, cid, byte_count FROM ~entries
+      WHERE owner = (SELECT id FROM ~owners WHERE did = $1) AND key = $2 ORDER BY number`,
     recount: `UPDATE ~owners SET entry_count = (SELECT ${fn}count(*) FROM ~entries e WHERE e.owner = $1),
       byte_count = (SELECT coalesce(${fn}sum(e.byte_count), 0) FROM ~entries e WHERE e.owner = $1) WHERE id = $1`,
     used: `SELECT cid, ${fn}max(byte_count) AS byte_count
       FROM (${usedIn('~entries')} UNION ALL ${usedIn('~files')}) AS used GROUP BY cid ORDER BY cid LIMIT $2`,
-    uses: `SELECT ${fn}count(*) AS entries, ${fn}count(DISTINCT owner) AS owners FROM ~entries WHERE cid = $1`,
+    uses: `SELECT ${fn}count(*) AS number FROM ~entries WHERE cid = $1`,
     objects: `SELECT object FROM ~contents WHERE ${isIn('cid', '$1')} AND object IS NOT NULL
       UNION ALL SELECT object FROM ~garbage WHERE ${isIn('object', '$2')}`,
     addGarbage: `INSERT INTO ~garbage (object, kind, since, byte_count) VALUES ($1, 'removed', $2, 0)
-      ON CONFLICT (object) DO NOTHING`
+      ON CONFLICT (object) DO NOTHING`,
+    lastNumber: `SELECT coalesce(${fn}max(last_number), 0) AS number FROM ~owners`,
+    reserve: "UPDATE ~numbers SET number = $1 WHERE name = 'reserved' AND number < $1",
+    reserveOwned: 'UPDATE ~owners SET last_number = $1 WHERE last_number < $1',
+    addDesired: addPin('EXISTS'),
+    addUndesired: addPin('NOT EXISTS')
   })
+
+  /** Entries of a list with their numbers. */
+  async function numberedEntries(query: SqlQuery, { did, key }: EntryPlace): Promise<Entry[]> {
+    return (await query(s.numbered, [did, key])).rows.map(entryOf)
+  }
 
   const transactions = {
     /** Makes a list of the entries that are left. */
     async acceptList(query: SqlQuery, place: EntryPlace): Promise<void> {
-      const [owner] = (await query(s.lockOwner, [place.did])).rows
-      const left = owner === undefined ? [] : (await query(s.ofKey, [owner.id, place.key])).rows.map(entryOf)
-      await entries.writeList(query, place, stateOfEntries(left))
+      await query(s.lockOwner, [place.did])
+      await entries.writeList(query, place, stateOfEntries(await numberedEntries(query, place)))
     },
 
     async recountOwners(query: SqlQuery, ids: readonly number[]): Promise<void> {
@@ -86,6 +82,15 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
     async removeSurplusPins(query: SqlQuery, cids: readonly string[]): Promise<void> {
       for (const cid of cids) await content.lock(query, cid, 'alone')
       await content.requestUnpins(query, cids)
+    },
+
+    /** Adds pins of content that is here, and those to remove of content that is not. @param pins - rows elsewhere */
+    async importPins(query: SqlQuery, pins: readonly SqlRow[]): Promise<void> {
+      const add = ({ cid, state, is_in_doubt, attempts, claimed_until }: SqlRow): Promise<unknown> => {
+        const isInDoubt = is_in_doubt === 1 || Number(attempts) > 0 || Number(claimed_until) > 0
+        return query(state === 'unpin' ? s.addUndesired : s.addDesired, [cid, state, isInDoubt ? 1 : 0])
+      }
+      await Promise.all(pins.map(add))
     }
   }
 
@@ -99,6 +104,12 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
 
     async addGarbage(query: SqlQuery, names: readonly string[], nowSeconds: number): Promise<void> {
       await Promise.all(names.map((name) => query(s.addGarbage, [name, nowSeconds])))
+    },
+
+    /** Makes entries that are written from now on come after those with numbers up to this one. */
+    async reserveNumbers(query: SqlQuery, number: number): Promise<void> {
+      await query(s.reserve, [number])
+      await query(s.reserveOwned, [number])
     }
   }
 
@@ -120,27 +131,14 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
       return { items, miscounted: miscounted.toSorted((one, other) => one - other), next }
     },
 
-    /** Lists whose owner is lost: they can be read no more. */
-    async findLostLists(query: SqlQuery, { did, key }: EntryPlace): Promise<Page<EntryPlace, EntryPlace>> {
-      const { rows } = await query(s.lists, [did, key])
-      const places = rows.map((row) => ({ did: String(row.did), key: String(row.key) }))
-      return { items: places.filter((_, index) => rows[index]?.is_lost === 1), next: places.at(-1) }
-    },
-
-    async findWrong(query: SqlQuery, what: keyof typeof pages, afterCid: string): Promise<Page<string, string>> {
-      const { rows } = await query(pages[what], [afterCid])
-      return { items: cidsOf(rows.filter(({ is_wrong }) => is_wrong === 1)), next: cidsOf(rows).at(-1) }
-    },
-
     /** Content that entries or files have, in the order of cids, after `afterCid`, also where it is not here. */
     async listUsedContents(query: SqlQuery, afterCid: string, limit: number): Promise<ContentInfo[]> {
       return (await query(s.used, [afterCid, limit])).rows.map(infoOf)
     },
 
-    /** Entries that have some content now, and of how many users. */
-    async countUses(query: SqlQuery, cid: string): Promise<{ entries: number; owners: number }> {
-      const [row] = (await query(s.uses, [cid])).rows
-      return { entries: Number(row?.entries), owners: Number(row?.owners) }
+    /** Entries that have some content now. */
+    async countEntries(query: SqlQuery, cid: string): Promise<number> {
+      return Number((await query(s.uses, [cid])).rows[0]?.number)
     },
 
     /** Those of these objects that no content names and that are not yet garbage. */
@@ -149,6 +147,13 @@ export function inspectionVerbs(dialect: ContentDialect, content: ContentSteps, 
       const { rows } = await query(s.objects, [list(cids), list(names)])
       const known = new Set(rows.map(({ object }) => object))
       return names.filter((name) => !known.has(name))
+    },
+
+    numberedEntries,
+
+    /** The largest number of an entry. */
+    async lastNumber(query: SqlQuery): Promise<number> {
+      return Number((await query(s.lastNumber)).rows[0]?.number)
     }
   }
 

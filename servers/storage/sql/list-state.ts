@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { SqlRow } from 'express-did-auth/server-kit'
-import type { ContentInfo, Precondition } from '../content-store.js'
+import type { ContentInfo, EntryPlace, Precondition } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 
 /** What a key's row says of its list. */
@@ -38,6 +38,10 @@ export function stateOf(row: SqlRow | undefined): ListState {
 
 export function infoOf({ cid, byte_count }: SqlRow): ContentInfo {
   return { cid: String(cid), byteCount: Number(byte_count) }
+}
+
+export function placeOf({ did, key }: SqlRow): EntryPlace {
+  return { did: String(did), key: String(key) }
 }
 
 export function entryOf(row: SqlRow): Entry {

@@ -6,10 +6,10 @@ import { ServerError } from '../../http/server-error.js'
 import type { NewContent } from '../content-store.js'
 import type { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
-import { isMissing, storageFailure } from '../storage-error.js'
+import { storageFailure } from '../storage-error.js'
 import type { ContentVerbs } from './content-verbs.js'
-import { pagesOf } from './pages.js'
-import { MAX_ROW_BYTES, storedContent, type ContentRow, type UploadNeeded } from './stored-content.js'
+import { pagesOf } from './page-verbs.js'
+import { isWhole, MAX_ROW_BYTES, storedContent, type ContentRow, type UploadNeeded } from './stored-content.js'
 
 /** A collector is faster than an upload once, where a clock jumps or a process was stopped; not twice. */
 const MAX_UPLOADS = 3
@@ -130,14 +130,7 @@ export class ObjectWriter {
   async #isSound(cid: string): Promise<boolean> {
     const { verbs, objects } = this.#parts
     const [found] = await verbs.findContents([cid])
-    if (found?.object === undefined) return found?.bytes !== undefined
-    try {
-      for await (const _ of await storedContent(found, objects).pieces());
-      return true
-    } catch (error) {
-      if (isMissing(error)) return false
-      throw error
-    }
+    return isWhole(found && storedContent(found, objects))
   }
 }
 

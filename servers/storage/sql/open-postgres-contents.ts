@@ -14,7 +14,6 @@ import type { ObjectStore } from '../object-store.js'
 import { postgresContents, type TablePrefix } from './content-dialect.js'
 import { contentVerbs, SINGLE_USE } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
-import { KeyedLock } from './keyed-lock.js'
 import { PostgresObjectStore } from './postgres-object-store.js'
 import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { contentMigrations } from './tables.js'
@@ -60,6 +59,24 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   }
   // The database is its caller's to close.
   return sqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
+}
+
+/** Runs the work of one key one after the other, and that of different keys side by side. */
+export class KeyedLock {
+  readonly #last = new Map<unknown, Promise<unknown>>()
+
+  /** @param key - undefined: at once @throws what the work throws */
+  async run<T>(key: unknown, work: () => Promise<T>): Promise<T> {
+    if (key === undefined) return work()
+    const running = (this.#last.get(key) ?? Promise.resolve()).then(work, work)
+    const last = running.catch(() => undefined)
+    this.#last.set(key, last)
+    try {
+      return await running
+    } finally {
+      if (this.#last.get(key) === last) this.#last.delete(key)
+    }
+  }
 }
 
 /** A condition that held before a write does not hold after it. */

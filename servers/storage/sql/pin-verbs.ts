@@ -2,9 +2,6 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../pin-ledger.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf } from './content-steps.js'
-import { pageByCid } from './pages.js'
-
-const PAGE = 1_000
 
 /**
  * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims its
@@ -37,7 +34,6 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
     countOpen: `SELECT ${fn}count(*) AS number FROM ~pins WHERE state <> 'pinned'`,
     // What waits because it is in doubt has not failed since.
     retry: `UPDATE ~pins SET retry_at = $1 WHERE ${isFree('cid', failed)}`,
-    list: `SELECT cid, state FROM ~pins WHERE cid > $1 ORDER BY cid LIMIT ${PAGE}`,
     again: `UPDATE ~pins SET state = 'pin', revision = ${nextRevision} WHERE ${isFree('cid', lost)}`
   })
 
@@ -83,12 +79,6 @@ export function pinVerbs({ statements, isIn, isFree, skipLocked, nextRevision, f
 
     async countOpen(query: SqlQuery): Promise<number> {
       return Number((await query(s.countOpen)).rows[0]?.number)
-    },
-
-    /** A page of what is tracked, in the order of cids; `isPinned`: it was carried out. */
-    async listPins(query: SqlQuery, afterCid: string) {
-      const { rows } = await query(s.list, [afterCid])
-      return pageByCid(rows.map(({ cid, state }) => ({ cid: String(cid), isPinned: state === 'pinned' })))
     }
   }
 

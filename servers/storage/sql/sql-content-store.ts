@@ -5,9 +5,10 @@ import type { ObjectStore } from '../object-store.js'
 import type { PinLedger } from '../pin-ledger.js'
 import { storeFailure } from '../storage-error.js'
 import { inspectionSteps, type ContentInspection } from './inspection-steps.js'
+import { cidsOf } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
 import { ObjectWriter } from './object-writer.js'
-import { pagesOf } from './pages.js'
+import { rowsOf } from './page-verbs.js'
 import { storedContent } from './stored-content.js'
 
 /** How long the sum of all files is used before it is computed again. */
@@ -17,7 +18,7 @@ const SUM_SECONDS = 10
 const PINS_AT_ONCE = 1_000
 
 /** What an engine brings. */
-export interface ContentEngine {
+export interface SqlEngine {
   readonly verbs: ContentVerbs
   /** Runs them: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
   readonly run: RunVerb
@@ -49,7 +50,7 @@ export interface ContentStoreSettings {
 
 /** Relay or vault in SQL and objects: verbs in the order that each needs, and what works beside them. */
 export function sqlContentStore(
-  engine: ContentEngine,
+  engine: SqlEngine,
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
 ): OpenContentStore {
   const { objects, spool } = engine
@@ -141,9 +142,9 @@ export function sqlContentStore(
       const onNode = await listOnNode()
       let others = onNode.size
       const absent: string[] = []
-      for await (const { items: pins } of pagesOf('', verbs.listPins)) {
-        others -= pins.filter(({ cid }) => onNode.has(cid)).length
-        for (const { cid, isPinned } of pins) if (isPinned && !onNode.has(cid)) absent.push(cid)
+      for await (const { items } of rowsOf(verbs, 'pins')) {
+        others -= cidsOf(items).filter((cid) => onNode.has(cid)).length
+        absent.push(...cidsOf(items.filter(({ state }) => state === 'pinned')).filter((cid) => !onNode.has(cid)))
       }
       const onNodeNow = absent.length === 0 ? onNode : await listOnNode()
       const lost = absent.filter((cid) => !onNodeNow.has(cid))

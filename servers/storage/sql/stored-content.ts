@@ -4,7 +4,7 @@ import { codeOf } from '../../config/startup-error.js'
 import type { ContentInfo, StoredContent } from '../content-store.js'
 import type { ObjectStore } from '../object-store.js'
 import { ServerError } from '../../http/server-error.js'
-import { storageFailure } from '../storage-error.js'
+import { isMissing, storageFailure } from '../storage-error.js'
 import { cidOfLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 
 /** Content up to this size is in its row, larger content in an object. */
@@ -86,6 +86,18 @@ async function* verifiedPieces(
     throw codeOf(error) === 'ENOENT' ? new ServerError('ERR_CONTENT_MISSING', { cause: error }) : storageFailure(error)
   }
   if (left !== 0) throw new ServerError('ERR_CONTENT_MISSING')
+}
+
+/** Whether content is here, and undamaged to its last byte. */
+export async function isWhole(content: StoredContent | undefined): Promise<boolean> {
+  try {
+    // Each piece is verified by reading it.
+    if (content !== undefined) for await (const _piece of await content.pieces());
+    return content !== undefined
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
 }
 
 /** What a row of a table of content has, without the bytes where they are not those that the cid names. */

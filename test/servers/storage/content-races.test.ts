@@ -13,7 +13,7 @@ import {
   type TestStore
 } from '../../support/content-stores.js'
 import { contentEngines } from '../../support/postgres-contents.js'
-import { KeyedLock } from '../../../servers/storage/sql/keyed-lock.js'
+import { KeyedLock } from '../../../servers/storage/sql/open-postgres-contents.js'
 
 /** Sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)

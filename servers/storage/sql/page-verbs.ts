@@ -1,0 +1,75 @@
+import type { SqlQuery, SqlRow, VerbMethods } from 'express-did-auth/server-kit'
+import type { ContentDialect } from './content-dialect.js'
+import { isUnused } from './content-steps.js'
+
+const ROWS = 500
+
+/** Some of what a verb finds, and the place where the next page begins: none after the last. */
+export interface Page<T, Place> {
+  readonly items: readonly T[]
+  readonly next: Place | undefined
+}
+
+const isThere = 'EXISTS (SELECT 1 FROM ~contents there WHERE there.cid = c.cid)'
+
+/** Rows that are read in pages: of which table, in the order of which columns; if only some, on which condition. */
+const ROWS_OF = {
+  denied: ['~denied', 'cid'],
+  files: ['~files', 'cid'],
+  lists: ['~lists', 'did,key'],
+  pins: ['~pins', 'cid'],
+  /** They can be read no more. */
+  lostLists: ['~lists', 'did,key', 'NOT EXISTS (SELECT 1 FROM ~owners o WHERE o.did = c.did)'],
+  unusedContents: [
+    '~contents',
+    'cid',
+    `${isUnused('c')} AND NOT EXISTS (SELECT 1 FROM ~unreferenced u WHERE u.cid = c.cid)`
+  ],
+  missingPins: [
+    '~contents',
+    'cid',
+    `NOT EXISTS (SELECT 1 FROM ~pins p WHERE p.cid = c.cid AND p.state <> 'unpin') AND NOT (${isUnused('c')})`
+  ],
+  surplusPins: ['~pins', 'cid', `c.state <> 'unpin' AND ${isUnused('c')} AND NOT ${isThere}`]
+} as const
+export type RowsName = keyof typeof ROWS_OF
+
+const columnsOf = (name: RowsName): string[] => ROWS_OF[name][1].split(',')
+
+/** The verb that reads pages of rows, short beside servers that work. The last page is empty. */
+export function pageVerbs({ statements }: ContentDialect) {
+  const textOf = ([table, order, isFound]: readonly [string, string, string?]): string => {
+    const after = order === 'cid' ? '$1' : '$1, $2'
+    const selected = isFound === undefined ? '*' : `${order}, CASE WHEN ${isFound} THEN 1 ELSE 0 END AS is_found`
+    return `SELECT ${selected} FROM ${table} c WHERE (${order}) > (${after}) ORDER BY ${order} LIMIT ${ROWS}`
+  }
+  const texts = Object.entries(ROWS_OF).map(([name, rows]) => [name, textOf(rows)])
+  const s = statements('page', Object.fromEntries(texts) as Record<RowsName, string>)
+  const reads = {
+    async readPage(query: SqlQuery, name: RowsName, after: readonly unknown[]): Promise<Page<SqlRow, unknown[]>> {
+      const { rows } = await query(s[name], after)
+      const last = rows.at(-1)
+      const next = last && columnsOf(name).map((column) => last[column])
+      return { items: rows.filter(({ is_found }) => is_found !== 0), next }
+    }
+  }
+  return { reads }
+}
+
+/** All rows of a name, in pages. */
+export function rowsOf({ readPage }: VerbMethods<ReturnType<typeof pageVerbs>['reads']>, name: RowsName) {
+  const start = columnsOf(name).map((): unknown => '')
+  return pagesOf(start, (after: readonly unknown[]) => readPage(name, after))
+}
+
+/** All pages, each from the place where the one before ended. */
+export async function* pagesOf<P extends Page<unknown, unknown>, Place>(
+  first: NoInfer<Place>,
+  read: (after: Place) => Promise<P & { readonly next: Place | undefined }>
+): AsyncGenerator<P, void> {
+  for (let after: Place | undefined = first; after !== undefined;) {
+    const page: P & { readonly next: Place | undefined } = await read(after)
+    yield page
+    after = page.next
+  }
+}
