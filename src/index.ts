@@ -6,8 +6,7 @@ export { withClient } from './http/client-network.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
-export type { DescribeRequest } from './http/require-approval.js'
-export type { GuardOptions } from './http/require-did.js'
+export type { DescribeRequest, GuardOptions } from './http/require-did.js'
 export type { DidAuthInfo } from './express-types.js'
 export type {
   AuthenticationBusinessLogic,

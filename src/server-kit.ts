@@ -14,6 +14,9 @@ export { readBounded, separateUser } from './adapters/read-bounded.js'
 export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 export { isSecureUrl } from './protocol/parse-url.js'
 
+// The text of EIP-4361.
+export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
+
 // Requests and answers.
 export { callerFinder } from './http/client-network.js'
 export { consumeOnce } from './flows/challenge-uses.js'

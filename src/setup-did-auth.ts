@@ -23,8 +23,13 @@ import type { Parts } from './flows/parts.js'
 import { serviceQuotas } from './flows/quotas.js'
 import './express-types.js'
 import { callerFinder } from './http/client-network.js'
-import { requireApprovalHandler, type DescribeRequest } from './http/require-approval.js'
-import { requireDidHandler, type GuardOptions, type HttpParts } from './http/require-did.js'
+import {
+  requireApprovalHandler,
+  requireDidHandler,
+  type DescribeRequest,
+  type GuardOptions,
+  type HttpParts
+} from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { tokenTransport } from './http/token-transport.js'

@@ -93,7 +93,7 @@ export function maxRequestsOf(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TI
 
 /** The dependencies of DID login, beside its store. */
 export function didAuthDependencies(
-  { RPC_URL: rpcUrl }: Pick<ServerEnv, 'RPC_URL'>,
+  { RPC_URL: rpcUrl }: Partial<Pick<ServerEnv, 'RPC_URL'>>,
   signer: DidAuthConfig['serviceSigner']
 ): Dependency[] {
   const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express'
 import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
-import { reasonOfCause } from '../config/startup-error.js'
+import { reasonOf } from '../config/startup-error.js'
 
 const CHECK_MILLISECONDS = 1_800
 /** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
@@ -111,7 +111,7 @@ async function reasonAgainst({ check }: Dependency): Promise<string | undefined>
     await within(CHECK_MILLISECONDS, check(AbortSignal.timeout(CHECK_MILLISECONDS)))
     return undefined
   } catch (error) {
-    return reasonOfCause(error)
+    return reasonOf(error)
   }
 }
 

@@ -1,6 +1,7 @@
 import { es256kSigner, withClient, type Clock } from 'express-did-auth'
 import { callerFinder, systemClock } from 'express-did-auth/server-kit'
 import { readableOrigins, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
+import { didAuthDependencies } from '../http/did-auth.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
@@ -25,10 +26,8 @@ export const startRelay = contentStarter(relayApp)
 export function relayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
-  const app = secureApp(parts, relayRouteNames, [
-    { name: 'signer', isNeeded: true, check: () => signer('ready?') },
-    ipfsDependency(node)
-  ])
+  // It resolves no DID, so that no RPC node is asked.
+  const app = secureApp(parts, relayRouteNames, [...didAuthDependencies({}, signer), ipfsDependency(node)])
   app.use(withClient)
 
   const key = loadServiceKey(identity.privateKey)

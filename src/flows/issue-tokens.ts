@@ -5,7 +5,7 @@ import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import type { AuthenticatedUser, UserIdentity } from '../ports.js'
-import type { Parts } from './parts.js'
+import type { LoginParts, Parts } from './parts.js'
 import { newRefreshToken, newSessionId } from './refresh-token.js'
 
 const TOKEN_ID_BYTES = 16
@@ -59,15 +59,13 @@ export function sessionEndSeconds(
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function openSession(
-  parts: Pick<
-    Parts,
-    'settings' | 'random' | 'curve' | 'serviceKey' | 'deadline' | 'verifiedTokens' | 'store' | 'logger' | 'report'
-  >,
+  parts: LoginParts,
   user: ProvedUser,
-  session: { event: 'login' | 'signup'; proof: LoginProof; tokenClaims: JsonObject | undefined; nowSeconds: number }
+  session: { event: 'login' | 'signup'; proof: LoginProof; tokenClaims: JsonObject | undefined }
 ): Promise<Tokens> {
-  const { settings, store, logger, report } = parts
-  const { event, proof, nowSeconds } = session
+  const { settings, clock, store, logger, report } = parts
+  const { event, proof } = session
+  const nowSeconds = clock.nowSeconds()
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
   const sessionId = newSessionId(parts, user.canonicalDid)

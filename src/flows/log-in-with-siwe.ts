@@ -6,8 +6,7 @@ import { accountIdOf, assertInTime, assertOwnSite, parseSiweMessage, type Accoun
 import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal } from './limits.js'
-import type { LoginParts } from './log-in.js'
-import type { Caller } from './parts.js'
+import type { Caller, LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 import { consumeNonce, verifyNonce } from './siwe-nonce.js'
 import { verifyAccount } from './verify-account.js'
@@ -60,8 +59,7 @@ export async function logInWithSiwe(
     const added = logic && (await runBusinessLogic(parts, () => logic(user.did, identity)))
     const tokenClaims = { ...added, acct: accountIdOf(account), amr: [method] }
     const proof = { message: text, signature: String(signature) }
-    const nowSeconds = clock.nowSeconds()
-    const tokens = await openSession(parts, user, { event: 'login', proof, tokenClaims, nowSeconds })
+    const tokens = await openSession(parts, user, { event: 'login', proof, tokenClaims })
     return { user: { did, ...account }, tokens }
   } catch (error) {
     await chargeRefusal(parts, { did, client }, error)

@@ -10,7 +10,7 @@ import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.
 import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
 import { charge, chargeRefusal } from './limits.js'
-import type { Caller, Parts } from './parts.js'
+import type { Caller, LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
 /** The body of a login, and who sent it. */
@@ -25,9 +25,6 @@ export interface SignUpRequest extends LoginRequest {
   credentialJwts: string[]
   claims: Claim[]
 }
-
-/** What a login works with. */
-export type LoginParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests'>
 
 /**
  * Logs a user in: verifies control of the DID, consumes the challenge, asks the business logic, opens a session.
@@ -99,8 +96,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
     const tokenClaims = logic && (await runBusinessLogic(parts, () => logic({ canonicalDid, address })))
     const event = proof.flow === 'logIn' ? 'login' : 'signup'
     const signed = { message, signature: String(request.sig) }
-    const nowSeconds = parts.clock.nowSeconds()
-    return await openSession(parts, user, { event, proof: signed, tokenClaims, nowSeconds })
+    return await openSession(parts, user, { event, proof: signed, tokenClaims })
   } catch (error) {
     await chargeRefusal(parts, request, error)
     throw error

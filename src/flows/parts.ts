@@ -48,6 +48,9 @@ export interface Parts {
   report: (event: Omit<SecurityEvent, 'atSeconds'>) => void
 }
 
+/** What a login works with. */
+export type LoginParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests'>
+
 /** Who sent a request, as far as that is known without proof. */
 export interface Caller extends Client {
   /**

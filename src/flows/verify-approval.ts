@@ -9,8 +9,7 @@ import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-
 import { controllersOf } from './did-control.js'
 import { provedUser } from './issue-tokens.js'
 import { chargeRefusal } from './limits.js'
-import type { LoginParts } from './log-in.js'
-import type { Caller } from './parts.js'
+import type { Caller, LoginParts } from './parts.js'
 import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
 import { verifyAccount } from './verify-account.js'
 

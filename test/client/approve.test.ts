@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { parseSiweMessage } from 'viem/siwe'
 import type { AuthorizedInit } from 'express-did-auth/client'
 import { failureOf } from '../support/client-error.js'
-import { alice, plainWallet, startClientService } from '../support/client-service.js'
+import { alice, startClientService } from '../support/client-service.js'
 import type { Host } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { walletOf, watchedWallet } from '../support/wallet.js'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const BODY = JSON.stringify({ to: 'Bob' })
@@ -15,7 +15,6 @@ const NONCE = 'ab'.repeat(32)
 
 /** A service whose transfers are approved, a client that is logged in, and the texts that its wallet signs then. */
 async function approvingService(options: { url?: string; prefix?: string } = {}) {
-  const texts: string[] = []
   const after: Host['after'] = (app, requireDid) => {
     const handler = requireDid.approved(({ body }) => `Send 5 RBTC to ${body?.to ?? 'Carol'}`)
     app.all(
@@ -27,13 +26,8 @@ async function approvingService(options: { url?: string; prefix?: string } = {})
   }
   const { prefix } = options
   const service = await startClientService({ siwe: true }, { after, ...(prefix !== undefined && { prefix }) })
-  const wallet = {
-    ...plainWallet(alice, 30),
-    signMessage(text: string) {
-      texts.push(text)
-      return alice.personalSign(text)
-    }
-  }
+  const { signed: texts, ...signer } = watchedWallet(alice)
+  const wallet = { ...signer, chainId: 30 }
   const auth = await service.signedIn({ wallet, ...(prefix !== undefined && { url: service.url + prefix }) })
   texts.length = 0
   service.exchanges.length = 0
@@ -60,12 +54,7 @@ describe('DidAuthClient.fetch with approve', () => {
   // Cause: what the user had signed was sent with the previous token, which had ended.
   it('refreshes a token that ends while the wallet is open', async () => {
     const { auth, clock, exchanges } = await approvingService()
-    const wallet = { ...plainWallet(alice, 30) }
-    const signMessage = (text: string): string => {
-      clock.seconds += 60
-      return alice.personalSign(text)
-    }
-    await auth.logIn({ wallet: { ...wallet, signMessage } })
+    await auth.logIn({ wallet: watchedWallet(alice, () => (clock.seconds += 60)) })
     clock.seconds += 540
     exchanges.length = 0
     const init = { method: 'POST', headers: JSON_TYPE, body: BODY, approve: true }
@@ -144,11 +133,8 @@ describe('DidAuthClient.fetch with approve', () => {
     const service = await approvingService()
     const rejected = Object.assign(new Error('no'), { code: 4001 })
     let isOpen = true
-    const signMessage = async (text: string) => {
-      if (!isOpen) throw rejected
-      return alice.personalSign(text)
-    }
-    const auth = await service.signedIn({ wallet: { address: alice.address, signMessage } })
+    const wallet = watchedWallet(alice, () => (isOpen ? undefined : Promise.reject(rejected)))
+    const auth = await service.signedIn({ wallet })
     isOpen = false
     service.exchanges.length = 0
     const failure = await failureOf(auth.fetch('/transfer', { method: 'POST', approve: true }))

@@ -6,6 +6,7 @@ import { createDecipheriv, createHmac, hkdfSync } from 'node:crypto'
 import { expectClientError as expectError, listenAt, type HttpAddress } from '../support/client-error.js'
 import { plainWallet, startClientService } from '../support/client-service.js'
 import { newWallet, testVault, type TestVault } from '../support/vault-app.js'
+import { watchedWallet } from '../support/wallet.js'
 
 const KEY = 'did-auth.keyring'
 
@@ -340,9 +341,8 @@ describe('wallet', () => {
   })
 
   it('is asked twice for a new slot and once to open; its text names page and slot', async () => {
-    const { own, client } = await newUser()
-    const texts: string[] = []
-    const watched: PlainWallet = { ...own, signMessage: (text) => (texts.push(text), own.signMessage(text)) }
+    const { own, signer, client } = await newUser()
+    const { signed: texts, ...watched } = watchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'app.example' })] })
     expect(texts).toHaveLength(2)
     const { slots } = await openKeyring({ vault: client, unlock: wallet(watched, { domain: 'app.example' }) })
@@ -378,20 +378,13 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
     const service = await startClientService({ siwe: { domains: ['service.example'] } })
     const signer = newWallet()
     const { client } = await newUser(signer)
-    const signed: { message: string; signature: string }[] = []
-    const watched: PlainWallet = {
-      address: signer.address,
-      signMessage: (message) => {
-        const signature = signer.personalSign(message)
-        signed.push({ message, signature })
-        return signature
-      }
-    }
+    const watched = watchedWallet(signer)
     await createKeyring({ vault: client, unlockers: [wallet(watched, { domain: 'service.example' })] })
+    const [message = ''] = watched.signed
     const answer = await fetch(`${service.url}/siwe/verify`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Accept: 'application/problem+json' },
-      body: JSON.stringify(signed[0])
+      body: JSON.stringify({ message, signature: signer.personalSign(message) })
     })
     expect([answer.status, await answer.json()]).toEqual([401, expect.objectContaining({ code: 'ERR_MESSAGE_DOMAIN' })])
   })
@@ -399,16 +392,8 @@ Issued At: ${new Date(createdAt * 1_000).toISOString()}`
 
 describe('the bytes that are sent', () =>
   it('have neither the key, nor the code, nor the signature', async () => {
-    const { own, key, recoveryCode, sent, open } = await newKeyring((signer) => [wallet(signer)])
-    const signatures: string[] = []
-    const watched: PlainWallet = {
-      ...own,
-      signMessage: async (text) => {
-        const signature = await own.signMessage(text)
-        signatures.push(signature.slice(2))
-        return signature
-      }
-    }
+    const { signer, key, recoveryCode, sent, open } = await newKeyring((own) => [wallet(own)])
+    const watched = watchedWallet(signer)
     const opened = await open(wallet(watched))
     const paper = recovery()
     await opened.add(paper, 'Paper')
@@ -416,7 +401,9 @@ describe('the bytes that are sent', () =>
     const all = sent.join('\n')
     expect(all.length).toBeGreaterThan(2_000)
     const forms = (['hex', 'base64', 'base64url'] as const).map((form) => Buffer.from(key).toString(form))
-    const secrets = [...forms, JSON.stringify([...key]).slice(1, -1), ...signatures.map((text) => text.slice(0, 128))]
+    const signatures = watched.signed.map((text) => signer.personalSign(text).slice(2, 130))
+    expect(signatures.length).toBeGreaterThan(0)
+    const secrets = [...forms, JSON.stringify([...key]).slice(1, -1), ...signatures]
     const codes = [recoveryCode, paper.code].flatMap((code) => [code, code.replaceAll('-', '').slice(0, 32)])
     expect([...secrets, ...codes].filter((secret) => all.toLowerCase().includes(secret.toLowerCase()))).toEqual([])
   }))

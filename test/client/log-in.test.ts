@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
-import { DidAuthClient, DidAuthClientError, type PlainWallet } from 'express-did-auth/client'
+import { DidAuthClient, DidAuthClientError } from 'express-did-auth/client'
 import { failureOf, serverAt } from '../support/client-error.js'
 import {
   alice,
@@ -12,7 +12,7 @@ import {
 import { credentialJwt } from '../support/credentials.js'
 import { START_SECONDS } from '../support/test-app.js'
 import { until } from '../support/until.js'
-import { walletOf } from '../support/wallet.js'
+import { walletOf, watchedWallet } from '../support/wallet.js'
 import { throwing } from '../support/refusal.js'
 
 let service: ClientService
@@ -54,28 +54,14 @@ describe('DidAuthClient.logIn', () => {
     ['expired', () => (service.clock.seconds += 300)],
     ['used', () => service.client().logIn()]
   ])('asks once more by itself when the challenge was %s while the wallet was open', async (_name, meanwhile) => {
-    let signed = 0
-    const wallet: PlainWallet = {
-      address: alice.address,
-      async signMessage(text) {
-        signed += 1
-        if (signed === 1) await meanwhile()
-        return alice.personalSign(text)
-      }
-    }
+    const wallet = watchedWallet(alice, () => (wallet.signed.length === 1 ? meanwhile() : undefined))
     const auth = service.client({ wallet })
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
-    expect(signed).toBe(2)
+    expect(wallet.signed).toHaveLength(2)
   })
 
   it('gives up after the second, and on a signature of another account after the first', async () => {
-    const late: PlainWallet = {
-      address: alice.address,
-      signMessage: (text) => {
-        service.clock.seconds += 300
-        return alice.personalSign(text)
-      }
-    }
+    const late = watchedWallet(alice, () => (service.clock.seconds += 300))
     const outdated = await failureOf(service.client({ wallet: late }).logIn())
     expect(outdated).toMatchObject({ code: 'CHALLENGE', serverCode: 'ERR_CHALLENGE_EXPIRED' })
     const other = { ...plainWallet(walletOf(2)), address: alice.address }

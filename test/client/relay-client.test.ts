@@ -5,7 +5,7 @@ import { cidOf } from '../../servers/storage/unixfs-blocks.js'
 import { listenAt, serverAt, type HttpAddress } from '../support/client-error.js'
 import { afterTest } from '../support/after-test.js'
 import { getFile, logIn, loginCredential, postFile, startTestRelay, type TestRelay } from '../support/relay-app.js'
-import { walletOf } from '../support/wallet.js'
+import { walletOf, watchedWallet } from '../support/wallet.js'
 
 let relay: TestRelay
 let address: HttpAddress
@@ -20,19 +20,10 @@ afterAll(async () => {
   await relay.end()
 })
 
-/** A wallet as a caller would write one, that counts what it signs. */
-function plainWallet(number = 1) {
-  const { address, personalSign } = walletOf(number)
-  const signed: string[] = []
-  const signMessage = (text: string): string => {
-    signed.push(text)
-    return personalSign(text)
-  }
-  return { address, signMessage, signed }
-}
+const watched = (number = 1) => watchedWallet(walletOf(number))
 
 const client = (options: Partial<RelayClientOptions> = {}): RelayClient =>
-  new RelayClient({ url: address.url, wallet: plainWallet(), domain: 'relay.example', ...options })
+  new RelayClient({ url: address.url, wallet: watched(), domain: 'relay.example', ...options })
 
 /** The relay at another address, and every byte that arrives there. */
 async function recordedRelay() {
@@ -71,7 +62,7 @@ describe('RelayClient', () => {
   ])('sends %s, and opens it with another wallet', async (_what, content) => {
     const uri = await client().send(content)
     expect(uri).toMatch(/^relay:\/\/baf[a-z2-7]{56}#[\w-]{43}$/)
-    expectSame(await client({ wallet: plainWallet(2) }).open(uri), content)
+    expectSame(await client({ wallet: watched(2) }).open(uri), content)
   })
 
   it.each([
@@ -85,7 +76,7 @@ describe('RelayClient', () => {
     ['n'.repeat(300), 't'.repeat(300), 'n'.repeat(255)]
   ])('sends a file %j of type %j, and opens it as %j', async (name, type, expected) => {
     const uri = await client().send(new File(['a', Uint8Array.of(0, 10, 255)], name, { type }))
-    const file = (await client({ wallet: plainWallet(2) }).open(uri)) as File
+    const file = (await client({ wallet: watched(2) }).open(uri)) as File
     expect(file).toBeInstanceOf(File)
     expect([file.name, file.type]).toEqual([expected, type.slice(0, 255)])
     expect([...new Uint8Array(await file.arrayBuffer())]).toEqual([97, 0, 10, 255])
@@ -204,7 +195,7 @@ describe('RelayClient', () => {
   })
 
   it('signs once for many calls at a time, and again when the token has expired', async () => {
-    const wallet = plainWallet(4)
+    const wallet = watched(4)
     const one = client({ wallet })
     const uris = await Promise.all(['a', 'b', 'c'].map((text) => one.send(text)))
     expect(await Promise.all(uris.map((uri) => one.open(uri)))).toEqual(['a', 'b', 'c'])
@@ -217,7 +208,7 @@ describe('RelayClient', () => {
   })
 
   it('logs in with a credential where it is given one, and the wallet signs nothing', async () => {
-    const wallet = plainWallet(5)
+    const wallet = watched(5)
     const credential = (challenge: string, did: string) => loginCredential({ ...walletOf(5), did }, challenge)
     const one = client({ wallet, credential, network: 'rsk:testnet' })
     expect(await one.open(await one.send('Hello'))).toBe('Hello')
@@ -225,15 +216,9 @@ describe('RelayClient', () => {
   })
 
   it('asks for a new challenge when the first was too old', async () => {
-    const { address: account, personalSign } = walletOf(6)
-    let signed = 0
-    const signMessage = (text: string): string => {
-      signed += 1
-      if (signed === 1) relay.clock.seconds += 400
-      return personalSign(text)
-    }
-    await client({ wallet: { address: account, signMessage } }).send('Hello')
-    expect(signed).toBe(2)
+    const wallet = watchedWallet(walletOf(6), () => (relay.clock.seconds += wallet.signed.length === 1 ? 400 : 0))
+    await client({ wallet }).send('Hello')
+    expect(wallet.signed).toHaveLength(2)
   })
 
   it('opens a text that another client posted only where it is in this form', async () => {

@@ -13,12 +13,12 @@ import {
   serverAt
 } from '../support/client-error.js'
 import { getFile, logIn, startTestRelay, type TestRelay } from '../support/relay-app.js'
-import { walletOf } from '../support/wallet.js'
+import { walletOf, watchedWallet } from '../support/wallet.js'
 import { createHash } from 'node:crypto'
 import { cidOf } from '../../src/client/relay/blocks.js'
 
 const LARGE = new Uint8Array(700_000).fill(9)
-const wallet = { address: walletOf(1).address, signMessage: walletOf(1).personalSign }
+const wallet = watchedWallet(walletOf(1))
 const MISSING = `relay://bafkrei${'a'.repeat(52)}#${'A'.repeat(43)}`
 
 let relay: TestRelay
@@ -136,13 +136,9 @@ describe('RelayClient at a relay that fails', () => {
   })
 
   it('tells what the wallet did, and asks it again in the next call', async () => {
-    let calls = 0
-    const signMessage = (text: string): string => {
-      calls += 1
-      if (calls === 1) throw Object.assign(new Error('User rejected'), { code: 4001 })
-      return wallet.signMessage(text)
-    }
-    const one = client({ wallet: { ...wallet, signMessage } })
+    const rejected = Object.assign(new Error('User rejected'), { code: 4001 })
+    const wallet = watchedWallet(walletOf(1), () => wallet.signed.length === 1 && Promise.reject(rejected))
+    const one = client({ wallet })
     await expectError(one.open(small), { code: 'USER_REJECTED' })
     expect(await one.open(small)).toBe('Hello')
     const { url } = address

@@ -10,6 +10,7 @@ import { afterTest } from '../support/after-test.js'
 import { startTestRelay } from '../support/relay-app.js'
 import { startIssuer } from '../support/resource-tokens.js'
 import { newWallet, testVault } from '../support/vault-app.js'
+import { watchedWallet } from '../support/wallet.js'
 
 const notes = 'https://notes.example.com'
 const files = 'https://files.example.com'
@@ -118,18 +119,20 @@ async function newUser() {
   const [relay, vault] = [await startTestRelay(env), await testVault(env)]
   relay.clock.seconds = issuer.clock.seconds
   afterTest(relay.end, vault.close)
-  const { address, personalSign, did } = newWallet()
-  const signed: string[] = []
-  const wallet = {
-    address,
-    signMessage(text: string) {
-      signed.push(text)
-      return personalSign(text)
-    }
-  }
+  const user = newWallet()
+  const wallet = watchedWallet(user)
   const auth = new DidAuthClient({ url: issuer.url, wallet, domain: 'service.example' })
   const { listener: relayListener } = relay
-  return { issuer, auth, did, signed, seen, seenAt, relayListener, vaultListener: vault.listener }
+  return {
+    issuer,
+    auth,
+    did: user.did,
+    signed: wallet.signed,
+    seen,
+    seenAt,
+    relayListener,
+    vaultListener: vault.listener
+  }
 }
 
 describe('RelayClient and VaultClient with the tokens of an auth server', () => {

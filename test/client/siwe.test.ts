@@ -3,16 +3,9 @@ import { appKit, connectAndSignIn, connectKit, rainbowKit, thirdweb } from 'expr
 import type { DidAuthClient } from 'express-did-auth/client'
 import { parseSiweMessage } from 'viem/siwe'
 import { failureOf } from '../support/client-error.js'
-import {
-  alice,
-  answerOf,
-  type ClientService,
-  plainWallet,
-  setGlobals,
-  startClientService
-} from '../support/client-service.js'
+import { alice, answerOf, type ClientService, setGlobals, startClientService } from '../support/client-service.js'
 import { START_SECONDS } from '../support/test-app.js'
-import { walletOf } from '../support/wallet.js'
+import { walletOf, watchedWallet } from '../support/wallet.js'
 
 const start = (): Promise<ClientService> => startClientService({ siwe: true })
 const account = { address: alice.address, chainId: 8453 }
@@ -31,17 +24,10 @@ async function signBy(steps: {
 describe("DidAuthClient with message: 'siwe'", () => {
   it('signs a text of EIP-4361, and has a session of the DID that the service tells', async () => {
     const service = await start()
-    let text = ''
-    const wallet = {
-      ...plainWallet(alice, 8453),
-      signMessage: (given: string) => {
-        text = given
-        return alice.personalSign(given)
-      }
-    }
+    const wallet = { ...watchedWallet(alice), chainId: 8453 }
     const auth = service.client({ message: 'siwe', wallet, statement: 'Come in.' })
     expect(await auth.logIn()).toMatchObject({ did: alice.did })
-    expect(parseSiweMessage(text)).toEqual({
+    expect(parseSiweMessage(wallet.signed[0]!)).toEqual({
       domain: 'service.example',
       address: expect.stringMatching(new RegExp(`^${alice.address}$`, 'i')),
       statement: 'Come in.',
@@ -90,14 +76,10 @@ describe("DidAuthClient with message: 'siwe'", () => {
 
   it('asks once more by itself when the nonce ended while the wallet was open', async () => {
     const service = await start()
-    let signed = 0
-    const signMessage = (text: string): string => {
-      if ((signed += 1) === 1) service.clock.seconds += 400
-      return alice.personalSign(text)
-    }
-    const auth = service.client({ wallet: { address: alice.address, signMessage } })
+    const wallet = watchedWallet(alice, () => (service.clock.seconds += wallet.signed.length === 1 ? 400 : 0))
+    const auth = service.client({ wallet })
     expect(await auth.logIn({ message: 'siwe' })).toMatchObject({ did: alice.did })
-    expect(signed).toBe(2)
+    expect(wallet.signed).toHaveLength(2)
   })
 
   it.each([

@@ -83,14 +83,6 @@ describe('a PostgreSQL store says in one line what is wrong:', () => {
     expect(await linesOf(good(), { migrate: false })).toEqual({ start: 'good', verb: 'good' })
   })
 
-  it('tables that need newer code', async () => {
-    await migrateStore(good())
-    await runOn(good(), 'INSERT INTO did_auth_schema (version, needs_code) VALUES (7, 6)')
-    const { start, verb } = await linesOf(good())
-    expect(start).toMatch(/are of version 7, for code that knows version 6; this one knows \d+: update/)
-    expect(verb).toBe(start)
-  })
-
   it('a database that is read-only, as a standby is', async () => {
     await migrateStore(good())
     await runOn(engine.url(), 'ALTER DATABASE app SET default_transaction_read_only = on')

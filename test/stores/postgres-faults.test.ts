@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Store } from '../../src/ports.js'
 import { asClient } from '../../src/current-request.js'
@@ -13,7 +12,7 @@ import {
   START_SECONDS,
   useOf
 } from '../../src/testing/store-case.js'
-import { rounds, scaled } from '../support/time-factor.js'
+import { rounds } from '../support/time-factor.js'
 import { loseAnswers } from '../support/postgres-lost-answers.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { postgresTables, TEST_TIMEOUT_SECONDS, type PostgresTables } from '../support/postgres-stores.js'
@@ -100,19 +99,6 @@ describe('a PostgreSQL store with few connections', () => {
     ]
     await benchOf(store, store, 'works').allAtOnce(120, (_, index) => verbs[index % verbs.length]!(index))
     expect(proxy.connections()).toBe(1)
-  })
-
-  it('refuses at once what would wait beyond its bound, and serves the others, on a slow network', async () => {
-    const store = behindProxy({ poolSize: 5, maxWaiting: 50 })
-    await store.createSession(sessionOf('a'))
-    // The store has looked at the sizes of its tables.
-    await setTimeout(scaled(200))
-    proxy.delay(20)
-    const calls = Array.from({ length: 200 }, (_, index) => codeOf(store.chargeQuota(chargeOf({ key: String(index) }))))
-    const outcomes = await Promise.all(calls)
-    const count = (outcome?: string): number => outcomes.filter((one) => one === outcome).length
-    expect([count(), count('ERR_BUSY')]).toEqual([50, 150])
-    expect(proxy.connections()).toBe(5)
   })
 })
 

@@ -21,6 +21,20 @@ export function walletOf(number: number): TestWallet {
   }
 }
 
+/** A wallet as a caller would write one, that notes what it signs, and does something before it does. */
+export function watchedWallet(
+  { address, personalSign }: TestWallet,
+  before: (text: string) => unknown = () => undefined
+) {
+  const signed: string[] = []
+  const signMessage = async (text: string): Promise<string> => {
+    signed.push(text)
+    await before(text)
+    return personalSign(text)
+  }
+  return { address, signMessage, signed }
+}
+
 /** What a wallet is shown at login, written out here and not taken from the code under test. */
 export function loginText(domain: string, challenge: string): string {
   return `Login to ${domain}\nVerification code: ${challenge}`
