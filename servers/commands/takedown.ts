@@ -3,7 +3,6 @@ import { readEnv } from '../config/read-env.js'
 import { Connections } from '../storage/connections.js'
 import type { ContentStore } from '../storage/content-store.js'
 import { openExistingContents } from '../storage/engine.js'
-import type { PinLedger } from '../storage/pin-ledger.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -39,7 +38,7 @@ export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine
 }
 
 async function takeDown(
-  store: ContentStore & PinLedger,
+  store: ContentStore,
   cid: string,
   [one, many]: readonly [string, string],
   out: (line: string) => void

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import type { PinTask } from '../../servers/storage/pin-ledger.js'
+import type { PinTask } from '../../servers/storage/content-store.js'
 import { cidOf, did, entryOf, fileOf, NOW, type ContentFolder, type TestStore } from '../support/content-stores.js'
 
 const LEASE_SECONDS = 30

@@ -12,7 +12,6 @@ import type {
 import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
 import type { ObjectStore } from '../../servers/storage/object-store.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
-import type { PinLedger } from '../../servers/storage/pin-ledger.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { newContentOf } from '../../servers/storage/unixfs-blocks.js'
 import { temporaryFolder } from './store-folder.js'
@@ -25,7 +24,7 @@ export interface FakeClocks extends Clock {
   advance(seconds: number): void
 }
 
-export type TestStore = ContentStore & PinLedger
+export type TestStore = ContentStore
 
 export type Rows = Record<string, unknown>[]
 

@@ -1,5 +1,5 @@
 import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
-import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../pin-ledger.js'
+import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf } from './content-steps.js'
 

@@ -2,7 +2,6 @@ import { methodsOf, singleFlight, SweepClock, systemClock, type Clock, type RunV
 import type { ContentStore } from '../content-store.js'
 import type { Spool } from '../files/spool.js'
 import type { ObjectStore } from '../object-store.js'
-import type { PinLedger } from '../pin-ledger.js'
 import { storeFailure } from '../storage-error.js'
 import { inspectionSteps, type ContentInspection } from './inspection-steps.js'
 import { cidsOf } from './content-steps.js'
@@ -32,7 +31,7 @@ export interface SqlEngine {
 
 /** The storage of a server, whichever engine it is on. */
 export interface OpenContentStore {
-  readonly store: ContentStore & PinLedger
+  readonly store: ContentStore
   /** For an operator's commands. */
   readonly inspection: ContentInspection
   /** For bodies that are arriving. */
@@ -91,7 +90,7 @@ export function sqlContentStore(
     isFreshUntil = -Infinity
   }
 
-  const store: ContentStore & PinLedger = {
+  const store: ContentStore = {
     ...verbs,
     writeEntry: ({ content, ...write }) =>
       writer.store(content, (row) => verbs.writeEntry({ ...write, content: row, tracksPins }, now())),

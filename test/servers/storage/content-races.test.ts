@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import type { PinTask } from '../../../servers/storage/pin-ledger.js'
+import type { PinTask } from '../../../servers/storage/content-store.js'
 import { operations, runOnModel } from '../../support/content-model.js'
 import { failingObjects, raceOfWriters, randomEnds } from '../../support/content-race.js'
 import {
