@@ -8,11 +8,14 @@ export { systemClock, waitAtMost, within } from './time.js'
 export { lazy, type Lazy } from './lazy.js'
 export { singleFlight } from './single-flight.js'
 export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
-export { readBounded } from './adapters/read-bounded.js'
+export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
 export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
 export { isSecureUrl } from './protocol/parse-url.js'
+
+// The text of EIP-4361.
+export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
 
 // Requests and answers.
 export { callerFinder } from './http/client-network.js'

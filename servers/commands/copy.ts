@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/server-kit'
 import { readEnvs, type ServerEnv } from '../config/read-env.js'
-import { codeOf, ownCommand, reasonOf, reasonOfCause, StartError } from '../config/startup-error.js'
+import { codeOf, ownCommand, reasonOf, StartError } from '../config/startup-error.js'
 import { connectDatabase } from '../storage/connections.js'
 import { copyContents, type CopiedContents } from '../storage/copy-contents.js'
 import { dataFolder, openBucket, openPostgresContents } from '../storage/engine.js'
@@ -46,7 +46,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   } catch (error) {
     throw error instanceof StartError
       ? error
-      : new StartError(`The copy was interrupted: ${reasonOfCause(error)}; run it again`, { cause: error })
+      : new StartError(`The copy was interrupted: ${reasonOf(error)}; run it again`, { cause: error })
   } finally {
     await database.close()
   }

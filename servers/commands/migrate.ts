@@ -3,7 +3,7 @@ import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { readEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
-import { connectDatabase, faultOfEngine, unusable } from '../storage/connections.js'
+import { connectDatabase, faultOfEngine, isUnavailable, throwUnusable } from '../storage/connections.js'
 import { migrateContent } from '../storage/sql/open-postgres-contents.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -51,7 +51,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
 /** Brings all tables of a database up to date, with a line for each part. @throws StartError */
 export async function migrateTables(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
   for (const [name, migrate] of Object.entries(PARTS)) {
-    const statements = await usable(() => migrate(database, 'apply'))
+    const statements = await migrate(database, 'apply').catch(throwUnusable)
     out(`${name}: ${statements.length === 0 ? 'the tables are up to date' : `ran ${statements.length} statements`}`)
   }
 }
@@ -68,8 +68,7 @@ export async function waitFor(
       await migrateStore(database, { mode: 'print' })
       return
     } catch (error) {
-      const isUnavailable = error instanceof DidAuthError && error.code === 'ERR_STORE'
-      if (!isUnavailable || performance.now() >= end) throw faultOf(error)
+      if (!isUnavailable(error) || performance.now() >= end) throwUnusable(error)
       if (!hasSaid) out(`Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`)
       await pause(PAUSE_MILLISECONDS)
     }
@@ -83,7 +82,7 @@ async function check(database: PostgresDatabase, out: CommandLine['out']): Promi
       await migrate(database, 'check')
     } catch (error) {
       const isOlder = error instanceof DidAuthError && error.code === 'ERR_CONFIG' && error.cause === undefined
-      if (!isOlder) throw faultOf(error)
+      if (!isOlder) throwUnusable(error)
       out(`${name}: ${faultOfEngine(error)}`)
       code = 1
     }
@@ -94,20 +93,8 @@ async function check(database: PostgresDatabase, out: CommandLine['out']): Promi
 
 async function print(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
   const statements: string[] = []
-  for (const migrate of Object.values(PARTS)) statements.push(...(await usable(() => migrate(database, 'print'))))
+  for (const migrate of Object.values(PARTS))
+    statements.push(...(await migrate(database, 'print').catch(throwUnusable)))
   if (statements.length === 0) out('-- The tables are up to date.')
   else for (const text of ['BEGIN', ...statements, 'COMMIT']) out(`${text};`)
-}
-
-async function usable<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw faultOf(error)
-  }
-}
-
-/** An unavailable database says why in its cause. */
-export function faultOf(error: unknown): StartError {
-  return unusable(error instanceof DidAuthError && error.code === 'ERR_STORE' ? error.cause : error)
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { defaultPaths, type Curve } from 'express-did-auth'
 import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage } from 'express-did-auth/protocol'
-import { isObject, readBounded } from 'express-did-auth/server-kit'
+import { formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
 
 const REQUEST_MILLISECONDS = 15_000
 /** The longest answer that is read. Those of this protocol are a few KiB. */
@@ -48,14 +48,8 @@ export interface User {
   sign: (message: string) => string
 }
 
-/** How an EIP-4361 message differs from a good one. */
-export interface SiweChanges {
-  nonce?: string
-  domain?: string
-  uri?: string
-  /** Further lines, each behind a line feed. */
-  end?: string
-}
+/** How an EIP-4361 message differs from a good one; `end` stands behind it. */
+export type SiweChanges = Partial<SiweMessage> & { end?: string }
 
 /** What a login gave. */
 export interface Session {
@@ -64,6 +58,8 @@ export interface Session {
   refreshToken: string
   /** Names of the cookies in cookie mode. */
   cookies: { access: string; refresh: string } | undefined
+  /** Where the tokens came from. */
+  answer: Exchange
 }
 
 export type Flow = 'signup' | 'auth'
@@ -201,16 +197,9 @@ export class ServiceUnderTest {
   async siweProof(user = this.newUser(), changes: SiweChanges = {}): Promise<Record<'message' | 'signature', string>> {
     const address = checksumAddress(this.options.curve, user.did.slice(-42))
     const account = { address, walletAddress: address, chainId: 1 }
-    const { nonce = await this.siweNonce(account), domain = this.domain, end = '' } = changes
-    const message = [
-      `${domain} wants you to sign in with your Ethereum account:`,
-      `${address}\n\n`,
-      `URI: ${changes.uri ?? `${this.options.url.protocol}//${domain}`}`,
-      'Version: 1',
-      'Chain ID: 1',
-      `Nonce: ${nonce ?? ''}`,
-      `Issued At: ${new Date().toISOString()}${end}`
-    ].join('\n')
+    const { nonce = (await this.siweNonce(account)) ?? '', domain = this.domain, end = '', ...others } = changes
+    const [uri, issuedAt] = [`${this.options.url.protocol}//${domain}`, new Date().toISOString()]
+    const message = formatSiweMessage({ address, domain, uri, chainId: 1, nonce, issuedAt, ...others }) + end
     return { message, signature: user.sign(message), ...account }
   }
 
@@ -236,17 +225,17 @@ export async function boundedText({ body }: Response, what: string): Promise<str
 }
 
 /** The tokens of an answer, from body or cookies. */
-export function sessionOf(user: User, { status, json, setCookies }: Exchange): Session | undefined {
+export function sessionOf(user: User, answer: Exchange): Session | undefined {
+  const { status, json, setCookies } = answer
   if (status !== 200) return undefined
   const { accessToken, refreshToken } = json
-  if (typeof accessToken === 'string' && typeof refreshToken === 'string') {
-    return { user, accessToken, refreshToken, cookies: undefined }
-  }
+  if (typeof accessToken === 'string' && typeof refreshToken === 'string')
+    return { user, accessToken, refreshToken, cookies: undefined, answer }
   const pairs = setCookies.map((cookie) => /^([^=;]+)=([^;]+)/.exec(cookie)?.slice(1) ?? [])
   const [access, accessValue] = pairs.find(([name]) => name?.endsWith('authorization')) ?? []
   const [refresh, refreshValue] = pairs.find(([name]) => name?.endsWith('refresh-token')) ?? []
   if (!access || !accessValue || !refresh || !refreshValue) return undefined
-  return { user, accessToken: accessValue, refreshToken: refreshValue, cookies: { access, refresh } }
+  return { user, accessToken: accessValue, refreshToken: refreshValue, cookies: { access, refresh }, answer }
 }
 
 /** The headers by which a request carries the access token. */

@@ -40,8 +40,12 @@ export function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** The reason of an operating system error, for people. */
-export function reasonOf(error: unknown): string {
+/** What an error says is its cause: `fetch` and databases wrap the reason in an error of their own. */
+const causeOf = (error: unknown): unknown => (error instanceof Error ? (error.cause ?? error) : error)
+
+/** Why something failed, for people. */
+export function reasonOf(failure: unknown): string {
+  const error = causeOf(failure)
   const code = codeOf(error)
   // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, count as their primary code.
   const known = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
@@ -49,14 +53,10 @@ export function reasonOf(error: unknown): string {
   return known ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
 }
 
-/** Why a request or a connection failed: `fetch` and databases give the reason as the cause of their own error. */
-export function reasonOfCause(error: unknown): string {
-  return reasonOf(error instanceof Error ? (error.cause ?? error) : error)
-}
-
 /** As {@link reasonOf}, with the error's own line where its code has no words here: for errors that quote no secret. */
-export function reasonInWords(error: unknown): string {
-  const reason = reasonOf(error)
+export function reasonInWords(failure: unknown): string {
+  const error = causeOf(failure)
+  const reason = reasonOf(failure)
   return reason === codeOf(error) && error instanceof Error ? error.message : reason
 }
 

@@ -1,13 +1,11 @@
-import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
-import type { Identity } from '../config/service-identity.js'
 import { type ServerApp, type ServerAppParts, waitingApp } from '../http/create-app.js'
 import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
 import { logReady } from '../observability/logger.js'
-import type { Metrics, Samples } from '../observability/metrics.js'
+import type { Samples } from '../observability/metrics.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
@@ -37,13 +35,8 @@ export class Opened {
 }
 
 /** What a server starts with. */
-export interface StartParts {
+export interface StartParts extends Pick<ServerAppParts, 'identity' | 'log' | 'metrics' | 'draining'> {
   connections: Connections
-  identity: Identity
-  log: Logger
-  metrics: Metrics | undefined
-  /** Aborts when the process is about to stop. */
-  draining: AbortSignal
   /** Each server adds its own, in the order in which they start: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
   /** What was loaded into the environment. */

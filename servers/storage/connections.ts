@@ -105,15 +105,20 @@ export async function unlessUnavailable(ask: () => Promise<unknown>): Promise<st
     await ask()
     return undefined
   } catch (error) {
-    if (!(error instanceof DidAuthError) || error.code !== 'ERR_STORE') throw unusable(error)
-    return reasonInWords(error.cause ?? error)
+    return isUnavailable(error) ? reasonInWords(error) : throwUnusable(error)
   }
 }
 
-/** What an operator reads about an engine that cannot be used as it is set up. */
-export function unusable(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
-  if (error instanceof StartError) return error
-  return new StartError(`Cannot use ${what}: ${faultOfEngine(error)}`, { cause: error })
+/** Whether an engine did not answer. The reason is the cause. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof DidAuthError && error.code === 'ERR_STORE'
+}
+
+/** @throws StartError with what an operator reads about an engine that cannot be used */
+export function throwUnusable(error: unknown, what = 'the database (DATABASE_URL)'): never {
+  if (error instanceof StartError) throw error
+  const reason = isUnavailable(error) ? reasonInWords(error) : faultOfEngine(error)
+  throw new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
 }
 
 /** The library's sentence about an engine, for a process that runs the servers: with its own command. */
@@ -154,8 +159,7 @@ export async function connectRedis(url: string): Promise<QuotaStore & StoreLifec
 /** @throws DidAuthError ERR_STORE while Redis is unavailable; StartError when it is one node of a cluster */
 export async function askRedis(quotas: StoreLifecycle): Promise<void> {
   await quotas.ping().catch((cause: unknown) => {
-    throw codeOf(cause) === 'ERR_CONFIG'
-      ? unusable(cause, 'Redis (REDIS_URL)')
-      : new DidAuthError('ERR_STORE', { cause })
+    if (codeOf(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
+    throw new DidAuthError('ERR_STORE', { cause })
   })
 }

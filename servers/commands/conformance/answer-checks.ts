@@ -1,4 +1,4 @@
-import { describe, sessionOf, type Exchange, type ServiceUnderTest, type Session } from '../service-under-test.js'
+import { describe, type ServiceUnderTest, type Session } from '../service-under-test.js'
 import {
   allowsForeignPage,
   assertNotStored,
@@ -15,9 +15,9 @@ const LEAKS = /<!doctype|<html|<pre>|\n[ \t]+at |\bat \S+ \(|node_modules|\.[jt]
 /** Tokens in cookies, and what holds for every answer. */
 export const answerChecks = {
   'cookie-attributes': async (service) => {
-    const { exchange } = await cookieLogin(service)
-    assertThat(exchange.text === '', 'the login answered content beside its cookies')
-    for (const cookie of exchange.setCookies) {
+    const { answer } = await cookieLogin(service)
+    assertThat(answer.text === '', 'the login answered content beside its cookies')
+    for (const cookie of answer.setCookies) {
       const attributes = cookie.toLowerCase().split(/; ?/).slice(1)
       for (const attribute of ['secure', 'httponly', 'samesite=strict', 'path=/']) {
         assertThat(attributes.includes(attribute), `a cookie comes without ${attribute}`)
@@ -26,7 +26,7 @@ export const answerChecks = {
     }
   },
   'cookie-cross-origin': async (service) => {
-    const { session } = await cookieLogin(service)
+    const session = await cookieLogin(service)
     for (const headers of [{ Origin: FOREIGN_ORIGIN }, { Origin: 'null' }, { 'Sec-Fetch-Site': 'cross-site' }]) {
       const what = JSON.stringify(headers)
       assertStatus(await service.refresh(session, headers), 403, `a refresh with ${what}`)
@@ -35,7 +35,7 @@ export const answerChecks = {
     assertStatus(await service.refresh(session), 200, 'the refresh of the page itself, after those')
   },
   'cookie-logout': async (service) => {
-    const { session } = await cookieLogin(service)
+    const session = await cookieLogin(service)
     const { setCookies } = await service.logOut(session)
     for (const name of Object.values(session.cookies ?? {})) {
       const cookie = setCookies.find((one) => one.startsWith(`${name}=`)) ?? ''
@@ -101,11 +101,8 @@ export const answerChecks = {
 } satisfies Record<string, Ask>
 
 /** @throws NotApplicable where tokens travel in bodies */
-async function cookieLogin(service: ServiceUnderTest): Promise<{ session: Session; exchange: Exchange }> {
-  const user = service.newUser()
-  const exchange = await service.post(service.paths.auth, await service.proof(user))
-  const session = sessionOf(user, exchange)
-  assertThat(session !== undefined, `no session: ${describe(exchange)}`)
+async function cookieLogin(service: ServiceUnderTest): Promise<Session> {
+  const session = await service.logIn()
   if (session.cookies === undefined) throw new NotApplicable('tokens travel in bodies')
-  return { session, exchange }
+  return session
 }

@@ -1,6 +1,6 @@
 import { loadCurve } from 'express-did-auth'
 import { setTimeout as pause } from 'node:timers/promises'
-import { reasonOfCause, StartError } from '../../config/startup-error.js'
+import { reasonOf, StartError } from '../../config/startup-error.js'
 import {
   painter,
   printable,
@@ -68,7 +68,7 @@ export async function checkConformance(
       checks.push({ id, rule, outcome: 'passed' })
     } catch (error) {
       const outcome = error instanceof NotApplicable ? 'skipped' : 'failed'
-      checks.push({ id, rule, outcome, detail: reasonOfCause(error) })
+      checks.push({ id, rule, outcome, detail: reasonOf(error) })
     }
   }
   const passed = checks.filter(({ outcome }) => outcome === 'passed').length
@@ -113,18 +113,18 @@ async function learnDomain(service: ServiceUnderTest): Promise<void> {
     // The host of the realm, or the realm where it is no URL: both name the login domain.
     service.domain = /^https?:/i.test(realm) && URL.canParse(realm) ? new URL(realm).host : realm
   } catch (error) {
-    throw new StartError(`No answer from ${url.href}: ${reasonOfCause(error)}`, { cause: error })
+    throw new StartError(`No answer from ${url.href}: ${reasonOf(error)}`, { cause: error })
   }
 }
 
 /** Why a good login fails. A service that refuses everybody keeps each rule about refusals. */
 async function refusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
-  if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, reasonOfCause)
+  if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, reasonOf)
   if ((await service.challenge('auth', service.newUser().did)) === '') {
     service.challengeForm = 'GET'
     if ((await service.challenge('auth', service.newUser().did)) === '') service.challengeForm = 'POST'
   }
-  return service.logIn().then(() => undefined, reasonOfCause)
+  return service.logIn().then(() => undefined, reasonOf)
 }
 
 function linesOf({ passed, total, checks }: ConformanceReport, commandLine: CommandLine): string[] {

@@ -41,8 +41,8 @@ export const siweChecks = {
   'siwe-own-nonce': refuses('a nonce that the client made', { nonce: 'a1b2c3d4e5f60718' }),
   'siwe-wrong-domain': refuses('another domain', { domain: OTHER_SITE }),
   'siwe-wrong-uri': refuses('the URI of another site', { uri: `https://${OTHER_SITE}/` }),
-  'siwe-ended': refuses('an end that is over', { end: '\nExpiration Time: 2020-01-01T00:00:00Z' }),
-  'siwe-not-yet': refuses('a beginning ahead', { end: '\nNot Before: 2120-01-01T00:00:00Z' }),
+  'siwe-ended': refuses('an end that is over', { expirationTime: '2020-01-01T00:00:00Z' }),
+  'siwe-not-yet': refuses('a beginning ahead', { notBefore: '2120-01-01T00:00:00Z' }),
   'siwe-other-text': refuses('text behind the message', { end: '\nI agree to more' }),
   'siwe-csrf': async (service) => {
     await cookiesOf(service)

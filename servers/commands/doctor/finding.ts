@@ -1,4 +1,4 @@
-import { reasonOfCause } from '../../config/startup-error.js'
+import { reasonOf } from '../../config/startup-error.js'
 
 /** Why each finding matters, by stable ids. */
 const reasons = {
@@ -59,11 +59,7 @@ export const note = stating('note')
 export async function askAll(...questions: (() => Promise<Found>)[]): Promise<Found> {
   const answers = questions.map((ask) =>
     ask().catch((error: unknown) => [
-      change(
-        'unanswered',
-        `A request was not answered: ${reasonOfCause(error)}`,
-        'its log, or that of the proxy, says why'
-      )
+      change('unanswered', `A request was not answered: ${reasonOf(error)}`, 'its log, or that of the proxy, says why')
     ])
   )
   return (await Promise.all(answers)).flat()

@@ -2,10 +2,9 @@ import { networkInterfaces } from 'node:os'
 import { isLoopbackHost } from 'express-did-auth/server-kit'
 import { migrateStore } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../../config/read-env.js'
-import { reasonOfCause, StartError } from '../../config/startup-error.js'
+import { reasonOf, sentenceOf } from '../../config/startup-error.js'
 import { askChainId } from '../../observability/health-checks.js'
-import { askRedis, connectDatabase, connectRedis } from '../../storage/connections.js'
-import { faultOf } from '../migrate.js'
+import { askRedis, connectDatabase, connectRedis, throwUnusable } from '../../storage/connections.js'
 import { boundedText } from '../service-under-test.js'
 import { change, note, type Finding, type Found } from './finding.js'
 
@@ -28,37 +27,30 @@ export interface NetworkSurroundings {
 
 /** Asks the database and the Redis that the environment names. All its servers have the same. */
 export async function checkEngines(env: ServerEnv): Promise<Found> {
-  const { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl } = env
   return Promise.all([
-    databaseUrl !== undefined && faultIn('DATABASE_URL', askDatabase(env, databaseUrl)),
-    redisUrl !== undefined &&
-      faultIn(
-        'REDIS_URL',
-        connectRedis(redisUrl).then((quotas) => askRedis(quotas).finally(() => quotas.close()))
-      )
+    faultIn('database', env.DATABASE_URL, async (url) => {
+      const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+      await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' }).finally(() => database.close())
+    }),
+    faultIn('redis', env.REDIS_URL, async (url) => {
+      const quotas = await connectRedis(url)
+      await askRedis(quotas).finally(() => quotas.close())
+    })
   ])
 }
 
-async function askDatabase(env: ServerEnv, url: string): Promise<void> {
-  const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+async function faultIn(
+  id: 'database' | 'redis',
+  url: string | undefined,
+  ask: (url: string) => Promise<void>
+): Promise<Finding | false> {
+  const [what, variable] = id === 'redis' ? ['Redis', 'REDIS_URL'] : ['the database', 'DATABASE_URL']
   try {
-    await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' })
+    if (url !== undefined) await ask(url).catch((error: unknown) => throwUnusable(error, `${what} (${variable})`))
+    return false
   } catch (error) {
-    throw faultOf(error)
-  } finally {
-    await database.close()
+    return change(id, sentenceOf(error), `${variable}=…, or start what it names`)
   }
-}
-
-async function faultIn(variable: 'DATABASE_URL' | 'REDIS_URL', asked: Promise<unknown>): Promise<Finding | false> {
-  return asked.then(
-    () => false as const,
-    (error: unknown) => {
-      const sentence =
-        error instanceof StartError ? error.message : `Cannot use Redis (${variable}): ${reasonOfCause(error)}`
-      return change(variable === 'REDIS_URL' ? 'redis' : 'database', sentence, `${variable}=…, or start what it names`)
-    }
-  )
 }
 
 /** Asks the RPC nodes of a server for their chains, and looks who can reach its IPFS node. */
@@ -69,7 +61,7 @@ export async function checkNetwork(env: ServerEnv, surroundings: NetworkSurround
   const asked = Object.entries(name === 'relay' ? {} : nodes).map(async ([network, url]) => {
     // The address of a node often carries a key.
     const shown = isDefault ? url : 'RPC_URL'
-    const chainId = await askChainId(url, AbortSignal.timeout(TIMEOUT_MILLISECONDS)).then(Number, reasonOfCause)
+    const chainId = await askChainId(url, AbortSignal.timeout(TIMEOUT_MILLISECONDS)).then(Number, reasonOf)
     if (typeof chainId === 'number') return ofChain(network, shown, chainId)
     const what = `${shown} does not answer: ${chainId}`
     return isDefault

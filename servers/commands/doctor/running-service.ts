@@ -1,7 +1,7 @@
 import { loadCurve } from 'express-did-auth'
 import { loginMessage } from 'express-did-auth/protocol'
 import { isLoopbackHost } from 'express-did-auth/server-kit'
-import { reasonOfCause } from '../../config/startup-error.js'
+import { reasonOf } from '../../config/startup-error.js'
 import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange, type User } from '../service-under-test.js'
 import { foreign, noLoginDomain, otherSite, overHttp } from './environment.js'
 import { askAll, change, note, type Found } from './finding.js'
@@ -31,7 +31,7 @@ export async function checkService({ url, origins, trustProxy }: RunningService)
   // What does not answer is found below.
   await service.discover().catch(() => undefined)
   const askedAt = Date.now()
-  const first = await askChallengeOf(service).catch(reasonOfCause)
+  const first = await askChallengeOf(service).catch(reasonOf)
   if (typeof first === 'string') {
     const what = `${url.href} does not answer: ${first}`
     return [change('unavailable', what, 'HOST=0.0.0.0, or the configuration of the proxy')]

@@ -112,7 +112,7 @@ describe('migrate', () => {
     await new Promise((resolve) => server.close(resolve))
     const away = new PostgresDatabase(`postgres://root:secret@127.0.0.1:${port}/auth`)
     const waiting = waitFor(away, () => undefined, 1)
-    await expect(waiting).rejects.toThrow(/^Cannot use the database \(DATABASE_URL\): .*ECONNREFUSED/)
+    await expect(waiting).rejects.toThrow('Cannot use the database (DATABASE_URL): the connection was refused')
     await expect(waiting).rejects.not.toThrow('secret')
     await away.close()
   })
