@@ -1,8 +1,9 @@
-import { readBounded } from 'express-did-auth/server-kit'
+import { lazy, readBounded, separateUser } from 'express-did-auth/server-kit'
+import type { Logger } from 'pino'
+import { StartError } from '../config/startup-error.js'
 import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import { ipfsFailure, type IpfsNode, isNotPinned } from './ipfs-node.js'
-import { endpointOf, loadIpfsClient, type Cid, type IpfsClient } from './load-ipfs-client.js'
 import { ServerError } from '../http/server-error.js'
 
 const DEADLINE_MILLISECONDS = 10_000
@@ -24,6 +25,28 @@ const ADD_OPTIONS = {
   pin: true,
   wrapWithDirectory: false
 }
+
+/** A cid as the client answers it. */
+interface Cid {
+  toString(): string
+}
+
+interface CallOptions {
+  signal: AbortSignal
+}
+
+/** What we use of ipfs-http-client, whose own types cannot be read under NodeNext. Its answers are unvalidated. */
+interface IpfsClient {
+  add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
+  cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>
+  pin: {
+    rm(cid: string, options: CallOptions): Promise<Cid | undefined>
+    ls(options: CallOptions & { type: 'recursive' }): AsyncIterable<{ cid: Cid }>
+  }
+  version(options: CallOptions): Promise<{ version?: unknown }>
+}
+
+type MakeClient = (endpoint: ReturnType<typeof endpointOf>) => IpfsClient
 
 /** A node behind its RPC API. */
 export interface IpfsHttpNode extends IpfsNode {
@@ -117,4 +140,42 @@ export function ipfsHttpNode(
 
 function assertSame(answered: Cid | undefined, cid: string): void {
   if (answered === undefined || String(answered) !== cid) throw new ServerError('ERR_IPFS_BAD_RESPONSE')
+}
+
+/** Where the RPC API is, and the headers of every request there. */
+function endpointOf(text: string): { url: string; headers: Record<string, string> } {
+  const { url, headers } = separateUser(text)
+  return { url: url.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
+}
+
+/** Loads ipfs-http-client, once for all nodes. */
+const loadIpfsClient = lazy(async () => (await import('ipfs-http-client')).create as MakeClient)
+
+const CLIENT = 'ipfs-http-client@60'
+
+/** The one package that users with an IPFS node install. @throws StartError with the command that installs it */
+export function assertIpfsClientInstalled(): void {
+  try {
+    import.meta.resolve('ipfs-http-client')
+  } catch (cause) {
+    throw new StartError(`IPFS_API_URL needs the package ${CLIENT}: npm install ${CLIENT}`, { cause })
+  }
+}
+
+/** Where Kubo listens by default. */
+const LOCAL_NODE = 'http://127.0.0.1:5001'
+const TIMEOUT_MILLISECONDS = 1_000
+
+/** Logs a line when an unnamed IPFS node answers on this machine. It waits for 1 s at most, and never fails. */
+export async function hintAtLocalNode(log: Logger, url = LOCAL_NODE): Promise<void> {
+  try {
+    const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS) } as const
+    const { status, body } = await fetch(`${url}/api/v0/version`, options)
+    await body?.cancel()
+    if (status !== 200) return
+    const sentence = `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`
+    log.info({ event: 'ipfs-found', url }, sentence)
+  } catch {
+    // No node, as on most machines.
+  }
 }

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express'
-import { waitAtMost, within } from 'express-did-auth/server-kit'
+import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
 import { reasonOf } from '../config/startup-error.js'
 
 const CHECK_MILLISECONDS = 1_800
@@ -127,15 +127,6 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
   const answer: unknown = await response.json()
   if (typeof answer !== 'object' || answer === null || !('result' in answer)) throw new Error('no JSON-RPC answer')
   return String(answer.result)
-}
-
-/** A URL without its user and password, and the header that has them: `fetch` refuses and quotes URLs that do. */
-export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
-  const url = new URL(text)
-  const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
-  url.username = url.password = ''
-  const headers = user === ':' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` }
-  return { url: url.href, headers }
 }
 
 /** For the answer of another clock: less than for a whole check. */

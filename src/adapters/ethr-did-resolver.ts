@@ -1,10 +1,9 @@
-import { Buffer } from 'node:buffer'
 import type { JsonRpcPayload, JsonRpcResult } from 'ethers'
 import { lazy } from '../lazy.js'
 import type { EthrNetwork } from '../ports.js'
 import { isObject } from '../protocol/json.js'
 import type { LoadableDidResolver } from './cached-issuer-keys.js'
-import { readBounded } from './read-bounded.js'
+import { readBounded, separateUser } from './read-bounded.js'
 
 /** The longest answer of an RPC node that is read, unpacked. */
 const MAX_ANSWER_BYTES = 512 * 1024
@@ -119,18 +118,15 @@ async function askNode(
   payload: JsonRpcPayload | JsonRpcPayload[],
   signal: AbortSignal
 ): Promise<JsonRpcResult[]> {
-  const url = new URL(rpcUrl)
-  const { username, password } = url
-  url.username = ''
-  url.password = ''
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  const headers = {
-    'Content-Type': 'application/json',
-    ...(credentials !== ':' && { Authorization: `Basic ${Buffer.from(credentials).toString('base64')}` })
-  }
+  const { url, headers } = separateUser(rpcUrl)
   let answer: unknown
   try {
-    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(payload), signal })
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...headers },
+      body: JSON.stringify(payload),
+      signal
+    })
     if (!response.ok) {
       await response.body?.cancel()
       throw new Error(`status ${String(response.status)}`)

@@ -16,3 +16,12 @@ export async function readBounded(
   }
   return Buffer.concat(chunks)
 }
+
+/** A URL without its user and password, and the header that has them: `fetch` refuses and quotes URLs that do. */
+export function separateUser(text: string): { url: string; headers: { Authorization?: string } } {
+  const url = new URL(text)
+  const user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
+  url.username = url.password = ''
+  const headers = user === ':' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` }
+  return { url: url.href, headers }
+}

@@ -7,23 +7,15 @@ import type { DidAuthClient } from '../did-auth-client.js'
 import { isText, parseFields } from '../json.js'
 import type { ClientSession } from '../session-keeper.js'
 import { orOnceMore } from '../sign-in.js'
-import type { SiweLogin } from '../siwe-login.js'
+import type { SignedSiwe, SiweLogin } from '../siwe-login.js'
 import { askWallet, chainIdOf, type Eip1193Provider } from '../wallet.js'
 
 /** What the adapters use of a client. */
 export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>
 
 /** What a modal knows when it has a text signed. */
-interface Account {
-  readonly nonce: string
-  readonly address: string
-  readonly chainId: number
-}
-
-interface Signed {
-  readonly message: string
-  readonly signature: string
-}
+type Account = Parameters<SiweLogin['fields']>[0]
+type Signed = Pick<SignedSiwe, 'message' | 'signature'>
 
 /** thirdweb's expiration, which it requires. The nonce ends sooner, and the clock of the device may be wrong. */
 const DAY_MILLISECONDS = 86_400_000

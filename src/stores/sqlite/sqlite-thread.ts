@@ -66,8 +66,7 @@ export class SqliteThread {
 
   /** Closes the database once everything that was accepted is answered. */
   close(): Promise<void> {
-    this.#closing ??= this.#close()
-    return this.#closing
+    return (this.#closing ??= this.#close())
   }
 
   async #close(): Promise<void> {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest, beforeEach } from '@jest/globals'
 import { inspect } from 'node:util'
-import { ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
+import { hintAtLocalNode, ipfsHttpNode, type IpfsHttpNode } from '../../../servers/ipfs/ipfs-rpc-client.js'
 import { startFaultyNode, type FaultyIpfsNode, type FaultyNodeOptions } from '../../support/faulty-ipfs-node.js'
 import { scaled } from '../../support/time-factor.js'
 import { until } from '../../support/until.js'
@@ -9,7 +9,6 @@ import type { ServerResponse, RequestListener } from 'node:http'
 import { IpfsCall } from '../../../servers/ipfs/ipfs-call.js'
 import { closeServices, serving } from '../../support/server-client.js'
 import { pino } from 'pino'
-import { hintAtLocalNode } from '../../../servers/ipfs/hint-at-local-node.js'
 
 const ten = { bytes: Buffer.from('0123456789'), cid: 'bafkreiee3cmhp4guaqppw27zdilpajepf7kxhzvpaxaz7fv63opyql3yqi' }
 const other = 'bafkreifd5lk65wwv36bdddcrnbo3yhaupi3nd74fqt6ifxtlbdil6y5hsu'
