@@ -18,9 +18,9 @@ import { configWarnings, parseConfig, type Settings } from './config/settings.js
 import { requestDeadline } from './current-request.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
+import { serviceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
-import { serviceQuotas } from './flows/quotas.js'
 import './express-types.js'
 import { callerFinder } from './http/client-network.js'
 import {

@@ -1,9 +1,10 @@
+import { createHmac } from 'node:crypto'
+import { RecentEntries } from '../caches.js'
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { QuotaStore } from '../ports.js'
+import type { Clock, QuotaStore } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
-import type { Caller, Parts } from './parts.js'
-import type { Quota, Quotas } from './quotas.js'
+import type { Caller, Parts, Quota, Quotas } from './parts.js'
 
 // A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that
 // no client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
@@ -20,6 +21,9 @@ const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } a
 
 /** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
 const CONTRACT_PROOFS = 30
+
+/** Of an HMAC, which is the key of a quota. */
+const KEY_CHARACTERS = 22
 
 /** Budgets that an unknown proxy would make all its users share: behind it, nothing is counted. */
 const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
@@ -109,4 +113,63 @@ function quotasOf({ settings }: BudgetParts, caller: Caller, budget: Budget, did
     name: `${budget} ${owner}${network}`,
     limit: limit * factor
   }))
+}
+
+/**
+ * The quotas of one service. A store sees names only as HMACs, so that it holds no client address. A quota that is
+ * known to be used up is refused from memory, so that refusals cost the store nothing.
+ */
+export function serviceQuotas(
+  clock: Clock,
+  { serviceUrl, challengeSecret, timeSlotSeconds }: Pick<Settings, 'serviceUrl' | 'challengeSecret' | 'timeSlotSeconds'>
+): Quotas {
+  const hmacKey = createHmac('sha256', challengeSecret).update(`quota-keys\n${serviceUrl}`).digest()
+  /** By name: an HMAC for each request would cost more than the rest of the guard. */
+  const keys = new RecentEntries<string>()
+  /** When the time slot of a used up quota ends, by key. */
+  const usedUp = new RecentEntries<number>()
+
+  let clearedAtSeconds = clock.nowSeconds()
+
+  /** Names of strangers stay in memory for at most two time slots. */
+  const clearInTime = (nowSeconds: number): void => {
+    if (Math.abs(nowSeconds - clearedAtSeconds) < timeSlotSeconds) return
+    clearedAtSeconds = nowSeconds
+    keys.clear()
+    usedUp.clear()
+  }
+
+  const keyOf = (name: string): string => {
+    const known = keys.get(name)
+    if (known !== undefined) return known
+    const key = createHmac('sha256', hmacKey).update(name).digest('base64url').slice(0, KEY_CHARACTERS)
+    keys.set(name, key)
+    return key
+  }
+
+  const assertKeyLeft = (quota: Quota, key: string, nowSeconds: number): void => {
+    const resetsAtSeconds = usedUp.get(key)
+    if (resetsAtSeconds === undefined || nowSeconds >= resetsAtSeconds) return
+    throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
+  }
+
+  return {
+    async charge(store, quota) {
+      const { kind, name, limit } = quota
+      const nowSeconds = clock.nowSeconds()
+      clearInTime(nowSeconds)
+      const key = keyOf(name)
+      assertKeyLeft(quota, key, nowSeconds)
+      const charge = { service: serviceUrl, kind, key, cost: 1, limit, nowSeconds, timeSlotSeconds }
+      const { isCharged, count, resetsAtSeconds } = await store.chargeQuota(charge)
+      if (!isCharged || count >= limit) usedUp.set(key, resetsAtSeconds)
+      if (!isCharged) throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
+    },
+    assertLeft: (quota) => assertKeyLeft(quota, keyOf(quota.name), clock.nowSeconds())
+  }
+}
+
+function tooManyRequests({ budget, limit }: Quota, seconds: number): DidAuthError {
+  const reason = { check: 'quota', budget, limit, option: 'maxRequestsPerTimeSlot' }
+  return new DidAuthError('ERR_TOO_MANY_REQUESTS', { retryAfterSeconds: Math.max(1, seconds), reason })
 }

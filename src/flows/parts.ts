@@ -10,6 +10,8 @@ import type {
   Deadline,
   DidControllers,
   Logger,
+  QuotaCharge,
+  QuotaStore,
   Random,
   ResourceIssuer,
   ResourceKeys,
@@ -19,7 +21,6 @@ import type {
   Store,
   Scheduler
 } from '../ports.js'
-import type { Quotas } from './quotas.js'
 
 /** All that the flows work with, wired in `setup-did-auth.ts`. A flow asks for the narrowest `Pick`. */
 export interface Parts {
@@ -46,6 +47,24 @@ export interface Parts {
   logger: Logger
   /** Hands an event to the application, with the time added. Never throws. */
   report: (event: Omit<SecurityEvent, 'atSeconds'>) => void
+}
+
+/** One quota: at most `limit` in a time slot. */
+export interface Quota {
+  /** A user's requests, those that name a DID, refused proofs, logins, nonces, proofs on chains, open reads. */
+  budget: 'requests' | 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
+  kind: QuotaCharge['kind']
+  /** Budget and owner in plain text; a store sees only an HMAC of it. */
+  name: string
+  limit: number
+}
+
+/** The quotas of one service. */
+export interface Quotas {
+  /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
+  charge(store: QuotaStore, quota: Quota): Promise<void>
+  /** Asserts that no earlier charge used the quota up, from memory alone. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  assertLeft(quota: Quota): void
 }
 
 /** What a login works with. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { serviceQuotas, type Quota } from '../../src/flows/quotas.js'
+import { serviceQuotas } from '../../src/flows/limits.js'
+import type { Quota } from '../../src/flows/parts.js'
 import type { QuotaCharge } from '../../src/ports.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'

@@ -41,7 +41,7 @@ const others = (Object.keys(errorTexts) as DidAuthErrorCode[]).filter(
   (code) => !unproved.includes(code) && !outdated.includes(code)
 )
 
-describe('the quota of a user', () =>
+describe('the quota of a user', () => {
   it('is 20 requests, and another 20 for what a foreign page makes a browser read', async () => {
     const parts = await flowParts()
     await chargeUser(parts, did, false)
@@ -50,7 +50,17 @@ describe('the quota of a user', () =>
       [did, 20],
       [`${did} foreign`, 20]
     ])
-  }))
+  })
+
+  it('is of another kind than those of strangers, which a full store deletes first', async () => {
+    const parts = await flowParts()
+    const kinds: string[] = []
+    parts.quotas.charge = async (_store, { kind }) => void kinds.push(kind)
+    await chargeUser(parts, did)
+    await charge(parts, client, 'reads')
+    expect(kinds).toEqual(['request', 'anonymous'])
+  })
+})
 
 describe('the budget of those who name a DID', () => {
   it('is ten times the quota for each DID, in whatever spelling, and network; 16 times that for a site', async () => {

@@ -1,7 +1,7 @@
 import type { ClientClock, DidAuthClient, ListedSession } from 'express-did-auth/client'
 import { makeButton, onClick, say } from './answer.js'
 import { byId, make, show, write } from './elements.js'
-import type { Exchange } from './exchange-text.js'
+import type { Exchange } from './wire.js'
 import type { PageWallet } from './wallet-step.js'
 
 /** What the claims of an access token say. */
