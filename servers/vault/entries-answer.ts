@@ -169,7 +169,7 @@ export async function* readEntries(
     leftMilliseconds -= performance.now() - startedAt
     return bytes
   }
-  for (const [start, stop] of pagesOf(entries)) {
+  for (const [start, stop] of rangesOf(entries)) {
     const page = entries.slice(start, stop)
     const contents = await store.readContents(page.map(({ cid }) => cid))
     const text: string[] = []
@@ -185,7 +185,7 @@ export async function* readEntries(
 }
 
 /** Content that is larger than a page has one of its own. */
-function* pagesOf(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
+function* rangesOf(entries: readonly ContentInfo[]): Generator<[start: number, stop: number]> {
   let start = 0
   let byteCount = 0
   for (const [index, entry] of entries.entries()) {
