@@ -11,9 +11,9 @@ const ADAPTERS = ['pure-adapters', 'adapters']
 const HELPERS = 'helpers'
 
 /** What all servers share, each folder using only those before it. */
-const SHARED = 'config observability http openapi storage ipfs process'.split(' ').map((folder) => `servers/${folder}`)
-
-const sharedBefore = (folder: string): readonly string[] => SHARED.slice(0, SHARED.indexOf(`servers/${folder}`))
+const SHARED = 'config observability http openapi storage bodies ipfs process'
+  .split(' ')
+  .map((folder) => `servers/${folder}`)
 
 /**
  * Who may import whom. Each layer of the library uses only what stands above it; a layer that needs more is a sign that
@@ -123,10 +123,10 @@ const LAYERS: readonly Layer[] = [
   },
 
   // Users of the package, by its name. They show that what is public is enough.
-  ...['config', 'observability', 'http', 'openapi', 'storage', 'ipfs', 'process'].map((folder) => ({
-    name: `servers/${folder}`,
-    files: new RegExp(`^servers/${folder}/`),
-    uses: sharedBefore(folder),
+  ...SHARED.map((folder) => ({
+    name: folder,
+    files: new RegExp(`^${folder}/`),
+    uses: SHARED.slice(0, SHARED.indexOf(folder)),
     packages: ANY
   })),
   // Runs in a browser, and is bundled from what the library has for clients.

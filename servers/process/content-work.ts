@@ -1,7 +1,7 @@
 import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from '../http/create-app.js'
-import { BodyReader } from '../storage/bodies/read-body.js'
+import { BodyReader } from '../bodies/read-body.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'

@@ -1,7 +1,7 @@
 import { canonicalDid, type RequireDid } from 'express-did-auth'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { answering } from '../http/create-app.js'
-import type { BodyReader } from '../storage/bodies/read-body.js'
+import type { BodyReader } from '../bodies/read-body.js'
 import { sendWhole } from '../http/send-content.js'
 import { ServerError } from '../http/server-error.js'
 import type { PinWorker } from '../ipfs/pin-worker.js'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { JsonTextDecoder } from '../../../../servers/storage/bodies/json-text.js'
+import { JsonTextDecoder } from '../../../servers/bodies/json-text.js'
 
 /** What became of a body: its text, or the code that it was refused with. */
 type Outcome = { text: string } | { code: string }

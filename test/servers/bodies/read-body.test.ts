@@ -5,9 +5,9 @@ import { createServer, request, type IncomingMessage, type Server } from 'node:h
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { BodyReader } from '../../../../servers/storage/bodies/read-body.js'
-import type { NewContent } from '../../../../servers/storage/content-store.js'
-import { cidOf } from '../../../support/content-stores.js'
+import { BodyReader } from '../../../servers/bodies/read-body.js'
+import type { NewContent } from '../../../servers/storage/content-store.js'
+import { cidOf } from '../../support/content-stores.js'
 
 const MAX_BYTES = 1_000
 

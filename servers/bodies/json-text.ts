@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { DidAuthError } from 'express-did-auth'
-import { ServerError } from '../../http/server-error.js'
+import { ServerError } from '../http/server-error.js'
 
 /** What a body may have beside its text: its structure is parsed in memory. */
 const MAX_CHARACTERS_AROUND = 1_024
