@@ -1,4 +1,4 @@
-import { open, rm, type FileHandle } from 'node:fs/promises'
+import { open, unlink, type FileHandle } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
 import { JSON_TYPE } from 'express-did-auth/server-kit'
@@ -232,7 +232,7 @@ class ContentSink implements TextSink {
     const { name, handle } = this.#file
     // Closed already, where the content was used.
     await handle.close().catch(() => undefined)
-    await rm(name, { force: true }).catch(() => undefined)
+    await unlink(name).catch(() => undefined)
   }
 
   async #write(): Promise<{ name: string; handle: FileHandle }> {
@@ -243,8 +243,7 @@ class ContentSink implements TextSink {
       if (this.#file === undefined) {
         const name = this.#options.newFile()
         this.#file = { name, handle: await open(name, 'ax', 0o600) }
-      }
-      if (this.#isFileStale) await this.#file.handle.truncate()
+      } else if (this.#isFileStale) await this.#file.handle.truncate()
       this.#isFileStale = false
       for (const buffer of full) await this.#file.handle.appendFile(buffer)
       return this.#file
