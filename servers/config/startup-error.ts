@@ -40,8 +40,11 @@ export function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** What an error says is its cause: `fetch` and databases wrap the reason in an error of their own. */
-const causeOf = (error: unknown): unknown => (error instanceof Error ? (error.cause ?? error) : error)
+/** The reason is the cause of an error with a code, as databases wrap it, and of that of `fetch`; others say it. */
+function causeOf(error: unknown): unknown {
+  const isWrapper = error instanceof Error && (codeOf(error) !== undefined || error.message === 'fetch failed')
+  return isWrapper ? (error.cause ?? error) : error
+}
 
 /** Why something failed, for people. */
 export function reasonOf(failure: unknown): string {

@@ -58,13 +58,17 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
     }
   }
 
+  const see = (what: 'copied' | 'known'): void => {
+    outcome[what] += 1
+    const count = outcome.copied + outcome.known
+    if (count % PROGRESS === 0) onProgress?.(count)
+  }
   const copyContent = async (cid: string, add: (content: NewContent) => Promise<void>): Promise<void> => {
     try {
       const [found] = await source.store.readContents([cid])
       if (found === undefined) throw new ServerError('ERR_CONTENT_MISSING')
       await add(newContentOf(await found.bytes()))
-      outcome.copied += 1
-      if (outcome.copied % PROGRESS === 0) onProgress?.(outcome.copied)
+      see('copied')
     } catch (error) {
       const code = codeOf(error)
       if (code === 'ERR_CONTENT_MISSING') outcome.missing.add(cid)
@@ -85,7 +89,7 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
     const { entries: there } = await target.store.listEntries(place)
     const known = new Set(there.map(({ cid }) => cid))
     for (const { cid, number } of entries) {
-      if (known.has(cid)) outcome.known += 1
+      if (known.has(cid)) see('known')
       else await copyContent(cid, (content) => target.inspection.importEntry({ ...place, number, content }))
     }
   })
@@ -93,7 +97,7 @@ export async function copyContents({ source, target, nowSeconds, onProgress }: C
     const { cid, expiresAtSeconds } = fileOf(row)
     if (expiresAtSeconds <= nowSeconds) return
     const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
-    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) outcome.known += 1
+    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) see('known')
     else await copyContent(cid, (content) => target.inspection.importFile(content, expiresAtSeconds))
   })
   // At last, because content that is not there is not pinned.

@@ -1,5 +1,9 @@
-import { APPROVAL_STATEMENT, approvalStatement } from '../protocol/format-siwe-message.js'
-import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-message.js'
+import {
+  APPROVAL_STATEMENT,
+  approvalStatement,
+  formatSiweMessage,
+  type SiweMessage
+} from '../protocol/format-siwe-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'

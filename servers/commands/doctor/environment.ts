@@ -1,10 +1,12 @@
-import { acceptedLoginDomains } from 'express-did-auth/protocol'
+import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
 import { isLoopbackHost } from 'express-did-auth/server-kit'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
 import { change, note, type Finding, type Found } from './finding.js'
 
 const LEAST_SECRET_BITS = 100
+/** The beginnings of keys that are printed in the documents of development chains, and keys that repeat a byte. */
+const KNOWN_KEY = /^(?:ac0974bec39a17e3|59c6995e998f97a5|5de4111afa1a4b94|0{32})|^(..)\1+$/
 
 /** Where a service is, by its environment or its answers. */
 export interface Address {
@@ -17,27 +19,32 @@ export function checkEnv(env: ServerEnv): Found {
   const { address, name, CHALLENGE_SECRET: secret, SERVICE_URL: given, HOST: host, TRUST_PROXY: trusted } = env
   const variable = address.variable.replace('PORT', 'SERVICE_URL')
   const text = given ?? `http://localhost:${address.port}`
-  const ofSecret =
+  const key = (env.PRIVATE_KEY ?? '').replace(/^0x/, '').toLowerCase()
+  const newOne = (name: string): string => `${name}=… (\`${ownCommand('keys new')}\` makes one)`
+  const ofSecrets = [
     secret !== undefined &&
-    isWeak(secret) &&
-    change(
-      'weak-secret',
-      'CHALLENGE_SECRET can be guessed',
-      `CHALLENGE_SECRET=… (\`${ownCommand('keys new')}\` makes one)`
-    )
-  if (!/^https?:/i.test(text) || !URL.canParse(text))
-    return [ofSecret, change('service-url', `${variable} ${text} is not an http(s) URL`, `${variable}=https://${text}`)]
+      isWeak(secret) &&
+      change('weak-secret', 'CHALLENGE_SECRET can be guessed', newOne('CHALLENGE_SECRET')),
+    KNOWN_KEY.test(key) && change('weak-key', 'PRIVATE_KEY is known or can be guessed', newOne('PRIVATE_KEY')),
+    key === secret?.toLowerCase() &&
+      change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
+  ]
+  if (!/^https?:/i.test(text) || !URL.canParse(text)) {
+    const remedy = `${variable}=https://${text}`
+    return [...ofSecrets, change('service-url', `${variable} ${text} is not an http(s) URL`, remedy)]
+  }
   const url = new URL(text)
   const { origin, hostname, protocol } = url
   return [
-    ofSecret,
+    ...ofSecrets,
     given === undefined &&
       !/^(?:localhost|127\..*|::1)$/.test(host) &&
       change('service-url', `HOST is ${host}, and ${variable} is not set`, `${variable}=https://<host that users see>`),
     protocol === 'https:' &&
       trusted === false &&
       change('trust-proxy', `${origin} is https, so a proxy is in front, and TRUST_PROXY is off`, 'TRUST_PROXY=1'),
-    trusted === true && note('trust-proxy', 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
+    trusted === true &&
+      note('trust-proxy/all', 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
     env.PAGE &&
       name === 'auth' &&
       !isLoopbackHost(hostname) &&
@@ -57,7 +64,9 @@ function pagesOf(env: ServerEnv, url: URL): Found {
   } = env
   const accepted = acceptedLoginDomains(url.href.replace(/\/$/, ''), domains)
   const origins = [...new Set([...trusted, ...readable])].filter((origin) => origin !== url.origin)
-  return origins.flatMap((origin) => {
+  const what = `${accepted.length} login domains instead of at most ${MAX_LOGIN_DOMAINS}`
+  const ofDomains = accepted.length > MAX_LOGIN_DOMAINS && change('login-domains', what, 'LOGIN_DOMAINS=…')
+  const ofPages = origins.flatMap((origin) => {
     const { host } = new URL(origin)
     return [
       !readable.includes(origin) &&
@@ -69,6 +78,7 @@ function pagesOf(env: ServerEnv, url: URL): Found {
       !accepted.includes(host) && noLoginDomain(origin, `LOGIN_DOMAINS=${[...domains, host].join(',')}`)
     ]
   })
+  return [ofDomains, ...ofPages]
 }
 
 /** Tokens that travel in the clear. */

@@ -1,13 +1,15 @@
 import { reasonOf } from '../../config/startup-error.js'
 
-/** Why each finding matters, by stable ids. */
+/** Why each finding matters, by stable ids. What follows a slash tells two reasons of one id apart. */
 const reasons = {
   'misspelt-variable': 'No server reads it, so the setting keeps its default.',
   'invalid-variable': 'The server does not start with it.',
   'weak-secret': 'An attacker who guesses it computes every challenge.',
+  'weak-key': 'An attacker who has it issues tokens for every user.',
+  'one-secret': 'An attacker who learns one of the two has both.',
   'service-url': 'It is the audience of all tokens, and its host is the domain that users see and sign.',
-  'trust-proxy':
-    'Without trust, all users share the address and the budget of the proxy; with too much, they choose theirs.',
+  'trust-proxy': 'All users share the address of the proxy, and with it one budget of requests.',
+  'trust-proxy/all': 'Every client chooses its own address in X-Forwarded-For, and escapes the limits.',
   'demo-page': 'Every visitor of the root sees the page for trying out the servers.',
   http: 'Tokens can be read on the way, and used by others.',
   'cookies-over-http': 'The cookies are Secure: browsers do not keep them over http, and no login lasts.',
@@ -33,7 +35,7 @@ const reasons = {
 /** Something that the operator should know. */
 export interface Finding {
   /** Stable: a script may look for it. */
-  id: keyof typeof reasons
+  id: string
   /** `change`: has to be changed. `note`: may be as intended. */
   level: 'change' | 'note'
   what: string
@@ -47,7 +49,9 @@ export type Found = readonly (Finding | false)[]
 
 const stating =
   (level: Finding['level']) =>
-  (id: Finding['id'], what: string, line: string): Finding => ({ id, level, what, why: reasons[id], change: line })
+  (key: keyof typeof reasons, what: string, line: string): Finding => {
+    return { id: key.replace(/\/.*/, ''), level, what, why: reasons[key], change: line }
+  }
 
 /** States what has to be changed, with the line that changes it. */
 export const change = stating('change')

@@ -48,6 +48,7 @@ export async function checkService({ url, origins, trustProxy }: RunningService)
   const ofPage = (origin: string) => [
     () => logsInBySiwe(service, origin),
     () => crossesOrigins(service, origin, address.usesCookies),
+    () => isTrusted(service, origin),
     async () => [otherSite(origin, address)],
     () => logsIn(service, origin)
   ]
@@ -82,7 +83,7 @@ function ofProxy(first: Exchange, url: URL, trusted: unknown): Found {
       trusted === undefined && note('trust-proxy', question, 'TRUST_PROXY=1')
     ]
   const isOn = trusted !== undefined && trusted !== false
-  return [isOn && change('trust-proxy', 'No proxy is in front, and TRUST_PROXY is on', 'TRUST_PROXY=off')]
+  return [isOn && change('trust-proxy/all', 'No proxy is in front, and TRUST_PROXY is on', 'TRUST_PROXY=off')]
 }
 
 /** By what a proxy shows. */
@@ -134,7 +135,13 @@ async function codeOfLogin(service: ServiceUnderTest, user: User, path: string, 
   return String(answer.json.code)
 }
 
-/** What a browser refuses to the scripts of a page, and what the service refuses as a foreign page's. */
+/** Asks what the service refuses as a foreign page's. */
+async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Found> {
+  const { status } = await askChallengeOf(service, { Origin: origin })
+  return [status === 403 && foreign(origin, service.options.url, trustLine(origin))]
+}
+
+/** Asks what a browser refuses to the scripts of a page. */
 async function crossesOrigins(service: ServiceUnderTest, origin: string, usesCookies: boolean): Promise<Found> {
   const { url } = service.options
   if (origin === url.origin) return []
@@ -159,8 +166,5 @@ async function crossesOrigins(service: ServiceUnderTest, origin: string, usesCoo
   problems.push(missing('read', posted, 'access-control-expose-headers', EXPOSED_HEADERS))
   const remedy = `CORS_ORIGINS=${origin}, or in the cors() of your own app: allowedHeaders, exposedHeaders`
   const distinct = [...new Set(problems)].filter((problem) => problem !== '')
-  return [
-    ...distinct.map((problem) => change('cors', `A page of ${origin} ${problem}`, remedy)),
-    posted.status === 403 && foreign(origin, url, trustLine(origin))
-  ]
+  return distinct.map((problem) => change('cors', `A page of ${origin} ${problem}`, remedy))
 }

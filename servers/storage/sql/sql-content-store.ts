@@ -17,7 +17,7 @@ const SUM_SECONDS = 10
 const PINS_AT_ONCE = 1_000
 
 /** What an engine brings. */
-export interface SqlEngine {
+export interface SqlContentEngine {
   readonly verbs: ContentVerbs
   /** Runs them: in a thread that owns a file of SQLite, or on connections to PostgreSQL. */
   readonly run: RunVerb
@@ -49,7 +49,7 @@ export interface ContentStoreSettings {
 
 /** Relay or vault in SQL and objects: verbs in the order that each needs, and what works beside them. */
 export function sqlContentStore(
-  engine: SqlEngine,
+  engine: SqlContentEngine,
   { tracksPins = false, clock = systemClock, monotonicSeconds = () => performance.now() / 1_000 }: ContentStoreSettings
 ): OpenContentStore {
   const { objects, spool } = engine

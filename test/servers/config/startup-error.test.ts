@@ -33,6 +33,16 @@ describe('startStep', () => {
     )
   })
 
+  it('keeps the command that installs what is missing, whose own reason is a code', () => {
+    const cause = Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' })
+    const step = (): void => {
+      startStep('Cannot use it', () => {
+        throw new Error('it needs the package better-sqlite3: npm install better-sqlite3', { cause })
+      })
+    }
+    expect(step).toThrow('Cannot use it: it needs the package better-sqlite3: npm install better-sqlite3')
+  })
+
   it('leaves a sentence as it is', () => {
     const sentence = new StartError('The file is empty')
     expect(() =>

@@ -51,6 +51,18 @@ describe('doctor', () => {
   })
 
   it.each<[string, Record<string, string>, string[]]>([
+    [
+      'a key of a development chain',
+      { PRIVATE_KEY: '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80' },
+      ['change weak-key']
+    ],
+    ['a key of one byte', { PRIVATE_KEY: '01'.repeat(32) }, ['change weak-key']],
+    ['one secret for both', { CHALLENGE_SECRET: KEY }, ['change one-secret']],
+    [
+      'more login domains than a server starts with',
+      { SERVICE_URL: 'http://localhost:3000', LOGIN_DOMAINS: 'a,b,c,d,e' },
+      ['change login-domains']
+    ],
     ['a secret of words', { CHALLENGE_SECRET: 'my very long challenge secret of the company' }, ['change weak-secret']],
     [
       'a server for all without a URL',
@@ -163,7 +175,7 @@ describe('doctor', () => {
     expect(plain).toBe(
       [
         'CHANGE  https://auth.example.com is https, so a proxy is in front, and TRUST_PROXY is off (trust-proxy)',
-        '        Without trust, all users share the address and the budget of the proxy; with too much, they choose theirs.',
+        '        All users share the address of the proxy, and with it one budget of requests.',
         '        > TRUST_PROXY=1',
         '',
         '1 to change.'
