@@ -1,9 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Client, Deadline } from './ports.js'
+import { DidAuthError } from './errors.js'
+import { storeVerbs, type Client, type Deadline, type Store } from './ports.js'
 import { within } from './time.js'
 
 /** Milliseconds that a request may last, business logic included. */
 const REQUEST_MILLISECONDS = 10_000
+const STORE_SECONDS = 5
+const RETRY_AFTER_SECONDS = 5
 
 /** One deadline for everything that a request waits for from now on: store verbs, business logic and what they call. */
 export function requestDeadline(): Deadline {
@@ -19,6 +22,32 @@ export function requestDeadline(): Deadline {
 
 /** The time of work that no request waits for: each wait has its own. */
 export const ownTime: Deadline = { within: async (seconds, work, expired) => within(seconds * 1000, work(), expired) }
+
+/**
+ * Gives each verb of a store at most 5 s, and what is left of the deadline that it is asked for; turns each failure
+ * into the one error that is answered 503.
+ *
+ * @returns the store for one deadline, by default for work that no request waits for
+ * @throws DidAuthError ERR_STORE, from every verb; ERR_BUSY as the store
+ */
+export function withStoreDeadline(store: Store): (deadline?: Deadline) => Store {
+  const expired = (): Error => new Error('the store took too long')
+  const verbs = [...Object.values(storeVerbs).flat(), 'ping' as const].map((verb) => {
+    const run = store[verb].bind(store) as (...args: unknown[]) => Promise<unknown>
+    async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
+      try {
+        return await this.deadline.within(STORE_SECONDS, () => run(...args), expired)
+      } catch (cause) {
+        if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
+        throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+      }
+    }
+    return [verb, call]
+  })
+  // The verbs are made once, and shared by the stores of all requests.
+  const bounded = { ...Object.fromEntries(verbs), close: () => store.close() } as Store
+  return (deadline = ownTime) => Object.assign(Object.create(bounded) as Store, { deadline })
+}
 
 const clients = new AsyncLocalStorage<Client>()
 /** Before Node 24, following a request costs every promise of the process: a quarter of a guarded GET. */

@@ -32,7 +32,7 @@ export type { ErrorAnswer, ErrorAnswerOptions } from './http/send-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Stores, and tables in SQLite or PostgreSQL beside those of the library's stores.
-export { withStoreDeadline } from './stores/with-deadline.js'
+export { withStoreDeadline } from './current-request.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
 export {
   methodsOf,

@@ -43,8 +43,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },
-  // When a request ends, which setup hands down, and which client it is of.
-  { name: 'request', files: /^src\/current-request\.ts$/, uses: ['ports', HELPERS], packages: /^node:/ },
+  // When a request ends, which setup hands down, for its store as well, and which client it is of.
+  { name: 'request', files: /^src\/current-request\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
   { name: 'fair-queue', files: /^src\/adapters\/fair-queue\.ts$/, uses: ['ports'], packages: /^$/ },
   {
     name: 'adapters',
@@ -90,7 +90,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'server-kit',
     files: /^src\/server-kit\.ts$/,
-    uses: ['errors', 'protocol', 'ports', 'flows', 'http', ...ADAPTERS, 'stores', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'flows', 'http', 'request', ...ADAPTERS, 'stores', HELPERS]
   },
   // Express is what its glue is for, and is named by its structure alone.
   {

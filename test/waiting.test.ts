@@ -3,9 +3,8 @@ import { lazy } from '../src/lazy.js'
 import { singleFlight } from '../src/single-flight.js'
 import { systemClock, waitAtMost, within } from '../src/time.js'
 import type { Deadline } from '../src/ports.js'
-import { requestDeadline } from '../src/current-request.js'
+import { requestDeadline, withStoreDeadline } from '../src/current-request.js'
 import { memoryStore } from '../src/stores/memory/index.js'
-import { withStoreDeadline } from '../src/stores/with-deadline.js'
 
 const never = new Promise<string>(() => undefined)
 const hang = (): Promise<never> => new Promise(() => undefined)

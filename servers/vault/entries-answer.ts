@@ -1,8 +1,8 @@
 import { DidAuthError } from 'express-did-auth'
 import type { ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Request, Response } from 'express'
-import type { ByteBudget } from '../http/limits.js'
-import { jsonStringOf, sendChunks, sendWhole } from '../http/send-content.js'
+import type { ByteBudget } from '../bodies/limits.js'
+import { jsonStringOf, sendChunks, sendWhole } from '../bodies/send-content.js'
 import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../storage/content-store.js'
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { once } from 'node:events'
 import { get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { jsonStringOf, sendChunks, sendWhole } from '../../../servers/http/send-content.js'
+import { jsonStringOf, sendChunks, sendWhole } from '../../../servers/bodies/send-content.js'
 import { closeServices, servingPort } from '../../support/server-client.js'
 
 const PIECE_BYTES = 262_144
