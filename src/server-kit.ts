@@ -49,7 +49,6 @@ export {
 } from './stores/sql/query.js'
 export { SweepClock } from './stores/sweep-clock.js'
 export { serveSqlite, type ServedVerbs } from './stores/sqlite/serve-sqlite.js'
-export type { GroupHooks } from './stores/sqlite/serve-sqlite.js'
 export {
   chooseEngine as chooseSqliteEngine,
   isDamaged,
