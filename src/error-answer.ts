@@ -72,5 +72,7 @@ function wantsProblem(req: AnsweredRequest, errorFormat: 'text' | 'problem'): bo
   if (errorFormat === 'text') {
     return req.accepts(['text/plain', 'application/problem+json']) === 'application/problem+json'
   }
-  return req.accepts(['application/problem+json', 'application/json']) !== false || req.accepts(['text/plain']) === false
+  return (
+    req.accepts(['application/problem+json', 'application/json']) !== false || req.accepts(['text/plain']) === false
+  )
 }

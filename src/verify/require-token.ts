@@ -2,6 +2,7 @@ import { sendErrorAnswer } from '../error-answer.js'
 import { errorStatuses } from '../error-statuses.js'
 import { DidAuthError } from '../errors.js'
 import type { AccessTokenVerifier, TokenRequest } from './access-token-verifier.js'
+import { configError } from './issuer-keys.js'
 
 /** The part of an Express request that is used. */
 export interface GuardedRequest extends TokenRequest {
@@ -51,6 +52,5 @@ export function requireToken(
 
 function assertVerifier(verify: { request?: unknown } | undefined): void {
   if (typeof verify?.request === 'function') return
-  const message = 'express-did-auth/verify: requireToken needs what accessTokenVerifier returned'
-  throw new DidAuthError('ERR_CONFIG', { message })
+  throw configError('requireToken needs what accessTokenVerifier returned')
 }
