@@ -3,7 +3,7 @@ export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/opt
 export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { errorStatuses } from './error-statuses.js'
 export { withClient } from './http/client-network.js'
-export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './http/send-answer.js'
+export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export { loadCurve } from './adapters/curve.js'
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/es256k-signer.js'
 export type { DescribeRequest, GuardOptions } from './http/require-did.js'
