@@ -31,7 +31,7 @@ export type { RefusalReason } from './errors.js'
 export type { ErrorAnswer, ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
-// Stores, and tables in SQLite or PostgreSQL beside those of the library's stores.
+// Stores, and tables in SQL beside those of the library's; the connection to PostgreSQL is in `stores/postgres`.
 export { withStoreDeadline } from './current-request.js'
 export { postgresDialect, sqliteDialect, type Dialect } from './stores/sql/dialect.js'
 export {
@@ -64,14 +64,3 @@ export {
 export { prepareFile as prepareSqliteFile } from './stores/sqlite/prepare-tables.js'
 export { startWorker as startSqliteWorker } from './stores/sqlite/start-worker.js'
 export { SqliteThread, type SqliteThreadOptions } from './stores/sqlite/sqlite-thread.js'
-export {
-  migratePostgres,
-  type PostgresMigration,
-  type PostgresMigrationOptions
-} from './stores/postgres/migrate-postgres.js'
-export {
-  PostgresDatabase,
-  type PostgresDatabaseOptions,
-  type RepeatOptions
-} from './stores/postgres/postgres-database.js'
-export type { PostgresClient, PostgresPool } from './stores/postgres/connections.js'
