@@ -67,19 +67,6 @@ export interface EntryChange {
   readonly changedPins: readonly string[]
 }
 
-/** What is known of a list without reading it. */
-export interface ListDescription {
-  /** Quoted. */
-  readonly etag: string
-  readonly entryCount: number
-}
-
-/** All entries of a key, the first written first. */
-export interface EntryList {
-  readonly etag: string
-  readonly entries: readonly ContentInfo[]
-}
-
 export interface KeyedEntry extends ContentInfo {
   readonly key: string
 }
@@ -99,9 +86,10 @@ export interface EntryStore {
   writeEntry(write: EntryWrite): Promise<EntryChange>
   /** @throws ServerError ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_STORAGE */
   removeEntries(removal: EntryRemoval): Promise<EntryChange>
-  describeList(place: EntryPlace): Promise<ListDescription>
-  /** @throws ServerError ERR_STORAGE when the list is not the one that was written */
-  listEntries(place: EntryPlace): Promise<EntryList>
+  /** What is known of a list without reading it; its ETag is quoted. */
+  describeList(place: EntryPlace): Promise<{ readonly etag: string; readonly entryCount: number }>
+  /** All entries of a key, the first written first. @throws ServerError ERR_STORAGE when they are not those written */
+  listEntries(place: EntryPlace): Promise<{ readonly etag: string; readonly entries: readonly ContentInfo[] }>
   /** Every entry of an owner, in the order in which they were written. @throws as `listEntries` */
   listOwnEntries(did: string): Promise<readonly KeyedEntry[]>
   usageOf(did: string): Promise<Usage>
@@ -146,8 +134,8 @@ export interface CheckMode {
   readonly acceptsDamage?: boolean
 }
 
-/** What an operator does. */
-export interface ContentAdministration {
+/** What an operator does, maintenance of a store, and a check of whether it works. */
+export interface ContentMaintenance {
   /**
    * Removes content everywhere, and refuses it from then on.
    *
@@ -157,10 +145,6 @@ export interface ContentAdministration {
   /** Lets content in again. False: it was not refused. */
   allow(cid: string): Promise<boolean>
   isTakenDown(cid: string): Promise<boolean>
-}
-
-/** Maintenance of a store, and a check of whether it works. */
-export interface ContentMaintenance {
   /**
    * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several
    * at once.
@@ -186,9 +170,6 @@ export interface PinTask {
   /** The node may still carry out an earlier call that failed half way: the task is repeated a minute later. */
   readonly isInDoubt: boolean
 }
-
-/** After so long, a node has carried out an earlier call, or never will. */
-export const DOUBT_SECONDS = 60
 
 export interface ClaimRequest {
   /** Only these, if given; otherwise those that are due, the oldest first. */
@@ -236,5 +217,4 @@ export interface PinLedger {
 }
 
 /** All of it. */
-export interface ContentStore
-  extends EntryStore, FileStore, ContentReads, ContentAdministration, ContentMaintenance, PinLedger {}
+export interface ContentStore extends EntryStore, FileStore, ContentReads, ContentMaintenance, PinLedger {}

@@ -1,5 +1,3 @@
-import { isCid } from './unixfs-blocks.js'
-
 /**
  * Large content, by name. A name is never used twice, so an object never changes.
  *
@@ -28,9 +26,4 @@ export interface ObjectStore {
   delete(name: string, how?: { readonly overwrite: boolean }): Promise<void>
   /** Names of all objects, for inspection; of a store that others may use as well, those of our form alone. */
   list(): AsyncIterable<string>
-}
-
-/** Whether an object may be ours: a bucket or a folder may have what others put there. */
-export function isObjectName(name: string): boolean {
-  return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }

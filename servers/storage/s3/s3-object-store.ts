@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { isObjectName, type ObjectStore } from '../object-store.js'
-import { inLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+import type { ObjectStore } from '../object-store.js'
+import { inLeaves, isCid, LEAF_BYTES } from '../unixfs-blocks.js'
 import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } from './s3-client.js'
 
 /** A bucket, and how this store uses it. */
@@ -99,6 +99,11 @@ export class S3ObjectStore implements ObjectStore {
   #keyOf(name: string): string {
     return this.#prefix + name
   }
+}
+
+/** Whether an object may be ours: a bucket may have what others put there. */
+function isObjectName(name: string): boolean {
+  return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }
 
 /** A file as it is uploaded: it is read twice, first for its hash. */
