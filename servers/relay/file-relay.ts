@@ -26,7 +26,7 @@ const REPAIR_MILLISECONDS = 10_000
 export interface FileRelayParts {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
   /** Reads damaged content from the IPFS node. */
-  repair: Pick<ContentRepair, 'read'>
+  repair: ContentRepair
   settlePins: ContentWork['settlePins']
   assertDiskFree: ReturnType<typeof storeBound>
   env: ServerEnv
@@ -140,7 +140,7 @@ export class FileRelay {
   async #read(cid: string): Promise<ReturnType<typeof restoring>> {
     const [content] = await this.#parts.store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return restoring(content, () => this.#parts.repair.read(content, REPAIR_MILLISECONDS))
+    return restoring(content, () => this.#parts.repair(content, REPAIR_MILLISECONDS))
   }
 }
 

@@ -10,7 +10,7 @@ import {
 } from 'express-did-auth/server-kit'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
-import type { ObjectStore } from '../object-store.js'
+import type { ObjectStore } from '../content-store.js'
 import { postgresContents, type TablePrefix } from './content-dialect.js'
 import { contentVerbs, SINGLE_USE } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
