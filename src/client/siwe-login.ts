@@ -2,13 +2,11 @@ import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-mes
 import type { RefusedRequest } from './approve-request.js'
 import { browser } from './browser.js'
 import { withChecksum } from './checksum.js'
-import { PROTOCOL } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { isText, parseFields } from './json.js'
-import type { Setting } from './options.js'
-import { ask, jsonOf, orUnavailable } from './request.js'
+import { parseFields } from './json.js'
+import type { LogInOptions, Setting } from './options.js'
+import { orUnavailable } from './request.js'
 import type { ClientSession } from './session-keeper.js'
-import { orOnceMore, sendProof, type LogInOptions, type SignedIn } from './sign-in.js'
+import { challengesOf, orOnceMore, sendProof, type SignedIn } from './sign-in.js'
 import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
 
 /** An EIP-4361 text as it was signed. */
@@ -66,25 +64,13 @@ export function siweLoginOf(given: Setting, enter: Enter): SiweLogin {
     ...given,
     meaningOf: (status, code = '', answer) => given.meaningOf?.(status, usualCode(code), answer)
   }
-  const { paths, nowSeconds, wallSeconds, network } = setting
-  /** Asked for ahead of the click, and until when it is good by the monotonic clock. */
-  let prepared: { readonly nonce: string; readonly goodUntil: number } | undefined
+  const { paths, wallSeconds, network } = setting
+  const path = paths.siweNonce ?? '/siwe/nonce'
+  const nonces = challengesOf(setting, 'nonce', () => ({ method: 'POST', path }))
 
   const siwe: SiweLogin = {
-    async prepare(signal) {
-      const answer = await ask(setting, { method: 'POST', path: paths.siweNonce ?? '/siwe/nonce', signal })
-      const { nonce } = parseFields(jsonOf(answer))
-      if (!isText(nonce)) throw new DidAuthClientError(PROTOCOL, { message: 'No nonce' })
-      const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
-      prepared = { nonce, goodUntil: nowSeconds() + expiresIn }
-    },
-
-    async nonce(signal) {
-      if (!prepared || prepared.goodUntil <= nowSeconds()) await siwe.prepare(signal)
-      const nonce = prepared?.nonce ?? ''
-      prepared = undefined
-      return nonce
-    },
+    prepare: (signal) => nonces.prepare('', signal),
+    nonce: (signal) => nonces.next('', signal),
 
     fields({ address, chainId, nonce }) {
       const { host, protocol } = browser.location ?? new URL(setting.url)
