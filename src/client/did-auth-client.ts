@@ -167,7 +167,7 @@ export class DidAuthClient {
     if (record && keeper.isNearEnd()) {
       await unlessAborted(this.#refresh(record), signal).catch((error: unknown) => {
         // A token that is still good serves while the service cannot refresh it.
-        if (parseFields(error).code !== 'UNAVAILABLE' || keeper.hasEnded()) throw error
+        if (parseFields(error).code !== 'UNAVAILABLE' || keeper.secondsLeft() <= 0) throw error
       })
     }
     const used = keeper.record
@@ -209,7 +209,7 @@ export class DidAuthClient {
    * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL
    */
   async sessions(): Promise<ListedSession[]> {
-    const list = await this.#ownSessions('GET', '')
+    const list = await this.#ownSessions('GET')
     if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
     return list as ListedSession[]
   }
@@ -269,9 +269,8 @@ export class DidAuthClient {
     return session
   }
 
-  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
-    const service = await this.#withSession()
-    return askJson(service, { method, path: service.paths.sessions + path })
+  async #ownSessions(method: 'GET' | 'DELETE', path = ''): Promise<unknown> {
+    return askJson(await this.#withSession(), { method, path: this.#setting.paths.sessions + path })
   }
 
   /** The service, asked with the session. @throws DidAuthClientError NOT_SIGNED_IN */

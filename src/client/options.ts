@@ -21,10 +21,10 @@ const defaultPaths = {
 
 /** What the service's codes mean, by their beginnings. */
 const meanings = [
-  [/^ERR_(CHALLENGE|SIGNATURE)/, CHALLENGE],
-  [/^ERR_CROSS/, CROSS_ORIGIN],
+  [/^ERR_(CHALLENGE|SIGNATURE|MESSAGE$)/, CHALLENGE],
+  [/^ERR_(CROSS|MESSAGE_)/, CROSS_ORIGIN],
   [/^ERR_(ACCESS|SESSION_E)/, NOT_SIGNED_IN],
-  [/^ERR_(BUSINESS|CREDENTIAL|DI[DS])/, REFUSED]
+  [/^ERR_(BUSINESS|CONTRACT|CREDENTIAL|DI[DS]|NETWORK)/, REFUSED]
 ] as const
 
 function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | undefined {

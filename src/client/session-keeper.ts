@@ -72,11 +72,12 @@ export class SessionKeeper {
 
   /** Whether to replace the token before it is used: it has less than 30 s, or than a fifth of its life. */
   isNearEnd(): boolean {
-    return this.#secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
+    return this.secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
   }
 
-  hasEnded(): boolean {
-    return this.#secondsLeft() <= 0
+  /** For how long the token is still good: not at all from 0 on. */
+  secondsLeft(): number {
+    return this.#endsAt - this.#setting.nowSeconds()
   }
 
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
@@ -199,10 +200,6 @@ export class SessionKeeper {
     return `${this.#keyOf(did)} key`
   }
 
-  #secondsLeft(): number {
-    return this.#endsAt - this.#setting.nowSeconds()
-  }
-
   #tell<T extends ClientSession | undefined>(session: T): T {
     this.session = session
     for (const listener of this.#listeners) {
@@ -234,7 +231,7 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
 }
 
 /** The record in the storage; undefined for anything else. */
-export function parseRecord(text: string | null | undefined): SessionRecord | undefined {
+function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const found = parseFields(parseJson(text))
   return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined
 }

@@ -19,14 +19,6 @@ export interface SignedSiwe {
   readonly signal?: AbortSignal | undefined
 }
 
-/** The code of the other logins that means to the user what this one does. */
-function usualCode(code: string): string {
-  return code
-    .replace(/^ERR_MESSAGE_DOMAIN$/, 'ERR_CROSS_ORIGIN')
-    .replace(/^ERR_MESSAGE$/, 'ERR_CHALLENGE')
-    .replace(/^ERR_(CONTRACT_.*|NETWORK)$/, 'ERR_BUSINESS_LOGIC')
-}
-
 /** Opens the session of a login that it is given. */
 type Enter = (signIn: () => Promise<SignedIn>, wallet: Wallet | undefined) => Promise<ClientSession>
 
@@ -59,11 +51,7 @@ export interface SiweLogin {
 }
 
 /** Logs in by EIP-4361 texts. Apart from the client, which loads it when it is wanted, so that other pages need not. */
-export function siweLoginOf(given: Setting, enter: Enter): SiweLogin {
-  const setting: Setting = {
-    ...given,
-    meaningOf: (status, code = '', answer) => given.meaningOf?.(status, usualCode(code), answer)
-  }
+export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
   const { paths, wallSeconds, network } = setting
   const path = paths.siweNonce ?? '/siwe/nonce'
   const nonces = challengesOf(setting, 'nonce', () => ({ method: 'POST', path }))
