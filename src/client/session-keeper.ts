@@ -9,12 +9,16 @@ import { decodeBase64url, textOf } from './seal.js'
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
 
-/** A session as the storage keeps it, as JSON. */
-export interface SessionRecord {
+/** Whose session the client has. */
+export interface ClientSession {
   readonly did: string
   readonly sessionId: string
-  /** `exp` of the access token, in whole seconds by the service's clock. */
+  /** When the access token ends, in whole seconds by the service's clock. The session lasts longer. */
   readonly expiresAt: number
+}
+
+/** A session as the storage keeps it, as JSON. */
+export interface SessionRecord extends ClientSession {
   /** How long the access token was good when it was received: `exp - iat`, so that no clock of ours decides. */
   readonly lifeSeconds: number
   /** When it was received, by this machine's wall clock. */
@@ -26,15 +30,7 @@ export interface SessionRecord {
 }
 
 /** The answer of `GET /session`. */
-export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expiresAt' | 'lifeSeconds'>
-
-/** Whose session the client has. */
-export interface ClientSession {
-  readonly did: string
-  readonly sessionId: string
-  /** When the access token ends, in whole seconds by the service's clock. The session lasts longer. */
-  readonly expiresAt: number
-}
+export type ReceivedSession = ClientSession & Pick<SessionRecord, 'lifeSeconds'>
 
 const endings = {
   expired: 'has expired',
