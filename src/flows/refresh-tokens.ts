@@ -1,5 +1,4 @@
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import { replaceClaims } from '../protocol/access-token.js'
 import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'

@@ -1,6 +1,5 @@
 import type { SiweSettings } from '../config/settings.js'
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { ethrDid, networkOfChain } from '../protocol/did.js'
 import { hexOfBytes } from '../protocol/encoding.js'

@@ -1,6 +1,5 @@
 import type { Request, Response } from 'express'
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
+import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { clientOf } from './client-network.js'

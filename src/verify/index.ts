@@ -1,6 +1,5 @@
 export { accessTokenVerifier, type AccessTokenVerifier, type VerifiedToken } from './access-token-verifier.js'
-export { DidAuthError, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
-export { errorStatuses } from '../error-statuses.js'
+export { DidAuthError, errorStatuses, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export type { DidAuthInfo } from '../express-types.js'
 export type { IssuerResolver } from './issuer-keys.js'
 export type { VerifierOptions } from './options.js'

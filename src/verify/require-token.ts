@@ -1,5 +1,4 @@
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AccessTokenVerifier } from './access-token-verifier.js'
 import type { TokenRequest } from './access-token-verifier.js'
 
