@@ -2,7 +2,7 @@ import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'exp
 import type { Settings, SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { authenticate } from '../flows/authenticate.js'
-import { assertProofBudget, charge } from '../flows/limits.js'
+import { assertProofBudget, charge, type Caller } from '../flows/limits.js'
 import { issueResourceToken } from '../flows/issue-tokens.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
@@ -13,7 +13,7 @@ import {
   readOwnSession,
   revokeOwnSession
 } from '../flows/manage-sessions.js'
-import type { Caller, Parts } from '../flows/parts.js'
+import type { Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
