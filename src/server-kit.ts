@@ -25,9 +25,15 @@ export { bearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { fieldOf, isObject } from './protocol/json.js'
 export { isLoopbackHost } from './protocol/parse-url.js'
-export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
+export {
+  errorSender,
+  type ErrorAnswer,
+  type ErrorAnswerOptions,
+  type ErrorSenderOptions,
+  type FailedRequest,
+  type SendError
+} from './http/send-answer.js'
 export type { RefusalReason } from './errors.js'
-export type { ErrorAnswer, ErrorAnswerOptions } from './http/send-answer.js'
 export type { Clock, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Stores, and tables in SQLite or PostgreSQL beside those of the library's stores.
