@@ -6,7 +6,7 @@ import { serveMetrics } from '../http/listen.js'
 import { assertIpfsClientInstalled, hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
 import { crashLog, describeError } from '../observability/error-fields.js'
 import { serverLog } from '../observability/logger.js'
-import { prometheusMetrics } from '../observability/metrics.js'
+import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { Opened, type StartParts, type StartServer } from './start-server.js'
 
@@ -60,7 +60,7 @@ export async function runServers(
   }
   stopAtSignal(log, { drain, drainSeconds: env.DRAIN_SECONDS, close })
   const { METRICS_PORT: port, METRICS_HOST: host } = env
-  const metrics = port === undefined ? undefined : prometheusMetrics()
+  const metrics = port === undefined ? undefined : new Metrics()
   try {
     if (metrics !== undefined && port !== undefined) {
       const where = { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' }
