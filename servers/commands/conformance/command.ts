@@ -120,9 +120,9 @@ async function learnDomain(service: ServiceUnderTest): Promise<void> {
 /** Why a good login fails. A service that refuses everybody keeps each rule about refusals. */
 async function refusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
   if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, reasonOf)
-  if ((await service.challenge('auth', service.newUser().did)) === '') {
+  if ((await service.challenge()) === '') {
     service.challengeForm = 'GET'
-    if ((await service.challenge('auth', service.newUser().did)) === '') service.challengeForm = 'POST'
+    if ((await service.challenge()) === '') service.challengeForm = 'POST'
   }
   return service.logIn().then(() => undefined, reasonOf)
 }
