@@ -28,7 +28,14 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
   options: T,
   [least, most]: readonly [number, number]
 ): ReturnType<typeof parseArgs<{ args: string[]; options: T; allowPositionals: true; strict: true }>> {
-  const parsed = parseOrRefuse(() => parseArgs({ args: [...args], options, allowPositionals: true, strict: true }))
+  let parsed
+  try {
+    parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    // Node adds advice on how to quote.
+    const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
+    throw new UsageError(sentence)
+  }
   const { length } = parsed.positionals
   if (length < least) throw new UsageError('An argument is missing')
   if (length > most) throw new UsageError(`Unexpected argument: ${parsed.positionals.at(-1) ?? ''}`)
@@ -40,16 +47,6 @@ export function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
   throw new UsageError(`${text} is not an http(s) URL`)
-}
-
-function parseOrRefuse<T>(parse: () => T): T {
-  try {
-    return parse()
-  } catch (error) {
-    // Node adds advice on how to quote.
-    const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
-    throw new UsageError(sentence)
-  }
 }
 
 /** Colours a text, or leaves it as it is. */

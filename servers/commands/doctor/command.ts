@@ -11,7 +11,7 @@ import {
 } from '../command-line.js'
 import { checkEnv } from './environment.js'
 import { change, type Finding, type Found } from './finding.js'
-import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
+import { checkEngines, checkNetwork, type NetworkDependencies } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -27,13 +27,13 @@ const OPTIONS = {
  * @returns the exit code: 1 when something has to be changed, else 0
  * @throws UsageError
  */
-export async function runDoctor(commandLine: CommandLine, surroundings: NetworkSurroundings = {}): Promise<number> {
+export async function runDoctor(commandLine: CommandLine, dependencies: NetworkDependencies = {}): Promise<number> {
   const { args, env, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [0, 1])
   const [text] = positionals
   const found =
     text === undefined
-      ? await examineEnvironment(env, parseServer(values.server), surroundings)
+      ? await examineEnvironment(env, parseServer(values.server), dependencies)
       : await examineService(readUrl(text), env, values.origin ?? [])
   // Several servers of one environment share most of it.
   const distinct = new Map(found.flatMap((one) => (one === false ? [] : [[JSON.stringify(one), one] as const])))
@@ -47,7 +47,7 @@ export async function runDoctor(commandLine: CommandLine, surroundings: NetworkS
 async function examineEnvironment(
   env: CommandLine['env'],
   server: ServerName | 'all' | undefined,
-  surroundings: NetworkSurroundings
+  dependencies: NetworkDependencies
 ): Promise<Found> {
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
@@ -55,7 +55,7 @@ async function examineEnvironment(
   const readings = names.map((name) => examineEnv(env, name, chosen === 'all'))
   const ofNetwork = [
     ...readings.slice(0, 1).map((reading) => checkEngines(reading.env)),
-    ...readings.map((reading) => checkNetwork(reading.env, surroundings))
+    ...readings.map((reading) => checkNetwork(reading.env, dependencies))
   ]
   return [
     ...findMisspellings(env).map(({ variable, known }) =>
