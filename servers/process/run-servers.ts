@@ -5,7 +5,7 @@ import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
 import { assertIpfsClientInstalled, hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
 import { crashLog, describeError } from '../observability/error-fields.js'
-import { serverLog } from '../observability/logger.js'
+import { announce, serverLog } from '../observability/logger.js'
 import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { Opened, type StartParts, type StartServer } from './start-server.js'
@@ -83,8 +83,7 @@ export async function runServers(
       )
     }
     for (const serve of serving) await serve()
-    // The one address to open: at every log level, as the ready lines.
-    if (page !== undefined) log.child({}, { level: 'info' }).info({ event: 'page', url: page }, `open ${page}`)
+    if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
     // Not awaited: nothing waits for a node that was not named.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {

@@ -4,7 +4,7 @@ import { type ServerApp, type ServerAppParts, waitingApp } from '../http/create-
 import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
-import { logReady } from '../observability/logger.js'
+import { announce } from '../observability/logger.js'
 import type { Samples } from '../observability/metrics.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
@@ -120,7 +120,11 @@ export async function openServer(
       // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
       if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
     })
-    logReady(log, { url: server.url, serviceUrl, serviceDid: identity.serviceDid, content: placeOf(own, env), envFile })
+    const { serviceDid } = identity
+    const content = placeOf(own, env)
+    const [where, settings] = [content && `, content: ${content}`, envFile && `, settings of ${envFile}`]
+    const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content, envFile }
+    announce(log, ready, `ready at ${serviceUrl} as ${serviceDid}${where ?? ''}${settings ?? ''}`)
   }
   return { parts, serve }
 }

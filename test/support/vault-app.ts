@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { readEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
-import { jsonLog } from '../../servers/observability/logger.js'
+import { serverLog } from '../../servers/observability/logger.js'
 import type { Metrics } from '../../servers/observability/metrics.js'
 import { dependenciesOf } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
@@ -66,7 +66,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     node,
     usedPercent,
     metrics: parts.metrics,
-    log: jsonLog(serverEnv, destination)
+    log: serverLog(serverEnv, false, destination)
   })
   await server.ready.catch(() => undefined)
   const close = async (): Promise<void> => {
