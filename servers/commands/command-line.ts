@@ -18,10 +18,8 @@ export class UsageError extends Error {
 }
 
 /**
- * Reads options and positional arguments.
- *
- * @param count - least and greatest number of positional arguments
- * @throws UsageError for an unknown option, one without its value, and another number of arguments
+ * Reads options, and so many positional arguments at least and at most. @throws UsageError for another number of them,
+ * an unknown option, and one without its value
  */
 export function readArguments<const T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],

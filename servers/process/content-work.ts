@@ -34,12 +34,15 @@ export function startContentWork(
   const nowSeconds = (): number => clock.nowSeconds()
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds })
   pins?.start()
+  const server = env.name
+  if (pins)
+    metrics?.watch('did_auth_pins_open', async () => [{ labels: { server }, value: await contents.countOpen() }])
   let success: Samples = []
   metrics?.watch('did_auth_task_success_timestamp_seconds', () => success)
   const collector = repeatWork(
     async (signal) => {
       await collect(signal)
-      success = [{ labels: { server: env.name, task }, value: nowSeconds() }]
+      success = [{ labels: { server, task }, value: nowSeconds() }]
     },
     (error) =>
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')

@@ -46,16 +46,9 @@ export async function runServers(
   }
 
   const drain = new AbortController()
-  const [metricsServer, shared] = [new Opened(), new Opened()]
+  const shared = new Opened()
   const close = async (): Promise<unknown[]> => {
-    const failures = await Promise.all([
-      metricsServer.close(),
-      ...plans.map(async ({ opened, log }) => {
-        const failures = await opened.close()
-        if (opened.isServing) log.info({ event: 'stopped' }, 'stopped')
-        return failures
-      })
-    ])
+    const failures = await Promise.all(plans.map(({ opened }) => opened.close()))
     return [...failures.flat(), ...(await shared.close())]
   }
   stopAtSignal(log, { drain, drainSeconds: env.DRAIN_SECONDS, close })
@@ -65,7 +58,7 @@ export async function runServers(
     if (metrics !== undefined && port !== undefined) {
       const where = { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' }
       const served = await serveMetrics(metrics, where)
-      metricsServer.add(() => served.stop())
+      shared.add(() => served.stop())
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
     const connections = await Connections.open(env)
