@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Express } from 'express'
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { reasonOf } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
@@ -41,7 +42,7 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
   /** Where the page may connect to, beside this server; not to a neighbour whose name is no URL. */
   const urlOf = (name: ServerName): string => {
     const url = serviceUrls?.get(name) ?? ''
-    return /^https?:/i.test(url) && URL.canParse(url) ? url : ''
+    return parseHttpUrl(url) === undefined ? '' : url
   }
   for (const [path, { bytes, type }] of page) {
     app.get(path, (req, res, next) => {

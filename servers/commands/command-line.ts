@@ -1,4 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 
 /** What a command has of its process. */
 export interface CommandLine {
@@ -42,9 +43,9 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
 
 /** @throws UsageError when it is not an http(s) URL */
 export function readUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw new UsageError(`${text} is not an http(s) URL`)
+  const url = parseHttpUrl(text)
+  if (url === undefined) throw new UsageError(`${text} is not an http(s) URL`)
+  return url
 }
 
 /** Colours a text, or leaves it as it is. */

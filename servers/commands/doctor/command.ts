@@ -1,3 +1,4 @@
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { examineEnv, findMisspellings, serverPorts, type ServerName } from '../../config/read-env.js'
 import {
   painter,
@@ -80,7 +81,7 @@ async function examineService(url: URL, env: CommandLine['env'], origins: readon
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = examineEnv(env, 'auth', false).env
   const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
   // The environment of another service says nothing about the proxies of this one.
-  const isItsOwn = SERVICE_URL !== undefined && URL.canParse(SERVICE_URL) && new URL(SERVICE_URL).origin === url.origin
+  const isItsOwn = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin
   return checkService({ url, origins: [...all], ...(isItsOwn && { trustProxy: TRUST_PROXY }) })
 }
 

@@ -1,5 +1,5 @@
 import { loadCurve } from 'express-did-auth'
-import { isLoopbackHost } from 'express-did-auth/server-kit'
+import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
 import { reasonOf } from '../../config/startup-error.js'
 import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange, type User } from '../service-under-test.js'
 import { foreign, noLoginDomain, otherSite, overHttp } from './environment.js'
@@ -90,7 +90,7 @@ function signOfProxy({ headers }: Exchange, { protocol }: URL): string | undefin
 }
 
 function ofRealm(realm: string, url: URL): Found[number] {
-  const named = URL.canParse(realm) ? new URL(realm) : url
+  const named = parseHttpUrl(realm) ?? url
   const areLocal = [named, url].every(({ hostname }) => isLoopbackHost(hostname)) && named.port === url.port
   const what = `The service calls itself ${realm}, and answers at ${url.origin}`
   return named.host !== url.host && !areLocal && note('service-url', what, `SERVICE_URL=${url.origin}`)
