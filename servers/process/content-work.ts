@@ -22,7 +22,8 @@ const JITTER = 0.2
  *
  * @param task - the name of its collection in the metrics
  * @param collect - deletes what is no longer needed
- * @returns what routes use of it: no `pins` without an IPFS node; `stop` ends it
+ * @returns what routes use of it. `settlePins` is `PinWorker.settle`; without an IPFS node, pins that were made before
+ *   stay in the ledger. `stop` ends it
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function startContentWork(
@@ -50,13 +51,16 @@ export function startContentWork(
   return {
     bodies: new BodyReader(spool),
     repair: new ContentRepair({ store: contents, node, log }),
-    pins,
-    collector,
+    settlePins: async (cids: readonly string[]) => pins === undefined || pins.settle(cids),
+    collectSoon: () => collector.soon(),
     stop: async () => {
       await Promise.all([collector.stop(), pins?.stop()])
     }
   }
 }
+
+/** What routes use of the work of a server that stores content. */
+export type ContentWork = ReturnType<typeof startContentWork>
 
 /** Work that repeats. */
 export interface RepeatedWork {

@@ -1,11 +1,11 @@
 import type { Request, Response } from 'express'
+import { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
 import { errorStatuses } from '../error-statuses.js'
 import { DidAuthError, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { clientOf } from './client-network.js'
 import { describeCause } from '../flows/describe-cause.js'
-import { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './send-answer.js'
 
 /** Refusals that are reported to the application as well. */
 const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidAuthErrorCode, SecurityEvent['type']>([
