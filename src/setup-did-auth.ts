@@ -31,7 +31,7 @@ import {
   type HttpParts
 } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
-import { errorSender } from './http/send-answer.js'
+import { errorSender } from './http/send-error.js'
 import { tokenTransport } from './http/token-transport.js'
 import { lazy } from './lazy.js'
 import type { AuthenticatedUser } from './ports.js'

@@ -11,7 +11,7 @@ import { approvalStatement } from '../protocol/format-siwe-message.js'
 import { fieldOf } from '../protocol/json.js'
 import { isForeignPage } from './client-network.js'
 import { JSON_TYPE, parseJson, readBytesOf } from './read-request.js'
-import type { SendError } from './send-answer.js'
+import type { SendError } from './send-error.js'
 import type { TokenTransport } from './token-transport.js'
 
 /** As `express.json()` has it. */

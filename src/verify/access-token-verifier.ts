@@ -4,10 +4,34 @@ import { DidAuthError } from '../errors.js'
 import type { DidAuthInfo } from '../express-types.js'
 import { assertInForce, verifyAccessToken } from '../protocol/access-token.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
-import { addressOfDid, canonicalDid, isEthrDid } from '../protocol/did.js'
-import { parseVerifierOptions, type VerifierOptions } from './options.js'
+import { addressOfDid, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
+import { parseHttpUrl } from '../protocol/parse-url.js'
+import { systemClock } from '../time.js'
+import { configError, issuerKeys, type IssuerResolver } from './issuer-keys.js'
 
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
+const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
+
+/** Options of a verifier: whose tokens it accepts, and for which service. */
+export interface VerifierOptions {
+  /** `serviceDid` of the service that issues the tokens. A `did:ethr` needs nothing else: it names its key. */
+  issuer: string
+  /** `serviceUrl` of that service, letter by letter. */
+  audience: string
+  /**
+   * The keys of the issuer, if it signs with another key than that of its DID: 33 or 65 bytes, or their hexadecimal.
+   * Not together with `resolver`.
+   */
+  publicKeys?: readonly (string | Uint8Array)[] | undefined
+  /** Any did-resolver `Resolvable`: the issuer's DID document decides, asked again after 60 s. */
+  resolver?: IssuerResolver | undefined
+  /** The `cookiePrefix` of the service. Default: none. */
+  cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
+  /** Origins besides that of `audience` whose pages may make unsafe requests with cookies. */
+  trustedOrigins?: readonly string[] | undefined
+  /** For tests. */
+  clock?: { nowSeconds(): number } | undefined
+}
 
 /** A request of the web (Workers, Bun, Deno) or of Node. */
 export interface TokenRequest {
@@ -49,12 +73,19 @@ export interface AccessTokenVerifier {
  * const { did, claims } = await verify(token)
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
+  const { issuer, audience, clock: given = systemClock } = options
+  if (!isDid(issuer)) throw configError('issuer: give the DID of the service that issues the tokens')
+  if (typeof audience !== 'string' || audience === '')
+    throw configError('audience: give the serviceUrl of that service')
+  if (!/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(audience))
+    throw configError('audience: it stands in a header, so give no quote, \\ or space')
+  const cookieRule = parseCookieRule(options)
+  const clock = { nowSeconds: () => Math.floor(given.nowSeconds()) }
   const verified = new RecentEntries<VerifiedToken>()
-  const settings = parseVerifierOptions(options, () => verified.clear())
-  const { issuer, audience, clock, cookieRule } = settings
+  const keysNow = issuerKeys(issuer, options, clock, () => verified.clear())
 
   const verify = async (token: unknown): Promise<VerifiedToken> => {
-    const isSigned = await settings.keys()
+    const isSigned = await keysNow()
     const now = clock.nowSeconds()
     const seenBefore = typeof token === 'string' ? verified.get(token) : undefined
     if (seenBefore !== undefined) {
@@ -80,6 +111,19 @@ interface CookieRule {
   /** Name of the cookie with the access token. */
   cookie: string
   trustedOrigins: ReadonlySet<string>
+}
+
+function parseCookieRule({ audience, cookiePrefix = '', trustedOrigins = [] }: VerifierOptions): CookieRule {
+  if (!PREFIXES.includes(cookiePrefix)) throw configError("cookiePrefix: give '', '__Host-' or '__Secure-'")
+  if (!Array.isArray(trustedOrigins) || !trustedOrigins.every(isOrigin))
+    throw configError('trustedOrigins: give an array of origins such as "https://app.example"')
+  const own = parseHttpUrl(audience)?.origin
+  const origins = own === undefined ? trustedOrigins : [own, ...trustedOrigins]
+  return { cookie: `${cookiePrefix}authorization`, trustedOrigins: new Set(origins) }
+}
+
+function isOrigin(value: unknown): value is string {
+  return typeof value === 'string' && parseHttpUrl(value)?.origin === value
 }
 
 /**

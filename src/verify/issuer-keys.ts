@@ -3,6 +3,11 @@ import { pureCurve } from '../adapters/curve-pure.js'
 import { isSecp256k1Key, keyForms, type IssuerKey } from '../adapters/did-document.js'
 import { DidAuthError } from '../errors.js'
 import type { Client, Clock } from '../ports.js'
+import { addressOfDid, isEthrDid } from '../protocol/did.js'
+import { bytesOfHex, hexOfBytes } from '../protocol/encoding.js'
+import { isObject } from '../protocol/json.js'
+
+const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
 
 /** Any did-resolver `Resolvable`. */
 export interface IssuerResolver {
@@ -12,13 +17,55 @@ export interface IssuerResolver {
 /** Whether a key of the issuer made a signature over a hash. */
 export type IsSigned = (hash: Uint8Array, signature: Uint8Array) => boolean
 
+/** One issuer asks, so that no network has to be told from another. */
+const VERIFIER: Client = { network: '', isGone: () => false }
+
+/**
+ * The keys of an issuer as they are now: that of its DID, those that are given, or those that its DID document lists
+ * for assertions. The document is asked for again after 60 s, and after 10 s where there was no answer within 3 s.
+ *
+ * @param onNewKeys - called with each new document: what was verified by an older one has to be verified again
+ * @returns what throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN when the DID has no keys
+ * @throws DidAuthError ERR_CONFIG
+ */
+export function issuerKeys(
+  issuer: string,
+  { publicKeys, resolver }: { readonly publicKeys?: unknown; readonly resolver?: IssuerResolver | undefined },
+  clock: Clock,
+  onNewKeys: () => void
+): () => IsSigned | Promise<IsSigned> {
+  if (resolver === undefined) {
+    const keys = namedKeys(publicKeys === undefined ? [parseAddress(issuer)] : parsePublicKeys(publicKeys))
+    return () => keys
+  }
+  if (publicKeys !== undefined) throw configError('give publicKeys or resolver, not both')
+  if (!isObject(resolver) || typeof resolver.resolve !== 'function') {
+    throw configError('resolver: give an object with a method resolve')
+  }
+  const resolved = cachedIssuerKeys(clock, resolver)
+  let listed: readonly IssuerKey[] | undefined
+  let keys: IsSigned
+  return async () => {
+    const answer = await resolved.keysOf(issuer, VERIFIER).catch((cause: unknown) => {
+      if (!(cause instanceof DidAuthError) || cause.code !== 'ERR_CREDENTIAL_ISSUER') throw cause
+      throw new DidAuthError('ERR_ACCESS_TOKEN', { cause, reason: { check: 'iss', expected: 'a DID with keys' } })
+    })
+    if (answer !== listed) {
+      listed = answer
+      onNewKeys()
+      keys = namedKeys(answer.filter(isSecp256k1Key).map(({ hex }) => hex))
+    }
+    return keys
+  }
+}
+
 /**
  * Keys that are named: a signature fits two keys, and one of them may be the one. Each is recovered from its first
  * signature; later ones cost one verification. Where all are known, a bad signature costs no recovery.
  *
- * @param names - each key whole, compressed or by its address, as {@link keyForms} tells them
+ * @param names - each key whole, compressed or by its address, as {@link keyForms} has them
  */
-export function namedKeys(names: readonly string[]): IsSigned {
+function namedKeys(names: readonly string[]): IsSigned {
   const known: Uint8Array[] = []
   return (hash, signature) => {
     if (known.some((key) => pureCurve.verify(hash, signature, key))) return true
@@ -30,34 +77,35 @@ export function namedKeys(names: readonly string[]): IsSigned {
   }
 }
 
-/** One issuer asks, so that no network has to be told from another. */
-const VERIFIER: Client = { network: '', isGone: () => false }
-
-/**
- * The keys that an issuer's DID document lists for assertions, asked again after 60 s. A resolver that does not answer
- * within 3 s is asked again after 10 s.
- *
- * @param onAnswer - called with each new document: what was verified by an older one has to be verified again
- * @throws DidAuthError ERR_RESOLVER; ERR_ACCESS_TOKEN when the DID has no keys
- */
-export function resolvedKeys(
-  issuer: string,
-  resolver: IssuerResolver,
-  clock: Clock,
-  onAnswer: () => void
-): () => Promise<IsSigned> {
-  const resolved = cachedIssuerKeys(clock, resolver)
-  let listed: readonly IssuerKey[] | undefined
-  let keys = namedKeys([])
-  return async () => {
-    const answer = await resolved.keysOf(issuer, VERIFIER).catch((cause: unknown) => {
-      if (!(cause instanceof DidAuthError) || cause.code !== 'ERR_CREDENTIAL_ISSUER') throw cause
-      throw new DidAuthError('ERR_ACCESS_TOKEN', { cause, reason: { check: 'iss', expected: 'a DID with keys' } })
-    })
-    if (answer === listed) return keys
-    listed = answer
-    onAnswer()
-    keys = namedKeys(answer.filter(isSecp256k1Key).map(({ hex }) => hex))
-    return keys
+/** The address of a did:ethr, as a key is named by it. */
+function parseAddress(issuer: string): string {
+  if (!isEthrDid(issuer)) throw configError('issuer: one that is not a did:ethr needs publicKeys or resolver')
+  try {
+    return addressOfDid(issuer, pureCurve).slice(2)
+  } catch {
+    throw configError('issuer: its public key is not a point of the curve')
   }
+}
+
+function parsePublicKeys(keys: unknown): string[] {
+  const parsed = Array.isArray(keys) ? keys.map(parsePublicKey) : []
+  if (parsed.length === 0) throw configError('publicKeys: give an array of at least one key')
+  return parsed
+}
+
+function parsePublicKey(key: unknown): string {
+  const hex = typeof key === 'string' ? KEY_HEX.exec(key)?.[1] : undefined
+  const bytes = hex === undefined ? key : bytesOfHex(hex)
+  const point = bytes instanceof Uint8Array ? pureCurve.decompress(compressed(bytes)) : undefined
+  if (point === undefined) throw configError('publicKeys: give keys of secp256k1, 33 or 65 bytes')
+  return hexOfBytes(point)
+}
+
+function compressed(key: Uint8Array): Uint8Array {
+  return key.length === 65 ? Uint8Array.of(2 + ((key[64] ?? 0) % 2), ...key.subarray(1, 33)) : key
+}
+
+/** What options of this entry are refused with. */
+export function configError(problem: string): DidAuthError {
+  return new DidAuthError('ERR_CONFIG', { message: `express-did-auth/verify: ${problem}` })
 }

@@ -1,6 +1,7 @@
+import { sendErrorAnswer } from '../error-answer.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
-import type { AccessTokenVerifier } from './access-token-verifier.js'
-import type { TokenRequest } from './access-token-verifier.js'
+import type { AccessTokenVerifier, TokenRequest } from './access-token-verifier.js'
+import { configError } from './issuer-keys.js'
 
 /** The part of an Express request that is used. */
 export interface GuardedRequest extends TokenRequest {
@@ -15,9 +16,6 @@ export interface GuardedResponse {
   setHeader(name: string, value: string): unknown
   end(body: string): unknown
 }
-
-// Express prefers what stands first, and axios writes `text/plain` before all that its user adds.
-const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
 /**
  * Makes a middleware of Express that lets a request pass with a good access token only. It sets `req.user` and
@@ -38,7 +36,10 @@ export function requireToken(
       Object.assign(req, { user: { did }, auth })
     } catch (error) {
       if (!(error instanceof DidAuthError)) throw error
-      sendRefusal(req, res, error, verify.audience)
+      if (res.headersSent) return
+      const { code, message: text, retryAfterSeconds } = error
+      const refusal = { status: errorStatuses[code], code, text, retryAfterSeconds }
+      sendErrorAnswer(req, res, refusal, { serviceUrl: verify.audience })
       return
     }
     next()
@@ -50,23 +51,5 @@ export function requireToken(
 
 function assertVerifier(verify: { request?: unknown } | undefined): void {
   if (typeof verify?.request === 'function') return
-  const message = 'express-did-auth/verify: requireToken needs what accessTokenVerifier returned'
-  throw new DidAuthError('ERR_CONFIG', { message })
-}
-
-/** As `sendErrorAnswer` of the package does; that one needs Node. */
-function sendRefusal(req: GuardedRequest, res: GuardedResponse, error: DidAuthError, audience: string): void {
-  if (res.headersSent) return
-  const { code, message, retryAfterSeconds = 5 } = error
-  const status = errorStatuses[code]
-  const isProblem =
-    NAMES_PROBLEM.test(String(req.headers.accept ?? '')) ||
-    req.accepts(['text/plain', 'application/problem+json']) === 'application/problem+json'
-  res.statusCode = status
-  if (status === 401) res.setHeader('WWW-Authenticate', `DIDAuth realm="${audience}"`)
-  if (status === 503) res.setHeader('Retry-After', String(retryAfterSeconds))
-  res.setHeader('Content-Type', `${isProblem ? 'application/problem+json' : 'text/plain'}; charset=utf-8`)
-  res.setHeader('X-Content-Type-Options', 'nosniff')
-  res.setHeader('Cache-Control', 'no-store')
-  res.end(isProblem ? JSON.stringify({ type: 'about:blank', title: message, status, code }) : message)
+  throw configError('requireToken needs what accessTokenVerifier returned')
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import request from 'supertest'
 import { defaultPaths, DidAuthError, errorTexts, sendErrorAnswer, type DidAuthErrorCode } from 'express-did-auth'
-import { errorSender, type ErrorSenderOptions } from '../../src/http/send-answer.js'
+import { errorSender, type ErrorSenderOptions } from '../../src/http/send-error.js'
 import { testApp } from '../support/test-app.js'
 
 const serviceUrl = 'https://service.example'

@@ -1,0 +1,103 @@
+import type { Request, Response } from 'express'
+import { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
+import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
+import type { Parts } from '../flows/parts.js'
+import type { Logger, SecurityEvent } from '../ports.js'
+import { clientOf } from './client-network.js'
+import { describeCause } from '../flows/describe-cause.js'
+
+/** Refusals that are reported to the application as well. */
+const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidAuthErrorCode, SecurityEvent['type']>([
+  ['ERR_CROSS_ORIGIN', 'cross-origin-refused'],
+  ['ERR_TOO_MANY_REQUESTS', 'too-many-requests']
+])
+
+/** Answers a request with an error, unless another answer is under way. */
+export type SendError = (req: Request, res: Response, error: unknown) => void
+
+/** An error as it is answered and logged. */
+export interface FailedRequest extends ErrorAnswer {
+  /** A fixed text for the log, where `text` is not. */
+  logText?: string
+  /** For the log only. */
+  reason?: RefusalReason | undefined
+  cause?: unknown
+  /** Headers of the answer besides those that each error has. */
+  headers?: Readonly<Record<string, string>>
+}
+
+export interface ErrorSenderOptions extends ErrorAnswerOptions {
+  logger: Logger
+  /** Receives refusals that an operator may want to count. */
+  report?: Parts['report']
+  /** Knows errors of other classes; undefined for one that it does not know, which is answered 500. */
+  parseError?: (thrown: unknown) => FailedRequest | undefined
+  /** Whether an answer that is under way is the one that failed: its connection is closed. Default false. */
+  closesUnderWay?: boolean
+}
+
+/**
+ * Makes the function that answers every error: a fixed text or RFC 9457, and no detail of what went wrong. An error of
+ * unknown class is a 500, with its cause in the log only.
+ *
+ * @example
+ * const sendError = errorSender({ serviceUrl, logger })
+ * app.post('/file', (req, res) => {
+ *   store(req, res).catch((error: unknown) => { sendError(req, res, error) })
+ * })
+ */
+export function errorSender({ logger, report, parseError, closesUnderWay, ...format }: ErrorSenderOptions): SendError {
+  const logRefusal = refusalLog(logger)
+  return (req, res, thrown) => {
+    const failed = parseError?.(thrown) ?? parseDidAuthError(thrown)
+    const { status, code, cause, text, logText = text, headers = {} } = failed
+    // A client that hung up while it waited, or in its body, is neither a failure of the service nor refused.
+    const isGone = req.socket.destroyed
+    if (status >= 500 && !(code === 'ERR_BUSY' && isGone)) {
+      logger.error({ event: 'request-failed', code, cause: describeCause(cause) }, logText)
+    }
+    if (status < 500 && !isGone) logRefusal(failed)
+    const type = SECURITY_EVENTS.get(code)
+    if (type !== undefined && thrown instanceof DidAuthError) {
+      report?.({ type, code: thrown.code, clientNetwork: clientOf(req).network })
+    }
+    if (res.headersSent || res.destroyed) {
+      if (closesUnderWay === true) res.destroy()
+      return
+    }
+    for (const [name, value] of Object.entries(headers)) res.setHeader(name, value)
+    sendErrorAnswer(req, res, failed, format)
+  }
+}
+
+function parseDidAuthError(thrown: unknown): FailedRequest {
+  const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
+  const { code, message: text, details, retryAfterSeconds, reason, cause } = error
+  const known = { status: errorStatuses[code], code, text, logText: errorTexts[code] }
+  return { ...known, details, retryAfterSeconds, reason, cause }
+}
+
+/**
+ * Makes the function that logs refused requests: each at debug, with its code and the check that refused it. The first
+ * of each code (of 429: of each budget) is a warning that names the check, or the option that decides.
+ *
+ * The texts are fixed: an error's own message may be the application's.
+ */
+function refusalLog(logger: Logger): (refused: FailedRequest) => void {
+  const warned = new Set<string>()
+  return ({ code, reason, cause, text, logText = text }) => {
+    const fields = { event: 'request-refused', code, ...(reason !== undefined && { reason }) }
+    const why = reason === undefined && cause !== undefined ? { cause: describeCause(cause) } : {}
+    const decides = reason?.option === undefined ? '' : `: the option ${String(reason.option)} decides`
+    logger.debug?.({ ...fields, ...why }, logText + decides)
+    const kind = `${code} ${String(reason?.budget ?? '')}`
+    if (warned.has(kind)) return
+    warned.add(kind)
+    // What a signature recovers to is for those who ask for it, at debug.
+    const shown = decides === '' ? reason && { check: reason.check } : reason
+    const subject = reason?.budget === undefined ? 'of this code' : `by the budget of ${String(reason.budget)}`
+    const more =
+      decides === '' ? ': pass a logger with debug for the reason' : `${decides}; later ones are logged at debug`
+    logger.warn({ event: 'first-refusal', code, ...(shown && { reason: shown }) }, `first refusal ${subject}${more}`)
+  }
+}
