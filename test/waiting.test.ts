@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { lazy } from '../src/lazy.js'
 import { singleFlight } from '../src/single-flight.js'
 import { systemClock, waitAtMost, within } from '../src/time.js'
+import { DidAuthError } from '../src/errors.js'
 import type { Deadline } from '../src/ports.js'
 import { requestDeadline, withStoreDeadline } from '../src/current-request.js'
 import { memoryStore } from '../src/stores/memory/index.js'
@@ -130,6 +131,12 @@ describe('withStoreDeadline', () => {
     const broken = Object.assign(memoryStore(), { findSession: fail })
     const refused = { code: 'ERR_STORE', retryAfterSeconds: 5, cause: new Error('broken') }
     await expect(withStoreDeadline(broken)().findSession('https://a.example', 'id')).rejects.toMatchObject(refused)
+  })
+
+  it('passes ERR_BUSY on with its own wait', async () => {
+    const busy = new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
+    const store = withStoreDeadline(Object.assign(memoryStore(), { ping: () => Promise.reject(busy) }))()
+    await expect(store.ping()).rejects.toBe(busy)
   })
 
   it('makes ERR_STORE of a silence of 5 s', async () => {

@@ -1,20 +1,30 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { chooseSqliteEngine, openSqliteConnection, sqliteCode } from 'express-did-auth/server-kit'
+import { chooseSqliteEngine, openSqliteConnection, sqliteCode, type SqlRow } from 'express-did-auth/server-kit'
 import { readEnvs, type ServerEnv } from '../config/read-env.js'
 import { codeOf, ownCommand, reasonOf, StartError } from '../config/startup-error.js'
+import { ServerError } from '../http/server-error.js'
 import { connectDatabase } from '../storage/connections.js'
-import { copyContents, type CopiedContents } from '../storage/copy-contents.js'
+import type { NewContent } from '../storage/content-store.js'
 import { dataFolder, openBucket, openPostgresContents } from '../storage/engine.js'
-import { FileObjectStore } from '../storage/files/file-object-store.js'
+import { fileObjectStore } from '../storage/files.js'
 import type { ObjectStore } from '../storage/object-store.js'
+import { fileOf } from '../storage/sql/file-verbs.js'
+import { placeOf } from '../storage/sql/list-state.js'
 import { openContentStore } from '../storage/sql/open-sqlite-contents.js'
+import { rowsOf, type RowsName } from '../storage/sql/page-verbs.js'
+import type { OpenContentStore } from '../storage/sql/sql-content-store.js'
+import { newContentOf } from '../storage/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
 /** For each statement: no client waits for an answer. */
 const TIMEOUT_SECONDS = 60
+/** What is copied at once: enough that a trip to the database and the disk do not wait for each other. */
+const PARALLEL = 8
+/** After so many entries and files a line reports the progress. */
+const PROGRESS = 10_000
 
 const OPTIONS = { from: { type: 'string' } } as const
 
@@ -32,9 +42,9 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   const [serverEnv] = envs
   // No option: every user of the machine reads command lines, and the URL has a password.
   if (serverEnv?.DATABASE_URL === undefined) throw new StartError('No database is configured: set DATABASE_URL')
-  const stored = envs.filter((one) => existsSync(fileOf(one)))
+  const stored = envs.filter((one) => existsSync(databaseOf(one)))
   if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
-  for (const one of stored) assertUnused(fileOf(one))
+  for (const one of stored) assertUnused(databaseOf(one))
   const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, { timeoutSeconds: TIMEOUT_SECONDS })
   try {
     await waitFor(database, out)
@@ -52,7 +62,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   }
 }
 
-function fileOf(env: ServerEnv): string {
+function databaseOf(env: ServerEnv): string {
   return join(dataFolder(env), `${env.name}.db`)
 }
 
@@ -80,7 +90,7 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   const { name } = env
   const bucket = await openBucket(env)
   const folder = dataFolder(env)
-  const files = new FileObjectStore(join(folder, 'objects'))
+  const files = fileObjectStore(join(folder, 'objects'))
   const source = await openContentStore({
     folder,
     database: `${name}.db`,
@@ -88,21 +98,17 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   })
   try {
     const target = await openPostgresContents(database, env, bucket)
-    const nowSeconds = Math.floor(Date.now() / 1_000)
-    const onProgress = (count: number): void => out(`${name}: ${count} copied so far`)
-    return report(name, await copyContents({ source, target, nowSeconds, onProgress }), out)
+    return report(name, await copyContents(source, target, (count) => out(`${name}: ${count} copied so far`)), out)
   } finally {
     await source.store.close()
   }
 }
 
 /** Objects of a server on one machine, which had the bucket already, or has files. */
-function readableAt(files: FileObjectStore, bucket: ObjectStore): ObjectStore {
+function readableAt(files: ObjectStore, bucket: ObjectStore): ObjectStore {
   return {
-    put: (name, file) => files.put(name, file),
-    delete: (name, how) => files.delete(name, how),
-    list: () => files.list(),
-    read: async function* (name) {
+    ...files,
+    async *read(name) {
       try {
         yield* files.read(name)
       } catch (error) {
@@ -113,8 +119,86 @@ function readableAt(files: FileObjectStore, bucket: ObjectStore): ObjectStore {
   }
 }
 
+/**
+ * Copies all that a store has to another one, which servers may use at the same time. Entries keep their numbers, and
+ * so lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds what is new.
+ *
+ * @param source - nothing writes to it meanwhile
+ * @param onProgress - gets how many entries and files were copied so far, now and then
+ * @returns `known`: they were there already; `refused`: their content is taken down there; `missing`: content that is
+ *   lost or damaged
+ * @throws as the verbs of the stores; nothing that was copied until then is lost
+ */
+async function copyContents(source: OpenContentStore, target: OpenContentStore, onProgress: (count: number) => void) {
+  const { inspection } = source
+  const nowSeconds = Math.floor(Date.now() / 1_000)
+  const { damagedLists } = await inspection.recount({ isDryRun: true })
+  const damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
+  const outcome = { copied: 0, known: 0, refused: 0, missing: new Set<string>(), damagedLists }
+
+  /** Does something with each row of a table, with several of them at once. */
+  const eachRow = async (table: RowsName, work: (row: SqlRow) => Promise<void>): Promise<void> => {
+    for await (const { items } of rowsOf(inspection, table)) {
+      // Of many users at once, because writes of one wait for each other.
+      const left = items.toSorted((one, other) => (String(one.key) < String(other.key) ? -1 : 1)).values()
+      const run = async (): Promise<void> => {
+        for (const row of left) await work(row)
+      }
+      await Promise.all(Array.from({ length: PARALLEL }, run))
+    }
+  }
+
+  const see = (what: 'copied' | 'known'): void => {
+    outcome[what] += 1
+    const count = outcome.copied + outcome.known
+    if (count % PROGRESS === 0) onProgress(count)
+  }
+  const copyContent = async (cid: string, add: (content: NewContent) => Promise<void>): Promise<void> => {
+    try {
+      const [found] = await source.store.readContents([cid])
+      if (found === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+      await add(newContentOf(await found.bytes()))
+      see('copied')
+    } catch (error) {
+      const code = codeOf(error)
+      if (code === 'ERR_CONTENT_MISSING') outcome.missing.add(cid)
+      else if (code === 'ERR_TAKEN_DOWN') outcome.refused += 1
+      else throw error
+    }
+  }
+
+  await target.inspection.reserveNumbers(await inspection.lastNumber())
+  await eachRow('denied', async ({ cid, reason, at }) => {
+    if (!(await target.store.isTakenDown(String(cid))))
+      await target.store.takeDown(String(cid), String(reason), Number(at))
+  })
+  await eachRow('lists', async (row) => {
+    const place = placeOf(row)
+    if (damaged.has(`${place.did} ${place.key}`)) return
+    const entries = await inspection.numberedEntries(place)
+    const { entries: there } = await target.store.listEntries(place)
+    const known = new Set(there.map(({ cid }) => cid))
+    for (const { cid, number } of entries) {
+      if (known.has(cid)) see('known')
+      else await copyContent(cid, (content) => target.inspection.importEntry({ ...place, number, content }))
+    }
+  })
+  await eachRow('files', async (row) => {
+    const { cid, expiresAtSeconds } = fileOf(row)
+    if (expiresAtSeconds <= nowSeconds) return
+    const there = (await target.store.isTakenDown(cid)) ? undefined : await target.store.findFile(cid, nowSeconds)
+    if (there !== undefined && there.expiresAtSeconds >= expiresAtSeconds) see('known')
+    else await copyContent(cid, (content) => target.inspection.importFile(content, expiresAtSeconds))
+  })
+  // At last, because content that is not there is not pinned.
+  for await (const { items } of rowsOf(inspection, 'pins')) await target.inspection.importPins(items)
+  return outcome
+}
+
+type Copied = Awaited<ReturnType<typeof copyContents>>
+
 /** Says what was copied, and what was not. @returns whether that is all */
-function report(name: string, outcome: CopiedContents, out: CommandLine['out']): boolean {
+function report(name: string, outcome: Copied, out: CommandLine['out']): boolean {
   const { copied, known, refused, missing, damagedLists } = outcome
   out(`${name}: ${name === 'relay' ? 'files' : 'entries'} copied: ${copied} (already there: ${known})`)
   if (refused > 0) out(`${name}: left out because they are taken down in the database: ${refused}`)

@@ -41,11 +41,6 @@ export class ContentRepair {
     return bytes
   }
 
-  /** The same content, restored while it is read. @param milliseconds - how long a reader waits for the node */
-  whileReading(content: StoredContent, milliseconds: number): StoredContent {
-    return { ...content, ...restoring(content, () => this.read(content, milliseconds)) }
-  }
-
   async #fetch({ cid, byteCount }: ContentInfo): Promise<Uint8Array> {
     const { store, node, log } = this.#parts
     if (node === undefined || this.#calls >= MAX_CALLS) throw new ServerError('ERR_CONTENT_MISSING')

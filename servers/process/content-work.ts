@@ -5,6 +5,7 @@ import { BodyReader } from '../bodies/read-body.js'
 import { ContentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
+import type { Samples } from '../observability/metrics.js'
 import type { Contents } from './start-server.js'
 
 const MINUTE_MILLISECONDS = 60_000
@@ -21,7 +22,8 @@ const JITTER = 0.2
  *
  * @param task - the name of its collection in the metrics
  * @param collect - deletes what is no longer needed
- * @returns what routes use of it: no `pins` without an IPFS node; `stop` ends it
+ * @returns what routes use of it. `settlePins` is `PinWorker.settle`; without an IPFS node, pins that were made before
+ *   stay in the ledger. `stop` ends it
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function startContentWork(
@@ -33,10 +35,15 @@ export function startContentWork(
   const nowSeconds = (): number => clock.nowSeconds()
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds })
   pins?.start()
+  const server = env.name
+  if (pins)
+    metrics?.watch('did_auth_pins_open', async () => [{ labels: { server }, value: await contents.countOpen() }])
+  let success: Samples = []
+  metrics?.watch('did_auth_task_success_timestamp_seconds', () => success)
   const collector = repeatWork(
     async (signal) => {
       await collect(signal)
-      metrics?.succeeded(env.name, task)
+      success = [{ labels: { server, task }, value: nowSeconds() }]
     },
     (error) =>
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
@@ -44,13 +51,16 @@ export function startContentWork(
   return {
     bodies: new BodyReader(spool),
     repair: new ContentRepair({ store: contents, node, log }),
-    pins,
-    collector,
+    settlePins: async (cids: readonly string[]) => pins === undefined || pins.settle(cids),
+    collectSoon: () => collector.soon(),
     stop: async () => {
       await Promise.all([collector.stop(), pins?.stop()])
     }
   }
 }
+
+/** What routes use of the work of a server that stores content. */
+export type ContentWork = ReturnType<typeof startContentWork>
 
 /** Work that repeats. */
 export interface RepeatedWork {

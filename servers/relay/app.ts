@@ -1,21 +1,35 @@
 import { es256kSigner, withClient, type Clock } from 'express-did-auth'
-import { callerFinder, systemClock } from 'express-did-auth/server-kit'
-import { readableOrigins, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
+import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
+import { callerFinder, fieldOf, readBody, systemClock, type Body, type Caller } from 'express-did-auth/server-kit'
+import type { Express, Request, Response } from 'express'
+import type { BodyReader } from '../bodies/read-body.js'
+import { sendWhole } from '../bodies/send-content.js'
+import {
+  answering,
+  readableOrigins,
+  secureApp,
+  withLastAnswers,
+  type ServerApp,
+  type ServerAppParts
+} from '../http/create-app.js'
 import { didAuthDependencies } from '../http/did-auth.js'
+import { ServerError } from '../http/server-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
 import { contentStarter, type Contents } from '../process/start-server.js'
 import { diskBound, StoreBound } from '../storage/disk-space.js'
 import { FileRelay } from './file-relay.js'
-import { loadServiceKey, relayAuth } from './relay-auth.js'
-import { addRelayRoutes, relayRouteNames } from './routes.js'
+import { loadServiceKey, RELAY_CHALLENGE_SECONDS, relayAuth, type LoginRequest, type RelayAuth } from './relay-auth.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ServerAppParts, Contents {
   clock?: Clock
 }
 
+/** First segments of the routes, by which log and metrics name requests. */
+const ROUTE_NAMES: readonly string[] = ['/request-auth', '/auth', '/file']
+const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
 /** Share of the store's limit above which removed content is not kept for its readers. */
 const NEARLY_FULL = 0.9
 
@@ -27,20 +41,86 @@ export function relayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   // It resolves no DID, so that no RPC node is asked.
-  const app = secureApp(parts, relayRouteNames, [...didAuthDependencies({}, signer), ipfsDependency(node)])
+  const app = secureApp(parts, ROUTE_NAMES, [...didAuthDependencies(signer), ipfsDependency(node)])
   app.use(withClient)
 
   const key = loadServiceKey(identity.privateKey)
   const auth = relayAuth({ ...parts, key, signer, clock })
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
-  const { pins, repair, bodies, stop } = startContentWork(parts, clock, 'sweep', async (signal) => {
+  const { settlePins, repair, bodies, stop } = startContentWork(parts, clock, 'sweep', async (signal) => {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
   const disk = new StoreBound(diskBound(parts.usedPercent), collect)
-  const relay = new FileRelay({ store: contents, pins, repair, disk, env, clock })
+  const relay = new FileRelay({ store: contents, settlePins, repair, disk, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
   const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
-  addRelayRoutes(app, { auth, relay, bodies, callerOf, maxFileBytes: env.RELAY_MAX_FILE_BYTES })
+  addRoutes(app, { auth, relay, bodies, callerOf, maxFileBytes: env.RELAY_MAX_FILE_BYTES })
   return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: stop }
+}
+
+interface RouteParts {
+  auth: RelayAuth
+  relay: FileRelay
+  bodies: BodyReader
+  callerOf: (req: Request) => Caller
+  maxFileBytes: number
+}
+
+type Answer = (req: Request, res: Response) => Promise<void>
+
+/** Puts the routes of the relay on an application. @see specification, "Endpoints", "Component B" */
+function addRoutes(app: Express, parts: RouteParts): void {
+  const { auth, relay, bodies, callerOf, maxFileBytes } = parts
+  const requestAuth: Answer = async (req, res) => {
+    const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
+    sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
+  }
+
+  const logIn: Answer = async (req, res) => {
+    sendFresh(res, { token: await auth.logIn(parseLogin(await readBody(req, MAX_BODY_BYTES))) })
+  }
+
+  const postFile: Answer = async (req, res) => {
+    const did = await auth.authenticate(req.headers.authorization)
+    await bodies.read(req, { field: 'file', maxBytes: maxFileBytes, owner: did }, async (content) => {
+      const pinStatus = (await relay.post(did, content)) ? {} : { 'Pin-Status': 'pending' }
+      const headers = { 'File-Expires-In': String(relay.ttlSeconds), ...pinStatus }
+      sendFresh(res, { url: `relay://${content.cid}`, cid: content.cid }, headers)
+    })
+  }
+
+  const getFile: Answer = async (req, res) => {
+    await auth.admitRead(req.headers.authorization, () => callerOf(req))
+    await relay.send(req, res, req.path.slice(1))
+  }
+
+  app.post('/request-auth', answering(requestAuth))
+  app.post('/auth', answering(logIn))
+  app.post('/file', answering(postFile))
+  const get = answering(getFile)
+  // Without a parameter: what Express cannot decode is not there, and no bad request.
+  app.use('/file', (req, res, next) => {
+    if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
+    else next()
+  })
+}
+
+function sendFresh(res: Response, body: object, headers: Record<string, string> = {}): void {
+  sendWhole(res, JSON.stringify(body), { 'Cache-Control': 'no-store', ...headers })
+}
+
+/** Either proof, not both: they may name two users. @throws ServerError ERR_INVALID_REQUEST */
+function parseLogin(body: Body): LoginRequest {
+  if (fieldOf(body, 'sig') === undefined) return { jwt: textIn(body, 'jwt') }
+  if (fieldOf(body, 'jwt') !== undefined) throw new ServerError('ERR_INVALID_REQUEST')
+  const login = { did: textIn(body, 'did'), sig: textIn(body, 'sig') }
+  return fieldOf(body, 'challenge') === undefined ? login : { ...login, challenge: textIn(body, 'challenge') }
+}
+
+/** The text in a field. @throws ServerError ERR_INVALID_REQUEST when there is none */
+function textIn(body: Body, name: string): string {
+  const value = fieldOf(body, name)
+  if (typeof value !== 'string') throw new ServerError('ERR_INVALID_REQUEST')
+  return value
 }

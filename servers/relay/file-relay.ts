@@ -6,8 +6,9 @@ import type { ServerEnv } from '../config/read-env.js'
 import { ByteBudget } from '../bodies/limits.js'
 import { jsonStringOf, sendChunks, sendWhole } from '../bodies/send-content.js'
 import { ServerError } from '../http/server-error.js'
-import type { ContentRepair } from '../ipfs/content-repair.js'
-import type { ContentReads, FileStore, NewContent, StoredContent } from '../storage/content-store.js'
+import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
+import type { ContentWork } from '../process/content-work.js'
+import type { ContentReads, FileStore, NewContent } from '../storage/content-store.js'
 import type { StoreBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
@@ -24,10 +25,9 @@ const REPAIR_MILLISECONDS = 10_000
 
 export interface FileRelayParts {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
-  /** Carries out pins; none without an IPFS node. */
-  pins: { settle(cids: readonly string[]): Promise<boolean> } | undefined
   /** Reads damaged content from the IPFS node. */
-  repair: Pick<ContentRepair, 'whileReading'>
+  repair: Pick<ContentRepair, 'read'>
+  settlePins: ContentWork['settlePins']
   disk: StoreBound
   env: ServerEnv
   clock: Clock
@@ -68,18 +68,20 @@ export class FileRelay {
     return this.#parts.env.RELAY_FILE_TTL_SECONDS
   }
 
-  /** Stores a file of a canonical DID. @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile` */
-  async post(did: string, content: NewContent): Promise<void> {
-    const { store, disk, env, clock } = this.#parts
+  /**
+   * Stores a file of a canonical DID. Waits for an IPFS node that is quick.
+   *
+   * @returns whether its pin is done, also of one that was posted before
+   * @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile`
+   */
+  async post(did: string, content: NewContent): Promise<boolean> {
+    const { store, settlePins, disk, env, clock } = this.#parts
     const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
     await disk.assertFree()
     const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
-    await store.writeFile({ did, content, nowSeconds: clock.nowSeconds(), ttlSeconds: this.ttlSeconds, bounds })
-  }
-
-  /** Whether the pin of a file is done, also of one that was posted before. Waits for an IPFS node that is quick. */
-  async isPinned(cid: string): Promise<boolean> {
-    return (await this.#parts.pins?.settle([cid])) ?? true
+    const file = { did, content, nowSeconds: clock.nowSeconds(), ttlSeconds: this.ttlSeconds, bounds }
+    const { changedPins } = await store.writeFile(file)
+    return settlePins(changedPins)
   }
 
   /**
@@ -135,10 +137,10 @@ export class FileRelay {
   }
 
   /** @throws ServerError ERR_NOT_FOUND when it expired since it was found */
-  async #read(cid: string): Promise<StoredContent> {
+  async #read(cid: string): Promise<ReturnType<typeof restoring>> {
     const [content] = await this.#parts.store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return this.#parts.repair.whileReading(content, REPAIR_MILLISECONDS)
+    return restoring(content, () => this.#parts.repair.read(content, REPAIR_MILLISECONDS))
   }
 }
 

@@ -1,14 +1,19 @@
-import { es256kSigner, setupDidAuth } from 'express-did-auth'
+import { canonicalDid, es256kSigner, setupDidAuth, type RequireDid } from 'express-did-auth'
 import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
-import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, trustedIssuerOf } from '../http/did-auth.js'
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { ByteBudget } from '../bodies/limits.js'
+import { sendWhole } from '../bodies/send-content.js'
+import { answering, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
+import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, trustedIssuerOf } from '../http/did-auth.js'
+import { ServerError } from '../http/server-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
-import { startContentWork } from '../process/content-work.js'
+import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { contentStarter, type Contents } from '../process/start-server.js'
-import { bytesBound, diskBound, StoreBound, type StoreMeasure } from '../storage/disk-space.js'
-import { refuseOddSpellings, vaultRoutes } from './vault-routes.js'
+import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
+import { bytesBound, diskBound, StoreBound } from '../storage/disk-space.js'
+import { backupText, listText, prepared, sendEntries, type EntriesText } from './entries-answer.js'
+import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
 /** What the vault server is built of. */
 export type VaultServerParts = ServerAppParts & Contents
@@ -23,9 +28,9 @@ export const startVault = contentStarter(vaultApp)
 
 /** Builds the vault server without listening. Its caller closes stores and node. */
 export function vaultApp(parts: VaultServerParts): ServerApp {
-  const { env, contents, node } = parts
+  const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const dependencies = [...didAuthDependencies(env, signer), ipfsDependency(node)]
+  const dependencies = [...didAuthDependencies(signer, env.RPC_URL), ipfsDependency(node)]
   const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], dependencies)
   app.use(refuseOddSpellings)
   const issuer = trustedIssuerOf(parts)
@@ -33,33 +38,175 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), sessionPath, resourceIssuer })
   app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
 
-  const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(systemClock.nowSeconds(), how)
-  const { pins, repair, bodies, collector, stop } = startContentWork(parts, systemClock, 'collector', () => collect())
-  vaultRoutes(app, {
-    requireDid,
-    pins,
-    bodies,
-    bounds: boundsOf(parts).map((measure) => new StoreBound(measure, () => collect({ isFull: true }))),
-    collectSoon: () => collector.soon(),
-    reading: {
-      store: contents,
-      repair,
-      limiter: new ConcurrencyLimiter(PREPARING),
-      budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES })
-    },
-    quota: { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID },
-    maxContentBytes: env.VAULT_MAX_CONTENT_BYTES
-  })
+  const work = startContentWork(parts, systemClock, 'collector', () => collectGarbage(parts))
+  addRoutes(app, parts, requireDid, work)
   const close = async (): Promise<void> => {
-    await stop()
+    await work.stop()
     await requireDid.close()
   }
   return { listener: withLastAnswers(app, parts), ready: requireDid.ready, close }
 }
 
-function boundsOf({ env, contents, usedPercent }: VaultServerParts): StoreMeasure[] {
+function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean }): Promise<void> {
+  return contents.collectGarbage(systemClock.nowSeconds(), how)
+}
+
+/** The bounds of all that is stored, asked before content is written. */
+function boundsOf(parts: VaultServerParts): StoreBound[] {
+  const { env, contents, usedPercent } = parts
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
-  const disk = diskBound(usedPercent)
-  if (maxBytes === undefined) return [disk]
-  return [disk, bytesBound(() => contents.storedBytes(), maxBytes)]
+  const bytes = maxBytes === undefined ? [] : [bytesBound(() => contents.storedBytes(), maxBytes)]
+  const makeSpace = (): Promise<void> => collectGarbage(parts, { isFull: true })
+  return [diskBound(usedPercent), ...bytes].map((measure) => new StoreBound(measure, makeSpace))
+}
+
+type Answer = (req: Request, res: Response) => Promise<void>
+
+/** Refuses a write under a reserved key that would pass for a route of the login. It comes before those routes. */
+const refuseOddSpellings: RequestHandler = (req, _res, next) => {
+  const isRefused = req.method === 'POST' && isOddSpelling(req.path)
+  next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
+}
+
+/** Puts the vault's routes on an application, behind the library's. Reading a key is open, the rest is for users. */
+function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid, work: ContentWork): void {
+  const { env, contents: store } = parts
+  const { bodies, repair, settlePins, collectSoon } = work
+  const quota = { maxBytes: env.VAULT_MAX_BYTES_PER_DID, maxEntries: env.VAULT_MAX_ENTRIES_PER_DID }
+  const bounds = boundsOf(parts)
+  const limiter = new ConcurrencyLimiter(PREPARING)
+  const reading = { store, repair, limiter, budget: new ByteBudget({ maxBytes: MAX_SENT_BYTES }) }
+
+  const list: Answer = async (req, res) => {
+    // What is no DID or no key has no entries.
+    const place = { did: canonicalDid(paramOf(req, 'did')), key: paramOf(req, 'key') }
+    const { etag, entryCount } = await store.describeList(place)
+    res.setHeader('Cache-Control', 'no-cache')
+    if (isFresh(req, res, etag)) {
+      res.status(304).end()
+      return
+    }
+    await sendEntries(reading, req, res, {
+      did: place.did,
+      entryCount,
+      list: async () => {
+        const { etag, entries } = await store.listEntries(place)
+        return { text: listText(place.key, entries), headers: { ETag: etag } }
+      }
+    })
+  }
+
+  /** What a write changed is durable here. The node follows, for which a caller waits 2 s at most. */
+  const settle = async (res: Response, { etag, changedPins }: EntryChange): Promise<void> => {
+    const isSettled = await settlePins(changedPins)
+    res.setHeader('ETag', etag)
+    if (!isSettled) res.setHeader('Pin-Status', 'pending')
+  }
+
+  /** A write of the user's under the key of the path: one verb changes content, index, quota and ledger, or nothing. */
+  const write = (status: number, replacedBy: (req: Request) => EntryWrite['replaces']): Answer => {
+    return async (req, res) => {
+      const place = placeOf(req)
+      const body = { field: 'content', maxBytes: env.VAULT_MAX_CONTENT_BYTES, owner: place.did }
+      await bodies.read(req, body, async (content) => {
+        for (const bound of bounds) await bound.assertFree()
+        const replaces = replacedBy(req)
+        await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
+        res.status(status).json({ id: content.cid })
+        if (replaces !== 'nothing') collectSoon()
+      })
+    }
+  }
+
+  const remove: Answer = async (req, res) => {
+    const cid = req.params.id === undefined ? {} : { cid: paramOf(req, 'id') }
+    await settle(res, await store.removeEntries({ ...placeOf(req), ...cid }))
+    res.status(200).end()
+    collectSoon()
+  }
+
+  const keys: Answer = async (req, res) => {
+    const did = userOf(req)
+    const { entryCount } = await store.usageOf(did)
+    const group = async () => groupByKey(await store.listOwnEntries(did))
+    const json = JSON.stringify({ keys: await prepared(reading, res, entryCount, group) })
+    sendWhole(res, json, { 'Cache-Control': 'no-store' }, reading.budget.acquire(json.length))
+  }
+
+  const backup: Answer = async (req, res) => {
+    const did = userOf(req)
+    const { entryCount } = await store.usageOf(did)
+    const list = async (): Promise<{ text: EntriesText; headers: Record<string, string> }> => ({
+      text: backupText(did, await store.listOwnEntries(did)),
+      headers: { 'Cache-Control': 'no-store' }
+    })
+    await sendEntries(reading, req, res, { did, entryCount, list })
+  }
+
+  /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
+  const storage: Answer = async (req, res) => {
+    const { byteCount, entryCount } = await store.usageOf(userOf(req))
+    res
+      .set('Cache-Control', 'no-store')
+      .json({
+        used: byteCount,
+        available: Math.max(0, quota.maxBytes - byteCount),
+        usedEntries: entryCount,
+        availableEntries: Math.max(0, quota.maxEntries - entryCount)
+      })
+  }
+
+  // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
+  const router = express.Router({ strict: true })
+  router.get('/keys', requireDid, answering(keys))
+  router.get('/storage', requireDid, answering(storage))
+  router.get('/backup', requireDid, answering(backup))
+  router.get('/:did/:key', answering(list))
+  router.post('/:key', requireDid, answering(write(201, () => 'nothing')))
+  router.put('/:key', requireDid, answering(write(200, () => 'all')))
+  router.put('/:key/:id', requireDid, answering(write(200, (req) => ({ cid: paramOf(req, 'id') }))))
+  router.delete('/:key', requireDid, answering(remove))
+  router.delete('/:key/:id', requireDid, answering(remove))
+  app.use(router)
+}
+
+/** Keys in the order of their first entries, each with the ids and sizes of its entries. */
+function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { id: string; size: number }[] }[] {
+  const groups = new Map<string, { id: string; size: number }[]>()
+  for (const { key, cid, byteCount } of entries) {
+    const entry = { id: cid, size: byteCount }
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [entry])
+    else group.push(entry)
+  }
+  return [...groups].map(([key, entries]) => ({ key, entries }))
+}
+
+/** Where a user writes, and on what condition. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
+function placeOf(req: Request) {
+  return { did: userOf(req), key: parseKey(paramOf(req, 'key')), ...parsePrecondition(req.headers) }
+}
+
+/**
+ * A parameter of a path, decoded. Express has lists of them for patterns that are not used here. No DID, key or id has
+ * a NUL, and PostgreSQL cannot be asked for one: it is then empty, as which nothing is stored.
+ */
+function paramOf({ params }: Request, name: string): string {
+  const value = params[name]
+  return typeof value === 'string' && !value.includes('\0') ? value : ''
+}
+
+/** Whether the client has the list already. */
+function isFresh(req: Request, res: Response, etag: string): boolean {
+  // Express compares with the header of the answer; an error must not have it.
+  res.setHeader('ETag', etag)
+  const { fresh } = req
+  if (!fresh) res.removeHeader('ETag')
+  return fresh
+}
+
+/** The canonical DID of the user, whom there always is behind requireDid. */
+function userOf({ user }: Request): string {
+  if (user === undefined) throw new TypeError('no user behind requireDid')
+  return canonicalDid(user.did)
 }

@@ -6,7 +6,7 @@ import { contentEngines } from '../support/postgres-contents.js'
 import { contentInspectionContract } from './content-inspection.js'
 import { contentStoreContract } from './content-store.js'
 import { pinLedgerContract } from './pin-ledger.js'
-import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
+import { fileObjectStore } from '../../servers/storage/files.js'
 import { objectStoreContract } from './object-store.js'
 
 describe.each(contentEngines())('on %s', (_engine, make) => {
@@ -27,7 +27,7 @@ describe('on SQLite, with objects on S3, the ContentStore contract', () => {
   contentStoreContract(() => sqliteFolder(new S3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
 })
 
-describe('the ObjectStore contract on files', () => objectStoreContract((folder) => new FileObjectStore(folder)))
+describe('the ObjectStore contract on files', () => objectStoreContract((folder) => fileObjectStore(folder)))
 
 describe('the ObjectStore contract on S3', () => {
   let s3: FakeS3

@@ -81,9 +81,9 @@ interface Place {
 }
 
 async function onSqlite(folder: string): Promise<Place> {
-  const { FileObjectStore } = await import('../../servers/storage/files/file-object-store.js')
+  const { fileObjectStore } = await import('../../servers/storage/files.js')
   const { openContentStore } = await import('../../servers/storage/sql/open-sqlite-contents.js')
-  const objects = new FileObjectStore(`${folder}/objects`)
+  const objects = fileObjectStore(`${folder}/objects`)
   return { objects, open: () => openContentStore({ folder, database: 'vault.db', objects }) }
 }
 
@@ -91,9 +91,9 @@ async function onPostgres(both: string): Promise<Place> {
   const [url = '', folder = ''] = both.split(' ')
   const { PostgresDatabase } = await import('express-did-auth/stores/postgres')
   const { openPostgresContentStore } = await import('../../servers/storage/sql/open-postgres-contents.js')
-  const { PostgresObjectStore } = await import('../../servers/storage/sql/postgres-object-store.js')
+  const { postgresObjectStore } = await import('../../servers/storage/sql/postgres-object-store.js')
   const database = new PostgresDatabase(`${url}?application_name=content-child`, { timeoutSeconds: 80 })
-  const objects = new PostgresObjectStore(database, 'vault')
+  const objects = postgresObjectStore(database, 'vault')
   return {
     objects,
     open: () => Promise.resolve(openPostgresContentStore({ database, tables: 'vault', folder, objects }))

@@ -9,7 +9,7 @@ import type {
   NewContent,
   StoredContent
 } from '../../servers/storage/content-store.js'
-import { FileObjectStore } from '../../servers/storage/files/file-object-store.js'
+import { fileObjectStore } from '../../servers/storage/files.js'
 import type { ObjectStore } from '../../servers/storage/object-store.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
@@ -103,7 +103,7 @@ export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
     place: folder,
     file,
     clocks,
-    objects: sharedObjects ?? new FileObjectStore(join(folder, 'objects')),
+    objects: sharedObjects ?? fileObjectStore(join(folder, 'objects')),
     remains: [],
     open: async (options) => (await openAll(options)).store,
     openAll,

@@ -1,20 +1,13 @@
 import { join } from 'node:path'
-import {
-  fieldOf,
-  lazy,
-  migratePostgres,
-  runVerb,
-  type PostgresDatabase,
-  type RunVerb,
-  type SqlQuery
-} from 'express-did-auth/server-kit'
+import { fieldOf, lazy, runVerb, type RunVerb, type SqlQuery } from 'express-did-auth/server-kit'
+import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
-import { Spool } from '../files/spool.js'
+import { openSpool } from '../files.js'
 import type { ObjectStore } from '../object-store.js'
 import { postgresContents, type TablePrefix } from './content-dialect.js'
 import { contentVerbs, SINGLE_USE } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'
-import { PostgresObjectStore } from './postgres-object-store.js'
+import { postgresObjectStore } from './postgres-object-store.js'
 import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { contentMigrations } from './tables.js'
 
@@ -42,9 +35,9 @@ const REPEAT_ON = ['23503', '23505']
  */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
-  const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => new Spool(join(folder, 'spool')))
+  const spool = startStep(`Cannot use ${folder} (DATA_DIR)`, () => openSpool(join(folder, 'spool')))
   const open = lazy(options.migrate ?? (() => Promise.resolve()))
-  const objects = options.objects ?? new PostgresObjectStore(database, tables, open)
+  const objects = options.objects ?? postgresObjectStore(database, tables, open)
   const { verbs, transactions } = contentVerbs(postgresContents(tables), databaseVerbs(tables))
   // Writes of one owner run one after the other: the owner's row is locked in the database as well, but the waiting
   // writes of one user would hold the connections of all.

@@ -12,8 +12,7 @@ import {
 } from 'express-did-auth/server-kit'
 import { reasonOf, startStep } from '../../config/startup-error.js'
 import { makeReserve } from '../disk-space.js'
-import { FileObjectStore } from '../files/file-object-store.js'
-import { Spool } from '../files/spool.js'
+import { fileObjectStore, openSpool, type Spool } from '../files.js'
 import type { ObjectStore } from '../object-store.js'
 import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { sqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
@@ -50,7 +49,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
   const start = () => startSqliteWorker(new URL('./sqlite-worker.js', import.meta.url), settings)
   const thread = new SqliteThread({ start, format: 'clone' })
   const { verbs } = sqliteVerbs()
-  const objects = options.objects ?? new FileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
+  const objects = options.objects ?? fileObjectStore(join(folder, 'objects'), { isSynced: isDurable })
   const engineParts = {
     verbs,
     run: thread.run,
@@ -70,7 +69,7 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
   const engine = chooseSqliteEngine()
   prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers')
   makeReserve(file)
-  return { engine, spool: new Spool(join(folder, 'spool')) }
+  return { engine, spool: openSpool(join(folder, 'spool')) }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { methodsOf, singleFlight, SweepClock, systemClock, type Clock, type RunVerb } from 'express-did-auth/server-kit'
 import type { ContentStore } from '../content-store.js'
-import type { Spool } from '../files/spool.js'
+import type { Spool } from '../files.js'
 import type { ObjectStore } from '../object-store.js'
 import { storeFailure } from '../storage-error.js'
 import { inspectionSteps, type ContentInspection } from './inspection-steps.js'

@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { open, type FileHandle } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { FileObjectStore } from '../../../servers/storage/files/file-object-store.js'
-import { Spool } from '../../../servers/storage/files/spool.js'
+import { fileObjectStore, openSpool } from '../../../servers/storage/files.js'
+import type { ObjectStore } from '../../../servers/storage/object-store.js'
 import { objectNames } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 
@@ -16,11 +16,11 @@ beforeEach(() => {
 })
 afterEach(() => remove())
 
-describe('FileObjectStore', () => {
-  let objects: FileObjectStore
+describe('fileObjectStore', () => {
+  let objects: ObjectStore
   let file: string
   beforeEach(() => {
-    objects = new FileObjectStore(join(folder, 'objects'))
+    objects = fileObjectStore(join(folder, 'objects'))
     file = join(folder, 'body')
     writeFileSync(file, 'content', { mode: 0o644 })
   })
@@ -50,7 +50,7 @@ describe('FileObjectStore', () => {
     })
     await handle.close()
     mkdirSync(join(folder, 'objects'))
-    await new FileObjectStore(join(folder, 'objects'), { isSynced }).put('cid.12ab', file)
+    await fileObjectStore(join(folder, 'objects'), { isSynced }).put('cid.12ab', file)
     sync.mockRestore()
     expect(synced).toEqual(expected)
   })
@@ -73,11 +73,11 @@ describe('FileObjectStore', () => {
   })
 })
 
-describe('Spool', () => {
+describe('openSpool', () => {
   const ended = spawnSync(process.execPath, ['-p', 'process.pid'], { encoding: 'utf8' }).stdout.trim()
 
   it('names a file that is not there, each time another', () => {
-    const spool = new Spool(join(folder, 'spool'))
+    const spool = openSpool(join(folder, 'spool'))
     const names = [spool.newFile(), spool.newFile()]
     expect(new Set(names).size).toBe(2)
     expect(names.some((name) => existsSync(name))).toBe(false)
@@ -88,11 +88,11 @@ describe('Spool', () => {
     const left = [`${hostname()}~${ended}~aa~1`, `${hostname()}~${process.pid}~of a start before~1`]
     const stays = [`${hostname()}~1~aa~1`, 'another machine~1~aa~1']
     for (const name of [...left, ...stays]) writeFileSync(join(folder, 'spool', name), '')
-    const mine = new Spool(join(folder, 'spool')).newFile()
+    const mine = openSpool(join(folder, 'spool')).newFile()
     writeFileSync(mine, '')
     expect(readdirSync(join(folder, 'spool')).sort()).toEqual([...stays, mine.slice(folder.length + 7)].sort())
     expect(readdirSync(join(folder, 'spool'))).toHaveLength(3)
-    new Spool(join(folder, 'spool'))
+    openSpool(join(folder, 'spool'))
     expect(existsSync(mine)).toBe(true)
   })
 })

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest, afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { join } from 'node:path'
 import { diskBound, StoreBound, usedPercentOf } from '../../../servers/storage/disk-space.js'
-import { FileObjectStore } from '../../../servers/storage/files/file-object-store.js'
+import { fileObjectStore } from '../../../servers/storage/files.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { ServerError } from '../../../servers/http/server-error.js'
@@ -84,7 +84,7 @@ describe('the disk', () => {
   it('counts what was replaced, and makes space of it before it refuses a write', async () => {
     const { path: folder, remove } = temporaryFolder()
     // Its deletion breaks readers, as that of an object in a bucket does, so that it is kept for them.
-    const objects = Object.assign(new FileObjectStore(join(folder, 'objects')), { breaksReaders: true })
+    const objects = Object.assign(fileObjectStore(join(folder, 'objects')), { breaksReaders: true })
     const open = () => openContentStore({ folder, database: 'vault.db', objects })
     const user = await startUser({}, { contents: await open() })
     for (const text of ['1', '2', '3', '4']) await user.put('a', text.repeat(100_000)).expect(200)

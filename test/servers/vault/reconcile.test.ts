@@ -3,10 +3,11 @@ import Database from 'better-sqlite3'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
-import { reconcile } from '../../../servers/commands/reconcile.js'
+import { reconcile, runReconcile } from '../../../servers/commands/reconcile.js'
 import { pino } from 'pino'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
+import { runCommand } from '../../support/command-line.js'
 import { cidOf, entryOf, largeBytes } from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
 import { temporaryFolder } from '../../support/store-folder.js'
@@ -227,5 +228,15 @@ describe('vault reconcile', () => {
     const { isInOrder, lines } = await run()
     expect([isInOrder, lines.length]).toEqual([false, 1])
     expect(lines[0]).toMatch(/^database: the file is damaged: .*restore the last backup/)
+  })
+
+  it('exits with 0 where all is in order, and with 1 where content is missing', async () => {
+    const { store } = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db' })
+    await store.writeEntry(entryOf('k', large))
+    await store.close()
+    const exitCode = async (): Promise<number> => (await runCommand(runReconcile, [], { DATA_DIR: folder.path })).code
+    expect(await exitCode()).toBe(0)
+    rmSync(join(folder.path, 'vault', 'objects'), { recursive: true })
+    expect(await exitCode()).toBe(1)
   })
 })

@@ -1,0 +1,145 @@
+import { randomBytes } from 'node:crypto'
+import { constants, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { dirname, join } from 'node:path'
+import { codeOf } from '../config/startup-error.js'
+import type { ObjectStore } from './object-store.js'
+import { LEAF_BYTES } from './unixfs-blocks.js'
+
+/** A file system that knows no links, or does not link from the spool to here. */
+const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK'])
+
+/**
+ * So much is sent at once, and given back. In pieces of 256 KiB, 200 slow readers took 50 MiB, and the allocator of the
+ * system could not use the gaps that they left again.
+ */
+const PIECE_BYTES = 65_536
+
+/**
+ * Objects as files, for their owner's eyes only, in subfolders by the end of their names: `objects/<2>/<name>`.
+ *
+ * @param options.isSynced - false: an object survives the end of the process, and not the loss of power
+ */
+export function fileObjectStore(
+  folder: string,
+  { isSynced = true }: { readonly isSynced?: boolean } = {}
+): ObjectStore {
+  const pathOf = (name: string): string => join(folder, name.slice(-2), name)
+  return {
+    async put(name, file) {
+      const path = pathOf(name)
+      if (isSynced) await sync(file)
+      const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      // A link is there whole or not at all, as a rename is, and refuses to overwrite.
+      await link(file, path).catch(async (error: unknown) => {
+        if (!CANNOT_LINK.has(codeOf(error) ?? '')) throw error
+        await copyFile(file, path, constants.COPYFILE_EXCL)
+        if (isSynced) await sync(path)
+      })
+      await chmod(path, 0o600)
+      if (!isSynced) return
+      await sync(dirname(path))
+      if (made !== undefined) await sync(folder)
+    },
+
+    async *read(name) {
+      const file = await open(pathOf(name))
+      try {
+        for (;;) {
+          const buffers = Array.from({ length: LEAF_BYTES / PIECE_BYTES }, () => Buffer.allocUnsafeSlow(PIECE_BYTES))
+          const { bytesRead } = await file.readv(buffers)
+          if (bytesRead === 0) return
+          // Each is released once it was read, which may be minutes after the one before.
+          for (let left = bytesRead; left > 0; left -= PIECE_BYTES) {
+            yield* buffers.splice(0, 1).map((buffer) => buffer.subarray(0, left))
+          }
+        }
+      } finally {
+        await file.close()
+      }
+    },
+
+    async delete(name, { overwrite } = { overwrite: false }) {
+      const path = pathOf(name)
+      if (overwrite) await overwriteWithZeros(path)
+      await rm(path, { force: true })
+      if (overwrite) await sync(dirname(path)).catch(ignoreMissing)
+    },
+
+    async *list() {
+      // Made with the first object.
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      for await (const one of await opendir(folder, { recursive: true })) if (one.isFile()) yield one.name
+    }
+  }
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+async function overwriteWithZeros(path: string): Promise<void> {
+  try {
+    const { size } = await stat(path)
+    const file = await open(path, 'r+')
+    try {
+      const zeros = Buffer.alloc(LEAF_BYTES)
+      for (let start = 0; start < size; start += LEAF_BYTES) {
+        await file.write(zeros, 0, Math.min(LEAF_BYTES, size - start), start)
+      }
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    ignoreMissing(error)
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  if (codeOf(error) !== 'ENOENT') throw error
+}
+
+const DAY_MILLISECONDS = 86_400_000
+
+/** Of this start of this process: its number may be that of one before, and several machines may share a folder. */
+const OWN = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
+
+/** Files of bodies that are arriving, in their own folder. Users delete them; what a crash left, the next start. */
+export interface Spool {
+  /** The path of a new file. Open it with mode 0600. */
+  newFile(): string
+}
+
+/** Creates the folder of a spool if it is missing, and deletes what ended processes left there. */
+export function openSpool(folder: string): Spool {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name)
+    if (isLeft(path, name)) rmSync(path, { force: true })
+  }
+  return { newFile: () => join(folder, `${OWN}~${randomBytes(8).toString('hex')}`) }
+}
+
+function isLeft(path: string, name: string): boolean {
+  const [host = '', pid = '', start = ''] = name.split('~')
+  if (`${host}~${pid}~${start}` === OWN) return false
+  // A container that was made again has another name.
+  if (host !== hostname()) {
+    const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? { mtimeMs: 0 }
+    return Date.now() - mtimeMs > DAY_MILLISECONDS
+  }
+  if (Number(pid) === process.pid) return true
+  try {
+    process.kill(Number(pid), 0)
+    return false
+  } catch (error) {
+    return codeOf(error) === 'ESRCH'
+  }
+}

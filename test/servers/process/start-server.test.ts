@@ -1,0 +1,24 @@
+import { describe, expect, it } from '@jest/globals'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Opened } from '../../../servers/process/start-server.js'
+
+describe('Opened', () =>
+  it('closes once, in reverse order, one after another, also where one fails', async () => {
+    const opened = new Opened()
+    const steps: string[] = []
+    const closing = (name: string, failure?: Error) => async (): Promise<void> => {
+      steps.push(`${name} begins`)
+      await nextTurn()
+      steps.push(`${name} ends`)
+      if (failure !== undefined) throw failure
+    }
+    const failure = new Error('broken')
+    opened.add(closing('first'))
+    opened.add(closing('second', failure))
+    opened.add(closing('third'))
+    expect(await opened.close()).toEqual([failure])
+    const each = ['third', 'second', 'first'].flatMap((name) => [`${name} begins`, `${name} ends`])
+    expect(steps).toEqual(each)
+    expect(await opened.close()).toEqual([])
+    expect(steps).toEqual(each)
+  }))
