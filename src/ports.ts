@@ -1,6 +1,5 @@
 /**
- * All that the library needs from outside: ports. Adapters and stores implement them. The store has
- * a file of its own, `store-port.ts`.
+ * All that the library needs from outside: ports. Adapters implement them, and stores that of `store-port.ts`.
  *
  * Glossary:
  * - **challenge**: text that a user's wallet signs to prove control of a DID; computed from DID, secret, window and use
@@ -23,6 +22,7 @@ import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
 import type { Session } from './protocol/session.js'
+import type { Store } from './store-port.js'
 
 /** The wall clock. */
 export interface Clock {
@@ -274,5 +274,12 @@ export interface SecurityEvent {
 /** Receives each {@link SecurityEvent}; what it throws is logged and changes nothing. */
 export type OnSecurityEvent = (event: SecurityEvent) => unknown
 
+/** The verbs of each part of a store. */
+export const storeVerbs = {
+  sessions: ['createSession', 'findSession', 'rotateRefreshToken', 'endSession', 'revokeSessions', 'listSessions'],
+  challengeUses: ['countChallengeUses', 'consumeChallenge'],
+  quotas: ['chargeQuota']
+} as const satisfies Record<string, readonly (keyof Store)[]>
+
 export type { Curve }
-export * from './store-port.js'
+export type * from './store-port.js'

@@ -1,5 +1,5 @@
 import type { JsonObject } from './protocol/json.js'
-import type { RefreshVerdict, Session, StoredSession } from './protocol/session.js'
+import type { PresentedRefreshToken, RefreshVerdict, Session, StoredSession } from './protocol/session.js'
 
 /** The two flows, which count the uses of a challenge separately. */
 export type ChallengeFlow = 'logIn' | 'signUp'
@@ -17,17 +17,12 @@ export interface NewSession {
 }
 
 /** The exchange of a refresh token for the next one. */
-export interface Rotation {
+export interface Rotation extends PresentedRefreshToken {
   service: string
   sessionId: string
-  /** SHA-256 of the refresh token presented, base64url. */
-  presentedHash: string
-  nextHash: string
   /** The claims of the session from now on. */
   tokenClaims: JsonObject | undefined
-  nowSeconds: number
   nextExpiresAtSeconds: number
-  graceSeconds: number
 }
 
 /** Sessions and their refresh tokens. */
@@ -134,14 +129,3 @@ export interface StoreLifecycle {
  * `express-did-auth/testing` is the suite that every store has to pass.
  */
 export interface Store extends SessionStore, ChallengeUseStore, QuotaStore, StoreLifecycle {}
-
-/** The verbs of each part of a store, as far as they are not optional. */
-export const storeVerbs = {
-  sessions: ['createSession', 'findSession', 'rotateRefreshToken', 'endSession', 'revokeSessions', 'listSessions'],
-  challengeUses: ['countChallengeUses', 'consumeChallenge'],
-  quotas: ['chargeQuota']
-} as const satisfies {
-  sessions: readonly (keyof SessionStore)[]
-  challengeUses: readonly (keyof ChallengeUseStore)[]
-  quotas: readonly (keyof QuotaStore)[]
-}

@@ -3,7 +3,6 @@ import { renameSync } from 'node:fs'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit } from '../../src/stores/sqlite/serve-sqlite.js'
-import { sqliteCode } from '../../src/stores/sqlite/sqlite-engine.js'
 import { chargeOf, hashOf, rotationOf, service, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/sqlite-stores.js'
 import { startedWorkers } from '../support/start-sqlite-worker.js'
@@ -124,10 +123,8 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
       const other = files.inspect()
       const connection = files.inspect()
       const outcomes: unknown[] = []
-      const group = new GroupCommit(connection, storeVerbsOf(sqliteDialect), {
-        succeed: (_, result) => outcomes.push(result),
-        fail: (_, error) => outcomes.push(sqliteCode(error))
-      })
+      const served = { verbs: storeVerbsOf(sqliteDialect) }
+      const group = new GroupCommit(connection, served, ([, result, failure]) => outcomes.push(failure?.code ?? result))
       other.exec('BEGIN IMMEDIATE')
       // What has waited for so long in the thread of the application is given up with the first attempt.
       group.add([1, 'createSession', sessionOf('a'), false], performance.now() - 4_000)

@@ -2,15 +2,10 @@ import { describe, expect, it } from '@jest/globals'
 import { sqliteDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery, SqlVerbs } from '../../src/stores/sql/query.js'
 import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
-import { GroupCommit, type GroupHooks } from '../../src/stores/sqlite/serve-sqlite.js'
+import { GroupCommit, type ServedVerbs } from '../../src/stores/sqlite/serve-sqlite.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
-import {
-  openConnection,
-  sqliteCode,
-  type SqlConnection,
-  type SqlStatement
-} from '../../src/stores/sqlite/sqlite-engine.js'
+import { openConnection, type SqlConnection, type SqlStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
 import { hashOf, rotationOf, sessionOf, useOf } from '../../src/testing/store-case.js'
 import { engines } from '../support/sqlite-stores.js'
@@ -25,19 +20,15 @@ type Call = [verb: string, ...args: unknown[]]
 async function runGroup(
   connection: SqlConnection,
   calls: Call[],
-  hooks: GroupHooks = {},
+  hooks: Partial<ServedVerbs> = {},
   verbs: SqlVerbs = storeVerbsOf(sqliteDialect)
 ): Promise<unknown[]> {
   const outcomes: unknown[] = []
-  const tell = {
-    succeed: (id: number, result: unknown) => {
-      // In a transaction that is still to be committed, this would throw.
-      connection.exec('BEGIN; ROLLBACK')
-      outcomes[id] = result
-    },
-    fail: (id: number, error: unknown) => (outcomes[id] = sqliteCode(error) || (error as Error).message)
-  }
-  const group = new GroupCommit(connection, verbs, tell, hooks)
+  const group = new GroupCommit(connection, { verbs, ...hooks }, ([id, result, failure]) => {
+    // In a transaction that is still to be committed, this would throw.
+    if (failure === undefined) connection.exec('BEGIN; ROLLBACK')
+    outcomes[id] = failure === undefined ? result : failure.code || failure.message
+  })
   calls.forEach((call, id) => group.add([id, ...call] as unknown as Request, performance.now()))
   await group.run(() => undefined)
   return outcomes

@@ -39,8 +39,7 @@ const HINTS: Readonly<Record<string, string>> = {
 
 /** The SQLSTATE of an error that PostgreSQL sent; an empty text for another error, such as a lost connection. */
 function sqlState(error: unknown): string {
-  if (!isObject(error) || typeof error.severity !== 'string') return ''
-  return typeof error.code === 'string' ? error.code : ''
+  return isObject(error) && typeof error.severity === 'string' ? postgresCode(error) : ''
 }
 
 /**
@@ -75,12 +74,12 @@ export function isSetupFault(error: unknown): boolean {
 /** The error that a verb rejects with: ERR_STORE, whose cause has the fault in one line, without values or URLs. */
 export function storeError(error: unknown): DidAuthError {
   if (error instanceof DidAuthError) return error
-  const code = isObject(error) && typeof error.code === 'string' ? error.code : ''
+  const code = postgresCode(error)
   // A name with several addresses fails with the errors of all, and no message of its own.
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error
   const message = first instanceof Error ? first.message : 'unknown error'
   const hint = SETUP_FAULTS[code] ?? HINTS[code]
-  const line = [hint ?? message, hint !== undefined ? `: ${message}` : '', code && ` (${code})`].join('')
+  const line = (hint === undefined ? '' : `${hint}: `) + message + (code && ` (${code})`)
   const cause = Object.assign(new Error(line), code !== '' && { code })
   return new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -1,7 +1,7 @@
 import { lazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { methodsOf, runVerb, type SqlQuery } from '../sql/query.js'
+import { methodsOn, type SqlQuery } from '../sql/query.js'
 import { sqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { storeVerbsOf } from '../sql/store-verbs.js'
 import { TABLES } from '../sql/tables.js'
@@ -22,9 +22,6 @@ export interface PostgresStoreOptions extends PostgresDatabaseOptions {
   maxQuotas?: number
 }
 
-/** The table that holds the version of the others. */
-const SCHEMA_TABLE = 'did_auth_schema'
-
 /** The steps of the schema. A step that was published never changes: another is added. */
 const MIGRATIONS: readonly PostgresMigration[] = [
   {
@@ -34,9 +31,6 @@ const MIGRATIONS: readonly PostgresMigration[] = [
 ]
 
 const SIZE_SECONDS = 10
-
-/** Each statement of the verbs leaves the same when it is run twice, or says which of both it was. */
-const REPEATABLE = { isRepeatable: true }
 
 /**
  * A store in a database of PostgreSQL 13 or later, for any number of instances. It needs the package pg.
@@ -75,10 +69,14 @@ export async function migrateStore(
 ): Promise<string[]> {
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
   try {
-    return await migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode })
+    return await migrateTables(database, mode)
   } finally {
     if (database !== source) await database.close()
   }
+}
+
+function migrateTables(database: PostgresDatabase, mode: 'apply' | 'check' | 'print'): Promise<string[]> {
+  return migratePostgres(database, MIGRATIONS, { schemaTable: 'did_auth_schema', mode })
 }
 
 /**
@@ -92,18 +90,17 @@ export function openPostgresStore(
 ): Store {
   const { migrate = true, maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 1_000_000 } = options
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
-  const mode = migrate ? 'apply' : 'check'
   /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
-  const open = lazy(() => migratePostgres(database, MIGRATIONS, { schemaTable: SCHEMA_TABLE, mode }))
+  const open = lazy(() => migrateTables(database, migrate ? 'apply' : 'check'))
   let isOpen = false
   const query: SqlQuery = async (statement, values) => {
     if (!isOpen) await database.inTime(open())
     isOpen = true
-    return database.query(statement, values, REPEATABLE)
+    // Each statement of the verbs leaves the same when it is run twice, or says which of both it was.
+    return database.query(statement, values, { isRepeatable: true })
   }
-  const verbs = storeVerbsOf(postgresDialect)
   const engine = {
-    verbs: methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args)),
+    verbs: methodsOn(storeVerbsOf(postgresDialect), query),
     bounds: { sessions: maxSessions, challengeUses: maxChallengeUses },
     sizeSeconds: SIZE_SECONDS,
     quotas: quotaTable(query, maxQuotas),

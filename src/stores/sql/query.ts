@@ -19,8 +19,7 @@ export interface SqlResult {
 /** Runs a statement on a connection, or in the transaction of a verb. */
 export type SqlQuery = (statement: SqlStatement, values?: readonly unknown[]) => Promise<SqlResult>
 
-/** A verb: statements that belong together. In SQLite it is one transaction. */
-// Parameters are checked where a verb is called, by the types of that verb.
+/** Statements that belong together, in SQLite one transaction. Its own type says which parameters a verb has. */
 export type SqlVerb = (query: SqlQuery, ...args: never[]) => Promise<unknown>
 
 /** Verbs by name. */
@@ -52,6 +51,11 @@ export function methodsOf<V extends SqlVerbs>(verbs: V, run: RunVerb): VerbMetho
   const methods = Object.keys(verbs).map((name) => [name, (...args: unknown[]) => run(name, args)])
   // The types are those of the verbs.
   return Object.fromEntries(methods) as VerbMethods<V>
+}
+
+/** Methods that run verbs here. */
+export function methodsOn<V extends SqlVerbs>(verbs: V, query: SqlQuery): VerbMethods<V> {
+  return methodsOf(verbs, (name, args) => runVerb(verbs, name, query, args))
 }
 
 /** Statements by their names, each prepared under its name behind a prefix. */

@@ -3,7 +3,7 @@ import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { SweepClock } from '../sweep-clock.js'
 import type { VerbMethods } from './query.js'
 import { parseSession, parseStoredSession } from './session-verbs.js'
-import type { StoreVerbs, TableBounds } from './store-verbs.js'
+import type { FullTables, StoreVerbs, TableBounds } from './store-verbs.js'
 
 /** Seconds between two sweeps: each instance draws its own, so that they do not come together. */
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [40, 80]
@@ -16,9 +16,8 @@ const GRACE_SECONDS = 30
 /** Deletes rows, `limit` at a time, until there are fewer, the time of a table is over, or the store is closed. */
 export type RepeatDeletion = (deleteSome: (limit: number) => Promise<number>) => Promise<void>
 
-/** What an engine gives to {@link sqlStore}. */
+/** What a store in SQL works on: a thread that owns a file of SQLite, or connections to PostgreSQL. */
 export interface SqlEngine {
-  /** In a thread that owns a file of SQLite, or on connections to PostgreSQL. */
   readonly verbs: VerbMethods<StoreVerbs>
   readonly bounds: TableBounds
   /** Seconds of the monotonic clock between two looks at the sizes of the tables. */
@@ -67,7 +66,6 @@ export function sqlStore(engine: SqlEngine, times?: SweepTimes): Store {
       upkeep.see(charge.nowSeconds)
       return quotas.chargeQuota(charge)
     },
-    // Resolves when the tables are there and can be written to.
     ping() {
       upkeep.see()
       return verbs.ping()
@@ -84,10 +82,9 @@ class Upkeep {
   readonly #engine: SqlEngine
   readonly #clock: SweepClock
   readonly #graceSeconds: number
-  #full = { sessions: false, challengeUses: false }
-  #sizesReadAt = -Infinity
   /** Known from the first verb on that adds a row. */
-  #sizes: Promise<void> | undefined
+  #full: Promise<FullTables> | undefined
+  #sizesReadAt = -Infinity
   #nowSeconds = -Infinity
   #sweptAtSeconds = -Infinity
   #pauseSeconds = 0
@@ -100,10 +97,8 @@ class Upkeep {
     this.#graceSeconds = graceSeconds
   }
 
-  /** Which tables have no space for another row, about. */
-  async full(): Promise<{ sessions: boolean; challengeUses: boolean }> {
-    await (this.#sizes ??= this.#readSizes())
-    return this.#full
+  full(): Promise<FullTables> {
+    return this.#full ?? this.#readSizes()
   }
 
   /** Starts what is due, by the caller's time; also after the clock was set back. */
@@ -128,8 +123,8 @@ class Upkeep {
 
   async #maintain(nowSeconds: number, isSweepDue: boolean): Promise<void> {
     const { verbs, quotas } = this.#engine
-    await (this.#sizes = this.#readSizes())
-    // What it fails at, such as the time of a statement, must not keep the sweep from its work.
+    await this.#readSizes()
+    // A failure, such as the time of a statement, must not keep the sweep from its work.
     await quotas.trim?.(this.#repeat).catch(() => undefined)
     if (!isSweepDue) return
     this.#sweptAtSeconds = nowSeconds
@@ -143,13 +138,16 @@ class Upkeep {
     if (this.#isClosed) return
     await verbs.closeWindows(endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)
     await quotas.deleteEnded?.(this.#repeat, endSeconds())
-    if (this.#full.sessions || this.#full.challengeUses) await this.#readSizes()
+    const { sessions, challengeUses } = await this.full()
+    if (sessions || challengeUses) await this.#readSizes()
   }
 
-  async #readSizes(): Promise<void> {
+  #readSizes(): Promise<FullTables> {
     this.#sizesReadAt = performance.now()
+    const { verbs, bounds } = this.#engine
+    const known = this.#full ?? { sessions: false, challengeUses: false }
     // Where the engine is unavailable, the verbs say it.
-    this.#full = await this.#engine.verbs.findFullTables(this.#engine.bounds).catch(() => this.#full)
+    return (this.#full = verbs.findFullTables(bounds).catch(() => known))
   }
 
   readonly #repeat: RepeatDeletion = async (deleteSome) => {

@@ -9,6 +9,9 @@ export interface TableBounds {
   readonly challengeUses: number
 }
 
+/** Which of the tables have no space for another row, about. */
+export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
+
 /** The verbs of sessions and of uses of challenges on either engine. They keep nothing between two calls. */
 export type StoreVerbs = ReturnType<typeof storeVerbsOf>
 
@@ -24,8 +27,7 @@ export function storeVerbsOf(dialect: Dialect) {
     ...sessionVerbs(dialect),
     ...challengeVerbs(dialect),
 
-    /** Which tables have no space for another row, about. */
-    async findFullTables(query: SqlQuery, bounds: TableBounds): Promise<{ sessions: boolean; challengeUses: boolean }> {
+    async findFullTables(query: SqlQuery, bounds: TableBounds): Promise<FullTables> {
       const { rows } = await query(statements.full_tables, [bounds.sessions, bounds.challengeUses])
       return { sessions: Number(rows[0]?.sessions) === 1, challengeUses: Number(rows[0]?.challenge_uses) === 1 }
     },

@@ -4,10 +4,14 @@ import { isBusy, rollBack, sqliteCode, type SqlConnection, type SqlValue } from 
 import { CLOSE, type Batch, type Reply, type Request } from './sqlite-thread.js'
 
 /** What a thread runs on its database. */
-export interface ServedVerbs extends GroupHooks {
+export interface ServedVerbs {
   readonly verbs: SqlVerbs
   /** Verbs that write nothing: they are answered before the commit of the others, and run in no transaction. */
   readonly reads: ReadonlySet<string>
+  /** Called in each transaction, before its first verb. What it throws fails the group. */
+  readonly beforeGroup?: () => void
+  /** Called with the error of a verb. True: it removed the cause, and a verb that writes is run once more. */
+  readonly onFailure?: (verb: string, error: unknown) => boolean
 }
 
 /** Serves the verbs of a database in its own thread, in the order in which they come, for `SqliteThread`. */
@@ -26,14 +30,7 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
   const flush = (): void => {
     if (replies.length > 0) post()
   }
-  const outcomes: Outcomes = {
-    succeed: (id, result) => replies.push([id, result]),
-    fail(id, error) {
-      const message = error instanceof Error ? error.message : String(error)
-      replies.push([id, null, { message, code: sqliteCode(error) }])
-    }
-  }
-  const group = new GroupCommit(connection, served.verbs, outcomes, served)
+  const group = new GroupCommit(connection, served, (reply) => replies.push(reply))
   const receive = async ([waitedMilliseconds, ...requests]: Batch): Promise<void> => {
     const since = performance.now() - waitedMilliseconds
     const before = posted
@@ -64,19 +61,6 @@ export function serveSqlite(port: MessagePort, connection: SqlConnection, served
   })
 }
 
-/** What else the thread of a database does around its verbs. */
-export interface GroupHooks {
-  /** Called in each transaction, before its first verb. What it throws fails the group. */
-  readonly beforeGroup?: () => void
-  /** Called with the error of a verb. True: it removed the cause, and a verb that writes is run once more. */
-  readonly onFailure?: (verb: string, error: unknown) => boolean
-}
-
-export interface Outcomes {
-  succeed(id: number, result: unknown): void
-  fail(id: number, error: unknown): void
-}
-
 interface Waiting {
   readonly request: Request
   /** Milliseconds, by `performance.now`. */
@@ -99,30 +83,28 @@ const PAUSE_MILLISECONDS = 5
 export class GroupCommit {
   readonly #connection: SqlConnection
   readonly #run: RunStatement
-  readonly #verbs: SqlVerbs
-  readonly #outcomes: Outcomes
-  readonly #hooks: GroupHooks
+  readonly #served: Omit<ServedVerbs, 'reads'>
+  readonly #reply: (reply: Reply) => void
   #waiting: Waiting[] = []
   /** How many of the first have to run one by one, because the commit of their group failed. */
   #singles = 0
   #timer: NodeJS.Timeout | undefined
   #isRunning = false
 
-  constructor(connection: SqlConnection, verbs: SqlVerbs, outcomes: Outcomes, hooks: GroupHooks = {}) {
+  constructor(connection: SqlConnection, served: Omit<ServedVerbs, 'reads'>, reply: (reply: Reply) => void) {
     this.#connection = connection
     this.#run = statementRunner(connection)
-    this.#verbs = verbs
-    this.#outcomes = outcomes
-    this.#hooks = hooks
+    this.#served = served
+    this.#reply = reply
   }
 
   /** Runs a verb that only reads, in no transaction. */
   async read([id, name, ...args]: Request): Promise<void> {
     try {
-      this.#outcomes.succeed(id, await this.#call(name, args))
+      this.#reply([id, await this.#call(name, args)])
     } catch (error) {
-      this.#hooks.onFailure?.(name, error)
-      this.#outcomes.fail(id, error)
+      this.#served.onFailure?.(name, error)
+      this.#reply(failureOf(id, error))
     }
   }
 
@@ -131,7 +113,7 @@ export class GroupCommit {
     this.#waiting.push({ request, since })
   }
 
-  /** Runs the waiting verbs. @param onCommitted - called after each group whose outcomes are known */
+  /** Runs the waiting verbs. @param onCommitted - called after the replies of each group */
   async run(onCommitted: () => void): Promise<void> {
     if (this.#isRunning) return
     this.#isRunning = true
@@ -154,15 +136,15 @@ export class GroupCommit {
   async #runGroup(group: readonly Waiting[]): Promise<void> {
     this.#singles = Math.max(0, this.#singles - 1)
     /** Called once the group is committed. */
-    const tell: (() => void)[] = []
+    const replies: (() => void)[] = []
     try {
-      this.#hooks.beforeGroup?.()
+      this.#served.beforeGroup?.()
       for (const one of group) {
         const [id, name, ...args] = one.request
         this.#run(SAVE)
         try {
           const result = await this.#call(name, args)
-          tell.push(() => this.#outcomes.succeed(id, result))
+          replies.push(() => this.#reply([id, result]))
         } catch (error) {
           // Some failures, such as a full disk, have taken the whole transaction back.
           try {
@@ -170,7 +152,7 @@ export class GroupCommit {
           } catch {
             throw error
           }
-          tell.push(() => this.#fail(one, error))
+          replies.push(() => this.#fail(one, error))
         }
         this.#run(RELEASE)
       }
@@ -179,7 +161,7 @@ export class GroupCommit {
       this.#failGroup(group, error)
       return
     }
-    for (const one of tell) one()
+    for (const reply of replies) reply()
   }
 
   /** The transaction is gone, as on a full disk: it is tried again verb by verb. */
@@ -197,9 +179,9 @@ export class GroupCommit {
   /** Outside a transaction, so that space can be made. */
   #fail(one: Waiting, error: unknown): void {
     const [id, name] = one.request
-    const isRun = this.#hooks.onFailure?.(name, error) === true && one.isRetry !== true
+    const isRun = this.#served.onFailure?.(name, error) === true && one.isRetry !== true
     if (isRun) this.#waiting.push({ ...one, isRetry: true })
-    else this.#outcomes.fail(id, error)
+    else this.#reply(failureOf(id, error))
   }
 
   async #call(name: string, args: readonly unknown[]): Promise<unknown> {
@@ -216,7 +198,7 @@ export class GroupCommit {
         throw error
       }
     }
-    return runVerb(this.#verbs, name, query, args)
+    return runVerb(this.#served.verbs, name, query, args)
   }
 
   #failToBegin(error: unknown): void {
@@ -224,10 +206,14 @@ export class GroupCommit {
     rollBack(this.#connection)
     const now = performance.now()
     const isOver = ({ since }: Waiting): boolean => !isBusy(error) || now - since >= BUSY_MILLISECONDS
-    for (const one of this.#waiting) if (isOver(one)) this.#outcomes.fail(one.request[0], error)
+    for (const one of this.#waiting) if (isOver(one)) this.#reply(failureOf(one.request[0], error))
     this.#waiting = this.#waiting.filter((one) => !isOver(one))
     this.#singles = Math.min(this.#singles, this.#waiting.length)
   }
+}
+
+function failureOf(id: number, error: unknown): Reply {
+  return [id, null, { message: error instanceof Error ? error.message : String(error), code: sqliteCode(error) }]
 }
 
 const BEGIN = { text: 'BEGIN IMMEDIATE' }
@@ -241,7 +227,7 @@ type RunStatement = (statement: SqlStatement, values?: readonly unknown[]) => Sq
 /** Runs statements at once. A text says `$1` for a value, as for PostgreSQL; both engines bind values in order. */
 function statementRunner(connection: SqlConnection): RunStatement {
   const known = new Map<string, (values: readonly unknown[]) => SqlResult>()
-  const prepare = ({ text }: SqlStatement): ((values: readonly unknown[]) => SqlResult) => {
+  const prepare = (text: string): ((values: readonly unknown[]) => SqlResult) => {
     const places: number[] = []
     const statement = connection.prepare(
       text.replace(/\$(\d+)/g, (_, number: string) => {
@@ -249,19 +235,16 @@ function statementRunner(connection: SqlConnection): RunStatement {
         return '?'
       })
     )
-    // What a verb passes is a value of SQL, as the columns of its tables are.
-    const bind = (values: readonly unknown[]): SqlValue[] => places.map((place) => values[place] as SqlValue)
-    const run = /^\s*(?:SELECT|WITH|PRAGMA)|\bRETURNING\b/.test(text)
-      ? (values: readonly unknown[]): SqlResult => {
-          const rows = statement.all(...bind(values))
-          return { rows, rowCount: rows.length, isRepeat: false }
-        }
-      : (values: readonly unknown[]): SqlResult => {
-          const { changes } = statement.run(...bind(values))
-          return { rows: [], rowCount: Number(changes), isRepeat: false }
-        }
+    const answersRows = /^\s*(?:SELECT|WITH|PRAGMA)|\bRETURNING\b/.test(text)
+    const run = (values: readonly unknown[]): SqlResult => {
+      // What a verb passes is a value of SQL, as the columns of its tables are.
+      const bound = places.map((place) => values[place] as SqlValue)
+      const rows = answersRows ? statement.all(...bound) : []
+      const rowCount = answersRows ? rows.length : Number(statement.run(...bound).changes)
+      return { rows, rowCount, isRepeat: false }
+    }
     known.set(text, run)
     return run
   }
-  return (statement, values = []) => (known.get(statement.text) ?? prepare(statement))(values)
+  return ({ text }, values = []) => (known.get(text) ?? prepare(text))(values)
 }

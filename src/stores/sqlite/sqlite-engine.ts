@@ -10,7 +10,7 @@ export type SqlRow = Readonly<Record<string, SqlValue>>
 export interface SqlStatement {
   get(...values: SqlValue[]): SqlRow | undefined
   all(...values: SqlValue[]): SqlRow[]
-  run(...values: SqlValue[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint }
+  run(...values: SqlValue[]): { readonly changes: number | bigint }
 }
 
 /** An open database. Both engines look like this, so that one text of SQL and code runs on either. */
