@@ -30,7 +30,7 @@ export const startVault = contentStarter(vaultApp)
 export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const dependencies = [...didAuthDependencies(env, signer), ipfsDependency(node)]
+  const dependencies = [...didAuthDependencies(signer, env.RPC_URL), ipfsDependency(node)]
   const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], dependencies)
   app.use(refuseOddSpellings)
   const issuer = trustedIssuerOf(parts)

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { MAX_REPLACED_TOKENS, type ReplacedToken } from '../protocol/session.js'
+import { MAX_REPLACED_TOKENS, type ReplacedToken, type Session, type StoredSession } from '../protocol/session.js'
 
 const HASH_BYTES = 18
 const TIME_BYTES = 6
@@ -18,9 +18,24 @@ export function packReplacedToken(hash: string, replacedAtSeconds: number): Buff
   return record
 }
 
+/** A session with its refresh tokens. The replaced ones are unpacked when they are read: the usual refresh does not. */
+export function storedSession(
+  session: Session,
+  refreshTokenHash: string,
+  replaced: string,
+  encoding: BufferEncoding
+): StoredSession {
+  return {
+    ...session,
+    refreshTokenHash,
+    get replacedTokens() {
+      return parseReplacedTokens(Buffer.from(replaced, encoding))
+    }
+  }
+}
+
 export function parseReplacedTokens(bytes: Buffer): ReplacedToken[] {
-  // A record is a whole number of base64url's groups of 3 bytes, so that all are encoded at once, in a third of the
-  // time.
+  // A record is a whole number of base64url's groups of 3 bytes: all are encoded at once, in a third of the time.
   const text = bytes.toString('base64url')
   const tokens: ReplacedToken[] = []
   for (let index = 0; (index + 1) * RECORD_BYTES <= bytes.length; index += 1) {

@@ -1,13 +1,6 @@
 import { join } from 'node:path'
-import {
-  fieldOf,
-  lazy,
-  migratePostgres,
-  runVerb,
-  type PostgresDatabase,
-  type RunVerb,
-  type SqlQuery
-} from 'express-did-auth/server-kit'
+import { fieldOf, lazy, runVerb, type RunVerb, type SqlQuery } from 'express-did-auth/server-kit'
+import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
 import type { ObjectStore } from '../object-store.js'

@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import type { PostgresDatabase, SqlResult, SqlStatement } from 'express-did-auth/server-kit'
+import type { PostgresDatabase, SqlResult, SqlStatement } from 'express-did-auth/stores/postgres'
 import type { ObjectStore } from '../object-store.js'
 import { storeFailure } from '../storage-error.js'
 import { inLeaves, LEAF_BYTES } from '../unixfs-blocks.js'

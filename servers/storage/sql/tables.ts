@@ -1,4 +1,4 @@
-import type { PostgresMigration } from 'express-did-auth/server-kit'
+import type { PostgresMigration } from 'express-did-auth/stores/postgres'
 import type { TablePrefix } from './content-dialect.js'
 
 /**

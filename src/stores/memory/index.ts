@@ -33,20 +33,19 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const { maxSessions = 1_000_000, maxChallengeUses = 1_000_000, maxQuotas = 100_000, monotonicSeconds } = options
   const clock = new SweepClock(monotonicSeconds)
   const sessionsByService = new Map<string, MemorySessions>()
+  const sessionsOf = (service: string): MemorySessions => {
+    const sessions = sessionsByService.get(service) ?? new MemorySessions(maxSessions, clock)
+    sessionsByService.set(service, sessions)
+    return sessions
+  }
   // Each verb runs to its end without a pause, which is what makes it atomic.
   const store: Store = {
-    async createSession(session) {
-      const sessions = sessionsByService.get(session.service) ?? new MemorySessions(maxSessions, clock)
-      sessionsByService.set(session.service, sessions)
-      return sessions.create(session)
-    },
-    findSession: async (service, sessionId) => sessionsByService.get(service)?.find(sessionId),
-    rotateRefreshToken: async (rotation) => sessionsByService.get(rotation.service)?.rotate(rotation) ?? 'unknown',
-    endSession: async (service, sessionId, state, nowSeconds) =>
-      sessionsByService.get(service)?.end(sessionId, state, nowSeconds) ?? false,
-    revokeSessions: async (service, user, nowSeconds) =>
-      sessionsByService.get(service)?.revokeAll(user, nowSeconds) ?? 0,
-    listSessions: async (service, user, nowSeconds) => sessionsByService.get(service)?.list(user, nowSeconds) ?? [],
+    createSession: async (session) => sessionsOf(session.service).create(session),
+    findSession: async (service, sessionId) => sessionsOf(service).find(sessionId),
+    rotateRefreshToken: async (rotation) => sessionsOf(rotation.service).rotate(rotation),
+    endSession: async (service, sessionId, state, nowSeconds) => sessionsOf(service).end(sessionId, state, nowSeconds),
+    revokeSessions: async (service, user, nowSeconds) => sessionsOf(service).revokeAll(user, nowSeconds),
+    listSessions: async (service, user, nowSeconds) => sessionsOf(service).list(user, nowSeconds),
     ...memoryChallengeUses(maxChallengeUses, clock),
     ...memoryQuotas(maxQuotas),
     async ping() {

@@ -6,11 +6,10 @@ import {
   judgeRefresh,
   MAX_SESSIONS_PER_DID,
   type RefreshVerdict,
-  type ReplacedToken,
   type Session,
   type StoredSession
 } from '../../protocol/session.js'
-import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
+import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { AgedMap } from './aged-map.js'
 
@@ -48,14 +47,13 @@ export class MemorySessions {
 
   find(sessionId: string): StoredSession | undefined {
     const record = this.#recordOf(sessionId)
-    // The getter of `tokensOf` is kept, because few callers read it.
-    return record && Object.assign(tokensOf(record), sessionOf(record))
+    return record && storedSessionOf(record)
   }
 
   rotate(rotation: Rotation): RefreshVerdict {
     const record = this.#recordOf(rotation.sessionId)
     if (record === undefined) return 'unknown'
-    const verdict = judgeRefresh(tokensOf(record), rotation)
+    const verdict = judgeRefresh(storedSessionOf(record), rotation)
     if (verdict === 'rotate') {
       const { nextHash, tokenClaims, nowSeconds, nextExpiresAtSeconds } = rotation
       const token = packReplacedToken(record.refreshTokenHash, nowSeconds).toString('latin1')
@@ -182,14 +180,6 @@ function sessionOf({ sessionId, did, state, tokenClaims, ...record }: SessionRec
   return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
-/** What a refresh is judged by. */
-function tokensOf({ state, expiresAtSeconds, refreshTokenHash, replaced }: SessionRecord) {
-  return {
-    ...{ state, expiresAtSeconds, refreshTokenHash },
-    // A refresh with the current token, the usual case, does not need them, and unpacking them costs more than all the
-    // rest.
-    get replacedTokens(): ReplacedToken[] {
-      return parseReplacedTokens(Buffer.from(replaced, 'latin1'))
-    }
-  }
+function storedSessionOf(record: SessionRecord): StoredSession {
+  return storedSession(sessionOf(record), record.refreshTokenHash, record.replaced, 'latin1')
 }

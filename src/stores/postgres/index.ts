@@ -2,12 +2,7 @@ export { migrateStore, postgresStore, type PostgresStoreOptions } from './postgr
 // The parts of the store, for tables of one's own as the servers have theirs.
 export { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 export { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
-export type {
-  SqlQuery as PostgresQuery,
-  SqlResult as PostgresResult,
-  SqlRow as PostgresRow,
-  SqlStatement as PostgresStatement
-} from '../sql/query.js'
+export type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
 export { postgresCode } from './postgres-error.js'
 export type { PostgresClient, PostgresPool } from './connections.js'
 export type * from '../port-types.js'

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
@@ -7,9 +6,10 @@ import {
   MAX_REPLACED_TOKENS,
   MAX_SESSIONS_PER_DID,
   type RefreshVerdict,
+  type Session,
   type StoredSession
 } from '../../protocol/session.js'
-import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
+import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { redisScript, type RedisConnection } from './redis-connection.js'
 import { sessionsKey, userOf, type userTagOf } from './redis-keys.js'
@@ -177,7 +177,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
 
     async findSession(service, sessionId) {
       const record = await redis.send('HGET', sessionsKey(service, sessionId), sessionId)
-      return typeof record === 'string' ? parseSession(sessionId, record).session : undefined
+      return typeof record === 'string' ? parseStoredSession(sessionId, record) : undefined
     },
 
     async rotateRefreshToken(rotation: Rotation): Promise<RefreshVerdict> {
@@ -188,7 +188,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
       const answer = await redis.write(ROTATE, sessionsKey(service, sessionId), [sessionId, ...tokens, ...times])
       if (answer === 1) return 'rotate'
       if (typeof answer !== 'string') return 'unknown'
-      const verdict = judgeRefresh(parseSession(sessionId, answer).session, rotation)
+      const verdict = judgeRefresh(parseStoredSession(sessionId, answer), rotation)
       if (verdict !== 'reused') return verdict
       // Somebody may have ended it in between, and then it is not this call that does.
       return (await endSession(service, sessionId, 'revoked', nowSeconds)) ? 'reused' : 'ended'
@@ -206,7 +206,7 @@ export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, c
           return user === userOf(did) && state === 'active' && nowSeconds < expiresAtSeconds
         })
         .sort((one, other) => other.number - one.number)
-        .map(({ session: { refreshTokenHash: _hash, replacedTokens: _replaced, ...session } }) => session)
+        .map(({ session }) => session)
     }
   }
 }
@@ -220,22 +220,22 @@ function toJson(claims: JsonObject | undefined): string {
   return claims === undefined ? '' : JSON.stringify(claims)
 }
 
-function parseSession(sessionId: string, record: string): { session: StoredSession; number: number; user: string } {
+function parseStoredSession(sessionId: string, record: string): StoredSession {
+  const { session, hash, replaced } = parseSession(sessionId, record)
+  return storedSession(session, hash, replaced, 'base64url')
+}
+
+function parseSession(sessionId: string, record: string) {
   const [state, created, rotated, expires, number, user = '', hash = '', replaced = '', did = '""', claims = ''] =
     record.split('\n')
-  return {
-    session: {
-      sessionId,
-      did: JSON.parse(did) as string,
-      state: STATES[state as keyof typeof STATES],
-      tokenClaims: claims === '' ? undefined : (JSON.parse(claims) as JsonObject),
-      createdAtSeconds: Number(created),
-      rotatedAtSeconds: Number(rotated),
-      expiresAtSeconds: Number(expires),
-      refreshTokenHash: hash,
-      replacedTokens: parseReplacedTokens(Buffer.from(replaced, 'base64url'))
-    },
-    number: Number(number),
-    user
+  const session: Session = {
+    sessionId,
+    did: JSON.parse(did) as string,
+    state: STATES[state as keyof typeof STATES],
+    tokenClaims: claims === '' ? undefined : (JSON.parse(claims) as JsonObject),
+    createdAtSeconds: Number(created),
+    rotatedAtSeconds: Number(rotated),
+    expiresAtSeconds: Number(expires)
   }
+  return { session, number: Number(number), user, hash, replaced }
 }

@@ -8,7 +8,7 @@ import {
   type Session,
   type StoredSession
 } from '../../protocol/session.js'
-import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
+import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
 import { statementsOf, type SqlQuery, type SqlRow } from './query.js'
 import { rowKey, userKey } from './tables.js'
@@ -149,16 +149,10 @@ export function parseSession(row: SqlRow): Session {
   }
 }
 
-/** The session of a row, with its refresh tokens, which are hexadecimal digits there. */
+/** The session of a row, with its refresh tokens in hexadecimal digits. */
 export function parseStoredSession(row: SqlRow): StoredSession {
-  return {
-    ...parseSession(row),
-    refreshTokenHash: Buffer.from(String(row.token_hash), 'hex').toString('base64url'),
-    // A refresh with the current token, which is the usual one, does not ask for them.
-    get replacedTokens() {
-      return parseReplacedTokens(Buffer.from(String(row.replaced), 'hex'))
-    }
-  }
+  const hash = Buffer.from(String(row.token_hash), 'hex').toString('base64url')
+  return storedSession(parseSession(row), hash, String(row.replaced), 'hex')
 }
 
 /** Claims as they are stored: in ASCII, which a database of any encoding takes. */
