@@ -80,11 +80,8 @@ function serving(names: readonly ServerName[], isAll = false): () => Promise<Com
 
 const ENV_FILE = '.env'
 /**
- * Loads the variables of `.env` in the working directory, as `keys new --out .env` writes them, into `process.env`.
- * What the environment has already wins.
- *
- * @returns the file's name; undefined where there is none
- * @throws StartError when it cannot be read
+ * Loads `.env` of the working directory, as `keys new --out .env` writes it, into `process.env`, whose own variables
+ * win. @returns the file's name; undefined where there is none @throws StartError when it cannot be read
  */
 function loadEnvFile(): string | undefined {
   const found = statSync(ENV_FILE, { throwIfNoEntry: false })
@@ -125,10 +122,7 @@ async function run(words: readonly string[]): Promise<number | undefined> {
   }
 }
 
-/**
- * Keeps one warning off standard error: that `node:sqlite` is experimental. The servers are tested with it on each Node
- * that has it, and an operator can do nothing about it. All other warnings are printed.
- */
+/** Keeps off standard error that `node:sqlite` is experimental: the servers are tested with it on each Node. */
 function silenceSqliteWarning(): void {
   const emit = process.emitWarning.bind(process) as (warning: string | Error, ...rest: unknown[]) => void
   process.emitWarning = (warning: string | Error, ...rest: unknown[]): void => {

@@ -12,7 +12,6 @@ export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
 export { resourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
-export { isSecureUrl } from './protocol/parse-url.js'
 
 // The text of EIP-4361.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
@@ -20,12 +19,11 @@ export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-mess
 // Requests and answers.
 export { callerFinder } from './http/client-network.js'
 export { consumeOnce } from './flows/challenge-uses.js'
-export { charge, chargeUser, serviceQuotas } from './flows/limits.js'
-export type { Caller, Quota, Quotas } from './flows/parts.js'
+export { charge, chargeUser, serviceQuotas, type Caller, type Quota, type Quotas } from './flows/limits.js'
 export { bearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { fieldOf, isObject } from './protocol/json.js'
-export { isLoopbackHost } from './protocol/parse-url.js'
+export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
 export { errorSender, type ErrorSenderOptions, type FailedRequest, type SendError } from './http/send-error.js'
 export type { RefusalReason } from './errors.js'
 export type { ErrorAnswer, ErrorAnswerOptions } from './error-answer.js'

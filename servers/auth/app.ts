@@ -32,7 +32,7 @@ export function authApp(parts: ServerAppParts & { page?: Page | undefined }): Se
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const routes = [...authRoutes, sessionPath, sessionsPath, siwePath, '/resource-token', '/.well-known']
-  const app = secureApp(parts, routes, didAuthDependencies(env, signer))
+  const app = secureApp(parts, routes, didAuthDependencies(signer, env.RPC_URL))
   const paths = { sessionPath, sessionsPath }
   const others = { siwe: siweOf(parts), ...resourcesOf(parts) }
   const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...paths, ...others })

@@ -1,4 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 
 /** What a command has of its process. */
 export interface CommandLine {
@@ -18,17 +19,22 @@ export class UsageError extends Error {
 }
 
 /**
- * Reads options and positional arguments.
- *
- * @param count - least and greatest number of positional arguments
- * @throws UsageError for an unknown option, one without its value, and another number of arguments
+ * Reads options, and so many positional arguments at least and at most. @throws UsageError for another number of them,
+ * an unknown option, and one without its value
  */
 export function readArguments<const T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: T,
   [least, most]: readonly [number, number]
 ): ReturnType<typeof parseArgs<{ args: string[]; options: T; allowPositionals: true; strict: true }>> {
-  const parsed = parseOrRefuse(() => parseArgs({ args: [...args], options, allowPositionals: true, strict: true }))
+  let parsed
+  try {
+    parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    // Node adds advice on how to quote.
+    const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
+    throw new UsageError(sentence)
+  }
   const { length } = parsed.positionals
   if (length < least) throw new UsageError('An argument is missing')
   if (length > most) throw new UsageError(`Unexpected argument: ${parsed.positionals.at(-1) ?? ''}`)
@@ -37,19 +43,9 @@ export function readArguments<const T extends NonNullable<ParseArgsConfig['optio
 
 /** @throws UsageError when it is not an http(s) URL */
 export function readUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw new UsageError(`${text} is not an http(s) URL`)
-}
-
-function parseOrRefuse<T>(parse: () => T): T {
-  try {
-    return parse()
-  } catch (error) {
-    // Node adds advice on how to quote.
-    const [sentence = ''] = error instanceof Error ? error.message.split('. ') : []
-    throw new UsageError(sentence)
-  }
+  const url = parseHttpUrl(text)
+  if (url === undefined) throw new UsageError(`${text} is not an http(s) URL`)
+  return url
 }
 
 /** Colours a text, or leaves it as it is. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { didOfPrivateKey, isPrivateKey } from 'express-did-auth'
+import { didOfPrivateKey } from 'express-did-auth'
 import { isEthrNetwork } from 'express-did-auth/protocol'
 import { startStep } from '../config/startup-error.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
@@ -13,7 +13,8 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network = 'rsk' } = values
   if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
-  const key = newPrivateKey()
+  // One number of 2^128 is no key: then the next line throws.
+  const key = randomBytes(32).toString('hex')
   const identity = {
     PRIVATE_KEY: key,
     CHALLENGE_SECRET: randomBytes(32).toString('hex'),
@@ -29,10 +30,4 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   startStep(`Cannot write ${file}`, () => writeFileSync(file, `${text}\n`, { flag: 'wx', mode: 0o600 }))
   out(`Wrote ${Object.keys(identity).join(', ')} to ${file}`)
   return 0
-}
-
-/** One number of 2^128 is no key. */
-function newPrivateKey(): string {
-  const key = randomBytes(32).toString('hex')
-  return isPrivateKey(key) ? key : newPrivateKey()
 }

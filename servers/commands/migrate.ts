@@ -1,9 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { readEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
-import { connectDatabase, faultOfEngine, isUnavailable, throwUnusable } from '../storage/connections.js'
+import { connectDatabase, faultOfEngine, throwUnusable, untilAvailable } from '../storage/connections.js'
 import { migrateContent } from '../storage/sql/open-postgres-contents.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -11,7 +10,6 @@ const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as co
 
 /** How long a database is waited for that is not there yet: one that was started together with this command. */
 const WAITING_MILLISECONDS = 60_000
-const PAUSE_MILLISECONDS = 500
 
 type Mode = 'apply' | 'check' | 'print'
 
@@ -62,17 +60,11 @@ export async function waitFor(
   out: CommandLine['out'],
   waitingMilliseconds = WAITING_MILLISECONDS
 ): Promise<void> {
-  const end = performance.now() + waitingMilliseconds
-  for (let hasSaid = false; ; hasSaid = true) {
-    try {
-      await migrateStore(database, { mode: 'print' })
-      return
-    } catch (error) {
-      if (!isUnavailable(error) || performance.now() >= end) throwUnusable(error)
-      if (!hasSaid) out(`Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`)
-      await pause(PAUSE_MILLISECONDS)
-    }
-  }
+  const ask = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
+  const sayOnce = (): void =>
+    out(`Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`)
+  const reason = await untilAvailable(ask, sayOnce, waitingMilliseconds)
+  if (reason !== undefined) throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`)
 }
 
 async function check(database: PostgresDatabase, out: CommandLine['out']): Promise<number> {

@@ -35,10 +35,7 @@ type Found = readonly [count: number, text: string, isInOrder: boolean]
 type Finding = readonly [sound: string, ...found: Found[]]
 
 /**
- * `vault reconcile`, also beside its server: changes the database and the pin ledger; the server carries out what the
- * ledger says.
- *
- * @returns the exit code: 0 all is in order, 1 it is not
+ * `vault reconcile`. @returns the exit code: 0 all is in order, 1 it is not
  * @throws UsageError; StartError when there is no vault, or its database cannot be opened
  */
 export async function runReconcile({ args, env: given, out }: CommandLine): Promise<number> {

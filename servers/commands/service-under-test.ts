@@ -63,6 +63,8 @@ export interface Session {
 }
 
 export type Flow = 'signup' | 'auth'
+type ProofChanges = { flow?: Flow; domain?: string; challenge?: string }
+type ChallengeRequest = { flow?: Flow; did?: string; headers?: Record<string, string> }
 
 /** A running service that is asked over HTTP, with everything that it answered so far. */
 export class ServiceUnderTest {
@@ -150,26 +152,29 @@ export class ServiceUnderTest {
     }
   }
 
-  /** Asks for a challenge in the form that the service has. */
-  askChallenge(flow: Flow, did: string, headers: Record<string, string> = {}): Promise<Exchange> {
+  /** Asks for a challenge in the form that the service has; of a new user, unless a DID is given. */
+  askChallenge({ flow = 'auth', did = this.newUser().did, headers = {} }: ChallengeRequest = {}): Promise<Exchange> {
     const path = flow === 'auth' ? this.paths.requestAuth : this.paths.requestSignup
     if (this.challengeForm === 'POST') return this.post(path, { did }, headers)
     return this.send('GET', `${path}/${did}`, { headers })
   }
 
-  /** Asks for a challenge. An answer without one gives the empty text, which no check takes for a challenge. */
-  async challenge(flow: Flow, did: string): Promise<string> {
-    const { challenge } = (await this.askChallenge(flow, did)).json
+  /** The same; an answer without a challenge gives the empty text, which no check takes for one. */
+  async challenge(request?: ChallengeRequest): Promise<string> {
+    const { challenge } = (await this.askChallenge(request)).json
     return typeof challenge === 'string' ? challenge : ''
   }
 
-  /** The body of a login or sign up that is good once. */
-  async proof(user = this.newUser(), flow: Flow = 'auth'): Promise<{ did: string; sig: string }> {
-    if (this.options.signsUpFirst === true && flow === 'auth' && !this.#signedUp.has(user.did)) {
-      this.#signedUp.add(user.did)
-      await this.post(this.paths.signup, await this.proof(user, 'signup'))
+  /** The body of a login or sign up, which is good once unless domain or challenge are others. */
+  async proof(user = this.newUser(), changes: ProofChanges = {}): Promise<{ did: string; sig: string }> {
+    const { flow = 'auth', domain = this.domain } = changes
+    const { did } = user
+    if (this.options.signsUpFirst === true && flow === 'auth' && !this.#signedUp.has(did)) {
+      this.#signedUp.add(did)
+      await this.post(this.paths.signup, await this.proof(user, { flow: 'signup' }))
     }
-    return { did: user.did, sig: user.sign(loginMessage(this.domain, await this.challenge(flow, user.did))) }
+    const challenge = changes.challenge ?? (await this.challenge({ flow, did }))
+    return { did, sig: user.sign(loginMessage(domain, challenge)) }
   }
 
   /** Logs a new user in. @throws Error when the service refuses, so that the check that needs a session fails */

@@ -37,7 +37,7 @@ export async function loadIdentity(
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
-      privateKey: env.PRIVATE_KEY ?? keptKey(join(env.DATA_DIR, 'private-key')),
+      privateKey: env.PRIVATE_KEY ?? keptSecret(join(env.DATA_DIR, 'private-key'), isPrivateKey),
       challengeSecret: env.CHALLENGE_SECRET ?? keptSecret(join(env.DATA_DIR, 'challenge-secret')),
       resourceKeys: resourceSecrets(env).map(resourceKeyOf)
     }
@@ -62,22 +62,19 @@ function resourceKeyOf(secret: string): ResourceKey {
   return { kty: 'EC', crv: 'P-256', x: x.toString('base64url'), y: y.toString('base64url'), d: d.toString('base64url') }
 }
 
-/** Not every secret is a key: another secret may be in the file. */
-function keptKey(file: string): string {
-  const key = keptSecret(file)
-  if (isPrivateKey(key)) return key
-  throw new StartError(
-    `The file ${file} does not contain a secp256k1 key: restore it, or delete it to create a new identity`
-  )
-}
-
-/** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
-function keptSecret(file: string): string {
+/**
+ * Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once.
+ *
+ * @param isKey - not every secret is a key: another secret may be in the file
+ */
+function keptSecret(file: string, isKey?: (secret: string) => boolean): string {
   if (!existsSync(file)) makeOnce(file)
   const secret = readFileSync(file, 'utf8').trim()
-  if (/^[0-9a-f]{64}$/.test(secret)) return secret
+  const isSecret = /^[0-9a-f]{64}$/.test(secret)
+  if (isSecret && isKey?.(secret) !== false) return secret
+  const missing = isSecret ? 'a secp256k1 key' : '64 hex digits'
   throw new StartError(
-    `The file ${file} does not contain 64 hex digits: restore it, or delete it to create a new identity`
+    `The file ${file} does not contain ${missing}: restore it, or delete it to create a new identity`
   )
 }
 

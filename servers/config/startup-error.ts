@@ -78,10 +78,8 @@ export function sentenceOf(error: unknown, command = ''): string {
 }
 
 /**
- * How this process was started, so that a hint runs as it is printed: by npx in a project, by the path of the program
- * in a checkout or a container, by its name where it is installed for the machine.
- *
- * @param args - what follows, such as `keys new`
+ * A command, such as `keys new`, so that it runs as it is printed: by npx in a project, by the path of the program in a
+ * checkout or a container, by its name where it is installed for the machine.
  */
 export function ownCommand(args: string, script = process.argv[1] ?? ''): string {
   const name = basename(script)

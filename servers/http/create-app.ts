@@ -8,6 +8,7 @@ import express, {
   type Response
 } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
@@ -125,8 +126,8 @@ export function withLastAnswers(app: Express, parts: Parameters<typeof serverErr
 export function readableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env' | 'serviceUrls'>): string[] {
   // The page is served by auth, where this server is another one beside it.
   const authUrl = env.PAGE && env.name !== 'auth' ? (serviceUrls?.get('auth') ?? '') : ''
-  const isUrl = /^https?:/i.test(authUrl) && URL.canParse(authUrl)
-  return [...env.CORS_ORIGINS, ...(isUrl ? [new URL(authUrl).origin] : [])]
+  const origin = parseHttpUrl(authUrl)?.origin
+  return origin === undefined ? env.CORS_ORIGINS : [...env.CORS_ORIGINS, origin]
 }
 
 /** A URL that Express cannot parse passes all our handlers. Express has a page for it, and Node even logs some. */

@@ -91,11 +91,8 @@ export function maxRequestsOf(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TI
   return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
 }
 
-/** The dependencies of DID login, beside its store. */
-export function didAuthDependencies(
-  { RPC_URL: rpcUrl }: Partial<Pick<ServerEnv, 'RPC_URL'>>,
-  signer: DidAuthConfig['serviceSigner']
-): Dependency[] {
+/** The dependencies of DID login, beside its store. @param rpcUrl - of the node that resolves DIDs, where one does */
+export function didAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
   const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
   if (rpcUrl === undefined) return [own]
   return [own, { name: 'rpc', isNeeded: false, check: (signal) => askChainId(rpcUrl, signal) }]

@@ -19,11 +19,7 @@ export function serverLog(
     }
   }
   const format = env.LOG_FORMAT ?? (isTerminal ? 'pretty' : 'json')
-  return jsonLog(env, format === 'pretty' ? pretty : destination)
-}
-
-/** JSON lines. The code that writes a line chooses its fields; no field of a request is added automatically. */
-export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination: DestinationStream): Logger {
+  // The code that writes a line chooses its fields; no field of a request is added automatically.
   const options = {
     level: env.LOG_LEVEL,
     base: { server: env.name },
@@ -32,26 +28,12 @@ export function jsonLog(env: Pick<ServerEnv, 'LOG_LEVEL' | 'name'>, destination:
     // A safety net: no line of ours has these fields.
     redact: ['authorization', 'cookie', 'sig', 'accessToken', 'refreshToken', 'challenge', 'privateKey']
   }
-  return pino(options, destination)
+  return pino(options, format === 'pretty' ? pretty : destination)
 }
 
-/** What the ready line of a server says. */
-export interface ReadyFields {
-  url: string
-  serviceUrl: string
-  serviceDid: string
-  /** Where content lies: `here`, or there as well. */
-  content?: string | undefined
-  /** The file that was loaded into the environment. */
-  envFile?: string | undefined
-}
-
-/** Writes the one line that says that a server is ready. It appears at every log level. */
-export function logReady(log: Logger, ready: ReadyFields): void {
-  const { serviceUrl, serviceDid, content, envFile } = ready
-  const where = content === undefined ? '' : `, content: ${content}`
-  const line = `ready at ${serviceUrl} as ${serviceDid}${where}${envFile === undefined ? '' : `, settings of ${envFile}`}`
-  log.child({}, { level: 'info' }).info({ event: 'ready', ...ready }, line)
+/** Writes a line that appears at every log level: that a server is ready, or the one address to open. */
+export function announce(log: Logger, fields: Readonly<Record<string, unknown>>, line: string): void {
+  log.child({}, { level: 'info' }).info(fields, line)
 }
 
 /** A request that has ended. */

@@ -2,9 +2,10 @@ import type { Clock } from 'express-did-auth'
 import { waitAtMost } from 'express-did-auth/server-kit'
 import type { ServerAppParts } from '../http/create-app.js'
 import { BodyReader } from '../bodies/read-body.js'
-import { ContentRepair } from '../ipfs/content-repair.js'
+import { contentRepair } from '../ipfs/content-repair.js'
 import { PinWorker } from '../ipfs/pin-worker.js'
 import { describeError } from '../observability/error-fields.js'
+import type { Samples } from '../observability/metrics.js'
 import type { Contents } from './start-server.js'
 
 const MINUTE_MILLISECONDS = 60_000
@@ -34,17 +35,22 @@ export function startContentWork(
   const nowSeconds = (): number => clock.nowSeconds()
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds })
   pins?.start()
+  const server = env.name
+  if (pins)
+    metrics?.watch('did_auth_pins_open', async () => [{ labels: { server }, value: await contents.countOpen() }])
+  let success: Samples = []
+  metrics?.watch('did_auth_task_success_timestamp_seconds', () => success)
   const collector = repeatWork(
     async (signal) => {
       await collect(signal)
-      metrics?.succeeded(env.name, task)
+      success = [{ labels: { server, task }, value: nowSeconds() }]
     },
     (error) =>
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')
   )
   return {
     bodies: new BodyReader(spool),
-    repair: new ContentRepair({ store: contents, node, log }),
+    repair: contentRepair({ store: contents, node, log }),
     settlePins: async (cids: readonly string[]) => pins === undefined || pins.settle(cids),
     collectSoon: () => collector.soon(),
     stop: async () => {

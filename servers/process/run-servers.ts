@@ -5,8 +5,8 @@ import { loadIdentity } from '../config/service-identity.js'
 import { serveMetrics } from '../http/listen.js'
 import { assertIpfsClientInstalled, hintAtLocalNode } from '../ipfs/ipfs-rpc-client.js'
 import { crashLog, describeError } from '../observability/error-fields.js'
-import { serverLog } from '../observability/logger.js'
-import { prometheusMetrics } from '../observability/metrics.js'
+import { announce, serverLog } from '../observability/logger.js'
+import { Metrics } from '../observability/metrics.js'
 import { Connections } from '../storage/connections.js'
 import { Opened, type StartParts, type StartServer } from './start-server.js'
 
@@ -46,26 +46,19 @@ export async function runServers(
   }
 
   const drain = new AbortController()
-  const [metricsServer, shared] = [new Opened(), new Opened()]
+  const shared = new Opened()
   const close = async (): Promise<unknown[]> => {
-    const failures = await Promise.all([
-      metricsServer.close(),
-      ...plans.map(async ({ opened, log }) => {
-        const failures = await opened.close()
-        if (opened.isServing) log.info({ event: 'stopped' }, 'stopped')
-        return failures
-      })
-    ])
+    const failures = await Promise.all(plans.map(({ opened }) => opened.close()))
     return [...failures.flat(), ...(await shared.close())]
   }
   stopAtSignal(log, { drain, drainSeconds: env.DRAIN_SECONDS, close })
   const { METRICS_PORT: port, METRICS_HOST: host } = env
-  const metrics = port === undefined ? undefined : prometheusMetrics()
+  const metrics = port === undefined ? undefined : new Metrics()
   try {
     if (metrics !== undefined && port !== undefined) {
       const where = { port, host, variable: 'METRICS_PORT', hostVariable: 'METRICS_HOST' }
       const served = await serveMetrics(metrics, where)
-      metricsServer.add(() => served.stop())
+      shared.add(() => served.stop())
       log.info({ event: 'metrics', url: `${served.url}/metrics` }, 'metrics')
     }
     const connections = await Connections.open(env)
@@ -83,8 +76,7 @@ export async function runServers(
       )
     }
     for (const serve of serving) await serve()
-    // The one address to open: at every log level, as the ready lines.
-    if (page !== undefined) log.child({}, { level: 'info' }).info({ event: 'page', url: page }, `open ${page}`)
+    if (page !== undefined) announce(log, { event: 'page', url: page }, `open ${page}`)
     // Not awaited: nothing waits for a node that was not named.
     if (env.IPFS_API_URL === undefined && names.some((name) => name !== 'auth')) void hintAtLocalNode(log)
   } catch (error) {

@@ -4,8 +4,7 @@ import { type ServerApp, type ServerAppParts, waitingApp } from '../http/create-
 import { listen } from '../http/listen.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { ipfsHttpNode, type IpfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
-import { logReady } from '../observability/logger.js'
-import type { Samples } from '../observability/metrics.js'
+import { announce } from '../observability/logger.js'
 import type { Connections } from '../storage/connections.js'
 import type { UsedPercent } from '../storage/disk-space.js'
 import { openContentEngine, type Engine } from '../storage/engine.js'
@@ -16,8 +15,6 @@ const UPLOAD_MILLISECONDS = 3_600_000
 
 /** What a server has opened so far: it is closed in the reverse order, also when the rest of the start fails. */
 export class Opened {
-  /** Whether the server listens, or has listened. */
-  isServing = false
   readonly #closings: (() => Promise<unknown>)[] = []
 
   add(close: () => Promise<unknown>): void {
@@ -66,10 +63,6 @@ export function contentStarter(build: (parts: ServerAppParts & Contents) => Serv
     const engine = await openContentEngine(env, start.connections)
     const { store: contents, spool } = engine.contents
     const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
-    if (node !== undefined) {
-      const read = async (): Promise<Samples> => [{ labels: { server: env.name }, value: await contents.countOpen() }]
-      start.metrics?.watch('did_auth_pins_open', read)
-    }
     const own = { contents, spool, node, usedPercent: engine.usedPercent }
     const { parts, serve } = await openServer(env, start, engine, own)
     return () => serve(build({ ...parts, ...own }))
@@ -77,8 +70,7 @@ export function contentStarter(build: (parts: ServerAppParts & Contents) => Serv
 }
 
 /**
- * Listens, and waits until database and Redis answer: meanwhile all requests but `/health` and `/ready` are
- * 503.
+ * Listens, and waits until database and Redis answer: meanwhile all requests but `/health` and `/ready` are 503.
  *
  * @param engine - closed when the server ends, and also when it cannot start
  * @param own - of a server that stores content
@@ -95,7 +87,6 @@ export async function openServer(
   opened.add(() => engine.close())
   const uploads = own && { request: UPLOAD_MILLISECONDS }
   const server = await listen(env.address, { maxConnections: env.MAX_CONNECTIONS, ...uploads })
-  opened.isServing = true
   let app: ServerApp | undefined
   opened.add(async () => {
     await server.stop()
@@ -103,6 +94,7 @@ export async function openServer(
     // Calls under way are made again after the next start.
     own?.node?.close?.()
     await closed
+    log.info({ event: 'stopped' }, 'stopped')
   })
   const serviceUrl = env.SERVICE_URL ?? `http://localhost:${server.port}`
   serviceUrls.set(env.name, serviceUrl)
@@ -120,7 +112,11 @@ export async function openServer(
       // A database or a Redis elsewhere may be unavailable again: the server runs, and `/ready` says what it lacks.
       if (!connections.areRemote || codeOf(error) !== 'ERR_STORE') throw error
     })
-    logReady(log, { url: server.url, serviceUrl, serviceDid: identity.serviceDid, content: placeOf(own, env), envFile })
+    const { serviceDid } = identity
+    const content = placeOf(own, env)
+    const [where, settings] = [content && `, content: ${content}`, envFile && `, settings of ${envFile}`]
+    const ready = { event: 'ready', url: server.url, serviceUrl, serviceDid, content, envFile }
+    announce(log, ready, `ready at ${serviceUrl} as ${serviceDid}${where ?? ''}${settings ?? ''}`)
   }
   return { parts, serve }
 }

@@ -86,17 +86,20 @@ export class Connections {
   }
 }
 
-/** Tries every second until there is an answer. Reports once why there is none. */
+/** Tries every second until there is an answer. Reports once why there is none. @returns why there is still none */
 export async function untilAvailable(
   ask: () => Promise<unknown>,
-  onUnavailable: (reason: string) => void
-): Promise<void> {
+  onUnavailable: (reason: string) => void,
+  milliseconds = Infinity
+): Promise<string | undefined> {
+  const end = performance.now() + milliseconds
   let reason = await unlessUnavailable(ask)
   if (reason !== undefined) onUnavailable(reason)
-  while (reason !== undefined) {
+  while (reason !== undefined && performance.now() < end) {
     await pause(RETRY_MILLISECONDS)
     reason = await unlessUnavailable(ask)
   }
+  return reason
 }
 
 /** @returns why an engine is unavailable, in words @throws StartError when it cannot be used as it is set up */

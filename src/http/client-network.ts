@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { asClient } from '../current-request.js'
-import type { Caller } from '../flows/parts.js'
+import type { Caller } from '../flows/limits.js'
 import type { Client, Logger } from '../ports.js'
 
 /** The longest spelling of an IPv6 address. Behind a trusted proxy `req.ip` can be any text of a header. */

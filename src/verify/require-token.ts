@@ -1,6 +1,5 @@
 import { sendErrorAnswer } from '../error-answer.js'
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AccessTokenVerifier, TokenRequest } from './access-token-verifier.js'
 import { configError } from './issuer-keys.js'
 

@@ -7,10 +7,10 @@ import type {
   EntryWrite,
   FileWrite,
   NewContent,
+  ObjectStore,
   StoredContent
 } from '../../servers/storage/content-store.js'
 import { fileObjectStore } from '../../servers/storage/files.js'
-import type { ObjectStore } from '../../servers/storage/object-store.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { newContentOf } from '../../servers/storage/unixfs-blocks.js'

@@ -7,7 +7,7 @@ import request, { type Response } from 'supertest'
 import { readEnv, type ServerEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
-import { jsonLog } from '../../servers/observability/logger.js'
+import { serverLog } from '../../servers/observability/logger.js'
 import { relayApp } from '../../servers/relay/app.js'
 import { dataFolder, dependenciesOf } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
@@ -84,7 +84,7 @@ export async function startTestRelay(
       challengeSecret: options.challengeSecret ?? challengeSecret
     }
     const dependencies = dependenciesOf(env, {}, { durable: store, contents })
-    const shell = { env, identity, serviceUrl, log: jsonLog(env, destination), store, dependencies }
+    const shell = { env, identity, serviceUrl, log: serverLog(env, false, destination), store, dependencies }
     const app = relayApp({ ...shell, contents, spool, node, usedPercent, clock })
     await app.ready
     const close = async (): Promise<void> => {

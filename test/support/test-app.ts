@@ -118,7 +118,7 @@ export async function testServer(
 ): Promise<TestServer> {
   const { readEnv } = await import('../../servers/config/read-env.js')
   const { dependenciesOf } = await import('../../servers/storage/engine.js')
-  const { jsonLog } = await import('../../servers/observability/logger.js')
+  const { serverLog } = await import('../../servers/observability/logger.js')
   const env = readEnv(variables, name, false)
   const { destination, log } = capturedLog()
   const identity = {
@@ -129,7 +129,7 @@ export async function testServer(
   }
   const dependencies = dependenciesOf(env, {}, { durable: store })
   const shell = { env, identity, serviceUrl: `https://${name}.example`, store, dependencies }
-  const server = build({ ...shell, log: jsonLog(env, destination) })
+  const server = build({ ...shell, log: serverLog(env, false, destination) })
   await server.ready.catch(() => undefined)
   return { ...server, env, log }
 }

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { readEnv } from '../../servers/config/read-env.js'
 import type { ServerApp } from '../../servers/http/create-app.js'
 import type { IpfsNode } from '../../servers/ipfs/ipfs-node.js'
-import { jsonLog } from '../../servers/observability/logger.js'
+import { serverLog } from '../../servers/observability/logger.js'
+import type { Metrics } from '../../servers/observability/metrics.js'
 import { dependenciesOf } from '../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
@@ -27,6 +28,7 @@ export interface VaultTestParts {
   store?: Store
   node?: IpfsNode
   usedPercent?: () => Promise<number>
+  metrics?: Metrics
   /** Storage that is open. Default: SQLite in a folder. */
   contents?: OpenContentStore
   /** Of another vault, on which this one works as well. Default: one of its own. */
@@ -63,7 +65,8 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     spool: opened.spool,
     node,
     usedPercent,
-    log: jsonLog(serverEnv, destination)
+    metrics: parts.metrics,
+    log: serverLog(serverEnv, false, destination)
   })
   await server.ready.catch(() => undefined)
   const close = async (): Promise<void> => {

@@ -190,11 +190,7 @@ function stateOf({ answer, failure, milliseconds = 0 }: Exchange): { state: stri
 }
 
 /** A request and its answer, as HTTP writes them: with `unseen`, which browsers hide; short without most headers. */
-function partsOf(
-  exchange: Exchange,
-  isShort: boolean,
-  unseen: readonly string[]
-): [title: string, text: string][] {
+function partsOf(exchange: Exchange, isShort: boolean, unseen: readonly string[]): [title: string, text: string][] {
   const { method, url, requestHeaders, requestBody, answer, failure } = exchange
   const line = `${method} ${url.pathname}${url.search} HTTP/1.1`
   const request = message([line, `host: ${url.host}`, ...requestHeaders.map(headerLine)], requestBody)

@@ -46,7 +46,7 @@ export const answerChecks = {
     const headers = { Origin: FOREIGN_ORIGIN }
     const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'content-type' }
     const answers = [
-      await service.askChallenge('auth', service.newUser().did, headers),
+      await service.askChallenge({ headers }),
       await service.send('OPTIONS', service.paths.auth, { headers: { ...headers, ...asked } })
     ]
     for (const { headers } of answers) {

@@ -1,4 +1,5 @@
 import { loadCurve } from 'express-did-auth'
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { setTimeout as pause } from 'node:timers/promises'
 import { reasonOf, StartError } from '../../config/startup-error.js'
 import {
@@ -111,7 +112,7 @@ async function learnDomain(service: ServiceUnderTest): Promise<void> {
     const [realm] = answers.flatMap((answer) => realmOf(answer) ?? [])
     if (domain !== undefined || realm === undefined) return
     // The host of the realm, or the realm where it is no URL: both name the login domain.
-    service.domain = /^https?:/i.test(realm) && URL.canParse(realm) ? new URL(realm).host : realm
+    service.domain = parseHttpUrl(realm)?.host ?? realm
   } catch (error) {
     throw new StartError(`No answer from ${url.href}: ${reasonOf(error)}`, { cause: error })
   }
@@ -120,9 +121,9 @@ async function learnDomain(service: ServiceUnderTest): Promise<void> {
 /** Why a good login fails. A service that refuses everybody keeps each rule about refusals. */
 async function refusedLogin(service: ServiceUnderTest, isSiwe: boolean): Promise<string | undefined> {
   if (isSiwe) return siweChecks['siwe-login'](service).then(() => undefined, reasonOf)
-  if ((await service.challenge('auth', service.newUser().did)) === '') {
+  if ((await service.challenge()) === '') {
     service.challengeForm = 'GET'
-    if ((await service.challenge('auth', service.newUser().did)) === '') service.challengeForm = 'POST'
+    if ((await service.challenge()) === '') service.challengeForm = 'POST'
   }
   return service.logIn().then(() => undefined, reasonOf)
 }

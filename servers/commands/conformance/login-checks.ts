@@ -26,7 +26,7 @@ export const loginChecks = {
   },
   'challenge-of-sign-up': async (service) => {
     const { did } = service.newUser()
-    const exchange = await service.askChallenge('signup', did)
+    const exchange = await service.askChallenge({ flow: 'signup', did })
     challengeIn(exchange)
     const { sdr } = exchange.json
     if (sdr === undefined) return
@@ -34,36 +34,28 @@ export const loginChecks = {
     assertThat(subject === did && typeof issuer === 'string', 'the sdr has no issuer, or another subject')
   },
   'challenge-of-one-did': async (service) => {
-    const challenges = [await challengeOf(service), await challengeOf(service)]
+    const challenges = [await service.challenge(), await service.challenge()]
     assertThat(challenges[0] !== challenges[1], 'two DIDs received the same challenge')
   },
   'challenge-headers': async (service) => {
-    const exchange = await service.askChallenge('auth', service.newUser().did)
+    const exchange = await service.askChallenge()
     assertNotStored(exchange)
     const seconds = exchange.headers.get('challenge-expires-in') ?? ''
     assertThat(/^[1-9]\d*$/.test(seconds), `Challenge-Expires-In is "${seconds}", and not a number of seconds`)
   },
   'challenge-needs-did': async (service) => {
-    assertStatus(await service.askChallenge('auth', 'not-a-did'), 401, 'a challenge for not-a-did')
+    assertStatus(await service.askChallenge({ did: 'not-a-did' }), 401, 'a challenge for not-a-did')
     if (service.challengeForm === 'GET') return
     for (const body of [{}, { did: 7 }, { did: ['did:ethr:rsk:0x'] }]) {
       assertStatus(await service.post(service.paths.requestAuth, body), 401, `a challenge for ${JSON.stringify(body)}`)
     }
   },
-  'sign-up': async (service) => {
-    await signUp(service)
-  },
-  'sign-up-third-line': async (service) => {
-    await signUp(service, '\nMy credentials are: ')
-  },
+  'sign-up': (service) => signUp(service),
+  'sign-up-third-line': (service) => signUp(service, '\nMy credentials are: '),
   'sign-up-wrong-signature': (service) => refusesOtherWallet(service, 'signup'),
-  'sign-up-single-use': async (service) => {
-    assertStatus(await service.post(service.paths.signup, await signUp(service)), 401, 'the same sign up again')
-  },
+  'sign-up-single-use': async (service) => refuses(service, await signUp(service), 'the same sign up again', 'signup'),
 
-  login: async (service) => {
-    await service.logIn()
-  },
+  login: (service) => service.logIn(),
   'login-response-form': async (service) => {
     const exchange = await service.post(service.paths.auth, { response: await service.proof() })
     assertStatus(exchange, 200, 'a good login')
@@ -90,15 +82,13 @@ export const loginChecks = {
   },
   'login-wrong-domain': async (service) => {
     for (const domain of ['other.example', `other.example/${service.domain}`, `${service.domain}.other.example`]) {
-      const { did, sign } = service.newUser()
-      const sig = sign(loginMessage(domain, await service.challenge('auth', did)))
-      await refuses(service, { did, sig }, `a message for ${domain}`)
+      await refuses(service, await service.proof(undefined, { domain }), `a message for ${domain}`)
     }
   },
   'login-wrong-challenge': async (service) => {
-    const { did, sign } = service.newUser()
-    for (const challenge of ['0'.repeat(64), '', 'undefined', await challengeOf(service)]) {
-      await refuses(service, { did, sig: sign(loginMessage(service.domain, challenge)) }, 'a made-up challenge')
+    const user = service.newUser()
+    for (const challenge of ['0'.repeat(64), '', 'undefined', await service.challenge()]) {
+      await refuses(service, await service.proof(user, { challenge }), 'a made-up challenge')
     }
   },
   'login-malleable-signature': async (service) => {
@@ -136,24 +126,20 @@ function challengeIn(exchange: Exchange): string {
   return challenge
 }
 
-function challengeOf(service: ServiceUnderTest): Promise<string> {
-  return service.challenge('auth', service.newUser().did)
-}
-
 async function refuses(service: ServiceUnderTest, body: unknown, what: string, flow: Flow = 'auth'): Promise<void> {
   assertStatus(await service.post(service.paths[flow], body), 401, what)
 }
 
 async function refusesOtherWallet(service: ServiceUnderTest, flow: Flow): Promise<void> {
   const { did } = service.newUser()
-  const { sig } = await service.proof({ ...service.newUser(), did }, flow)
+  const { sig } = await service.proof({ ...service.newUser(), did }, { flow })
   await refuses(service, { did, sig }, 'a signature of another wallet', flow)
 }
 
 /** Signs up, and answers the body that was good once. @throws NotApplicable where credentials are asked for */
 async function signUp(service: ServiceUnderTest, end = ''): Promise<object> {
   const user = service.newUser()
-  const asked = await service.askChallenge('signup', user.did)
+  const asked = await service.askChallenge({ flow: 'signup', did: user.did })
   if (asked.json.sdr !== undefined) throw new NotApplicable('the service asks for credentials or claims')
   const sig = user.sign(loginMessage(service.domain, String(asked.json.challenge)) + end)
   const body = { did: user.did, sig, credentials: [] }

@@ -91,7 +91,7 @@ export const siweRules = {
 export type RuleId = keyof typeof rules | keyof typeof siweRules
 
 /** What asks a service whether it keeps a rule. @throws when it does not */
-export type Ask = (service: ServiceUnderTest) => Promise<void>
+export type Ask = (service: ServiceUnderTest) => Promise<unknown>
 
 /** What came of a check. One that does not apply counts neither way. */
 export interface CheckResult {

@@ -25,9 +25,7 @@ export const sessionChecks = {
     if (address === undefined) throw new NotApplicable('iss is no did:ethr of an address')
     assertThat(signersOf(service, accessToken).includes(address.toLowerCase()), 'another key signed the access token')
   },
-  'guard-accepts': async (service) => {
-    await guardedSession(service)
-  },
+  'guard-accepts': guardedSession,
   'guard-scheme': async (service) => {
     const { accessToken } = await guardedSession(service)
     for (const [scheme, status] of [['didauth', 200] as const, ['Basic', 401] as const]) {

@@ -16,9 +16,7 @@ export const siweChecks = {
     assertThat(nonces[0] !== nonces[1], 'two requests received the same nonce')
     given.forEach(assertNotStored)
   },
-  'siwe-login': async (service) => {
-    await goodLogin(service)
-  },
+  'siwe-login': goodLogin,
   'siwe-single-use': async (service) => {
     const { visit, proof, before } = await goodLogin(service)
     assertRefused(await verify(visit, proof), 'the same message again')
@@ -31,9 +29,8 @@ export const siweChecks = {
     const good = all.filter(isAccepted)
     assertThat(good.length === 1, `${good.length} of ${RACERS} copies of one login succeeded`)
   },
-  'siwe-wrong-signer': async (service) => {
-    assertRefused((await stolenLogin(service)).exchange, 'a signature of another wallet')
-  },
+  'siwe-wrong-signer': async (service) =>
+    assertRefused((await stolenLogin(service)).exchange, 'a signature of another wallet'),
   'siwe-burnt-nonce': async (service) => {
     const { visit, proof } = await stolenLogin(service)
     assertAccepted(await verify(visit, proof), 'the good signature after one of another wallet')

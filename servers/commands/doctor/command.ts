@@ -1,3 +1,4 @@
+import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { examineEnv, findMisspellings, serverPorts, type ServerName } from '../../config/read-env.js'
 import {
   painter,
@@ -11,7 +12,7 @@ import {
 } from '../command-line.js'
 import { checkEnv } from './environment.js'
 import { change, type Finding, type Found } from './finding.js'
-import { checkEngines, checkNetwork, type NetworkSurroundings } from './network.js'
+import { checkEngines, checkNetwork, type NetworkDependencies } from './network.js'
 import { checkService } from './running-service.js'
 
 const OPTIONS = {
@@ -27,13 +28,13 @@ const OPTIONS = {
  * @returns the exit code: 1 when something has to be changed, else 0
  * @throws UsageError
  */
-export async function runDoctor(commandLine: CommandLine, surroundings: NetworkSurroundings = {}): Promise<number> {
+export async function runDoctor(commandLine: CommandLine, dependencies: NetworkDependencies = {}): Promise<number> {
   const { args, env, out } = commandLine
   const { values, positionals } = readArguments(args, OPTIONS, [0, 1])
   const [text] = positionals
   const found =
     text === undefined
-      ? await examineEnvironment(env, parseServer(values.server), surroundings)
+      ? await examineEnvironment(env, parseServer(values.server), dependencies)
       : await examineService(readUrl(text), env, values.origin ?? [])
   // Several servers of one environment share most of it.
   const distinct = new Map(found.flatMap((one) => (one === false ? [] : [[JSON.stringify(one), one] as const])))
@@ -47,7 +48,7 @@ export async function runDoctor(commandLine: CommandLine, surroundings: NetworkS
 async function examineEnvironment(
   env: CommandLine['env'],
   server: ServerName | 'all' | undefined,
-  surroundings: NetworkSurroundings
+  dependencies: NetworkDependencies
 ): Promise<Found> {
   const isOfOne = (env.PORT ?? '') !== '' || (env.SERVICE_URL ?? '') !== ''
   const chosen = server ?? (isOfOne ? 'auth' : 'all')
@@ -55,7 +56,7 @@ async function examineEnvironment(
   const readings = names.map((name) => examineEnv(env, name, chosen === 'all'))
   const ofNetwork = [
     ...readings.slice(0, 1).map((reading) => checkEngines(reading.env)),
-    ...readings.map((reading) => checkNetwork(reading.env, surroundings))
+    ...readings.map((reading) => checkNetwork(reading.env, dependencies))
   ]
   return [
     ...findMisspellings(env).map(({ variable, known }) =>
@@ -80,7 +81,7 @@ async function examineService(url: URL, env: CommandLine['env'], origins: readon
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = examineEnv(env, 'auth', false).env
   const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
   // The environment of another service says nothing about the proxies of this one.
-  const isItsOwn = SERVICE_URL !== undefined && URL.canParse(SERVICE_URL) && new URL(SERVICE_URL).origin === url.origin
+  const isItsOwn = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin
   return checkService({ url, origins: [...all], ...(isItsOwn && { trustProxy: TRUST_PROXY }) })
 }
 

@@ -1,5 +1,5 @@
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
-import { isLoopbackHost } from 'express-did-auth/server-kit'
+import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
 import { change, note, type Finding, type Found } from './finding.js'
@@ -9,7 +9,7 @@ const LEAST_SECRET_BITS = 100
 const KNOWN_KEY = /^(?:ac0974bec39a17e3|59c6995e998f97a5|5de4111afa1a4b94|0{32})|^(..)\1+$/
 
 /** Where a service is, by its environment or its answers. */
-export interface Address {
+interface Address {
   url: URL
   usesCookies: boolean
 }
@@ -29,11 +29,11 @@ export function checkEnv(env: ServerEnv): Found {
     key === secret?.toLowerCase() &&
       change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   ]
-  if (!/^https?:/i.test(text) || !URL.canParse(text)) {
+  const url = parseHttpUrl(text)
+  if (url === undefined) {
     const remedy = `${variable}=https://${text}`
     return [...ofSecrets, change('service-url', `${variable} ${text} is not an http(s) URL`, remedy)]
   }
-  const url = new URL(text)
   const { origin, hostname, protocol } = url
   return [
     ...ofSecrets,

@@ -19,7 +19,7 @@ const DEFAULT_NODES: Readonly<Record<string, string>> = {
 }
 
 /** What the network checks ask, so that a test can name its own. */
-export interface NetworkSurroundings {
+export interface NetworkDependencies {
   defaultNodes?: Readonly<Record<string, string>>
   /** Addresses of this machine that other machines reach. */
   addresses?: readonly string[]
@@ -54,10 +54,13 @@ async function faultIn(
 }
 
 /** Asks the RPC nodes of a server for their chains, and looks who can reach its IPFS node. */
-export async function checkNetwork(env: ServerEnv, surroundings: NetworkSurroundings): Promise<Found> {
+export async function checkNetwork(
+  env: ServerEnv,
+  { defaultNodes = DEFAULT_NODES, addresses = publicAddresses() }: NetworkDependencies
+): Promise<Found> {
   const { name, RPC_URL: rpcUrl, NETWORK_NAME: network = 'rsk', IPFS_API_URL: ipfsUrl } = env
   const isDefault = rpcUrl === undefined
-  const nodes = isDefault ? (surroundings.defaultNodes ?? DEFAULT_NODES) : { [network]: rpcUrl }
+  const nodes = isDefault ? defaultNodes : { [network]: rpcUrl }
   const asked = Object.entries(name === 'relay' ? {} : nodes).map(async ([network, url]) => {
     // The address of a node often carries a key.
     const shown = isDefault ? url : 'RPC_URL'
@@ -68,7 +71,7 @@ export async function checkNetwork(env: ServerEnv, surroundings: NetworkSurround
       ? note('rpc-unavailable', what, 'RPC_URL=<node of your own>')
       : change('rpc-unavailable', what, 'RPC_URL=…')
   })
-  if (name !== 'auth' && ipfsUrl !== undefined) asked.push(ofIpfsNode(ipfsUrl, surroundings))
+  if (name !== 'auth' && ipfsUrl !== undefined) asked.push(ofIpfsNode(ipfsUrl, addresses))
   return Promise.all(asked)
 }
 
@@ -86,10 +89,7 @@ const LOCAL_REMEDY = 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001'
 export const checkIpfsPort = (hostname: string): Promise<Finding | false> =>
   openAt([`http://${hostname}:5001`], LOCAL_REMEDY)
 
-async function ofIpfsNode(
-  text: string,
-  { addresses = publicAddresses() }: NetworkSurroundings
-): Promise<Finding | false> {
+function ofIpfsNode(text: string, addresses: readonly string[]): Promise<Finding | false> {
   const { protocol, host, hostname, port } = new URL(text)
   // Without the user and password that it may contain.
   if (!isLoopbackHost(hostname))

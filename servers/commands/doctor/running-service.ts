@@ -1,6 +1,5 @@
 import { loadCurve } from 'express-did-auth'
-import { loginMessage } from 'express-did-auth/protocol'
-import { isLoopbackHost } from 'express-did-auth/server-kit'
+import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
 import { reasonOf } from '../../config/startup-error.js'
 import { describe, realmOf, ServiceUnderTest, sessionOf, type Exchange, type User } from '../service-under-test.js'
 import { foreign, noLoginDomain, otherSite, overHttp } from './environment.js'
@@ -31,7 +30,7 @@ export async function checkService({ url, origins, trustProxy }: RunningService)
   // What does not answer is found below.
   await service.discover().catch(() => undefined)
   const askedAt = Date.now()
-  const first = await askChallengeOf(service).catch(reasonOf)
+  const first = await service.askChallenge().catch(reasonOf)
   if (typeof first === 'string') {
     const what = `${url.href} does not answer: ${first}`
     return [change('unavailable', what, 'HOST=0.0.0.0, or the configuration of the proxy')]
@@ -59,10 +58,6 @@ export async function checkService({ url, origins, trustProxy }: RunningService)
     async () => [await checkIpfsPort(url.hostname)],
     ...origins.flatMap(ofPage)
   )
-}
-
-function askChallengeOf(service: ServiceUnderTest, headers: Record<string, string> = {}): Promise<Exchange> {
-  return service.askChallenge('auth', service.newUser().did, headers)
 }
 
 function ofClock({ headers }: Exchange, nowMilliseconds: number): Found[number] {
@@ -95,7 +90,7 @@ function signOfProxy({ headers }: Exchange, { protocol }: URL): string | undefin
 }
 
 function ofRealm(realm: string, url: URL): Found[number] {
-  const named = URL.canParse(realm) ? new URL(realm) : url
+  const named = parseHttpUrl(realm) ?? url
   const areLocal = [named, url].every(({ hostname }) => isLoopbackHost(hostname)) && named.port === url.port
   const what = `The service calls itself ${realm}, and answers at ${url.origin}`
   return named.host !== url.host && !areLocal && note('service-url', what, `SERVICE_URL=${url.origin}`)
@@ -114,8 +109,7 @@ const trustLine = (origin: string): string => `trustedOrigins: ['${origin}'], or
 async function logsIn(service: ServiceUnderTest, origin: string): Promise<Found> {
   const { host } = new URL(origin)
   const user = service.newUser()
-  const sig = user.sign(loginMessage(host, await service.challenge('auth', user.did)))
-  const code = await codeOfLogin(service, user, service.paths.auth, { did: user.did, sig })
+  const code = await codeOfLogin(service, user, service.paths.auth, await service.proof(user, { domain: host }))
   return [/^ERR_(?:SIGNATURE|CHALLENGE)$/.test(code) && noLoginDomain(origin, `LOGIN_DOMAINS=${host}`)]
 }
 
@@ -137,7 +131,7 @@ async function codeOfLogin(service: ServiceUnderTest, user: User, path: string, 
 
 /** Asks what the service refuses as a foreign page's. */
 async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Found> {
-  const { status } = await askChallengeOf(service, { Origin: origin })
+  const { status } = await service.askChallenge({ headers: { Origin: origin } })
   return [status === 403 && foreign(origin, service.options.url, trustLine(origin))]
 }
 
@@ -148,7 +142,7 @@ async function crossesOrigins(service: ServiceUnderTest, origin: string, usesCoo
   const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': NEEDED_HEADERS.join() }
   const headers = { Origin: origin, ...asked }
   const preflight = await service.send('OPTIONS', service.paths.refreshToken, { headers })
-  const posted = await askChallengeOf(service, { Origin: origin })
+  const posted = await service.askChallenge({ headers: { Origin: origin } })
   const problems = [preflight, posted].map(({ headers }): string => {
     const allowed = headers.get('access-control-allow-origin')
     const isCredentialed = !usesCookies || headers.get('access-control-allow-credentials') === 'true'

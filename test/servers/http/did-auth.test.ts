@@ -2,14 +2,14 @@ import { describe, expect, it } from '@jest/globals'
 import { memoryStore } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { didAuthConfig, maxRequestsOf, siweOf } from '../../../servers/http/did-auth.js'
-import { jsonLog } from '../../../servers/observability/logger.js'
+import { serverLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
 
 /** The options that an environment becomes. */
 function optionsOf(variables: Record<string, string>) {
   const env = readEnv(variables, 'auth', false)
-  const log = jsonLog(env, { write: () => undefined })
+  const log = serverLog(env, false, { write: () => undefined })
   const parts = { env, identity, serviceUrl: 'https://auth.example', log, store: memoryStore() }
   return didAuthConfig(parts, () => Promise.resolve(''))
 }

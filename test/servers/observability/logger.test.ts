@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { logReady, logRequest, serverLog } from '../../../servers/observability/logger.js'
+import { announce, logRequest, serverLog } from '../../../servers/observability/logger.js'
 
 /** What a log writes, in lines. */
 function linesOf(
@@ -29,18 +29,7 @@ describe('the log of a server', () => {
 
   it('has one readable line for each event on a terminal', () => {
     const lines = linesOf('pretty', true, (log) => {
-      logReady(log, {
-        url: 'http://127.0.0.1:3000',
-        serviceUrl: 'http://localhost:3000',
-        serviceDid: 'did:ethr:rsk:0x1'
-      })
-      logReady(log, {
-        url: 'http://127.0.0.1:3001',
-        serviceUrl: 'http://localhost:3001',
-        serviceDid: 'did:ethr:rsk:0x1',
-        content: 'here and on IPFS 127.0.0.1:5001',
-        envFile: '.env'
-      })
+      announce(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
       logRequest(log, { method: 'GET', route: '/me', status: 401, seconds: 0.0012345 })
       logRequest(log, { method: 'GET', route: '/ready', status: 503, seconds: 0.001 })
       for (const route of ['/ready', '/health']) logRequest(log, { method: 'GET', route, status: 200, seconds: 0.001 })
@@ -48,8 +37,7 @@ describe('the log of a server', () => {
       log.debug({ event: 'request-refused' }, 'not at this level')
     })
     expect(lines.map(withoutTime)).toEqual([
-      'TIME  INFO   auth   ready at http://localhost:3000 as did:ethr:rsk:0x1\n',
-      'TIME  INFO   auth   ready at http://localhost:3001 as did:ethr:rsk:0x1, content: here and on IPFS 127.0.0.1:5001, settings of .env\n',
+      'TIME  INFO   auth   ready at http://localhost:3000\n',
       'TIME  INFO   auth   GET /me 401 1.235 ms\n',
       'TIME  INFO   auth   GET /ready 503 1 ms\n',
       'TIME  WARN   auth   refused  code=ERR_DID  reason={"check":"did"}  text="two words"\n'

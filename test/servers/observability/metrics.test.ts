@@ -1,17 +1,19 @@
 import { afterAll, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { serveMetrics } from '../../../servers/http/listen.js'
-import { prometheusMetrics } from '../../../servers/observability/metrics.js'
+import { Metrics } from '../../../servers/observability/metrics.js'
 import { ask } from '../../support/server-client.js'
 import { testAuthServer } from '../../support/test-app.js'
+import { until } from '../../support/until.js'
+import { testVault } from '../../support/vault-app.js'
 import { walletOf } from '../../support/wallet.js'
 
-describe('prometheusMetrics', () => {
-  const linesOf = async (metrics: ReturnType<typeof prometheusMetrics>): Promise<string[]> =>
+describe('metrics', () => {
+  const linesOf = async (metrics: Metrics): Promise<string[]> =>
     (await metrics.read()).text.split('\n').filter((line) => line.startsWith('did_auth_'))
 
   it('reads a gauge of several servers each time', async () => {
-    const metrics = prometheusMetrics()
+    const metrics = new Metrics()
     let open = 3
     metrics.watch('did_auth_pins_open', () => [{ labels: { server: 'relay' }, value: open }])
     metrics.watch('did_auth_pins_open', () => Promise.resolve([{ labels: { server: 'vault' }, value: 1 }]))
@@ -24,21 +26,22 @@ describe('prometheusMetrics', () => {
   })
 
   it('leaves out a gauge that cannot be read', async () => {
-    const metrics = prometheusMetrics()
+    const metrics = new Metrics()
     metrics.watch('did_auth_pins_open', () => Promise.reject(new Error('away')))
     expect(await linesOf(metrics)).toEqual([])
   })
 
   it('tells when a task last succeeded', async () => {
-    const metrics = prometheusMetrics()
-    metrics.succeeded('vault', 'collector')
-    const [line = ''] = await linesOf(metrics)
-    expect(line).toMatch(/^did_auth_task_success_timestamp_seconds\{server="vault",task="collector"\} \d{10}$/)
+    const metrics = new Metrics()
+    const vault = await testVault({}, { metrics })
+    const isShown = (line: string) => /^did_auth_task_success\w+\{server="vault",task="collector"\} \d{10}$/.test(line)
+    await until(async () => (await linesOf(metrics)).some(isShown))
+    await vault.close()
   })
 })
 
 describe('GET /metrics', () => {
-  const metrics = prometheusMetrics()
+  const metrics = new Metrics()
   const served = serveMetrics(metrics, { port: 0, host: '127.0.0.1', variable: 'METRICS_PORT' })
   afterAll(async () => (await served).stop())
 

@@ -3,7 +3,7 @@ import { SigningKey } from 'ethers'
 import { loadCurve, memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { jsonLog } from '../../../servers/observability/logger.js'
+import { serverLog } from '../../../servers/observability/logger.js'
 import { relayAuth } from '../../../servers/relay/relay-auth.js'
 import { capturedLog } from '../../support/captured-log.js'
 import {
@@ -183,7 +183,7 @@ function authOf(curve = loadCurve()) {
     env,
     identity: { serviceDid: serviceWallet.did, privateKey: serviceWallet.privateKey, challengeSecret },
     serviceUrl,
-    log: jsonLog(env, destination),
+    log: serverLog(env, false, destination),
     store: memoryStore(),
     key: curve.then((curve) => ({ curve, publicKey: new Uint8Array(65) })),
     signer: async () => '',

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals'
 import { runDoctor } from '../../../../servers/commands/doctor/command.js'
 import { isWeak, siteOf } from '../../../../servers/commands/doctor/environment.js'
 import type { Finding } from '../../../../servers/commands/doctor/finding.js'
-import type { NetworkSurroundings } from '../../../../servers/commands/doctor/network.js'
+import type { NetworkDependencies } from '../../../../servers/commands/doctor/network.js'
 import { runCommand } from '../../../support/command-line.js'
 import { serving, closeServices } from '../../../support/server-client.js'
 import { answeringResults } from '../../../support/rpc-node.js'
@@ -22,10 +22,10 @@ const GOOD = { DATA_DIR: folder.path, PRIVATE_KEY: KEY, CHALLENGE_SECRET: SECRET
 async function doctor(
   env: Record<string, string>,
   args: string[] = [],
-  surroundings: NetworkSurroundings = {}
+  dependencies: NetworkDependencies = {}
 ): Promise<{ code: number; findings: Finding[]; ids: string[] }> {
   const { code, lines } = await runCommand(
-    (commandLine) => runDoctor(commandLine, { defaultNodes: {}, addresses: [], ...surroundings }),
+    (commandLine) => runDoctor(commandLine, { defaultNodes: {}, addresses: [], ...dependencies }),
     [...args, '--json'],
     { ...GOOD, ...env }
   )
