@@ -8,6 +8,7 @@ import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
 const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
+type Nouns = (typeof NOUNS)['relay' | 'vault']
 
 /**
  * `takedown <cid>`: removes content of relay or vault and refuses it from then on, or allows it again; also beside the
@@ -37,14 +38,9 @@ export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine
   }
 }
 
-async function takeDown(
-  store: ContentStore,
-  cid: string,
-  [one, many]: readonly [string, string],
-  out: (line: string) => void
-): Promise<number> {
+async function takeDown(store: ContentStore, cid: string, nouns: Nouns, out: CommandLine['out']): Promise<number> {
   const { removed, remains } = await store.takeDown(cid, 'takedown', systemClock.nowSeconds())
-  out(`Removed ${removed} ${removed === 1 ? one : many}. ${cid} is refused from now on.`)
+  out(`Removed ${removed} ${nouns[removed === 1 ? 0 : 1]}. ${cid} is refused from now on.`)
   for (const sentence of remains) out(`Something may remain: ${sentence}.`)
   if (!(await store.areSettled([cid]))) out('Its pin is removed by the running server when the IPFS node answers.')
   out('Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.')

@@ -41,7 +41,7 @@ export function relayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
   // It resolves no DID, so that no RPC node is asked.
-  const app = secureApp(parts, ROUTE_NAMES, [...didAuthDependencies({}, signer), ipfsDependency(node)])
+  const app = secureApp(parts, ROUTE_NAMES, [...didAuthDependencies(signer), ipfsDependency(node)])
   app.use(withClient)
 
   const key = loadServiceKey(identity.privateKey)
