@@ -1,8 +1,7 @@
 import { systemClock } from 'express-did-auth/server-kit'
 import { readEnv } from '../config/read-env.js'
-import { Connections } from '../storage/connections.js'
 import type { ContentStore } from '../storage/content-store.js'
-import { openExistingContents } from '../storage/engine.js'
+import { withExistingContents } from '../storage/engine.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
@@ -23,18 +22,13 @@ export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine
     const [cid = ''] = positionals
     if (!isCid(cid)) throw new UsageError(`${cid} is not a cid`)
     const env = readEnv(given, server, false, 'operate')
-    const connections = await Connections.open(env)
-    const { store } = await openExistingContents(env, connections)
-    try {
+    return withExistingContents(env, async ({ store }) => {
       if (values['dry-run'] === true) out(await plan(store, cid, values.allow === true))
       else if (values.allow === true)
         out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)
-      else return await takeDown(store, cid, NOUNS[server], out)
+      else return takeDown(store, cid, NOUNS[server], out)
       return 0
-    } finally {
-      await store.close()
-      await connections.close()
-    }
+    })
   }
 }
 
