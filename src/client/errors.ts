@@ -69,13 +69,11 @@ export interface ErrorClass {
   readonly prototype: DidAuthClientError
 }
 
-class ClientError extends Error {
+/** The one class of errors, with the union over all codes for its instances, which no class can declare of itself. */
+export const DidAuthClientError = class extends Error {
   constructor([code, text, retryable = false]: ErrorKind<ClientErrorCode>, details: ClientErrorDetails = {}) {
     const { userMessage = text, message = userMessage } = details
     super(message, details)
     Object.assign(this, details, { name: 'DidAuthClientError', code, userMessage, retryable })
   }
-}
-
-/** The one class of errors, with the union over all codes for its instances, which no class can declare of itself. */
-export const DidAuthClientError = ClientError as unknown as ErrorClass
+} as unknown as ErrorClass

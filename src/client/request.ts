@@ -12,7 +12,7 @@ export interface Service {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** Redirects and cookies of its requests. */
   readonly init?: RequestInit
-  /** For a whole answer. Default 60. */
+  /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number | undefined
   /** What a refusal means to this service, where that is more than what the status means anywhere. */
   readonly meaningOf?: (
