@@ -163,8 +163,7 @@ export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
 /**
  * The URL of a service, without a slash at its end.
  *
- * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any
- *   other
+ * @throws TypeError when it is none with http or https: the origin of every other scheme is `null`
  */
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)
