@@ -13,9 +13,6 @@ export interface ClientErrorFacts {
   CONFLICT: { readonly etag: string }
 }
 
-/** A code whose errors have nothing else. */
-export type PlainErrorCode = Exclude<ClientErrorCode, keyof ClientErrorFacts>
-
 /** What is known of a failure. */
 export interface ClientErrorDetails {
   /** For developers: what was attempted, and what happened. It never has a token. */

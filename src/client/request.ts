@@ -1,5 +1,5 @@
 import { PROTOCOL, RATE_LIMITED, UNAVAILABLE } from './error-codes.js'
-import { DidAuthClientError, type ErrorKind, type PlainErrorCode } from './errors.js'
+import { DidAuthClientError, type ClientErrorCode, type ClientErrorFacts, type ErrorKind } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { joined, textOf, type Bytes } from './seal.js'
 import { withTimeout } from './timing.js'
@@ -25,7 +25,7 @@ export interface Service {
 }
 
 /** A code whose errors have nothing else. */
-export type PlainErrorKind = ErrorKind<PlainErrorCode>
+export type PlainErrorKind = ErrorKind<Exclude<ClientErrorCode, keyof ClientErrorFacts>>
 
 export interface Call {
   /** Default: POST with a body, GET without. */
