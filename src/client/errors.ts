@@ -16,9 +16,6 @@ export interface ClientErrorFacts {
 /** A code whose errors have nothing else. */
 export type PlainErrorCode = Exclude<ClientErrorCode, keyof ClientErrorFacts>
 
-/** What errors of a code have beside the fields of all. */
-export type FactsOf<Code> = Code extends keyof ClientErrorFacts ? ClientErrorFacts[Code] : unknown
-
 /** What is known of a failure. */
 export interface ClientErrorDetails {
   /** For developers: what was attempted, and what happened. It never has a token. */
@@ -49,7 +46,7 @@ export interface ClientErrorDetails {
 export type DidAuthClientError<Code extends ClientErrorCode = ClientErrorCode> = Code extends ClientErrorCode
   ? Error &
       Readonly<ClientErrorDetails> &
-      FactsOf<Code> & {
+      (Code extends keyof ClientErrorFacts ? ClientErrorFacts[Code] : unknown) & {
         readonly code: Code
         /** Whether the same call can succeed later without the user doing anything. */
         readonly retryable: boolean

@@ -1,7 +1,7 @@
 import { browser } from './browser.js'
 import { parseFields, parseJson } from './json.js'
 import { hexOf, randomBytes } from './seal.js'
-import type { ClientStorage } from './storage.js'
+import type { Setting } from './options.js'
 import { pause, unlessAborted, withTimeout } from './timing.js'
 
 /** How long a lock is waited for, and how long a lease is good. */
@@ -9,14 +9,7 @@ const LOCK_SECONDS = 10
 /** After it a lease that was written is read again: another tab may have written at the same time. */
 const SETTLING_SECONDS = 0.05
 
-/** What a lock is made of. */
-export interface LockParts {
-  /** `did-auth:<url>` */
-  readonly name: string
-  readonly storage: ClientStorage
-  /** Seconds of the wall clock, which all tabs share. */
-  readonly wallSeconds: () => number
-}
+type LockParts = Pick<Setting, 'name' | 'storage' | 'wallSeconds'>
 
 /**
  * Runs something while no other tab runs it under the same name, and after 10 s without further waiting: the tab that

@@ -80,11 +80,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
 
 /** Asks for JSON; undefined for an empty answer. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
-  return jsonOf(await ask(service, call))
-}
-
-/** @throws DidAuthClientError PROTOCOL for what is neither JSON nor empty */
-export function jsonOf(answer: Answer): unknown {
+  const answer = await ask(service, call)
   if (!answer.json && answer.body.length) throw refusalOf(answer)
   return answer.json
 }
@@ -93,6 +89,13 @@ export function jsonOf(answer: Answer): unknown {
 export function textIn({ json }: Answer, name: string): string | undefined {
   const value = parseFields(json)[name]
   return isText(value) ? value : undefined
+}
+
+/** The same where the answer has to have it. @throws DidAuthClientError PROTOCOL */
+export function requiredTextIn(answer: Answer, name: string): string {
+  const text = textIn(answer, name)
+  if (!text) throw refusalOf(answer)
+  return text
 }
 
 /** Reads a body of any length. */
@@ -157,8 +160,6 @@ export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
   return code === 'CHALLENGE' && (!!mayBeOld || /(EXPIRED|USED)$/.test(String(serverCode)))
 }
 
-export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
-
 /**
  * The URL of a service, without a slash at its end.
  *
@@ -167,5 +168,5 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
  */
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)
-  return withoutSlash(url)
+  return url.replace(/\/+$/, '')
 }

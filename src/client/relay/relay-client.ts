@@ -7,8 +7,7 @@ import {
   orUnavailable,
   parseServiceUrl,
   readAtMost,
-  refusalOf,
-  textIn,
+  requiredTextIn,
   type PlainErrorKind,
   type Service
 } from '../request.js'
@@ -219,8 +218,7 @@ export class RelayClient {
   /** @returns the text in a field of the answer */
   async #ask(path: string, field: string, body?: object, options?: SendOptions, Authorization = ''): Promise<string> {
     const answer = await ask(this.#relay, { path, body, headers: { Authorization }, signal: options?.signal })
-    const text = textIn(answer, field)
-    if (!text) throw refusalOf(answer)
+    const text = requiredTextIn(answer, field)
     const seconds = Number(answer.response.headers.get('file-expires-in'))
     if (seconds) options?.onExpiresIn?.(seconds)
     return text

@@ -5,8 +5,7 @@ import {
   ask,
   parseServiceUrl,
   readAll,
-  refusalOf,
-  textIn,
+  requiredTextIn,
   type Answer,
   type PlainErrorKind,
   type Service
@@ -250,9 +249,7 @@ export class VaultClient {
 
   async #send(method: string, path: string, content: string, options: WriteOptions = {}): Promise<Written> {
     const answer = await this.#ask(method, path, options, { content })
-    const id = textIn(answer, 'id')
-    if (!id) throw refusalOf(answer)
-    return { id, ...changeOf(answer) }
+    return { id: requiredTextIn(answer, 'id'), ...changeOf(answer) }
   }
 
   async #ask(
