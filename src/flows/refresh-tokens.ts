@@ -82,10 +82,7 @@ export async function findPresentedSession(
   return { presented, session }
 }
 
-/**
- * The secret that follows a token in a request with an `Idempotency-Key`: that of the same token and key is the same,
- * so that a repeated request gets the same answer. Computing it needs the service's secret. Undefined without a key.
- */
+/** The secret that follows a token: a repeated request with its `Idempotency-Key` gets the same. Undefined without. */
 function successorOf(
   { challengeSecret, serviceUrl }: Parts['settings'],
   token: string,
