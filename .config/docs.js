@@ -4,14 +4,13 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { errorTexts } from 'express-did-auth'
+import { errorStatuses, errorTexts } from 'express-did-auth'
 import ts from 'typescript'
 import { variables } from '../servers/config/env-schema.ts'
 import { serverPorts } from '../servers/config/read-env.ts'
 import { serverErrors } from '../servers/http/server-error.ts'
 import * as clientCodes from '../src/client/error-codes.ts'
 import { defaults } from '../src/config/options.ts'
-import { errorStatuses } from '../src/error-statuses.ts'
 
 const pathOf = (file) => fileURLToPath(new URL(`../${file}`, import.meta.url))
 const read = (file) => readFileSync(pathOf(file), 'utf8')

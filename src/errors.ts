@@ -1,56 +1,68 @@
 /**
- * The closed list of error codes, each with the fixed text that its client is shown.
+ * The closed list of error codes, each with its HTTP status and the fixed text that its client is shown.
  *
- * A code is stable: clients may switch on it. A text is for people. The HTTP status of each code lives in
- * `error-statuses.ts`, so that what is wrong and how it travels stay apart.
+ * A code is stable: clients may switch on it. Clients discard their tokens after a 401, so it stands for refused proofs
+ * alone: bad JSON, limits and outages have their own statuses.
  */
-export const errorTexts = {
-  ERR_CONFIG: 'Invalid configuration',
-  ERR_REQUEST: 'Invalid request',
-  ERR_JSON: 'Malformed JSON',
-  ERR_TOO_LARGE: 'Request too large',
-  ERR_REQUEST_TIMEOUT: 'Request timeout',
-  ERR_IDEMPOTENCY_KEY: 'Invalid Idempotency-Key',
-  ERR_CROSS_ORIGIN: 'Cross-origin request refused',
-  ERR_TOO_MANY_REQUESTS: 'Too many requests',
-  ERR_APPROVAL: 'Approval needed',
-  ERR_DID: 'Invalid DID',
-  ERR_DID_UNSUPPORTED: 'Unsupported DID',
-  ERR_SIGNATURE: 'Invalid signature',
-  ERR_CHALLENGE: 'Invalid challenge response',
-  ERR_CHALLENGE_EXPIRED: 'Invalid challenge response: expired',
-  ERR_CHALLENGE_USED: 'Invalid challenge response: used',
-  ERR_MESSAGE: 'Invalid sign-in message',
-  ERR_MESSAGE_DOMAIN: 'Sign-in message for another site',
-  ERR_NETWORK: 'Network not accepted',
-  ERR_CONTRACT_ABSENT: 'No contract at this address',
-  ERR_CONTRACT_SIGNATURE: 'Refused by the contract',
-  ERR_CREDENTIAL: 'Invalid credential',
-  ERR_CREDENTIAL_EXPIRED: 'Expired credential',
-  ERR_CREDENTIAL_ISSUER: 'Unproved credential issuer',
-  ERR_DISCLOSURE_MISSING: 'Missing credentials or claims',
-  ERR_BUSINESS_LOGIC: 'Refused',
-  ERR_DUPLICATE_COOKIE: 'Duplicate cookie',
-  ERR_ACCESS_TOKEN_MISSING: 'Missing access token',
-  ERR_ACCESS_TOKEN: 'Invalid access token',
-  ERR_ACCESS_TOKEN_EXPIRED: 'Expired access token',
-  ERR_SESSION_ENDED: 'Session ended',
-  ERR_RESOURCE: 'Unknown resource',
-  ERR_SESSION_NOT_FOUND: 'Session not found',
-  ERR_REFRESH_TOKEN: 'Invalid refresh token',
-  ERR_REFRESH_TOKEN_REUSED: 'Refresh token used twice: session revoked',
-  ERR_BUSY: 'Busy, try again',
-  ERR_STORE: 'Store unavailable, try again',
-  ERR_RESOLVER: 'DID resolver unavailable, try again',
-  ERR_CHAIN: 'Chain unavailable, try again',
-  ERR_KEYS: 'Keys unavailable, try again',
-  ERR_SIGNER: 'Signer unavailable, try again',
-  ERR_BUSINESS_LOGIC_TIMEOUT: 'Timed out, try again',
-  ERR_INTERNAL: 'Internal error'
-} as const
+const errors = {
+  ERR_CONFIG: [500, 'Invalid configuration'],
+  ERR_REQUEST: [401, 'Invalid request'],
+  ERR_JSON: [400, 'Malformed JSON'],
+  ERR_TOO_LARGE: [413, 'Request too large'],
+  ERR_REQUEST_TIMEOUT: [408, 'Request timeout'],
+  ERR_IDEMPOTENCY_KEY: [400, 'Invalid Idempotency-Key'],
+  ERR_CROSS_ORIGIN: [403, 'Cross-origin request refused'],
+  ERR_TOO_MANY_REQUESTS: [429, 'Too many requests'],
+  ERR_APPROVAL: [403, 'Approval needed'],
+  ERR_DID: [401, 'Invalid DID'],
+  ERR_DID_UNSUPPORTED: [401, 'Unsupported DID'],
+  ERR_SIGNATURE: [401, 'Invalid signature'],
+  ERR_CHALLENGE: [401, 'Invalid challenge response'],
+  ERR_CHALLENGE_EXPIRED: [401, 'Invalid challenge response: expired'],
+  ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used'],
+  ERR_MESSAGE: [401, 'Invalid sign-in message'],
+  ERR_MESSAGE_DOMAIN: [401, 'Sign-in message for another site'],
+  ERR_NETWORK: [401, 'Network not accepted'],
+  ERR_CONTRACT_ABSENT: [401, 'No contract at this address'],
+  ERR_CONTRACT_SIGNATURE: [401, 'Refused by the contract'],
+  ERR_CREDENTIAL: [401, 'Invalid credential'],
+  ERR_CREDENTIAL_EXPIRED: [401, 'Expired credential'],
+  ERR_CREDENTIAL_ISSUER: [401, 'Unproved credential issuer'],
+  ERR_DISCLOSURE_MISSING: [401, 'Missing credentials or claims'],
+  ERR_BUSINESS_LOGIC: [401, 'Refused'],
+  ERR_DUPLICATE_COOKIE: [401, 'Duplicate cookie'],
+  ERR_ACCESS_TOKEN_MISSING: [401, 'Missing access token'],
+  ERR_ACCESS_TOKEN: [401, 'Invalid access token'],
+  ERR_ACCESS_TOKEN_EXPIRED: [401, 'Expired access token'],
+  ERR_SESSION_ENDED: [401, 'Session ended'],
+  ERR_RESOURCE: [400, 'Unknown resource'],
+  ERR_SESSION_NOT_FOUND: [404, 'Session not found'],
+  ERR_REFRESH_TOKEN: [401, 'Invalid refresh token'],
+  ERR_REFRESH_TOKEN_REUSED: [401, 'Refresh token used twice: session revoked'],
+  ERR_BUSY: [503, 'Busy, try again'],
+  ERR_STORE: [503, 'Store unavailable, try again'],
+  ERR_RESOLVER: [503, 'DID resolver unavailable, try again'],
+  ERR_CHAIN: [503, 'Chain unavailable, try again'],
+  ERR_KEYS: [503, 'Keys unavailable, try again'],
+  ERR_SIGNER: [503, 'Signer unavailable, try again'],
+  ERR_BUSINESS_LOGIC_TIMEOUT: [503, 'Timed out, try again'],
+  ERR_INTERNAL: [500, 'Internal error']
+} as const satisfies Record<string, readonly [status: number, text: string]>
 
-/** One code of the closed list in {@link errorTexts}. */
-export type DidAuthErrorCode = keyof typeof errorTexts
+/** One code of the closed list. */
+export type DidAuthErrorCode = keyof typeof errors
+
+/** The HTTP status of each code. */
+export const errorStatuses = columnOf(([status]) => status)
+
+/** The text of each code, for people. */
+export const errorTexts = columnOf(([, text]) => text)
+
+function columnOf<T>(read: (row: readonly [status: number, text: string]) => T): Readonly<Record<DidAuthErrorCode, T>> {
+  const column = Object.entries(errors).map(([code, row]) => [code, read(row)] as const)
+  // The types of `Object.fromEntries` forget the names.
+  return Object.fromEntries(column) as Record<DidAuthErrorCode, T>
+}
 
 export interface DidAuthErrorOptions {
   /** Replaces the fixed text: only for text that the application itself wrote (business logic, configuration). */

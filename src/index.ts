@@ -1,7 +1,6 @@
 export { setupDidAuth, type ExpressApp, type Guard, type RequireDid, type Sessions } from './setup-did-auth.js'
 export { defaultPaths, type DidAuthConfig, type SiweOptions } from './config/options.js'
-export { DidAuthError, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
-export { errorStatuses } from './error-statuses.js'
+export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { withClient } from './http/client-network.js'
 export { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export { loadCurve } from './adapters/curve.js'

@@ -7,7 +7,7 @@ import { loadCurve } from './adapters/curve.js'
 import { didOfKey, ownKeyOf } from './adapters/es256k-signer.js'
 import { ethrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
-import { MemorySignatureCache } from './adapters/in-flight-requests.js'
+import { signatureCache } from './adapters/in-flight-requests.js'
 import { consoleLogger, securityReporter, sharedPathWarnings, sharedStoreWarnings } from './adapters/reports.js'
 import { resourceIssuer, resourceKeys } from './adapters/resource-issuer.js'
 import { signerServiceKey } from './adapters/signer-service-key.js'
@@ -141,6 +141,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   const quotas = serviceQuotas(clock, settings)
   const loaded = lazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
   const http: HttpParts = {
+    settings,
     quotas,
     // The waits of one request share one deadline: store, business logic, signers.
     parts: async () => {
@@ -149,10 +150,9 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     },
     callerOf: callerFinder(trustedOrigins, logger),
     transport: tokenTransport(settings),
-    sendError: errorSender({ serviceUrl, errorFormat, logger, report }),
-    trustedOrigins
+    sendError: errorSender({ serviceUrl, errorFormat, logger, report })
   }
-  const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http, settings)
+  const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http)
   app.use(answerRequest)
   app.use(ownPaths, answerParserError)
 
@@ -229,7 +229,7 @@ async function loadParts(
     curve,
     serviceKey,
     verifiedTokens,
-    disclosureRequests: new MemorySignatureCache(settings.challengeWindowSeconds),
+    disclosureRequests: signatureCache(settings.challengeWindowSeconds),
     credentialVerifier: credentialVerifier({
       curve,
       scheduler,

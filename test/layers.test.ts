@@ -20,7 +20,7 @@ const SHARED = 'config observability http openapi storage bodies ipfs process'
  * something lives in the wrong place, and if the table itself is wrong, change it in the commit that moves the files.
  */
 const LAYERS: readonly Layer[] = [
-  { name: 'errors', files: /^src\/(?:errors|error-statuses|error-answer)\.ts$/, uses: [], packages: /^$/ },
+  { name: 'errors', files: /^src\/(?:errors|error-answer)\.ts$/, uses: [], packages: /^$/ },
   { name: HELPERS, files: /^src\/(?:time|lazy|single-flight|caches)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol'] },
@@ -39,7 +39,7 @@ const LAYERS: readonly Layer[] = [
   // The adapters that run anywhere: no module of Node, nothing to load.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-resolution|in-flight-requests|issuer-key)\.ts$/,
+    files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|in-flight-requests)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },

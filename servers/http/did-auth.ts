@@ -87,7 +87,7 @@ export function maxRequestsOf(env: Pick<ServerEnv, 'name' | 'MAX_REQUESTS_PER_TI
   return env.MAX_REQUESTS_PER_TIME_SLOT ?? (env.name === 'auth' ? undefined : 1_000)
 }
 
-/** The dependencies of DID login, beside its store. */
+/** The dependencies of DID login, beside its store. @param rpcUrl - of the node that resolves DIDs, where one does */
 export function didAuthDependencies(signer: DidAuthConfig['serviceSigner'], rpcUrl?: string): Dependency[] {
   const own = { name: 'signer', isNeeded: true, check: () => signer('ready?') }
   if (rpcUrl === undefined) return [own]

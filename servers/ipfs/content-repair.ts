@@ -18,33 +18,22 @@ export interface ContentRepairParts {
   log: Logger
 }
 
-/** Restores content that is missing or damaged here and that the IPFS node still has. */
-export class ContentRepair {
-  readonly #parts: ContentRepairParts
-  readonly #fetchOnce = singleFlight<Uint8Array>()
-  #calls = 0
+/**
+ * Restores content that is missing or damaged here: reads its bytes from the IPFS node, verifies them, and stores them
+ * again. After so many milliseconds its caller waits no longer; the repair continues.
+ *
+ * @throws ServerError ERR_CONTENT_MISSING
+ */
+export type ContentRepair = (content: ContentInfo, milliseconds: number) => Promise<Uint8Array>
 
-  constructor(parts: ContentRepairParts) {
-    this.#parts = parts
-  }
+/** Makes the repair of a store by its node. */
+export function contentRepair({ store, node, log }: ContentRepairParts): ContentRepair {
+  const fetchOnce = singleFlight<Uint8Array>()
+  let calls = 0
 
-  /**
-   * The bytes of content, read from the node, verified, and stored again.
-   *
-   * @param milliseconds - how long to wait for the node; the repair continues
-   * @throws ServerError ERR_CONTENT_MISSING
-   */
-  async read(content: ContentInfo, milliseconds: number): Promise<Uint8Array> {
-    const fetched = this.#fetchOnce(() => this.#fetch(content), content.cid)
-    const bytes = await waitAtMost(milliseconds, fetched)
-    if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
-    return bytes
-  }
-
-  async #fetch({ cid, byteCount }: ContentInfo): Promise<Uint8Array> {
-    const { store, node, log } = this.#parts
-    if (node === undefined || this.#calls >= MAX_CALLS) throw new ServerError('ERR_CONTENT_MISSING')
-    this.#calls += 1
+  async function fetch({ cid, byteCount }: ContentInfo): Promise<Uint8Array> {
+    if (node === undefined || calls >= MAX_CALLS) throw new ServerError('ERR_CONTENT_MISSING')
+    calls += 1
     try {
       const bytes = await node.read(cid, byteCount).catch((cause: unknown) => {
         throw new ServerError('ERR_CONTENT_MISSING', { cause })
@@ -59,8 +48,15 @@ export class ContentRepair {
       )
       return bytes
     } finally {
-      this.#calls -= 1
+      calls -= 1
     }
+  }
+
+  return async (content, milliseconds) => {
+    const fetched = fetchOnce(() => fetch(content), content.cid)
+    const bytes = await waitAtMost(milliseconds, fetched)
+    if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
+    return bytes
   }
 }
 

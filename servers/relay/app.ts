@@ -18,7 +18,7 @@ import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
 import { contentStarter, type Contents } from '../process/start-server.js'
-import { diskBound, StoreBound } from '../storage/disk-space.js'
+import { diskBound, storeBound } from '../storage/disk-space.js'
 import { FileRelay } from './file-relay.js'
 import { loadServiceKey, RELAY_CHALLENGE_SECONDS, relayAuth, type LoginRequest, type RelayAuth } from './relay-auth.js'
 
@@ -51,8 +51,8 @@ export function relayApp(parts: RelayParts): ServerApp {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
-  const disk = new StoreBound(diskBound(parts.usedPercent), collect)
-  const relay = new FileRelay({ store: contents, settlePins, repair, disk, env, clock })
+  const assertDiskFree = storeBound(diskBound(parts.usedPercent), collect)
+  const relay = new FileRelay({ store: contents, settlePins, repair, assertDiskFree, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
   const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
   addRoutes(app, { auth, relay, bodies, callerOf, maxFileBytes: env.RELAY_MAX_FILE_BYTES })

@@ -9,7 +9,7 @@ import { ServerError } from '../http/server-error.js'
 import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
 import type { ContentWork } from '../process/content-work.js'
 import type { ContentReads, FileStore, NewContent } from '../storage/content-store.js'
-import type { StoreBound } from '../storage/disk-space.js'
+import type { storeBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
 /** What a DID posts is counted for so long. */
@@ -26,9 +26,9 @@ const REPAIR_MILLISECONDS = 10_000
 export interface FileRelayParts {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
   /** Reads damaged content from the IPFS node. */
-  repair: Pick<ContentRepair, 'read'>
+  repair: ContentRepair
   settlePins: ContentWork['settlePins']
-  disk: StoreBound
+  assertDiskFree: ReturnType<typeof storeBound>
   env: ServerEnv
   clock: Clock
 }
@@ -75,9 +75,9 @@ export class FileRelay {
    * @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile`
    */
   async post(did: string, content: NewContent): Promise<boolean> {
-    const { store, settlePins, disk, env, clock } = this.#parts
+    const { store, settlePins, assertDiskFree, env, clock } = this.#parts
     const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
-    await disk.assertFree()
+    await assertDiskFree()
     const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
     const file = { did, content, nowSeconds: clock.nowSeconds(), ttlSeconds: this.ttlSeconds, bounds }
     const { changedPins } = await store.writeFile(file)
@@ -140,7 +140,7 @@ export class FileRelay {
   async #read(cid: string): Promise<ReturnType<typeof restoring>> {
     const [content] = await this.#parts.store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return restoring(content, () => this.#parts.repair.read(content, REPAIR_MILLISECONDS))
+    return restoring(content, () => this.#parts.repair(content, REPAIR_MILLISECONDS))
   }
 }
 

@@ -67,19 +67,6 @@ export interface EntryChange {
   readonly changedPins: readonly string[]
 }
 
-/** What is known of a list without reading it. */
-export interface ListDescription {
-  /** Quoted. */
-  readonly etag: string
-  readonly entryCount: number
-}
-
-/** All entries of a key, the first written first. */
-export interface EntryList {
-  readonly etag: string
-  readonly entries: readonly ContentInfo[]
-}
-
 export interface KeyedEntry extends ContentInfo {
   readonly key: string
 }
@@ -99,9 +86,10 @@ export interface EntryStore {
   writeEntry(write: EntryWrite): Promise<EntryChange>
   /** @throws ServerError ERR_PRECONDITION, ERR_STORAGE_FULL, ERR_STORAGE */
   removeEntries(removal: EntryRemoval): Promise<EntryChange>
-  describeList(place: EntryPlace): Promise<ListDescription>
-  /** @throws ServerError ERR_STORAGE when the list is not the one that was written */
-  listEntries(place: EntryPlace): Promise<EntryList>
+  /** What is known of a list without reading it; its ETag is quoted. */
+  describeList(place: EntryPlace): Promise<{ readonly etag: string; readonly entryCount: number }>
+  /** All entries of a key, the first written first. @throws ServerError ERR_STORAGE when they are not those written */
+  listEntries(place: EntryPlace): Promise<{ readonly etag: string; readonly entries: readonly ContentInfo[] }>
   /** Every entry of an owner, in the order in which they were written. @throws as `listEntries` */
   listOwnEntries(did: string): Promise<readonly KeyedEntry[]>
   usageOf(did: string): Promise<Usage>
@@ -146,8 +134,8 @@ export interface CheckMode {
   readonly acceptsDamage?: boolean
 }
 
-/** What an operator does. */
-export interface ContentAdministration {
+/** What an operator does, maintenance of a store, and a check of whether it works. */
+export interface ContentMaintenance {
   /**
    * Removes content everywhere, and refuses it from then on.
    *
@@ -157,10 +145,6 @@ export interface ContentAdministration {
   /** Lets content in again. False: it was not refused. */
   allow(cid: string): Promise<boolean>
   isTakenDown(cid: string): Promise<boolean>
-}
-
-/** Maintenance of a store, and a check of whether it works. */
-export interface ContentMaintenance {
   /**
    * Deletes content that nothing has any more, and objects that no content uses. Runs on any instance, also on several
    * at once.
@@ -186,9 +170,6 @@ export interface PinTask {
   /** The node may still carry out an earlier call that failed half way: the task is repeated a minute later. */
   readonly isInDoubt: boolean
 }
-
-/** After so long, a node has carried out an earlier call, or never will. */
-export const DOUBT_SECONDS = 60
 
 export interface ClaimRequest {
   /** Only these, if given; otherwise those that are due, the oldest first. */
@@ -236,5 +217,34 @@ export interface PinLedger {
 }
 
 /** All of it. */
-export interface ContentStore
-  extends EntryStore, FileStore, ContentReads, ContentAdministration, ContentMaintenance, PinLedger {}
+export interface ContentStore extends EntryStore, FileStore, ContentReads, ContentMaintenance, PinLedger {}
+
+/**
+ * Large content, by name. A name is never used twice, so an object never changes.
+ *
+ * Files of `DATA_DIR` by default; a store of objects in the network has the same four verbs.
+ */
+export interface ObjectStore {
+  /** Whether a deletion ends reading, so that the collector keeps objects for those who read them. Default false. */
+  readonly breaksReaders?: boolean
+  /**
+   * Stores what is in a file, which stays its caller's to delete and does not change any more; durable when it
+   * resolves.
+   *
+   * @throws Error with the code of the system: ENOSPC where there is no space; EEXIST where the name is used, if the
+   *   medium can tell
+   */
+  put(name: string, file: string): Promise<void>
+  /**
+   * Reads from the beginning, in pieces of any length, of which none crosses a multiple of 256 KiB. Unless the store
+   * `breaksReaders`, an object that was opened by its first piece stays readable to its end, also when it is deleted
+   * meanwhile.
+   *
+   * @throws Error with code ENOENT where there is none
+   */
+  read(name: string): AsyncIterable<Uint8Array>
+  /** Also succeeds if there is none. @param how.overwrite - overwrites its bytes first, if the medium allows it */
+  delete(name: string, how?: { readonly overwrite: boolean }): Promise<void>
+  /** Names of all objects, for inspection; of a store that others may use as well, those of our form alone. */
+  list(): AsyncIterable<string>
+}

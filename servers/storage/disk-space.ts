@@ -29,46 +29,36 @@ export interface StoreMeasure {
 /** How long a measurement is used that found no space: a removal makes some. */
 const FULL_MILLISECONDS = 1_000
 
-/** A bound of all that is stored. Writes may exceed it by what they store between two measurements. */
-export class StoreBound {
-  readonly #parts: StoreMeasure
-  readonly #makeSpace: () => Promise<unknown>
-  readonly #nowMilliseconds: () => number
-  #last = 0
-  #measured: Promise<number> | undefined
-  #freshUntil = 0
-
-  /** @param makeSpace - deletes what is not needed; what is over the bound is measured once more after it */
-  constructor(
-    parts: StoreMeasure,
-    makeSpace: () => Promise<unknown>,
-    nowMilliseconds = (): number => performance.now()
-  ) {
-    this.#parts = parts
-    this.#makeSpace = makeSpace
-    this.#nowMilliseconds = nowMilliseconds
-  }
-
-  /** @throws ServerError ERR_STORAGE_FULL */
-  async assertFree(): Promise<void> {
-    const { max, describe, freshMilliseconds } = this.#parts
-    const now = this.#nowMilliseconds()
-    if (this.#measured === undefined || now >= this.#freshUntil) {
-      this.#measured = this.#measure()
-      this.#freshUntil = now + freshMilliseconds
-    }
-    const measured = await this.#measured
-    if (measured <= max) return
-    this.#freshUntil = Math.min(this.#freshUntil, this.#nowMilliseconds() + FULL_MILLISECONDS)
-    throw new ServerError('ERR_STORAGE_FULL', { detail: describe(measured) })
-  }
-
-  async #measure(): Promise<number> {
-    const { measure, max } = this.#parts
-    const ask = async (): Promise<number> => (this.#last = await measure().catch(() => this.#last))
-    if ((await ask()) <= max) return this.#last
-    await this.#makeSpace().catch(() => undefined)
+/**
+ * Makes a bound of all that is stored. Writes may exceed it by what they store between two measurements.
+ *
+ * @param makeSpace - deletes what is not needed; what is over the bound is measured once more after it
+ * @returns asserts that there is space. @throws ServerError ERR_STORAGE_FULL
+ */
+export function storeBound(
+  { measure, max, freshMilliseconds, describe }: StoreMeasure,
+  makeSpace: () => Promise<unknown>,
+  nowMilliseconds = (): number => performance.now()
+): () => Promise<void> {
+  let last = 0
+  let measured = Promise.resolve(last)
+  let freshUntil = -Infinity
+  const ask = async (): Promise<number> => (last = await measure().catch(() => last))
+  const askOrMakeSpace = async (): Promise<number> => {
+    if ((await ask()) <= max) return last
+    await makeSpace().catch(() => undefined)
     return ask()
+  }
+  return async () => {
+    const now = nowMilliseconds()
+    if (now >= freshUntil) {
+      measured = askOrMakeSpace()
+      freshUntil = now + freshMilliseconds
+    }
+    const found = await measured
+    if (found <= max) return
+    freshUntil = Math.min(freshUntil, nowMilliseconds() + FULL_MILLISECONDS)
+    throw new ServerError('ERR_STORAGE_FULL', { detail: describe(found) })
   }
 }
 

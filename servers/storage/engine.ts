@@ -7,9 +7,8 @@ import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, StartError, startStep } from '../config/startup-error.js'
 import { clockCheck, FRESH_WRITE_MILLISECONDS, steadyClock, type Dependency } from '../observability/health-checks.js'
 import { Connections, modeOf, unlessUnavailable } from './connections.js'
-import type { ContentMaintenance } from './content-store.js'
+import type { ContentMaintenance, ObjectStore } from './content-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
-import type { ObjectStore } from './object-store.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
@@ -140,9 +139,9 @@ export async function openBucket(env: ServerEnv): Promise<S3ObjectStore | undefi
   const { S3_ACCESS_KEY_ID: accessKeyId, S3_SECRET_ACCESS_KEY: secretAccessKey } = env
   // They are given together, or not at all.
   if (!endpoint || !bucket || !accessKeyId || !secretAccessKey) return undefined
-  const { S3ObjectStore } = await import('./s3/s3-object-store.js')
+  const { s3ObjectStore } = await import('./s3/s3-object-store.js')
   const prefix = `${env.name}/`
-  return new S3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
+  return s3ObjectStore({ endpoint, bucket, region, forcePathStyle, accessKeyId, secretAccessKey, prefix })
 }
 
 type Asked = Pick<Store, 'ping'>

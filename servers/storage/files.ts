@@ -4,7 +4,7 @@ import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/p
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { codeOf } from '../config/startup-error.js'
-import type { ObjectStore } from './object-store.js'
+import type { ObjectStore } from './content-store.js'
 import { LEAF_BYTES } from './unixfs-blocks.js'
 
 /** A file system that knows no links, or does not link from the spool to here. */

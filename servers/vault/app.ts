@@ -11,7 +11,7 @@ import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { contentStarter, type Contents } from '../process/start-server.js'
 import type { EntryChange, EntryWrite, KeyedEntry } from '../storage/content-store.js'
-import { bytesBound, diskBound, StoreBound } from '../storage/disk-space.js'
+import { bytesBound, diskBound, storeBound } from '../storage/disk-space.js'
 import { backupText, listText, prepared, sendEntries, type EntriesText } from './entries-answer.js'
 import { isOddSpelling, parseKey, parsePrecondition } from './parse-write.js'
 
@@ -52,13 +52,13 @@ function collectGarbage({ contents }: VaultServerParts, how?: { isFull: boolean 
   return contents.collectGarbage(systemClock.nowSeconds(), how)
 }
 
-/** The bounds of all that is stored, asked before content is written. */
-function boundsOf(parts: VaultServerParts): StoreBound[] {
+/** Each asserts a bound of all that is stored, before content is written. */
+function boundsOf(parts: VaultServerParts): ReturnType<typeof storeBound>[] {
   const { env, contents, usedPercent } = parts
   const { VAULT_MAX_STORE_BYTES: maxBytes } = env
   const bytes = maxBytes === undefined ? [] : [bytesBound(() => contents.storedBytes(), maxBytes)]
   const makeSpace = (): Promise<void> => collectGarbage(parts, { isFull: true })
-  return [diskBound(usedPercent), ...bytes].map((measure) => new StoreBound(measure, makeSpace))
+  return [diskBound(usedPercent), ...bytes].map((measure) => storeBound(measure, makeSpace))
 }
 
 type Answer = (req: Request, res: Response) => Promise<void>
@@ -110,7 +110,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
       const place = placeOf(req)
       const body = { field: 'content', maxBytes: env.VAULT_MAX_CONTENT_BYTES, owner: place.did }
       await bodies.read(req, body, async (content) => {
-        for (const bound of bounds) await bound.assertFree()
+        for (const assertFree of bounds) await assertFree()
         const replaces = replacedBy(req)
         await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
         res.status(status).json({ id: content.cid })

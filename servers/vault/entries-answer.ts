@@ -57,7 +57,7 @@ export function backupText(did: string, entries: readonly KeyedEntry[]): Entries
 /** What the readers of all answers share. */
 export interface ReadingParts {
   store: ContentReads & Pick<EntryStore, 'listEntries'>
-  repair: Pick<ContentRepair, 'read'>
+  repair: ContentRepair
   /** Answers that are being prepared. */
   limiter: ConcurrencyLimiter
   /** Memory of answers that are being prepared and sent. */
@@ -165,7 +165,7 @@ export async function* readEntries(
     const { entries: listed } = await store.listEntries({ did, key: entry.key })
     if (!listed.some(({ cid }) => cid === entry.cid)) throw new EntryRemoved()
     const startedAt = performance.now()
-    const bytes = await repair.read(entry, leftMilliseconds)
+    const bytes = await repair(entry, leftMilliseconds)
     leftMilliseconds -= performance.now() - startedAt
     return bytes
   }

@@ -3,10 +3,9 @@ import type { Client, Clock, Curve, DidControllers, DidResolver } from '../ports
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { bytesOfHex } from '../protocol/encoding.js'
 import { within } from '../time.js'
-import { parseResolution, type KeyPurpose, type ListedKey } from './did-resolution.js'
+import { isSecp256k1Key, parseResolution, type IssuerKey, type KeyPurpose, type ListedKey } from './did-document.js'
 import { ExpiringCache } from '../caches.js'
-import { InFlightRequests } from './in-flight-requests.js'
-import { isSecp256k1Key, type IssuerKey } from './issuer-key.js'
+import { inFlightRequests } from './in-flight-requests.js'
 
 const RESOLUTION_SECONDS = 3
 const ANSWERS_SECONDS = 60
@@ -52,7 +51,7 @@ export function cachedIssuerKeys(
     lifetimeSeconds: FAILURES_SECONDS,
     maxEntries: MAX_CACHED
   })
-  const requests = new InFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
+  const share = inFlightRequests<readonly ListedKey[]>(IN_FLIGHT)
 
   const resolve = async (did: string): Promise<unknown> => {
     const stop = new AbortController()
@@ -92,7 +91,7 @@ export function cachedIssuerKeys(
       const known = answers.get(did, nowSeconds)
       if (known !== undefined) return known.value
       const failed = failures.get(did, nowSeconds)
-      if (failed === undefined) return requests.share(did, client, () => ask(did))
+      if (failed === undefined) return share(did, client, () => ask(did))
       const [code, reason] = failed.value
       const cause = new Error(`remembered for ${String(failed.secondsLeft)} s more: ${reason}`)
       throw new DidAuthError(code, { cause, retryAfterSeconds: failed.secondsLeft })

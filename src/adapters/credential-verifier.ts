@@ -7,8 +7,7 @@ import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import type { ParsedJwt } from '../protocol/jwt.js'
 import { ownTime } from '../current-request.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
-import { absoluteKeyId, type ListedKey } from './did-resolution.js'
-import { isSecp256k1Key, keyForms, type IssuerKey } from './issuer-key.js'
+import { absoluteKeyId, isSecp256k1Key, keyForms, type IssuerKey, type ListedKey } from './did-document.js'
 
 /** Keys of an issuer that are tried, one after the other. */
 const MAX_KEYS = 3

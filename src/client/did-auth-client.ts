@@ -1,16 +1,16 @@
 import type { AuthorizedInit, RefusedRequest } from './approve-request.js'
-import { authorizedFetch } from './authorized-fetch.js'
 import { browser } from './browser.js'
 import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
-import { settingOf, type DidAuthClientOptions, type Setting } from './options.js'
+import { parseFields, parseJson } from './json.js'
+import { settingOf, type DidAuthClientOptions, type LogInOptions, type Setting, type SignUpOptions } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
 import { askJson, orUnavailable } from './request.js'
 import type { KeptToken } from './resource-tokens.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
-import { logIn, prepareChallenge, type LogInOptions, type PreparedChallenge, type SignedIn } from './sign-in.js'
-import type { SignUpOptions } from './sign-up.js'
+import { challengesOf, logIn, type Challenges, type SignedIn } from './sign-in.js'
 import type { SiweLogin } from './siwe-login.js'
+import { unlessAborted } from './timing.js'
 import { didOfAccount, onAccount, type Wallet } from './wallet.js'
 
 /** One of the user's sessions, times in whole seconds. */
@@ -46,8 +46,7 @@ export class DidAuthClient {
   #refreshing: Promise<void> | undefined
   /** With cookies, a logout under way would end the session of a login that overtakes it. */
   #leaving: Promise<void> | undefined
-  /** The challenge that was asked for ahead of the click, until a login takes it. */
-  readonly #prepared: PreparedChallenge[] = []
+  readonly #challenges: Challenges
   #siwe: SiweLogin | undefined
   /** By the URL of the other service. */
   readonly #resourceTokens = new Map<string, KeptToken>()
@@ -57,7 +56,9 @@ export class DidAuthClient {
   constructor(options: DidAuthClientOptions) {
     this.#setting = settingOf(options)
     this.#keeper = new SessionKeeper(this.#setting)
-    this.url = this.#setting.url
+    const { url, paths } = this.#setting
+    this.#challenges = challengesOf(this.#setting, 'challenge', (did) => ({ path: paths.requestAuth, body: { did } }))
+    this.url = url
     this.#use(options.wallet)
     this.ready = this.#load()
     // Pages need not wait for it. A failure is reported to the next request.
@@ -87,7 +88,7 @@ export class DidAuthClient {
     const { message = this.#setting.message } = options
     const all = this.#withWallet(options)
     if (message === 'siwe') return (await this.siwe()).logIn(all)
-    return this.#enter(() => logIn(this.#setting, all, this.#prepared), all.wallet)
+    return this.#enter(() => logIn(this.#setting, all, this.#challenges), all.wallet)
   }
 
   /**
@@ -115,7 +116,7 @@ export class DidAuthClient {
     if (!address) return (await this.siwe()).prepare()
     const { wallet } = this.#withWallet<LogInOptions>({})
     const did = await didOfAccount(wallet, address, this.#setting.network)
-    this.#prepared[0] = await prepareChallenge(this.#setting, did)
+    await this.#challenges.prepare(did)
   }
 
   /**
@@ -139,12 +140,50 @@ export class DidAuthClient {
    * USER_REJECTED, WALLET_BUSY, WALLET; PROTOCOL where the service wants another request approved than this one; or the
    * signal's reason
    */
-  async fetch(input: string | URL | Request, init?: AuthorizedInit): Promise<Response> {
+  async fetch(input: string | URL | Request, init: AuthorizedInit = {}): Promise<Response> {
     await this.#load()
-    const refresh = (stale: SessionRecord): Promise<void> => this.#refresh(stale)
-    const approve = async (refused: RefusedRequest): Promise<Response> =>
-      (await this.siwe()).approve(this.#withWallet(refused))
-    return authorizedFetch(this.#setting, this.#keeper, refresh, approve, input, init)
+    const { url, origins, fetch, usesCookies } = this.#setting
+    const request = typeof input === 'object' && 'url' in input ? input : undefined
+    // A path that begins with a slash is under the service's URL as well, which may be one with a path. A request has a
+    // URL.
+    // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
+    const path = request?.url ?? String(input).replace(/^\/(?!\/)/, './')
+    const { href, origin } = new URL(path, `${url}/`)
+    const resource = request ?? href
+    if (!origins.has(origin)) return fetch(resource, init)
+
+    const signal = init.signal ?? request?.signal
+    const send = async (record: SessionRecord | undefined, init: RequestInit): Promise<Response> => {
+      const headers = new Headers(init.headers ?? request?.headers)
+      headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, application/problem+json`)
+      const token = record?.accessToken
+      if (token && !headers.has('Authorization')) headers.set('Authorization', `DIDAuth ${token}`)
+      const all = { ...(usesCookies && { credentials: 'include' as const }), ...init, headers }
+      return orUnavailable(href, signal, () => fetch(resource, all))
+    }
+
+    const keeper = this.#keeper
+    const { record } = keeper
+    if (record && keeper.isNearEnd()) {
+      await unlessAborted(this.#refresh(record), signal).catch((error: unknown) => {
+        // A token that is still good serves while the service cannot refresh it.
+        if (parseFields(error).code !== 'UNAVAILABLE' || keeper.secondsLeft() <= 0) throw error
+      })
+    }
+    const used = keeper.record
+    let response = await send(used, init)
+    if (!used || !canRepeat(init.body ?? request?.body)) return response
+    if (await isExpired(response)) {
+      // Another request may have refreshed meanwhile.
+      if (keeper.record?.pair === used.pair) await unlessAborted(this.#refresh(used), signal)
+      response = await send(keeper.record, init)
+    }
+    if (!init.approve || response.status !== 403) return response
+    // The wallet may be open for longer than the token is good.
+    const sendAgain = (again: AuthorizedInit): Promise<Response> => this.fetch(input, again)
+    return (await this.siwe()).approve(
+      this.#withWallet<RefusedRequest>({ response, href, init, request, send: sendAgain })
+    )
   }
 
   /**
@@ -164,13 +203,9 @@ export class DidAuthClient {
     return resourceToken(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
   }
 
-  /**
-   * The user's sessions. The service needs `sessionsPath`.
-   *
-   * @throws DidAuthClientError NOT_SIGNED_IN; SESSION_ENDED, UNAVAILABLE, RATE_LIMITED, PROTOCOL
-   */
+  /** The user's sessions. The service needs `sessionsPath`. @throws as {@link tokenFor} does */
   async sessions(): Promise<ListedSession[]> {
-    const list = await this.#ownSessions('GET', '')
+    const list = await this.#ownSessions('GET')
     if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
     return list as ListedSession[]
   }
@@ -230,9 +265,8 @@ export class DidAuthClient {
     return session
   }
 
-  async #ownSessions(method: 'GET' | 'DELETE', path: string): Promise<unknown> {
-    const service = await this.#withSession()
-    return askJson(service, { method, path: service.paths.sessions + path })
+  async #ownSessions(method: 'GET' | 'DELETE', path = ''): Promise<unknown> {
+    return askJson(await this.#withSession(), { method, path: this.#setting.paths.sessions + path })
   }
 
   /** The service, asked with the session. @throws DidAuthClientError NOT_SIGNED_IN */
@@ -255,4 +289,14 @@ export class DidAuthClient {
       if (wallet === this.#wallet && !this.session?.did.endsWith(address)) this.logOut().catch(() => undefined)
     })
   }
+}
+
+async function isExpired(response: Response): Promise<boolean> {
+  if (response.status !== 401) return false
+  return parseFields(parseJson(await response.clone().text())).code === 'ERR_ACCESS_TOKEN_EXPIRED'
+}
+
+/** What is read while it is sent cannot be sent again. */
+function canRepeat(body: object | string | null | undefined): boolean {
+  return !body || typeof body === 'string' || !('getReader' in body || Symbol.asyncIterator in body)
 }

@@ -1,10 +1,7 @@
 import { browser } from './browser.js'
 import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from './error-codes.js'
 import type { DidAuthClientError } from './errors.js'
-import { parseServiceUrl, readAll, textIn, type Answer, type PlainErrorKind } from './request.js'
-import type { KeeperParts } from './session-keeper.js'
-import type { SignInParts, SignInText } from './sign-in.js'
-import type { SignUpOptions } from './sign-up.js'
+import { parseServiceUrl, readAll, textIn, type Answer, type PlainErrorKind, type Service } from './request.js'
 import { local, memory, type ClientStorage } from './storage.js'
 import type { ClientClock } from './timing.js'
 import type { Wallet } from './wallet.js'
@@ -24,10 +21,10 @@ const defaultPaths = {
 
 /** What the service's codes mean, by their beginnings. */
 const meanings = [
-  [/^ERR_(CHALLENGE|SIGNATURE)/, CHALLENGE],
-  [/^ERR_CROSS/, CROSS_ORIGIN],
+  [/^ERR_(CHALLENGE|SIGNATURE|MESSAGE$)/, CHALLENGE],
+  [/^ERR_(CROSS|MESSAGE_)/, CROSS_ORIGIN],
   [/^ERR_(ACCESS|SESSION_E)/, NOT_SIGNED_IN],
-  [/^ERR_(BUSINESS|CREDENTIAL|DI[DS])/, REFUSED]
+  [/^ERR_(BUSINESS|CONTRACT|CREDENTIAL|DI[DS]|NETWORK)/, REFUSED]
 ] as const
 
 function meaningOf(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
@@ -41,6 +38,46 @@ export type ClientPaths = Readonly<typeof defaultPaths> & {
   readonly siweNonce?: string | undefined
   /** `/siwe/verify` when absent. */
   readonly siweVerify?: string | undefined
+}
+
+/** `login` is this protocol's own text of two lines, `siwe` that of EIP-4361, for a service with `siwe`. */
+export type SignInText = 'login' | 'siwe'
+
+export interface LogInOptions {
+  /** In place of the client's own. */
+  readonly wallet?: Wallet | undefined
+  /** Which text to sign, in place of the client's own. */
+  readonly message?: SignInText | undefined
+  /** Ends the login; a window that the wallet has open stays open. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A claim of the user, as sign up sends it. */
+export interface ClientClaim {
+  readonly claimType: string
+  readonly claimValue: string
+}
+
+/** What the service asks for at sign up. */
+export interface DisclosureRequest {
+  /** The service's DID. */
+  readonly issuer: string
+  /** Schemas of credentials. */
+  readonly credentials: readonly string[]
+  readonly claims: readonly (ClientClaim & { readonly essential?: boolean; readonly reason?: string })[]
+  /** The request as it came, signed by the service. */
+  readonly jwt: string
+}
+
+/** Credentials (compact JWTs) and claims to sign up with. */
+export interface Disclosure {
+  readonly credentials?: readonly string[]
+  readonly claims?: readonly ClientClaim[]
+}
+
+export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure {
+  /** Picks what to answer with. Called where the service asks for something. */
+  readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
 
 export interface DidAuthClientOptions {
@@ -82,13 +119,23 @@ export interface DidAuthClientOptions {
 /** The options, complete. */
 export interface Setting
   extends
-    SignInParts,
-    KeeperParts,
-    Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'message' | 'domain' | 'statement'> {
+    Service,
+    Pick<DidAuthClientOptions, 'network' | 'message' | 'domain' | 'statement'>,
+    Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'onSignedOut'> {
+  /** `did-auth:<url>`: names the storage's keys, the lock and the channel. */
+  readonly name: string
   readonly fetch: typeof globalThis.fetch
+  readonly storage: ClientStorage
+  /** Monotonic: it measures how long a token has been here. */
+  readonly nowSeconds: () => number
+  /** Of the wall clock, which all tabs share. */
+  readonly wallSeconds: () => number
+  /** Whether all tabs have one session, because they have one set of cookies; else each DID has a record of its own. */
   readonly usesCookies: boolean
   readonly origins: ReadonlySet<string>
   readonly paths: ClientPaths
+  /** The text after `Login to `. */
+  readonly loginDomain: string
 }
 
 /** @throws TypeError when `url` or one of `origins` is no URL with http or https */
@@ -99,7 +146,6 @@ export function settingOf(options: DidAuthClientOptions): Setting {
   return {
     ...options,
     url,
-    // Names the storage's keys, the lock and the channel.
     name: `did-auth:${url}`,
     // A browser's fetch works on its window alone.
     fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),

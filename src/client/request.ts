@@ -1,5 +1,5 @@
 import { PROTOCOL, RATE_LIMITED, UNAVAILABLE } from './error-codes.js'
-import { DidAuthClientError, type ErrorKind, type PlainErrorCode } from './errors.js'
+import { DidAuthClientError, type ClientErrorCode, type ClientErrorFacts, type ErrorKind } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { joined, textOf, type Bytes } from './seal.js'
 import { withTimeout } from './timing.js'
@@ -12,7 +12,7 @@ export interface Service {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** Redirects and cookies of its requests. */
   readonly init?: RequestInit
-  /** For a whole answer. Default 60. */
+  /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number | undefined
   /** What a refusal means to this service, where that is more than what the status means anywhere. */
   readonly meaningOf?: (
@@ -25,7 +25,7 @@ export interface Service {
 }
 
 /** A code whose errors have nothing else. */
-export type PlainErrorKind = ErrorKind<PlainErrorCode>
+export type PlainErrorKind = ErrorKind<Exclude<ClientErrorCode, keyof ClientErrorFacts>>
 
 export interface Call {
   /** Default: POST with a body, GET without. */
@@ -80,11 +80,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
 
 /** Asks for JSON; undefined for an empty answer. @throws DidAuthClientError as {@link ask}, PROTOCOL for a page */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
-  return jsonOf(await ask(service, call))
-}
-
-/** @throws DidAuthClientError PROTOCOL for what is neither JSON nor empty */
-export function jsonOf(answer: Answer): unknown {
+  const answer = await ask(service, call)
   if (!answer.json && answer.body.length) throw refusalOf(answer)
   return answer.json
 }
@@ -93,6 +89,13 @@ export function jsonOf(answer: Answer): unknown {
 export function textIn({ json }: Answer, name: string): string | undefined {
   const value = parseFields(json)[name]
   return isText(value) ? value : undefined
+}
+
+/** The same where the answer has to have it. @throws DidAuthClientError PROTOCOL */
+export function requiredTextIn(answer: Answer, name: string): string {
+  const text = textIn(answer, name)
+  if (!text) throw refusalOf(answer)
+  return text
 }
 
 /** Reads a body of any length. */
@@ -157,15 +160,12 @@ export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
   return code === 'CHALLENGE' && (!!mayBeOld || /(EXPIRED|USED)$/.test(String(serverCode)))
 }
 
-export const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
-
 /**
  * The URL of a service, without a slash at its end.
  *
- * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any
- *   other
+ * @throws TypeError when it is none with http or https: the origin of every other scheme is `null`
  */
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)
-  return withoutSlash(url)
+  return url.replace(/\/+$/, '')
 }

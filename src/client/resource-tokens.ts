@@ -1,8 +1,8 @@
-import { NOT_SIGNED_IN, PROTOCOL } from './error-codes.js'
+import { NOT_SIGNED_IN } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
-import { isText, parseFields } from './json.js'
+import { parseFields } from './json.js'
 import type { Setting } from './options.js'
-import { askJson } from './request.js'
+import { ask, requiredTextIn } from './request.js'
 import { decodeJwt } from './session-keeper.js'
 
 /** A token is replaced so many seconds before its end. */
@@ -36,12 +36,11 @@ export function resourceToken(
   const entry: KeptToken = {
     sessionId,
     goodUntil: Infinity,
-    token: askJson(service, { path: service.paths.resourceToken, body: { resource } }).then((body) => {
-      const { accessToken, expiresIn } = parseFields(body)
-      if (!isText(accessToken)) throw new DidAuthClientError(PROTOCOL, { message: 'No token' })
+    token: ask(service, { path: service.paths.resourceToken, body: { resource } }).then((answer) => {
+      const accessToken = requiredTextIn(answer, 'accessToken')
       // The cookies may be those of another user by now.
       if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
-      entry.goodUntil = service.nowSeconds() + Number(expiresIn) - RESERVE_SECONDS
+      entry.goodUntil = service.nowSeconds() + Number(parseFields(answer.json).expiresIn) - RESERVE_SECONDS
       return (entry.value = accessToken)
     })
   }

@@ -2,18 +2,23 @@ import { browser, type Channel } from './browser.js'
 import { PROTOCOL, SESSION_ENDED } from './error-codes.js'
 import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
-import { randomText, type LockParts } from './lock.js'
+import { randomText } from './lock.js'
+import type { Setting } from './options.js'
 import { decodeBase64url, textOf } from './seal.js'
 
 /** Longer tokens than this are not of this protocol, and are not stored. */
 const MAX_TOKEN_LENGTH = 8192
 
-/** A session as the storage keeps it, as JSON. */
-export interface SessionRecord {
+/** Whose session the client has. */
+export interface ClientSession {
   readonly did: string
   readonly sessionId: string
-  /** `exp` of the access token, in whole seconds by the service's clock. */
+  /** When the access token ends, in whole seconds by the service's clock. The session lasts longer. */
   readonly expiresAt: number
+}
+
+/** A session as the storage keeps it, as JSON. */
+export interface SessionRecord extends ClientSession {
   /** How long the access token was good when it was received: `exp - iat`, so that no clock of ours decides. */
   readonly lifeSeconds: number
   /** When it was received, by this machine's wall clock. */
@@ -25,23 +30,7 @@ export interface SessionRecord {
 }
 
 /** The answer of `GET /session`. */
-export type ReceivedSession = Pick<SessionRecord, 'did' | 'sessionId' | 'expiresAt' | 'lifeSeconds'>
-
-/** Whose session the client has. */
-export interface ClientSession {
-  readonly did: string
-  readonly sessionId: string
-  /** When the access token ends, in whole seconds by the service's clock. The session lasts longer. */
-  readonly expiresAt: number
-}
-
-export interface KeeperParts extends LockParts {
-  /** Monotonic: it measures how long a token has been here. */
-  readonly nowSeconds: () => number
-  /** Whether all tabs have one session, because they have one set of cookies; else each DID has a record of its own. */
-  readonly usesCookies?: boolean
-  readonly onSignedOut?: ((error: DidAuthClientError<'SESSION_ENDED'>) => void) | undefined
-}
+export type ReceivedSession = ClientSession & Pick<SessionRecord, 'lifeSeconds'>
 
 const endings = {
   expired: 'has expired',
@@ -58,7 +47,7 @@ interface Message {
 
 /** Keeps the session: in memory for this client, in the storage for the next page, and in step with the other tabs. */
 export class SessionKeeper {
-  readonly #parts: KeeperParts
+  readonly #setting: Setting
   readonly #listeners = new Set<(session: ClientSession | undefined) => void>()
   readonly #channel: Channel | undefined
   /** When the access token will have been here for its whole life, by the monotonic clock. */
@@ -66,10 +55,10 @@ export class SessionKeeper {
   record: SessionRecord | undefined
   session: ClientSession | undefined
 
-  constructor(parts: KeeperParts) {
-    this.#parts = parts
-    if (parts.storage.isPrivate || !browser.BroadcastChannel) return
-    this.#channel = new browser.BroadcastChannel(parts.name)
+  constructor(setting: Setting) {
+    this.#setting = setting
+    if (setting.storage.isPrivate || !browser.BroadcastChannel) return
+    this.#channel = new browser.BroadcastChannel(setting.name)
     this.#channel.onmessage = ({ data }) => {
       // What fails here is looked at again by the next request.
       this.#hear(data as Message).catch(() => undefined)
@@ -79,11 +68,12 @@ export class SessionKeeper {
 
   /** Whether to replace the token before it is used: it has less than 30 s, or than a fifth of its life. */
   isNearEnd(): boolean {
-    return this.#secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
+    return this.secondsLeft() < Math.min(30, (this.record?.lifeSeconds ?? 0) / 5)
   }
 
-  hasEnded(): boolean {
-    return this.#secondsLeft() <= 0
+  /** For how long the token is still good: not at all from 0 on. */
+  secondsLeft(): number {
+    return this.#endsAt - this.#setting.nowSeconds()
   }
 
   subscribe(listener: (session: ClientSession | undefined) => void): () => void {
@@ -93,32 +83,32 @@ export class SessionKeeper {
 
   /** Reads what the storage has for a DID, or for the one that signed in last. */
   async read(did?: string): Promise<SessionRecord | undefined> {
-    const { name, storage, usesCookies } = this.#parts
+    const { name, storage, usesCookies } = this.#setting
     const user = usesCookies ? '' : (did ?? (await storage.get(name)) ?? '')
     return parseRecord(await storage.get(this.#keyOf(user)))
   }
 
   async write(record: SessionRecord): Promise<void> {
-    await this.#parts.storage.set(this.#keyOf(record.did), JSON.stringify(record))
+    await this.#setting.storage.set(this.#keyOf(record.did), JSON.stringify(record))
   }
 
   /** The idempotency key of a refresh of these tokens that was sent and perhaps not answered. */
   async pendingKey({ did, pair }: SessionRecord): Promise<string | undefined> {
-    const kept = await this.#parts.storage.get(this.#pendingOf(did))
+    const kept = await this.#setting.storage.get(this.#pendingOf(did))
     return kept?.endsWith(` ${pair}`) ? kept.split(' ')[0] : undefined
   }
 
   /** Stores a new one. Apart, because a tab that sees the storage late would write over the newer tokens of another. */
   async newKey({ did, pair }: SessionRecord): Promise<string> {
     const key = randomText()
-    await this.#parts.storage.set(this.#pendingOf(did), `${key} ${pair}`)
+    await this.#setting.storage.set(this.#pendingOf(did), `${key} ${pair}`)
     return key
   }
 
   /** Uses a record from now on. */
   hold(record: SessionRecord): ClientSession {
     const { did, sessionId, expiresAt, lifeSeconds, receivedAt } = record
-    const { nowSeconds, wallSeconds } = this.#parts
+    const { nowSeconds, wallSeconds } = this.#setting
     this.#endsAt = nowSeconds() + lifeSeconds - Math.max(0, wallSeconds() - receivedAt)
     this.record = record
     const { session } = this
@@ -130,14 +120,14 @@ export class SessionKeeper {
   async save(record: SessionRecord): Promise<ClientSession> {
     const session = this.hold(record)
     await this.write(record)
-    await this.#parts.storage.delete(this.#pendingOf(record.did))
+    await this.#setting.storage.delete(this.#pendingOf(record.did))
     this.#announce(record)
     return session
   }
 
   /** The same for a login. The session of another DID that this client had is forgotten. */
   async start(record: SessionRecord): Promise<ClientSession> {
-    const { name, storage, usesCookies } = this.#parts
+    const { name, storage, usesCookies } = this.#setting
     const before = this.record
     const session = await this.save(record)
     if (usesCookies) return session
@@ -156,7 +146,7 @@ export class SessionKeeper {
     reason: SessionEndReason,
     details?: ClientErrorDetails
   ): Promise<DidAuthClientError<'SESSION_ENDED'>> {
-    const { name, storage } = this.#parts
+    const { name, storage } = this.#setting
     const error = this.drop(record, reason, details)
     await storage.delete(this.#keyOf(record.did))
     await storage.delete(this.#pendingOf(record.did))
@@ -176,7 +166,7 @@ export class SessionKeeper {
     if (this.record?.sessionId === sessionId) {
       this.record = undefined
       this.#tell(undefined)
-      queueMicrotask(() => this.#parts.onSignedOut?.(error))
+      queueMicrotask(() => this.#setting.onSignedOut?.(error))
     }
     return error
   }
@@ -198,16 +188,12 @@ export class SessionKeeper {
   }
 
   #keyOf(did: string): string {
-    const { name, usesCookies } = this.#parts
+    const { name, usesCookies } = this.#setting
     return usesCookies ? name : `${name} ${did}`
   }
 
   #pendingOf(did: string): string {
     return `${this.#keyOf(did)} key`
-  }
-
-  #secondsLeft(): number {
-    return this.#endsAt - this.#parts.nowSeconds()
   }
 
   #tell<T extends ClientSession | undefined>(session: T): T {
@@ -241,7 +227,7 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
 }
 
 /** The record in the storage; undefined for anything else. */
-export function parseRecord(text: string | null | undefined): SessionRecord | undefined {
+function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const found = parseFields(parseJson(text))
   return isText(found.pair) && isSession(found) ? (found as unknown as SessionRecord) : undefined
 }

@@ -2,13 +2,11 @@ import { formatSiweMessage, type SiweMessage } from '../protocol/format-siwe-mes
 import type { RefusedRequest } from './approve-request.js'
 import { browser } from './browser.js'
 import { withChecksum } from './checksum.js'
-import { PROTOCOL } from './error-codes.js'
-import { DidAuthClientError } from './errors.js'
-import { isText, parseFields } from './json.js'
-import type { Setting } from './options.js'
-import { ask, jsonOf, orUnavailable } from './request.js'
+import { parseFields } from './json.js'
+import type { LogInOptions, Setting } from './options.js'
+import { orUnavailable } from './request.js'
 import type { ClientSession } from './session-keeper.js'
-import { orOnceMore, sendProof, type LogInOptions, type SignedIn } from './sign-in.js'
+import { challengesOf, orOnceMore, sendProof, type SignedIn } from './sign-in.js'
 import { chainIdOf, connectWallet, type Wallet } from './wallet.js'
 
 /** An EIP-4361 text as it was signed. */
@@ -19,14 +17,6 @@ export interface SignedSiwe {
   /** What signed: a change of its account signs out. */
   readonly wallet?: Wallet | undefined
   readonly signal?: AbortSignal | undefined
-}
-
-/** The code of the other logins that means to the user what this one does. */
-function usualCode(code: string): string {
-  return code
-    .replace(/^ERR_MESSAGE_DOMAIN$/, 'ERR_CROSS_ORIGIN')
-    .replace(/^ERR_MESSAGE$/, 'ERR_CHALLENGE')
-    .replace(/^ERR_(CONTRACT_.*|NETWORK)$/, 'ERR_BUSINESS_LOGIC')
 }
 
 /** Opens the session of a login that it is given. */
@@ -42,10 +32,7 @@ export interface SiweLogin {
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason
    */
   nonce(signal?: AbortSignal): Promise<string>
-  /**
-   * What a text says: issued now, of the site that asks, which is `domain` of the client's options, or the page, and
-   * the address with its checksum.
-   */
+  /** What a text says: issued now, of `domain` of the client's options or the page, the address with its checksum. */
   fields(account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>): SiweMessage
   /**
    * Opens a session with a text and its signature. The service tells the DID.
@@ -61,30 +48,14 @@ export interface SiweLogin {
 }
 
 /** Logs in by EIP-4361 texts. Apart from the client, which loads it when it is wanted, so that other pages need not. */
-export function siweLoginOf(given: Setting, enter: Enter): SiweLogin {
-  const setting: Setting = {
-    ...given,
-    meaningOf: (status, code = '', answer) => given.meaningOf?.(status, usualCode(code), answer)
-  }
-  const { paths, nowSeconds, wallSeconds, network } = setting
-  /** Asked for ahead of the click, and until when it is good by the monotonic clock. */
-  let prepared: { readonly nonce: string; readonly goodUntil: number } | undefined
+export function siweLoginOf(setting: Setting, enter: Enter): SiweLogin {
+  const { paths, wallSeconds, network } = setting
+  const path = paths.siweNonce ?? '/siwe/nonce'
+  const nonces = challengesOf(setting, 'nonce', () => ({ method: 'POST', path }))
 
   const siwe: SiweLogin = {
-    async prepare(signal) {
-      const answer = await ask(setting, { method: 'POST', path: paths.siweNonce ?? '/siwe/nonce', signal })
-      const { nonce } = parseFields(jsonOf(answer))
-      if (!isText(nonce)) throw new DidAuthClientError(PROTOCOL, { message: 'No nonce' })
-      const expiresIn = Number(answer.response.headers.get('Challenge-Expires-In') ?? Infinity)
-      prepared = { nonce, goodUntil: nowSeconds() + expiresIn }
-    },
-
-    async nonce(signal) {
-      if (!prepared || prepared.goodUntil <= nowSeconds()) await siwe.prepare(signal)
-      const nonce = prepared?.nonce ?? ''
-      prepared = undefined
-      return nonce
-    },
+    prepare: (signal) => nonces.prepare('', signal),
+    nonce: (signal) => nonces.next('', signal),
 
     fields({ address, chainId, nonce }) {
       const { host, protocol } = browser.location ?? new URL(setting.url)

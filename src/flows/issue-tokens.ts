@@ -1,14 +1,18 @@
+import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../errors.js'
 import { accessTokenPayload, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { Curve } from '../protocol/curve.js'
 import { addressOfDid, canonicalDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
+import { hashRefreshToken } from '../protocol/session.js'
 import type { AuthenticatedUser, UserIdentity } from '../ports.js'
 import type { LoginParts, Parts } from './parts.js'
-import { newRefreshToken, newSessionId } from './refresh-token.js'
 
 const TOKEN_ID_BYTES = 16
+const USER_TAG_BYTES = 6
+const SESSION_RANDOM_BYTES = 12
+const SECRET_BYTES = 32
 
 /** The tokens that a client receives. */
 export interface Tokens {
@@ -44,6 +48,16 @@ export async function issueAccessToken(
   return token
 }
 
+/** A refresh token of a session, `<sessionId>.<secret>`, and the hash under which it is kept. */
+export function newRefreshToken(
+  { curve, random }: Pick<Parts, 'curve' | 'random'>,
+  sessionId: string,
+  secret = random.id(SECRET_BYTES)
+): { token: string; hash: string } {
+  const token = `${sessionId}.${secret}`
+  return { token, hash: hashRefreshToken(curve, token) }
+}
+
 /** When a session ends that was created then and is refreshed now, in seconds since the Unix epoch. */
 export function sessionEndSeconds(
   { sessionSeconds, absoluteSessionSeconds }: Parts['settings'],
@@ -68,7 +82,7 @@ export async function openSession(
   const nowSeconds = clock.nowSeconds()
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
-  const sessionId = newSessionId(parts, user.canonicalDid)
+  const sessionId = newSessionId(parts, user)
   const refreshToken = newRefreshToken(parts, sessionId)
   const expiresAtSeconds = sessionEndSeconds(settings, nowSeconds, nowSeconds)
   const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
@@ -87,6 +101,12 @@ export async function openSession(
   }
   report({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
+}
+
+/** Base64url of 6 bytes of SHA-256 of the canonical DID, which name the user's shard, and 12 random bytes. */
+function newSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
+  const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
+  return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }
 
 /** Who the user is, how they signed, what logic added. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */

@@ -2,19 +2,11 @@ import { createHmac } from 'node:crypto'
 import { RecentEntries } from '../caches.js'
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
-import type { Clock, QuotaStore } from '../ports.js'
+import type { Client, Clock, QuotaStore, SecurityEvent } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
-import type { Caller, Parts, Quota, Quotas } from './parts.js'
 
 // A user's own quota, which a stranger cannot use up, and budgets by client network for requests without proof, so that
 // no client locks another out. Each limit rejects with ERR_TOO_MANY_REQUESTS or ERR_STORE.
-
-/** What budgets are computed from. */
-interface BudgetParts {
-  settings: Pick<Settings, 'maxRequestsPerTimeSlot'>
-}
-
-type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
 /** How much larger than a user's own quota the budgets of a client network are. */
 const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } as const
@@ -34,6 +26,41 @@ const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
  * without token.
  */
 type Budget = keyof typeof FACTORS | 'contracts'
+
+/** One quota: at most `limit` requests in a time slot. */
+export interface Quota {
+  /** `requests` are those of a user who proved control. */
+  budget: Budget | 'requests'
+  /** Budget and owner in plain text; a store sees only an HMAC of it. */
+  name: string
+  limit: number
+}
+
+/** The quotas of one service. */
+export interface Quotas {
+  /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
+  charge(store: QuotaStore, quota: Quota): Promise<void>
+  /** Asserts that no earlier charge used the quota up, from memory alone. @throws DidAuthError ERR_TOO_MANY_REQUESTS */
+  assertLeft(quota: Quota): void
+}
+
+/** Who sent a request, as far as that is known without proof. */
+export interface Caller extends Client {
+  /**
+   * The networks that its requests count for, the smallest first, and how many times the budget each has. Requests that
+   * a page of another site makes a browser send count for networks of their own, so that no page locks its visitor out.
+   */
+  readonly networks: readonly { network: string; factor: number }[]
+  /** Whether all users may share its address: it is that of a proxy which the application does not trust. */
+  readonly isShared: boolean
+}
+
+/** What budgets are computed from. */
+interface BudgetParts {
+  settings: Pick<Settings, 'maxRequestsPerTimeSlot'>
+}
+
+type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
 /** Refusals that cost us work and the sender nothing: the challenge stays, and the same body can be sent again. */
 const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
@@ -67,7 +94,7 @@ export function chargeUser(
   isForeignRead = false
 ): Promise<void> {
   const name = isForeignRead ? `${user} foreign` : user
-  return quotas.charge(store, { budget: 'requests', kind: 'request', name, limit: settings.maxRequestsPerTimeSlot })
+  return quotas.charge(store, { budget: 'requests', name, limit: settings.maxRequestsPerTimeSlot })
 }
 
 /**
@@ -90,7 +117,7 @@ export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'a
 
 /** Reports and counts a refused proof; one that proves nothing counts as a request that names a DID as well. */
 export async function chargeRefusal(
-  parts: ChargeParts & Pick<Parts, 'report'>,
+  parts: ChargeParts & { report: (event: Omit<SecurityEvent, 'atSeconds'>) => void },
   { did, client }: { did?: string | undefined; client: Caller },
   error: unknown
 ): Promise<void> {
@@ -109,7 +136,6 @@ function quotasOf({ settings }: BudgetParts, caller: Caller, budget: Budget, did
   const owner = did === undefined ? '' : `${canonicalDid(did)} `
   return caller.networks.map(({ network, factor }) => ({
     budget,
-    kind: 'anonymous',
     name: `${budget} ${owner}${network}`,
     limit: limit * factor
   }))
@@ -155,13 +181,20 @@ export function serviceQuotas(
 
   return {
     async charge(store, quota) {
-      const { kind, name, limit } = quota
+      const { budget, name, limit } = quota
       const nowSeconds = clock.nowSeconds()
       clearInTime(nowSeconds)
       const key = keyOf(name)
       assertKeyLeft(quota, key, nowSeconds)
-      const charge = { service: serviceUrl, kind, key, cost: 1, limit, nowSeconds, timeSlotSeconds }
-      const { isCharged, count, resetsAtSeconds } = await store.chargeQuota(charge)
+      const { isCharged, count, resetsAtSeconds } = await store.chargeQuota({
+        service: serviceUrl,
+        kind: budget === 'requests' ? 'request' : 'anonymous',
+        key,
+        cost: 1,
+        limit,
+        nowSeconds,
+        timeSlotSeconds
+      })
       if (!isCharged || count >= limit) usedUp.set(key, resetsAtSeconds)
       if (!isCharged) throw tooManyRequests(quota, resetsAtSeconds - nowSeconds)
     },

@@ -9,8 +9,8 @@ import { missingFrom, type Claim, type SelectiveDisclosureResponse } from '../pr
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
 import { controllersOf } from './did-control.js'
 import { openSession, provedUser, type ProvedUser, type Tokens } from './issue-tokens.js'
-import { charge, chargeRefusal } from './limits.js'
-import type { Caller, LoginParts, Parts } from './parts.js'
+import { charge, chargeRefusal, type Caller } from './limits.js'
+import type { LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
 /** The body of a login, and who sent it. */

@@ -1,14 +1,22 @@
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError } from '../errors.js'
+import { createHmac } from 'node:crypto'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import { replaceClaims } from '../protocol/access-token.js'
 import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
-import { judgeRefresh, type RefreshVerdict, type StoredSession } from '../protocol/session.js'
+import { hashRefreshToken, isTokenOf, judgeRefresh, type StoredSession } from '../protocol/session.js'
 import { assertStillInControl, controllerIn } from './did-control.js'
-import { issueAccessToken, provedUser, sessionEndSeconds, type ProvedUser, type Tokens } from './issue-tokens.js'
+import {
+  issueAccessToken,
+  newRefreshToken,
+  provedUser,
+  sessionEndSeconds,
+  type ProvedUser,
+  type Tokens
+} from './issue-tokens.js'
 import type { Parts } from './parts.js'
-import { findPresentedSession, newRefreshToken, successorToken } from './refresh-token.js'
 import { runBusinessLogic } from './run-business-logic.js'
+
+const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 
 type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
 
@@ -30,11 +38,7 @@ export async function refreshTokens(
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   const { sessionId } = session
-  const { token } = presented
-  const next =
-    idempotencyKey === undefined
-      ? newRefreshToken(parts, sessionId)
-      : successorToken(parts, { token, sessionId }, idempotencyKey)
+  const next = newRefreshToken(parts, sessionId, successorOf(settings, presented.token, idempotencyKey))
   const nowSeconds = parts.clock.nowSeconds()
   const nextExpiresAtSeconds = sessionEndSeconds(settings, session.createdAtSeconds, nowSeconds)
   const hashes = { presentedHash: presented.hash, nextHash: next.hash }
@@ -42,8 +46,8 @@ export async function refreshTokens(
   // A preview, so that a refused refresh neither asks the business logic nor signs. The atomic verb below decides.
   const expected = judgeRefresh(session, refresh)
   const isExpected = expected === 'rotate' || expected === 'repeated'
-  if (!isExpected && expected !== 'reused') throw refused(expected)
-  if (nextExpiresAtSeconds <= nowSeconds) throw refused('ended')
+  if (!isExpected && expected !== 'reused') throw refused('session', expected)
+  if (nextExpiresAtSeconds <= nowSeconds) throw refused('session', 'ended')
 
   const { address, ...did } = provedUser(parts.curve, session.did)
   const user = { ...did, address: controllerIn(settings, session.tokenClaims, address) }
@@ -58,14 +62,41 @@ export async function refreshTokens(
     const endSeconds = Math.min(expected === 'repeated' ? session.expiresAtSeconds : Infinity, nextExpiresAtSeconds)
     return { accessToken, refreshToken: next.token, refreshTokenSeconds: endSeconds - nowSeconds, isRepeated }
   }
-  if (verdict !== 'reused') throw refused(verdict)
+  if (verdict !== 'reused') throw refused('session', verdict)
   parts.logger.warn({ event: 'refresh-token-reused', sessionId }, 'session revoked')
   parts.report({ type: 'refresh-token-reused', did: session.did, sessionId })
   throw new DidAuthError('ERR_REFRESH_TOKEN_REUSED')
 }
 
-function refused(verdict: RefreshVerdict): DidAuthError {
-  return new DidAuthError('ERR_REFRESH_TOKEN', { reason: { check: 'session', expected: 'rotate', got: verdict } })
+/** The session of a token, in whatever state. @throws DidAuthError ERR_REFRESH_TOKEN when it is unknown, ERR_STORE */
+export async function findPresentedSession(
+  { settings, curve, store }: Pick<Parts, 'settings' | 'curve' | 'store'>,
+  received: unknown
+): Promise<{ presented: { token: string; hash: string }; session: StoredSession }> {
+  const sessionId = typeof received === 'string' ? REFRESH_TOKEN.exec(received)?.[1] : undefined
+  if (typeof received !== 'string' || sessionId === undefined) throw refused('form', typeof received)
+  const presented = { token: received, hash: hashRefreshToken(curve, received) }
+  const session = await store.findSession(settings.serviceUrl, sessionId)
+  if (session === undefined) throw refused('session', 'unknown')
+  if (!isTokenOf(session, presented.hash)) throw refused('secret', 'unknown')
+  return { presented, session }
+}
+
+/** The secret that follows a token: a repeated request with its `Idempotency-Key` gets the same. Undefined without. */
+function successorOf(
+  { challengeSecret, serviceUrl }: Parts['settings'],
+  token: string,
+  idempotencyKey: string | undefined
+): string | undefined {
+  if (idempotencyKey === undefined) return undefined
+  const secret = createHmac('sha256', challengeSecret).update(`refresh-successor\n${serviceUrl}`).digest()
+  return createHmac('sha256', secret).update(`${token}\n${idempotencyKey}`).digest('base64url')
+}
+
+function refused(check: string, got: string): DidAuthError {
+  return new DidAuthError('ERR_REFRESH_TOKEN', {
+    reason: { check, expected: 'the refresh token of an active session', got }
+  })
 }
 
 /** The claims of the session from now on, as business logic says; a refusal, whatever its code, revokes the session. */

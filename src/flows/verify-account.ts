@@ -7,8 +7,8 @@ import {
 } from '../protocol/contract-signature.js'
 import { parseSignature, recoverPersonalSigner, type RecoverableSignature } from '../protocol/personal-sign.js'
 import type { Account } from '../protocol/siwe-message.js'
-import { charge } from './limits.js'
-import type { Caller, Parts } from './parts.js'
+import { charge, type Caller } from './limits.js'
+import type { Parts } from './parts.js'
 
 type AccountParts = Pick<Parts, 'settings' | 'quotas' | 'store' | 'curve' | 'scheduler' | 'contractWallets'>
 

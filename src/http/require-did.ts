@@ -1,8 +1,9 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import type { SiweSettings } from '../config/settings.js'
+import type { Settings, SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { admitUser } from '../flows/authenticate.js'
-import type { Caller, Parts } from '../flows/parts.js'
+import type { Caller, Quotas } from '../flows/limits.js'
+import type { Parts } from '../flows/parts.js'
 import { verifyApproval, type Approval } from '../flows/verify-approval.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
@@ -19,23 +20,22 @@ const MAX_APPROVED_BODY_BYTES = 100 * 1024
 const MAX_URL_LENGTH = 1_400
 
 /** Where cookies may authenticate a request, no page of another site made it. @throws DidAuthError ERR_CROSS_ORIGIN */
-export function assertNotForged(
-  { transport, trustedOrigins }: Pick<HttpParts, 'transport' | 'trustedOrigins'>,
-  req: Request
-): void {
+export function assertNotForged({ transport, settings }: HttpParts, req: Request): void {
   // A foreign page cannot make a request that carries the header and no cookie.
   if (transport.useCookies && (transport.hasTokenCookie(req) || req.headers.authorization === undefined)) {
-    assertSameSite(req, trustedOrigins)
+    assertSameSite(req, settings.trustedOrigins)
   }
 }
 
-/** What the handlers of this folder are wired with. `parts` resolves once curve and signer are there. */
-export interface HttpParts extends Pick<Parts, 'quotas'> {
+/** What the handlers of this folder are wired with. Settings and quotas count before a request has its deadline. */
+export interface HttpParts {
+  settings: Settings
+  quotas: Quotas
+  /** The parts of one request, whose deadline begins now. Resolves once curve and signer are there. */
   parts: () => Promise<Parts>
   callerOf: (req: Request) => Caller
   transport: TokenTransport
   sendError: SendError
-  trustedOrigins: ReadonlySet<string>
 }
 
 /** What a guard asks of a request. */
@@ -60,7 +60,7 @@ export async function passWithDid(
   req: Request,
   { checkSession = false }: GuardOptions
 ): Promise<{ parts: Parts; user: AuthenticatedUser }> {
-  const { transport, trustedOrigins } = http
+  const { transport, settings } = http
   const resourceToken = transport.readResourceToken(req)
   if (resourceToken === undefined) assertNotForged(http, req)
   const parts = await http.parts()
@@ -70,7 +70,7 @@ export async function passWithDid(
     checkSession,
     // A WeakSet of requests would say the same, for a hash and work for the garbage collector with each request.
     countedClaims: req.auth?.claims,
-    isForeignRead: isSafeMethod(req.method) && isForeignPage(req, trustedOrigins)
+    isForeignRead: isSafeMethod(req.method) && isForeignPage(req, settings.trustedOrigins)
   })
   const { claims, canonicalDid, address } = user
   if (req.auth?.claims !== claims) req.auth = { sessionId: claims.sid, canonicalDid, address, claims }

@@ -1,8 +1,8 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
-import type { Settings, SiweSettings } from '../config/settings.js'
+import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { authenticate } from '../flows/authenticate.js'
-import { assertProofBudget, charge } from '../flows/limits.js'
+import { assertProofBudget, charge, type Caller } from '../flows/limits.js'
 import { issueResourceToken } from '../flows/issue-tokens.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { logIn, signUp, usesDisclosure } from '../flows/log-in.js'
@@ -13,7 +13,7 @@ import {
   readOwnSession,
   revokeOwnSession
 } from '../flows/manage-sessions.js'
-import type { Caller, Parts } from '../flows/parts.js'
+import type { Parts } from '../flows/parts.js'
 import { refreshTokens } from '../flows/refresh-tokens.js'
 import { issueNonce } from '../flows/siwe-nonce.js'
 import { requestLoginChallenge, requestSignUpChallenge, type ChallengeAnswer } from '../flows/request-challenge.js'
@@ -32,8 +32,7 @@ import {
   readIdempotencyKey,
   readLogin,
   readSignUp,
-  readSiweLogin,
-  type Body
+  readSiweLogin
 } from './read-request.js'
 import { assertNotForged, passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson, sendText } from './send-answer.js'
@@ -54,18 +53,20 @@ export interface DidAuthRoutes {
 }
 
 /** Makes the two middlewares, which are all that an application gets from us. */
-export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoutes {
-  const { transport } = http
-  const { paths } = settings
+export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
+  const { settings, transport } = http
+  const { paths, siwe } = settings
 
   const unsafe =
     (answer: Answer): Answer =>
     async (req, res) => {
-      if (transport.useCookies) assertSameSite(req, http.trustedOrigins)
+      if (transport.useCookies) assertSameSite(req, settings.trustedOrigins)
       await answer(req, res)
     }
 
-  const readSmallBody = (req: Request) => (): Promise<Body> => readBody(req, MAX_BODY_BYTES)
+  /** Reads the body only where no cookie has the token. */
+  const readRefreshToken = async (req: Request): Promise<unknown> =>
+    transport.readRefreshCookie(req) ?? fieldOf(await readBody(req, MAX_BODY_BYTES), 'refreshToken')
 
   const challenge =
     (
@@ -90,7 +91,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const proving = (prove: (client: Caller, req: Request, res: Response) => Promise<void>): Answer =>
     unsafe(async (req, res) => {
       const client = http.callerOf(req)
-      assertProofBudget({ settings, quotas: http.quotas }, client)
+      assertProofBudget(http, client)
       await prove(client, req, res)
     })
 
@@ -108,7 +109,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
 
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
-    const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
+    const refreshToken = await readRefreshToken(req)
     const request = { refreshToken, idempotencyKey, client: http.callerOf(req) }
     const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), request)
     transport.sendTokens(res, tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
@@ -116,21 +117,18 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
 
   /** A good access token decides which session ends; else a refresh token does. */
   const endSession = async (req: Request): Promise<void> => {
-    let refusal: unknown
     try {
       // Our own tokens alone: the session of another service's token is at that service.
       assertNotForged(http, req)
       const parts = await http.parts()
       const { claims } = await authenticate(parts, transport.readAccessToken(req))
       await logOut(parts, claims.sid)
-      return
     } catch (error) {
       if (!isTokenRefusal(error)) throw error
-      refusal = error
+      const refreshToken = await readRefreshToken(req)
+      if (refreshToken === undefined) throw error
+      await logOutByRefreshToken(await http.parts(), refreshToken)
     }
-    const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
-    if (refreshToken === undefined) throw refusal
-    await logOutByRefreshToken(await http.parts(), refreshToken)
   }
 
   /** A foreign page must not log a visitor out. Every other refusal clears the cookies as well. */
@@ -158,7 +156,7 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
   const ownSession: Answer = async (req, res) => {
     const found = await readOwnSession(await http.parts(), {
       accessToken: () => transport.readAccessToken(req),
-      refreshToken: () => transport.readRefreshToken(req, () => Promise.resolve({}))
+      refreshToken: () => transport.readRefreshCookie(req)
     })
     sendJson(res, found ?? {})
   }
@@ -213,7 +211,8 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     ]
   }
 
-  const routes: Route[] = [
+  // A route is there where its path is configured.
+  const known: (Omit<Route, 'path'> & { path: string | undefined })[] = [
     { method: 'POST', path: paths.requestSignup, answer: unsafe(didFromBody(signUpChallenge)) },
     { method: 'GET', path: paths.requestSignup, hasParameter: true, answer: signUpChallenge },
     { method: 'POST', path: paths.signup, answer: signup },
@@ -221,19 +220,16 @@ export function didAuthRoutes(http: HttpParts, settings: Settings): DidAuthRoute
     { method: 'GET', path: paths.requestAuth, hasParameter: true, answer: loginChallenge },
     { method: 'POST', path: paths.auth, answer: login },
     { method: 'POST', path: paths.refreshToken, answer: unsafe(refresh) },
-    { method: 'POST', path: paths.logout, answer: logout }
-  ]
-  if (settings.siwe !== undefined) routes.push(...siweRoutes(settings.siwe))
-  // Each of these is there where its path is configured.
-  const optional = [
+    { method: 'POST', path: paths.logout, answer: logout },
     { method: 'GET', path: paths.session, answer: ownSession },
     { method: 'GET', path: paths.sessions, answer: listSessions },
     { method: 'DELETE', path: paths.sessions, hasParameter: true, answer: revokeSession },
     { method: 'POST', path: paths.resourceToken, answer: resourceToken },
     { method: 'GET', path: paths.jwks, answer: published((parts) => parts.resourceKeys.publish()) },
-    { method: 'GET', path: paths.discovery, answer: published(describeService) }
-  ] as const
-  routes.push(...optional.filter((route): route is typeof route & Route => route.path !== undefined))
+    { method: 'GET', path: paths.discovery, answer: published(describeService) },
+    ...(siwe === undefined ? [] : siweRoutes(siwe))
+  ]
+  const routes = known.filter((route): route is Route => route.path !== undefined)
   const find = routeFinder(routes)
 
   const answerRequest: RequestHandler = (req, res, next) => {

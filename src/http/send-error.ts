@@ -1,7 +1,6 @@
 import type { Request, Response } from 'express'
 import { sendErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
-import { errorStatuses } from '../error-statuses.js'
-import { DidAuthError, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
+import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { clientOf } from './client-network.js'

@@ -1,7 +1,6 @@
 export { accessTokenVerifier, type AccessTokenVerifier, type VerifiedToken } from './access-token-verifier.js'
 export type { TokenRequest, VerifierOptions } from './access-token-verifier.js'
-export { DidAuthError, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
-export { errorStatuses } from '../error-statuses.js'
+export { DidAuthError, errorStatuses, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export type { DidAuthInfo } from '../express-types.js'
 export type { IssuerResolver } from './issuer-keys.js'
 export { requireToken, type GuardedRequest, type GuardedResponse } from './require-token.js'

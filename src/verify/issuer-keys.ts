@@ -1,6 +1,6 @@
 import { cachedIssuerKeys } from '../adapters/cached-issuer-keys.js'
 import { pureCurve } from '../adapters/curve-pure.js'
-import { isSecp256k1Key, keyForms, type IssuerKey } from '../adapters/issuer-key.js'
+import { isSecp256k1Key, keyForms, type IssuerKey } from '../adapters/did-document.js'
 import { DidAuthError } from '../errors.js'
 import type { Client, Clock } from '../ports.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { ContentRepair } from '../../servers/ipfs/content-repair.js'
+import { contentRepair } from '../../servers/ipfs/content-repair.js'
 import { openContentStore } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { listText, readEntries } from '../../servers/vault/entries-answer.js'
 import { newContent } from '../support/content-stores.js'
@@ -53,7 +53,7 @@ async function subject(entryCount: number): Promise<Subject> {
   await filled.store.close()
 
   const { store } = await openContentStore(options)
-  const repair = new ContentRepair({ store, node: undefined, log: pino({ level: 'silent' }) })
+  const repair = contentRepair({ store, node: undefined, log: pino({ level: 'silent' }) })
   return {
     entryCount,
     read: async (number) => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from '@jest/globals'
-import { S3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
+import { s3ObjectStore } from '../../servers/storage/s3/s3-object-store.js'
 import { sqliteFolder } from '../support/content-stores.js'
 import { type FakeS3, startFakeS3 } from '../support/fake-s3.js'
 import { contentEngines } from '../support/postgres-contents.js'
@@ -24,7 +24,7 @@ describe('on SQLite, with objects on S3, the ContentStore contract', () => {
   })
   afterAll(() => s3.close())
   let folders = 0
-  contentStoreContract(() => sqliteFolder(new S3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
+  contentStoreContract(() => sqliteFolder(s3ObjectStore(s3.options(`folder-${(folders += 1)}/`))))
 })
 
 describe('the ObjectStore contract on files', () => objectStoreContract((folder) => fileObjectStore(folder)))
@@ -36,5 +36,5 @@ describe('the ObjectStore contract on S3', () => {
   })
   afterAll(() => s3.close())
   let stores = 0
-  objectStoreContract(() => new S3ObjectStore(s3.options(`store-${(stores += 1)}/`)))
+  objectStoreContract(() => s3ObjectStore(s3.options(`store-${(stores += 1)}/`)))
 })

@@ -132,7 +132,7 @@ describe('the chapter on clients', () => {
 
 describe("the vault's page", () => {
   it('lists the routes of the code', () => {
-    const code = read('servers/vault/vault-routes.ts')
+    const code = read('servers/vault/app.ts')
     const routes = [...code.matchAll(/router\.(get|post|put|delete)\('([^']+)'/g)]
     const inCode = routes.map(([, verb = '', path = '']) => `${verb.toUpperCase()} \`${path}\``)
     const inPage = tableUnder(vaultPage, 'Routes').map(([verb = '', path = '']) => `${verb} ${path}`)

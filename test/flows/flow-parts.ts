@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { issueJwt } from '../../src/adapters/es256k-signer.js'
-import { MemorySignatureCache } from '../../src/adapters/in-flight-requests.js'
+import { signatureCache } from '../../src/adapters/in-flight-requests.js'
 import { RecentEntries } from '../../src/caches.js'
 import { resourceKeys } from '../../src/adapters/resource-issuer.js'
 import { systemRandom } from '../../src/adapters/system.js'
@@ -10,7 +10,8 @@ import { memoryStore } from '../../src/stores/memory/index.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { logIn } from '../../src/flows/log-in.js'
-import type { Caller, Parts } from '../../src/flows/parts.js'
+import type { Caller } from '../../src/flows/limits.js'
+import type { Parts } from '../../src/flows/parts.js'
 import { refreshTokens } from '../../src/flows/refresh-tokens.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
@@ -103,7 +104,7 @@ export async function flowParts(config: Partial<DidAuthConfig> = {}): Promise<Fl
     },
     store,
     verifiedTokens: new RecentEntries(),
-    disclosureRequests: new MemorySignatureCache(300),
+    disclosureRequests: signatureCache(300),
     credentialVerifier: {
       async verify() {
         steps.push('verifyCredentials')

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/errors.js'
-import { assertProofBudget, charge, chargeRefusal, chargeUser } from '../../src/flows/limits.js'
+import { assertProofBudget, charge, chargeRefusal, chargeUser, type Caller } from '../../src/flows/limits.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
-import type { Caller } from '../../src/flows/parts.js'
 import { refusal } from '../support/refusal.js'
 import { walletOf } from '../support/wallet.js'
 import { client, flowParts, loginSig } from './flow-parts.js'
@@ -50,15 +49,6 @@ describe('the quota of a user', () => {
       [did, 20],
       [`${did} foreign`, 20]
     ])
-  })
-
-  it('is of another kind than those of strangers, which a full store deletes first', async () => {
-    const parts = await flowParts()
-    const kinds: string[] = []
-    parts.quotas.charge = async (_store, { kind }) => void kinds.push(kind)
-    await chargeUser(parts, did)
-    await charge(parts, client, 'reads')
-    expect(kinds).toEqual(['request', 'anonymous'])
   })
 })
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { serviceQuotas } from '../../src/flows/limits.js'
-import type { Quota } from '../../src/flows/parts.js'
+import { serviceQuotas, type Quota } from '../../src/flows/limits.js'
 import type { QuotaCharge } from '../../src/ports.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/refusal.js'
@@ -23,7 +22,7 @@ function quotasOf({
   const quotas = serviceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds: 600 })
   return { charge: (one: Quota) => quotas.charge(watched, one), assertLeft: quotas.assertLeft, clock, charges }
 }
-const quota: Quota = { budget: 'namings', kind: 'anonymous', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }
+const quota: Quota = { budget: 'namings', name: 'named did:ethr:rsk:0x1 192.0.2.1', limit: 2 }
 const spent = { code: 'ERR_TOO_MANY_REQUESTS', retryAfterSeconds: 600 }
 
 describe('the quotas of a service', () => {
@@ -40,7 +39,7 @@ describe('the quotas of a service', () => {
 
   it('ask the store for the service, the kind, the limit and a name that tells nothing', async () => {
     const { charge, charges } = quotasOf()
-    await charge({ ...quota, kind: 'request' })
+    await charge({ ...quota, budget: 'requests' })
     expect(charges).toEqual([
       {
         service: 'https://service.example',
@@ -52,6 +51,12 @@ describe('the quotas of a service', () => {
         timeSlotSeconds: 600
       }
     ])
+  })
+
+  it('are of another kind for a user than for strangers, which a full store deletes first', async () => {
+    const { charge, charges } = quotasOf()
+    for (const budget of ['requests', 'reads'] as const) await charge({ ...quota, name: budget, budget })
+    expect(charges.map(({ kind }) => kind)).toEqual(['request', 'anonymous'])
   })
 
   it.each([

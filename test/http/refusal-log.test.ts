@@ -46,7 +46,7 @@ describe('the log of refused requests', () => {
       refused('ERR_ACCESS_TOKEN', 'form', 'a compact JWT of at most 4096 bytes'),
       refused('ERR_DID', 'did', 'a DID of at most 128 characters', 'string'),
       refused('ERR_SIGNATURE', 'sig', '0x and 130 hexadecimal digits', 'string'),
-      refused('ERR_REFRESH_TOKEN', 'form', 'a refresh token of a session', 'number')
+      refused('ERR_REFRESH_TOKEN', 'form', 'the refresh token of an active session', 'number')
     ])
   })
 
@@ -73,7 +73,7 @@ describe('the log of refused requests', () => {
     await post('/auth', login).expect(401)
     await refresh(refreshToken).expect(200)
     await refresh(refreshToken).expect(401)
-    const reason = { check: 'session', expected: 'rotate', got: 'replaced' }
+    const reason = { check: 'session', expected: 'the refresh token of an active session', got: 'replaced' }
     expect(refusals()).toEqual([
       { event: 'request-refused', code: 'ERR_CHALLENGE_USED' },
       { event: 'request-refused', code: 'ERR_REFRESH_TOKEN', reason }

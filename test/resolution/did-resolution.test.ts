@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { parseResolution } from '../../src/adapters/did-resolution.js'
+import { parseResolution } from '../../src/adapters/did-document.js'
 import { refusal, throwing } from '../support/refusal.js'
 
 const DID = 'did:web:issuer.example'

@@ -10,7 +10,7 @@
  */
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { writeSync } from 'node:fs'
-import type { ObjectStore } from '../../servers/storage/object-store.js'
+import type { ObjectStore } from '../../servers/storage/content-store.js'
 import type { TestStore } from './content-stores.js'
 
 const [, , place = '', name = '', point = '', when = '', from = ''] = process.argv

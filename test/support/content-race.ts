@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ObjectStore } from '../../servers/storage/object-store.js'
+import type { ObjectStore } from '../../servers/storage/content-store.js'
 import {
   cidOf,
   did as firstDid,

@@ -7,10 +7,10 @@ import type {
   EntryWrite,
   FileWrite,
   NewContent,
+  ObjectStore,
   StoredContent
 } from '../../servers/storage/content-store.js'
 import { fileObjectStore } from '../../servers/storage/files.js'
-import type { ObjectStore } from '../../servers/storage/object-store.js'
 import type { OpenContentStore } from '../../servers/storage/sql/sql-content-store.js'
 import { openContentStore, type ContentStoreOptions } from '../../servers/storage/sql/open-sqlite-contents.js'
 import { newContentOf } from '../../servers/storage/unixfs-blocks.js'
@@ -123,7 +123,10 @@ export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
 
 /** Runs SQL on a database file beside those who have it open. */
 export function queryFile(file: string, text: string): Rows {
-  const connection = openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'OFF', busyMilliseconds: 5_000 })
+  const connection = openSqliteConnection(file, chooseSqliteEngine(), {
+    synchronous: 'NORMAL',
+    busyMilliseconds: 5_000
+  })
   try {
     if (text.startsWith('SELECT')) return connection.prepare(text).all()
     connection.exec(text)

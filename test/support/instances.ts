@@ -67,16 +67,6 @@ export function inTurn<T>(items: readonly T[]): () => T {
   return () => items[next++ % items.length]!
 }
 
-/** A number that the environment may set, to run a test at its full size. */
-export function countOf(variable: string, usual: number): number {
-  return Number(process.env[variable] ?? usual)
-}
-
-/** A line for readers of the figures. */
-export function tell(line: string): void {
-  process.stdout.write(`instances: ${line}\n`)
-}
-
 /** How many clients there are of each kind, and how long one waits that was refused. */
 const [AUTH_CLIENTS, VAULT_CLIENTS, WAIT_MILLISECONDS] = [8, 6, 20]
 /** So that some contents do not lie in the row. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { isObjectName, type ObjectStore } from '../object-store.js'
-import { inLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
+import type { ObjectStore } from '../content-store.js'
+import { inLeaves, isCid, LEAF_BYTES } from '../unixfs-blocks.js'
 import { S3Client, S3Error, type S3Bucket, type S3Deadlines, type S3Request } from './s3-client.js'
 
 /** A bucket, and how this store uses it. */
@@ -14,67 +14,28 @@ export interface S3StoreOptions extends S3Bucket {
 /** A page of at most a thousand keys; each takes a few hundred bytes, and at most 1 KiB of key. */
 const MAX_LIST_BYTES = 4_194_304
 
+/** Objects in a bucket: see {@link s3ObjectStore}. */
+export interface S3ObjectStore extends ObjectStore {
+  /** Resolves when the bucket answers, and accepts the keys. @throws S3Error */
+  ping(): Promise<void>
+}
+
 /**
  * Objects in storage that speaks S3: AWS, Ceph, MinIO, Garage, R2, OpenStack Swift. It asks for no conditional writes
  * and no versions, only for PUT, GET, DELETE and ListObjectsV2.
  *
  * Each failure is an S3Error with a code of the system, as files have them.
  */
-export class S3ObjectStore implements ObjectStore {
-  readonly breaksReaders = true
-  readonly #client: S3Client
-  readonly #prefix: string
-
-  constructor({ prefix, deadlines, ...bucket }: S3StoreOptions) {
-    this.#client = new S3Client(bucket, deadlines)
-    this.#prefix = prefix
-  }
-
-  async put(name: string, file: string): Promise<void> {
-    const body = await bodyOf(file)
-    await this.#client.callForText({ method: 'PUT', key: this.#keyOf(name), body }, LEAF_BYTES)
-  }
-
-  read(name: string): AsyncIterable<Uint8Array> {
-    return inLeaves(this.#chunks(name))
-  }
-
-  /** Without overwriting: only the storage knows where the bytes are. */
-  async delete(name: string): Promise<void> {
-    try {
-      await this.#client.callForText({ method: 'DELETE', key: this.#keyOf(name) }, LEAF_BYTES)
-    } catch (error) {
-      if (!(error instanceof S3Error) || error.code !== 'ENOENT') throw error
-    }
-  }
-
-  async *list(): AsyncIterable<string> {
-    for (let query: Record<string, string> | undefined = {}; query !== undefined;) {
-      const { keys, continuationToken } = await this.#listPage(query)
-      for (const key of keys) {
-        if (!key.startsWith(this.#prefix)) throw new S3Error('Object storage listed what was not asked for')
-        const name = key.slice(this.#prefix.length)
-        // What is listed and unknown is deleted: never what others put there.
-        if (isObjectName(name)) yield name
-      }
-      if (continuationToken !== undefined && continuationToken === query['continuation-token'])
-        throw new S3Error('Object storage lists without end')
-      query = continuationToken === undefined ? undefined : { 'continuation-token': continuationToken }
-    }
-  }
-
-  /** Resolves when the bucket answers, and accepts the keys. @throws S3Error */
-  async ping(): Promise<void> {
-    await this.#listPage({ 'max-keys': '1' })
-  }
+export function s3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions): S3ObjectStore {
+  const client = new S3Client(bucket, deadlines)
 
   /**
    * The bytes of an object as they come. A reader may be slower than the storage's timeout: the rest is requested again
    * when a connection breaks that brought something.
    */
-  async *#chunks(name: string): AsyncGenerator<Uint8Array> {
+  async function* chunksOf(name: string): AsyncGenerator<Uint8Array> {
     for (let position = 0, begun = 0; ; begun = position) {
-      const answer = await this.#client.call({ method: 'GET', key: this.#keyOf(name), start: position })
+      const answer = await client.call({ method: 'GET', key: prefix + name, start: position })
       try {
         if (answer.status !== (position === 0 ? 200 : 206))
           throw new S3Error(`Object storage answered ${answer.status} to GET`)
@@ -91,14 +52,54 @@ export class S3ObjectStore implements ObjectStore {
     }
   }
 
-  async #listPage(query: Readonly<Record<string, string>>): Promise<ObjectList> {
-    const all = { 'list-type': '2', prefix: this.#prefix, ...query }
-    return parseObjectList(await this.#client.callForText({ method: 'GET', key: '', query: all }, MAX_LIST_BYTES))
+  async function listPage(query: Readonly<Record<string, string>>): Promise<ObjectList> {
+    const all = { 'list-type': '2', prefix, ...query }
+    return parseObjectList(await client.callForText({ method: 'GET', key: '', query: all }, MAX_LIST_BYTES))
   }
 
-  #keyOf(name: string): string {
-    return this.#prefix + name
+  return {
+    breaksReaders: true,
+
+    async put(name, file) {
+      const body = await bodyOf(file)
+      await client.callForText({ method: 'PUT', key: prefix + name, body }, LEAF_BYTES)
+    },
+
+    read: (name) => inLeaves(chunksOf(name)),
+
+    /** Without overwriting: only the storage knows where the bytes are. */
+    async delete(name) {
+      try {
+        await client.callForText({ method: 'DELETE', key: prefix + name }, LEAF_BYTES)
+      } catch (error) {
+        if (!(error instanceof S3Error) || error.code !== 'ENOENT') throw error
+      }
+    },
+
+    async *list() {
+      for (let query: Record<string, string> | undefined = {}; query !== undefined;) {
+        const { keys, continuationToken } = await listPage(query)
+        for (const key of keys) {
+          if (!key.startsWith(prefix)) throw new S3Error('Object storage listed what was not asked for')
+          const name = key.slice(prefix.length)
+          // What is listed and unknown is deleted: never what others put there.
+          if (isObjectName(name)) yield name
+        }
+        if (continuationToken !== undefined && continuationToken === query['continuation-token'])
+          throw new S3Error('Object storage lists without end')
+        query = continuationToken === undefined ? undefined : { 'continuation-token': continuationToken }
+      }
+    },
+
+    async ping() {
+      await listPage({ 'max-keys': '1' })
+    }
   }
+}
+
+/** Whether an object may be ours: a bucket may have what others put there. */
+function isObjectName(name: string): boolean {
+  return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }
 
 /** A file as it is uploaded: it is read twice, first for its hash. */

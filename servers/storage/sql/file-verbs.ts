@@ -4,7 +4,7 @@ import type { FileWrite } from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import type { ContentDialect } from './content-dialect.js'
 import { assertAllowed, FROM_KNOWN, isUnused, KNOWN, type ContentSteps } from './content-steps.js'
-import { infoOf } from './list-state.js'
+import { infoOf } from './entry-verbs.js'
 import { UPLOAD_NEEDED, type ContentRow } from './stored-content.js'
 
 /** A file as a database gets it. One that was posted elsewhere has no `post`: it was counted there. */

@@ -1,8 +1,7 @@
 import type { SqlQuery } from 'express-did-auth/server-kit'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf, type ContentSteps } from './content-steps.js'
-import type { EntrySteps } from './entry-verbs.js'
-import { entryOf, stateOf } from './list-state.js'
+import { entryOf, stateOf, type EntrySteps } from './entry-verbs.js'
 
 const AT_ONCE = 100
 /** An unfinished upload is garbage after so long. */

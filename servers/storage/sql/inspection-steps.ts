@@ -2,9 +2,9 @@ import type { VerbMethods } from 'express-did-auth/server-kit'
 import type { CheckMode, EntryPlace, NewContent } from '../content-store.js'
 import { cidsOf } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
+import { placeOf } from './entry-verbs.js'
 import type { DatabaseCheck } from './inspection-verbs.js'
 import type { ObjectWriter, ObjectWriterParts } from './object-writer.js'
-import { placeOf } from './list-state.js'
 import { pagesOf, rowsOf, type RowsName } from './page-verbs.js'
 
 const OBJECTS = 200

@@ -2,8 +2,7 @@ import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import type { ContentSteps } from './content-steps.js'
-import { damagedKeys, type EntrySteps } from './entry-verbs.js'
-import { entryOf, infoOf, stateOfEntries, type Entry } from './list-state.js'
+import { damagedKeys, entryOf, infoOf, stateOfEntries, type Entry, type EntrySteps } from './entry-verbs.js'
 
 /** Owners that one verb looks at, so that a server beside it never waits for long: each may have 10,000 entries. */
 const OWNERS = 20

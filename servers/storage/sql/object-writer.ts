@@ -3,9 +3,8 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { VerbMethods } from 'express-did-auth/server-kit'
 import { codeOf } from '../../config/startup-error.js'
 import { ServerError } from '../../http/server-error.js'
-import type { NewContent } from '../content-store.js'
+import type { NewContent, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
-import type { ObjectStore } from '../object-store.js'
 import { storageFailure } from '../storage-error.js'
 import type { ContentVerbs } from './content-verbs.js'
 import { pagesOf } from './page-verbs.js'
@@ -21,82 +20,47 @@ export interface ObjectWriterParts {
   readonly nowSeconds: () => number
 }
 
+/** Brings content to the object store and the database: see {@link objectWriter}. */
+export type ObjectWriter = ReturnType<typeof objectWriter>
+
 /**
- * Brings large content to the object store before a database takes it into use, so that no end of the process in
- * between loses content or leaves an object behind that nothing knows of.
+ * Makes what brings large content to the object store before a database takes it into use, so that no end of the
+ * process in between loses content or leaves an object behind that nothing knows of.
  */
-export class ObjectWriter {
-  readonly #parts: ObjectWriterParts
-
-  constructor(parts: ObjectWriterParts) {
-    this.#parts = parts
-  }
-
-  /**
-   * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer is
-   * told that it is stored; small content is compared in the write's transaction.
-   *
-   * @param write - one verb
-   * @throws as `write`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
-   */
-  async store<T extends object>(
-    content: NewContent,
-    write: (row: ContentRow) => Promise<T | UploadNeeded>
-  ): Promise<T> {
-    const { outcome, isUploaded } = await this.#write(content, write)
-    const mayBeDamaged = !isUploaded && content.byteCount > MAX_ROW_BYTES
-    if (mayBeDamaged && !(await this.#isSound(content.cid))) await this.repair(content)
-    return outcome
-  }
-
-  /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
-  async repair(content: NewContent): Promise<void> {
-    const { verbs, nowSeconds } = this.#parts
-    await this.#write(content, (row) => verbs.repairContent(row, nowSeconds()))
-  }
-
-  /**
-   * Deletes objects that are garbage, also those behind one that cannot be deleted.
-   *
-   * @throws the first failure at the end
-   */
-  async deleteGarbage(readUntil: number): Promise<void> {
-    const { objects, verbs } = this.#parts
-    let failure: unknown
-    for await (const { items } of pagesOf('', (after: string) => verbs.findGarbage(after, readUntil))) {
-      const deleted: string[] = []
-      for (const { object, overwrite } of items) {
-        try {
-          await objects.delete(object, { overwrite })
-          deleted.push(object)
-        } catch (error) {
-          failure ??= error
-        }
-      }
-      if (deleted.length > 0) await verbs.forgetGarbage(deleted)
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriterParts) {
+  async function upload(name: string, source: NewContent['source']): Promise<void> {
+    if ('file' in source) {
+      await objects.put(name, source.file)
+      return
     }
-    if (failure !== undefined) throw storageFailure(failure)
+    const file = spool.newFile()
+    try {
+      await writeFile(file, source, { mode: 0o600, flag: 'wx' })
+      await objects.put(name, file)
+    } finally {
+      await rm(file, { force: true })
+    }
   }
 
-  async #write<T extends object | undefined>(
+  async function write<T extends object | undefined>(
     { cid, byteCount, leafHashes, source }: NewContent,
-    write: (row: ContentRow) => Promise<T | UploadNeeded>
+    verb: (row: ContentRow) => Promise<T | UploadNeeded>
   ): Promise<{ outcome: T; isUploaded: boolean }> {
-    const { verbs, nowSeconds } = this.#parts
     const info = { cid, byteCount, leafHashes: ownBytes(leafHashes) }
     try {
       if (byteCount <= MAX_ROW_BYTES) {
         const bytes = 'file' in source ? await readFile(source.file) : source
-        const outcome = await write({ ...info, bytes: ownBytes(bytes) })
+        const outcome = await verb({ ...info, bytes: ownBytes(bytes) })
         if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
       }
       for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
         // A name that was never used.
         const name = `${cid}.${randomBytes(8).toString('hex')}`
-        const first = await write({ ...info, object: { name, isUploaded: false } })
+        const first = await verb({ ...info, object: { name, isUploaded: false } })
         if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
-        await this.#upload(name, source)
-        const second = await write({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
+        await upload(name, source)
+        const second = await verb({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
           const code = codeOf(error)
           const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
           // A write that is refused takes nothing into use. After another failure, it is unknown whether the object is
@@ -112,25 +76,49 @@ export class ObjectWriter {
     throw new ServerError('ERR_STORAGE', { detail: 'each upload was collected' })
   }
 
-  async #upload(name: string, source: NewContent['source']): Promise<void> {
-    const { objects, spool } = this.#parts
-    if ('file' in source) {
-      await objects.put(name, source.file)
-      return
-    }
-    const file = spool.newFile()
-    try {
-      await writeFile(file, source, { mode: 0o600, flag: 'wx' })
-      await objects.put(name, file)
-    } finally {
-      await rm(file, { force: true })
-    }
+  /** Puts bytes back that were lost or damaged, where content with this cid is still in use. */
+  async function repair(content: NewContent): Promise<void> {
+    await write(content, (row) => verbs.repairContent(row, nowSeconds()))
   }
 
-  async #isSound(cid: string): Promise<boolean> {
-    const { verbs, objects } = this.#parts
-    const [found] = await verbs.findContents([cid])
-    return isWhole(found && storedContent(found, objects))
+  return {
+    repair,
+
+    /**
+     * Stores content. Large content that was stored before is read, and repaired if it is damaged, because its writer
+     * is told that it is stored; small content is compared in the write's transaction.
+     *
+     * @param verb - writes it
+     * @throws as `verb`; ServerError ERR_STORAGE_FULL, ERR_STORAGE
+     */
+    async store<T extends object>(
+      content: NewContent,
+      verb: (row: ContentRow) => Promise<T | UploadNeeded>
+    ): Promise<T> {
+      const { outcome, isUploaded } = await write(content, verb)
+      if (isUploaded || content.byteCount <= MAX_ROW_BYTES) return outcome
+      const [found] = await verbs.findContents([content.cid])
+      if (!(await isWhole(found && storedContent(found, objects)))) await repair(content)
+      return outcome
+    },
+
+    /** Deletes objects that are garbage, also those behind one that cannot be. @throws the first failure at last */
+    async deleteGarbage(readUntil: number): Promise<void> {
+      let failure: unknown
+      for await (const { items } of pagesOf('', (after: string) => verbs.findGarbage(after, readUntil))) {
+        const deleted: string[] = []
+        for (const { object, overwrite } of items) {
+          try {
+            await objects.delete(object, { overwrite })
+            deleted.push(object)
+          } catch (error) {
+            failure ??= error
+          }
+        }
+        if (deleted.length > 0) await verbs.forgetGarbage(deleted)
+      }
+      if (failure !== undefined) throw storageFailure(failure)
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import { fieldOf, lazy, runVerb, type RunVerb, type SqlQuery } from 'express-did
 import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
-import type { ObjectStore } from '../object-store.js'
+import type { ObjectStore } from '../content-store.js'
 import { postgresContents, type TablePrefix } from './content-dialect.js'
 import { contentVerbs, SINGLE_USE } from './content-verbs.js'
 import type { DatabaseVerbs } from './inspection-verbs.js'

@@ -13,7 +13,7 @@ import {
 import { reasonOf, startStep } from '../../config/startup-error.js'
 import { makeReserve } from '../disk-space.js'
 import { fileObjectStore, openSpool, type Spool } from '../files.js'
-import type { ObjectStore } from '../object-store.js'
+import type { ObjectStore } from '../content-store.js'
 import { sqlContentStore, type ContentStoreSettings, type OpenContentStore } from './sql-content-store.js'
 import { sqliteVerbs, type SqliteVerbs } from './sqlite-verbs.js'
 import type { ThreadSettings } from './sqlite-worker.js'

@@ -1,7 +1,10 @@
 import type { SqlQuery, SqlRow } from 'express-did-auth/server-kit'
-import { DOUBT_SECONDS, type ClaimRequest, type PinTask } from '../content-store.js'
+import type { ClaimRequest, PinTask } from '../content-store.js'
 import { list, type ContentDialect } from './content-dialect.js'
 import { cidsOf } from './content-steps.js'
+
+/** After so long, a node has carried out an earlier call, or never will. */
+const DOUBT_SECONDS = 60
 
 /**
  * The verbs of the pin ledger. A pin that is `pin` or `unpin` is open, `pinned` is done. Each statement claims its

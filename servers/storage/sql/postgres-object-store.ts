@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import type { PostgresDatabase, SqlResult, SqlStatement } from 'express-did-auth/stores/postgres'
-import type { ObjectStore } from '../object-store.js'
+import type { ObjectStore } from '../content-store.js'
 import { storeFailure } from '../storage-error.js'
 import { inLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 import { postgresContents, type TablePrefix } from './content-dialect.js'

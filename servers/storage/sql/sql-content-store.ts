@@ -1,20 +1,16 @@
 import { methodsOf, singleFlight, SweepClock, systemClock, type Clock, type RunVerb } from 'express-did-auth/server-kit'
-import type { ContentStore } from '../content-store.js'
+import type { ContentStore, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
-import type { ObjectStore } from '../object-store.js'
 import { storeFailure } from '../storage-error.js'
 import { inspectionSteps, type ContentInspection } from './inspection-steps.js'
 import { cidsOf } from './content-steps.js'
 import type { ContentVerbs } from './content-verbs.js'
-import { ObjectWriter } from './object-writer.js'
+import { objectWriter } from './object-writer.js'
 import { rowsOf } from './page-verbs.js'
 import { storedContent } from './stored-content.js'
 
 /** How long the sum of all files is used before it is computed again. */
 const SUM_SECONDS = 10
-
-/** Pins that are changed in one transaction. */
-const PINS_AT_ONCE = 1_000
 
 /** What an engine brings. */
 export interface SqlContentEngine {
@@ -60,7 +56,7 @@ export function sqlContentStore(
   )
   const now = (): number => clock.nowSeconds()
   const parts = { objects, spool, verbs, nowSeconds: now }
-  const writer = new ObjectWriter(parts)
+  const writer = objectWriter(parts)
   const sweepClock = new SweepClock(monotonicSeconds)
   // The time until it trusts the wall clock begins now, and not with the first sweep.
   sweepClock.sweepSeconds(now())
@@ -140,16 +136,17 @@ export function sqlContentStore(
     async comparePins(listOnNode, { isDryRun } = { isDryRun: false }) {
       const onNode = await listOnNode()
       let others = onNode.size
-      const absent: string[] = []
+      const absent: string[][] = []
       for await (const { items } of rowsOf(verbs, 'pins')) {
         others -= cidsOf(items).filter((cid) => onNode.has(cid)).length
-        absent.push(...cidsOf(items.filter(({ state }) => state === 'pinned')).filter((cid) => !onNode.has(cid)))
+        const absentHere = items.filter(({ state, cid }) => state === 'pinned' && !onNode.has(String(cid)))
+        if (absentHere.length > 0) absent.push(cidsOf(absentHere))
       }
       const onNodeNow = absent.length === 0 ? onNode : await listOnNode()
-      const lost = absent.filter((cid) => !onNodeNow.has(cid))
-      let missing = isDryRun ? lost.length : 0
-      for (let start = 0; !isDryRun && start < lost.length; start += PINS_AT_ONCE) {
-        missing += await verbs.pinAgain(lost.slice(start, start + PINS_AT_ONCE))
+      let missing = 0
+      for (const cids of absent) {
+        const lost = cids.filter((cid) => !onNodeNow.has(cid))
+        missing += isDryRun ? lost.length : await verbs.pinAgain(lost)
       }
       return { missing, others }
     }

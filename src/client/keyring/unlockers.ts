@@ -2,9 +2,15 @@ import { askPasskey } from '../ask-passkey.js'
 import { browser } from '../browser.js'
 import { LOCKED } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { randomBytes, utf8 } from '../seal.js'
+import { randomBytes, utf8, type Bytes } from '../seal.js'
 import type { Wallet } from '../wallet.js'
-import type { Unlocker } from './keyring-entry.js'
+
+/** What opens slots of one type. */
+export interface Unlocker {
+  readonly type: 'recovery' | 'passkey' | 'wallet'
+  /** The secret of a slot, for which the user may be asked. A new slot takes only one that will come again. */
+  secret(slot: { readonly id: string; readonly createdAt: number }, isNew: boolean): Promise<Bytes>
+}
 
 /** The digits of Crockford's base32, then those that check symbols have beside them. */
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U'
@@ -52,6 +58,6 @@ export function wallet(signer: Wallet, { domain = browser.location?.host ?? 'loc
   return {
     type: 'wallet',
     // Loaded when it is wanted: the checksum of an address needs a hash.
-    secret: async (...slot) => (await import('./wallet-secret.js')).walletSecret(signer, domain, ...slot)
+    secret: async (slot, isNew) => (await import('./wallet-secret.js')).walletSecret(signer, domain, slot, isNew)
   }
 }

@@ -4,7 +4,6 @@ import { WALLET_NOT_DETERMINISTIC } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { utf8, type Bytes } from '../seal.js'
 import { connectWallet, type Wallet } from '../wallet.js'
-import type { Unlocker } from './keyring-entry.js'
 
 /**
  * The secret of a wallet's slot: the UTF-8 of r and s of its signature, 128 hex digits in lower case. The text is of
@@ -16,7 +15,8 @@ import type { Unlocker } from './keyring-entry.js'
 export async function walletSecret(
   wallet: Wallet,
   domain: string,
-  ...[{ id, createdAt }, isNew]: Parameters<Unlocker['secret']>
+  { id, createdAt }: { readonly id: string; readonly createdAt: number },
+  isNew: boolean
 ): Promise<Bytes> {
   const { address, signMessage } = await connectWallet(wallet)
   const text = formatSiweMessage({

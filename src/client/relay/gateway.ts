@@ -1,6 +1,6 @@
 import { MISMATCH, NOT_FOUND } from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import { ask, readAtMost, withoutSlash, type Service } from '../request.js'
+import { ask, parseServiceUrl, readAtMost, type Service } from '../request.js'
 import { joined, type Bytes } from '../seal.js'
 import { encodeBase32, LEAF_BYTES, MAX_LINKS, treeOf } from './blocks.js'
 
@@ -40,7 +40,7 @@ export function linksOf(node: Bytes): string[] {
 export async function readFromGateway(relay: Service, url: string, cid: string, signal: AbortSignal): Promise<Bytes> {
   const gateway: Service = {
     ...relay,
-    url: withoutSlash(url),
+    url: parseServiceUrl(url),
     init: { credentials: 'omit' },
     meaningOf: (status) => status === 404 && NOT_FOUND,
     read: (response) => readAtMost(LEAF_BYTES, response)

@@ -2,7 +2,7 @@
  * Adapters that give the modals of wallet libraries a `DidAuthClient` as their backend. None needs its library: the
  * types are those of the libraries' documentation.
  */
-import { formatSiweMessage, type SiweMessage } from '../../protocol/format-siwe-message.js'
+import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
 import type { DidAuthClient } from '../did-auth-client.js'
 import { isText, parseFields } from '../json.js'
 import type { ClientSession } from '../session-keeper.js'
@@ -19,9 +19,6 @@ type Signed = Pick<SignedSiwe, 'message' | 'signature'>
 
 /** thirdweb's expiration, which it requires. The nonce ends sooner, and the clock of the device may be wrong. */
 const DAY_MILLISECONDS = 86_400_000
-
-/** What RainbowKit and ConnectKit have in common. */
-type Steps = ReturnType<typeof stepsOf>
 
 /** Modals write texts in one step, and sign again with the nonce of a refused login: a newer one replaces it. */
 function stepsOf(auth: SiweAuth) {
@@ -65,35 +62,21 @@ async function addressOf(auth: SiweAuth, of?: string): Promise<string | undefine
   return !of || of.toLowerCase() === address ? address : undefined
 }
 
-/** `AuthenticationAdapter` of RainbowKit. */
-export interface RainbowKitAdapter extends Pick<Steps, 'getNonce' | 'createMessage'> {
-  readonly verify: (signed: Signed) => Promise<boolean>
-  readonly signOut: () => Promise<void>
-}
-
 /** For `RainbowKitAuthenticationProvider`, as its `adapter`. The page tells its `status`, by `auth.subscribe`. */
-export function rainbowKit(auth: SiweAuth): RainbowKitAdapter {
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function rainbowKit(auth: SiweAuth) {
   const { getNonce, createMessage, isVerified: verify } = stepsOf(auth)
   return { getNonce, createMessage, verify, signOut: () => auth.logOut() }
 }
 
-/** `SIWEConfig` of ConnectKit. */
-export interface ConnectKitConfig extends Pick<Steps, 'getNonce' | 'createMessage'> {
-  readonly verifyMessage: (signed: Signed) => Promise<boolean>
-  readonly getSession: () => Promise<{ address: string; chainId: number } | null>
-  readonly signOut: () => Promise<boolean>
-  readonly signOutOnNetworkChange: boolean
-  /** Milliseconds: before a nonce ends. */
-  readonly nonceRefetchInterval: number
-}
-
 /** For `SIWEProvider` of ConnectKit: `<SIWEProvider {...connectKit(auth)}>`. Another chain is the same user. */
-export function connectKit(auth: SiweAuth): ConnectKitConfig {
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function connectKit(auth: SiweAuth) {
   const { getNonce, createMessage, isVerified: verifyMessage } = stepsOf(auth)
   let chainId = 1
   return {
     getNonce,
-    createMessage: (account) => {
+    createMessage: (account: Account) => {
       chainId = account.chainId
       return createMessage(account)
     },
@@ -112,58 +95,33 @@ export function connectKit(auth: SiweAuth): ConnectKitConfig {
   }
 }
 
-/** A text of AppKit, with what it says. */
-export interface AppKitMessage extends Omit<SiweMessage, 'chainId' | 'address' | 'resources'> {
-  readonly version: string
-  readonly accountAddress: string
-  /** As CAIP-2 writes it: `eip155:1`. */
-  readonly chainId: `eip155:${string}`
-  readonly resources?: string[]
-  readonly toString: () => string
-}
-
-/** A session of AppKit. */
-export interface AppKitSession {
-  readonly data: AppKitMessage
-  readonly message: string
-  readonly signature: string
-}
-
 type CaipChain = `${string}:${string}`
 
-/** `SIWXConfig` of AppKit. */
-export interface AppKitConfig {
-  readonly createMessage: (account: { accountAddress: string; chainId: CaipChain }) => Promise<AppKitMessage>
-  readonly addSession: (session: Signed) => Promise<void>
-  readonly setSessions: (sessions: Signed[]) => Promise<void>
-  readonly revokeSession: () => Promise<void>
-  readonly getSessions: (chain: CaipChain, address: string) => Promise<AppKitSession[]>
-  readonly getRequired: () => boolean
-  readonly signOutOnDisconnect: boolean
-}
-
 /** For `createAppKit` of AppKit, as `siwx`. Another chain is the same user; others than Ethereum's are refused. */
-export function appKit(auth: SiweAuth): AppKitConfig {
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function appKit(auth: SiweAuth) {
   const { getNonce, verify } = stepsOf(auth)
   const signOut = (): Promise<void> => auth.logOut()
-  const messageOf = async (chain: CaipChain, address: string, nonce: string): Promise<AppKitMessage> => {
+  const messageOf = async (chain: CaipChain, address: string, nonce: string) => {
     const [namespace, id] = chain.split(':')
     if (namespace !== 'eip155') throw new Error(`${chain}: not a chain of Ethereum`)
     const { resources: _, ...fields } = (await auth.siwe()).fields({ address, chainId: Number(id), nonce })
     const text = formatSiweMessage(fields)
-    return { ...fields, version: '1', accountAddress: address, chainId: `eip155:${id}`, toString: () => text }
+    const chainId = `eip155:${id}` as const
+    return { ...fields, version: '1', accountAddress: address, chainId, toString: () => text }
   }
   return {
-    createMessage: async ({ accountAddress, chainId }) => messageOf(chainId, accountAddress, await getNonce()),
-    addSession: async (session) => {
+    createMessage: async ({ accountAddress, chainId }: { accountAddress: string; chainId: CaipChain }) =>
+      messageOf(chainId, accountAddress, await getNonce()),
+    addSession: async (session: Signed) => {
       await verify(session)
     },
     /** The first: one text is one session. None signs out. */
-    setSessions: async ([session]) => {
+    setSessions: async ([session]: Signed[]) => {
       await (session ? verify(session) : signOut())
     },
     revokeSession: signOut,
-    getSessions: async (chain, of) => {
+    getSessions: async (chain: CaipChain, of: string) => {
       const address = await addressOf(auth, of)
       return address ? [{ data: await messageOf(chain, of, ''), message: '', signature: '' }] : []
     },
@@ -172,19 +130,12 @@ export function appKit(auth: SiweAuth): AppKitConfig {
   }
 }
 
-/** `SiweAuthOptions` of thirdweb. */
-export interface ThirdwebAuth {
-  readonly getLoginPayload: (account: { address: string; chainId: number }) => Promise<ThirdwebPayload>
-  readonly doLogin: (signed: { payload: ThirdwebPayload; signature: string }) => Promise<void>
-  readonly isLoggedIn: (address: string) => Promise<boolean>
-  readonly doLogout: () => Promise<void>
-}
-
 /** For `ConnectButton` of thirdweb, as `auth`. */
-export function thirdweb(auth: SiweAuth): ThirdwebAuth {
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function thirdweb(auth: SiweAuth) {
   const { getNonce, verify } = stepsOf(auth)
   return {
-    getLoginPayload: async ({ address, chainId }) => {
+    getLoginPayload: async ({ address, chainId }: { address: string; chainId: number }) => {
       const nonce = await getNonce()
       const { domain, uri, statement = 'Sign in.', issuedAt } = (await auth.siwe()).fields({ address, chainId, nonce })
       const expiration_time = new Date(Date.parse(issuedAt) + DAY_MILLISECONDS).toISOString()
@@ -192,14 +143,14 @@ export function thirdweb(auth: SiweAuth): ThirdwebAuth {
       const fields = { domain, address, statement, uri, version: '1', chain_id, nonce, issued_at: issuedAt }
       return { ...fields, expiration_time, invalid_before: '' }
     },
-    doLogin: async ({ payload, signature }) => {
+    doLogin: async ({ payload, signature }: { payload: ThirdwebPayload; signature: string }) => {
       const { chain_id, issued_at: issuedAt, expiration_time: expirationTime, uri = '', ...rest } = payload
       const { domain, address, statement, nonce } = rest
       const chainId = Number(chain_id)
       const fields = { domain, address, statement, uri, chainId, nonce, issuedAt, expirationTime }
       await verify({ message: formatSiweMessage(fields), signature })
     },
-    isLoggedIn: async (address) => (await addressOf(auth, address)) !== undefined,
+    isLoggedIn: async (address: string) => (await addressOf(auth, address)) !== undefined,
     doLogout: () => auth.logOut()
   }
 }

@@ -48,8 +48,7 @@ export class PostgresDatabase {
   #closing: Promise<void> | undefined
 
   /**
-   * @param source - a URL such as `postgres://user:password@host/database`, or a pool of the package pg, which stays
-   *   open after `close`
+   * @param source - a URL `postgres://user:password@host/database`, or a pool of pg, which stays open after `close`
    * @throws TypeError or Error when the URL is none, or the package pg is not installed
    */
   constructor(source: string | PostgresPool, options: PostgresDatabaseOptions = {}) {

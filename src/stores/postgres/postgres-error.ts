@@ -43,10 +43,8 @@ function sqlState(error: unknown): string {
 }
 
 /**
- * The code of a failure of PostgreSQL, of an error of the store as well: a SQLSTATE such as `53100` (disk full), or the
- * code of a lost connection such as `ECONNREFUSED`.
- *
- * @returns an empty text where there is none
+ * The code of a failure of PostgreSQL, also behind an error of the store: a SQLSTATE such as `53100` (disk full), that
+ * of a lost connection such as `ECONNREFUSED`, or an empty text.
  */
 export function postgresCode(error: unknown): string {
   if (!isObject(error)) return ''

@@ -25,9 +25,8 @@ const STATES = ['active', 'loggedOut', 'revoked'] as const
 const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
 /**
- * The verbs of sessions. What has to be atomic is one statement: one that waited for the row of a session looks at it
- * again afterwards, so that of many rotations one finds the hash that it presents. Each statement leaves the same when
- * it is run twice, or says which of both it was.
+ * The verbs of sessions. What has to be atomic is one statement: having waited for the row of a session, it looks at it
+ * again, so that of many rotations one finds its hash. A statement that is run twice leaves the same, or says so.
  */
 export function sessionVerbs(dialect: Dialect) {
   const statements = sessionStatements(dialect)

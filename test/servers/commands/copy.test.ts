@@ -7,7 +7,7 @@ import { runMigrate } from '../../../servers/commands/migrate.js'
 import { readEnv } from '../../../servers/config/read-env.js'
 import { openPostgresContents } from '../../../servers/storage/engine.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
-import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { s3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
 import { openSqliteStore } from '../../../src/stores/sqlite/sqlite-store.js'
 import { runCommand } from '../../support/command-line.js'
@@ -156,7 +156,7 @@ describe('copy', () => {
     const filled = await local('vault')
     await filled.writeEntry(entryOf('key', BIG))
     await filled.close()
-    const objects = new S3ObjectStore(options)
+    const objects = s3ObjectStore(options)
     const beside = await openContentStore({ folder: join(folder.path, 'vault'), database: 'vault.db', objects })
     await beside.store.writeEntry(entryOf('key', `${BIG}other`))
     const { etag } = await beside.store.describeList(entryOf('key', ''))

@@ -1,23 +1,22 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import {
-  countOf,
   countsOf,
   domainOf,
   Instances,
   moreWrites,
   startInstanceLoad,
-  tell,
   underLoad,
   type Targets
 } from '../../support/instances.js'
 import type { PostgresEngine } from '../../support/postgres-server.js'
 import { promote, startPrimary, startStandby, waitForStandby } from '../../support/postgres-standby.js'
 import { ask, post, signedLogin } from '../../support/server-client.js'
+import { note, rounds } from '../../support/time-factor.js'
 import { tcpProxy, type TcpProxy } from '../../support/tcp-proxy.js'
 import { until } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
-const FAILOVERS = countOf('INSTANCES_FAILOVERS', 2)
+const FAILOVERS = rounds(2, 20)
 
 describe('instances whose database fails over under load', () => {
   let primary: PostgresEngine
@@ -65,7 +64,7 @@ describe('instances whose database fails over under load', () => {
         primary = standby
       }
       await moreWrites(load)
-      tell(`${FAILOVERS} failovers to a synchronous standby, answers ${countsOf(load)}: nothing lost`)
+      note('N4', `${FAILOVERS} failovers to a synchronous standby, answers ${countsOf(load)}: nothing lost`)
     })
   })
 
@@ -105,6 +104,6 @@ describe('instances whose database fails over under load', () => {
     const losses = await load.findLosses()
     await replication.close()
     expect(losses).not.toEqual([])
-    tell(`a failover to an asynchronous standby: ${losses.length} sessions and lists not as acknowledged`)
+    note('N4', `a failover to an asynchronous standby: ${losses.length} sessions and lists not as acknowledged`)
   })
 })

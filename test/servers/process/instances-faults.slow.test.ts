@@ -1,23 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import {
-  countOf,
-  countsOf,
-  domainOf,
-  Instances,
-  moreWrites,
-  tell,
-  underLoad,
-  type Targets
-} from '../../support/instances.js'
+import { countsOf, domainOf, Instances, moreWrites, underLoad, type Targets } from '../../support/instances.js'
 import { startPostgres, type PostgresEngine } from '../../support/postgres-server.js'
 import { ask, logIn, me } from '../../support/server-client.js'
+import { note, rounds } from '../../support/time-factor.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { steadily, until } from '../../support/until.js'
 import { tcpProxy } from '../../support/tcp-proxy.js'
 import { walletOf } from '../../support/wallet.js'
 
-const KILLS = countOf('INSTANCES_KILLS', 6)
-const CRASHES = countOf('INSTANCES_CRASHES', 2)
+const KILLS = rounds(6, 100)
+const CRASHES = rounds(2, 20)
 /** A server that stands still for longer may give a verb up, and answers 503: such an attempt says nothing. */
 const STANDSTILL_MILLISECONDS = 2_000
 
@@ -61,7 +53,7 @@ describe('instances that are killed under load', () => {
             urls.splice(0, urls.length, ...urls.map((one) => (one === url ? next.url : one)))
         }
         const rate = Math.round(load.acknowledged() / ((performance.now() - startedAt) / 1_000))
-        tell(`${KILLS} kills at ${rate} writes/s, answers ${countsOf(load)}, p99 ${load.p99()} ms: nothing lost`)
+        note('N2', `${KILLS} kills at ${rate} writes/s, answers ${countsOf(load)}, p99 ${load.p99()} ms: nothing lost`)
       })
     )
   })
@@ -90,7 +82,8 @@ describe('instances whose database crashes under load', () =>
         for (const { url } of servers) await until(async () => (await ask(`${url}/ready`)).status === 200)
       }
       await moreWrites(load)
-      tell(
+      note(
+        'N3',
         `${CRASHES} crashes of the database, answers ${countsOf(load)}, back after ${waits.join(', ')} ms: nothing lost`
       )
     })
@@ -118,7 +111,8 @@ describe('an instance that alone does not reach the database', () => {
         await until(async () => (await me(hidden.url, accessToken)).status === 200)
         const healedAfter = Math.round(performance.now() - healingAt)
         await until(async () => (await ask(`${hidden.url}/ready`)).status === 200)
-        tell(
+        note(
+          'N5',
           `a black hole: 503 after ${refusedAfter} ms, well again after ${healedAfter} ms; the others ${countsOf(load)}, p99 ${load.p99()} ms`
         )
       })

@@ -3,24 +3,23 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readDocument } from '../../support/documents.js'
 import {
-  countOf,
   countsOf,
   deadlocksOf,
   faultsOf,
   Instances,
   moreWrites,
   startBalancer,
-  tell,
   underLoad,
   type Balancer
 } from '../../support/instances.js'
 import { root } from '../../support/packed-package.js'
 import { freePort, testDatabase, type TestDatabase } from '../../support/postgres-server.js'
+import { note, rounds } from '../../support/time-factor.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { steadily, until } from '../../support/until.js'
 
-const RESTARTS = countOf('INSTANCES_RESTARTS', 1)
+const RESTARTS = rounds(1, 10)
 /** The balancer looks each second, twice. When nothing moves for longer, an instance is gone before it has noticed. */
 const STANDSTILL_MILLISECONDS = 1_000
 const config = join(root, 'servers/docker/haproxy.cfg')
@@ -73,7 +72,10 @@ describe('haproxy.cfg', () => {
         }
         await moreWrites(load)
         expect(load.counts.get('none')).toBeUndefined()
-        tell(`${RESTARTS} rolling restarts of two behind HAProxy, answers ${countsOf(load)}, p99 ${load.p99()} ms`)
+        note(
+          'N9',
+          `${RESTARTS} rolling restarts of two behind HAProxy, answers ${countsOf(load)}, p99 ${load.p99()} ms`
+        )
       })
     })
   })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { countOf, deadlocksOf, domainOf, inTurn, Instances, tell } from '../../support/instances.js'
+import { deadlocksOf, domainOf, inTurn, Instances } from '../../support/instances.js'
 import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
 import { relayGet, relayLogIn, relayPost } from '../../support/relay-client.js'
 import {
@@ -13,17 +13,12 @@ import {
   type Answer,
   type Tokens
 } from '../../support/server-client.js'
+import { note, rounds } from '../../support/time-factor.js'
 import type { ServerProcess } from '../../support/server-process.js'
 import { steadily } from '../../support/until.js'
 import { walletOf } from '../../support/wallet.js'
 
-/** Of each, at its full size: 200, 1,000, 100, 100 rounds. */
-const ROUNDS = {
-  refresh: countOf('INSTANCES_REFRESHES', 8),
-  logOut: countOf('INSTANCES_LOG_OUTS', 40),
-  login: countOf('INSTANCES_LOGINS', 8),
-  write: countOf('INSTANCES_WRITES', 20)
-}
+const ROUNDS = { refresh: rounds(8, 200), logOut: rounds(40, 1_000), login: rounds(8, 100), write: rounds(20, 100) }
 
 /** A server that stands still for longer may give a verb up, and answers 503: such a round says nothing. */
 const STANDSTILL_MILLISECONDS = 1_500
@@ -48,7 +43,7 @@ function spread<T>(count: number, servers: readonly string[], send: (url: string
   return Promise.all(Array.from({ length: count }, (_, index) => send(servers[index % servers.length]!, index)))
 }
 
-async function rounds(count: number, attempt: (round: number) => Promise<void>): Promise<void> {
+async function repeat(count: number, attempt: (round: number) => Promise<void>): Promise<void> {
   for (let round = 0; round < count; round += 1) await steadily(STANDSTILL_MILLISECONDS, () => attempt(round))
 }
 
@@ -73,7 +68,7 @@ afterAll(async () => {
 describe('four auth servers on one database', () => {
   it('let one of 50 use a refresh token, and keep the session of that one', async () => {
     const urlOf = inTurn(auths)
-    await rounds(ROUNDS.refresh, async () => {
+    await repeat(ROUNDS.refresh, async () => {
       const { refreshToken } = await logIn(urlOf(), nextWallet(), domain)
       const answers = await spread(50, auths, (url) => refresh(url, refreshToken))
       expect(statusesOf(answers)).toEqual(oneOf(50, 401))
@@ -81,13 +76,13 @@ describe('four auth servers on one database', () => {
       expect((await me(urlOf(), winner.accessToken)).status).toBe(200)
       expect((await refresh(urlOf(), winner.refreshToken)).status).toBe(200)
     })
-    tell(`${ROUNDS.refresh} refresh tokens, each used 50 times at once: one winner each`)
+    note('N1', `${ROUNDS.refresh} refresh tokens, each used 50 times at once: one winner each`)
   })
 
   it('refresh no token of a session once its log out was answered', async () => {
     const urlOf = inTurn(auths)
     let winners = 0
-    await rounds(ROUNDS.logOut, async () => {
+    await repeat(ROUNDS.logOut, async () => {
       const { accessToken, refreshToken } = await logIn(urlOf(), nextWallet(), domain)
       const [refreshed, loggedOut] = await Promise.all([refresh(urlOf(), refreshToken), logOut(urlOf(), accessToken)])
       expect(loggedOut.status).toBe(200)
@@ -100,12 +95,12 @@ describe('four auth servers on one database', () => {
       const late = await Promise.all(tokens.flatMap((token) => auths.map((url) => refresh(url, token))))
       expect(new Set(statusesOf(late))).toEqual(new Set([401]))
     })
-    tell(`${ROUNDS.logOut} refreshes racing a log out, ${winners} were first: no token is good after it`)
+    note('N1', `${ROUNDS.logOut} refreshes racing a log out, ${winners} were first: no token is good after it`)
   })
 
   it('open one session for a signature that is sent 50 times', async () => {
     const urlOf = inTurn(auths)
-    await rounds(ROUNDS.login, async () => {
+    await repeat(ROUNDS.login, async () => {
       const login = await signedLogin(urlOf(), nextWallet(), domain)
       const answers = await spread(50, auths, (url) => post(`${url}/auth`, login))
       expect(statusesOf(answers)).toEqual(oneOf(50, 401))
@@ -115,7 +110,7 @@ describe('four auth servers on one database', () => {
         expect(JSON.parse(text)).toHaveLength(1)
       }
     })
-    tell(`${ROUNDS.login} signatures, each sent 50 times at once: one session each`)
+    note('N1', `${ROUNDS.login} signatures, each sent 50 times at once: one session each`)
   })
 })
 
@@ -124,7 +119,7 @@ describe('three vaults on one database', () => {
     const wallet = nextWallet()
     const { accessToken } = await logIn(vaults[0]!, wallet, domainOf('vault'))
     const expected: string[] = []
-    await rounds(ROUNDS.write, async (round) => {
+    await repeat(ROUNDS.write, async (round) => {
       // The larger ones do not lie in the row.
       const content = `${round} `.repeat(round % 5 === 0 ? 60_000 : 20)
       const written = await post(`${vaults[round % 3]}/notes`, { content }, bearer(accessToken))
@@ -142,7 +137,7 @@ describe('three vaults on one database', () => {
     const { accessToken } = await logIn(vaults[0]!, wallet, domainOf('vault'))
     const list = `/${wallet.did}/shared`
     const winners = [0, 0, 0]
-    await rounds(ROUNDS.write, async () => {
+    await repeat(ROUNDS.write, async () => {
       const etag = (await ask(vaults[0]! + list)).headers.get('etag')!
       const answers = await spread(3, vaults, (url, index) =>
         ask(`${url}/shared`, {
@@ -159,13 +154,13 @@ describe('three vaults on one database', () => {
         new Set([JSON.stringify([`of vault ${winner}, after ${etag}`])])
       )
     })
-    tell(`${ROUNDS.write} conditional writes at three vaults: one winner each, by vault ${winners.join(', ')}`)
+    note('N1', `${ROUNDS.write} conditional writes at three vaults: one winner each, by vault ${winners.join(', ')}`)
   })
 })
 
 describe('two relays on one database', () =>
   it('find what the other received, with a token of the other', async () => {
-    await rounds(1, async () => {
+    await repeat(1, async () => {
       const token = await relayLogIn(relays[0]!, nextWallet())
       for (const file of ['small', 'large '.repeat(50_000)]) {
         const cid = await relayPost(relays[0]!, token, file)

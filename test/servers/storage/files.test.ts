@@ -5,7 +5,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { fileObjectStore, openSpool } from '../../../servers/storage/files.js'
-import type { ObjectStore } from '../../../servers/storage/object-store.js'
+import type { ObjectStore } from '../../../servers/storage/content-store.js'
 import { objectNames } from '../../support/content-stores.js'
 import { temporaryFolder } from '../../support/store-folder.js'
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
-import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { s3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import {
   cidOf,
   did,
@@ -34,10 +34,10 @@ beforeAll(async () => {
 afterAll(() => s3.close())
 beforeEach(async () => {
   const options = s3.options(`folder-${(folders += 1)}/`)
-  files = sqliteFolder(new S3ObjectStore(options))
+  files = sqliteFolder(s3ObjectStore(options))
   store = await files.open()
   const deadlines = { answer: 300, stall: 300, retries: 0 }
-  impatient = await files.open({ objects: new S3ObjectStore({ ...options, deadlines }) })
+  impatient = await files.open({ objects: s3ObjectStore({ ...options, deadlines }) })
 })
 afterEach(async () => {
   s3.fault = () => undefined

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
+import { s3ObjectStore, type S3ObjectStore } from '../../../servers/storage/s3/s3-object-store.js'
 import { contentStoreContract } from '../../contracts/content-store.js'
 import { objectStoreContract } from '../../contracts/object-store.js'
 import { objectNameOf, objectNames, sqliteFolder } from '../../support/content-stores.js'
@@ -10,7 +10,7 @@ import { startSwift, type SwiftServer } from '../../support/swift-server.js'
 
 let swift: SwiftServer
 let stores = 0
-const newStore = (): S3ObjectStore => new S3ObjectStore(swift.options(`store-${(stores += 1)}/`))
+const newStore = (): S3ObjectStore => s3ObjectStore(swift.options(`store-${(stores += 1)}/`))
 
 beforeAll(async () => {
   swift = await startSwift()
@@ -22,7 +22,7 @@ describe('the ObjectStore contract on OpenStack Swift', () => objectStoreContrac
 describe('the ContentStore contract on SQLite, with objects on OpenStack Swift', () =>
   contentStoreContract(() => sqliteFolder(newStore())))
 
-describe('S3ObjectStore on OpenStack Swift', () => {
+describe('s3ObjectStore on OpenStack Swift', () => {
   it('lists more than a page', async () => {
     const { path, remove } = temporaryFolder()
     const file = join(path, 'body')
@@ -40,7 +40,7 @@ describe('S3ObjectStore on OpenStack Swift', () => {
     ['key', { accessKeyId: 'another' }, 'EACCES', '403 SignatureDoesNotMatch'],
     ['bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
   ])('is told a wrong %s', async (_what, wrong, code, said) => {
-    const store = new S3ObjectStore({ ...swift.options('one/'), ...wrong })
+    const store = s3ObjectStore({ ...swift.options('one/'), ...wrong })
     await expect(store.ping()).rejects.toMatchObject({ code, message: `Object storage answered ${said} to GET` })
   })
 

@@ -2,7 +2,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { S3ObjectStore, type S3StoreOptions, parseObjectList } from '../../../servers/storage/s3/s3-object-store.js'
+import {
+  parseObjectList,
+  s3ObjectStore,
+  type S3ObjectStore,
+  type S3StoreOptions
+} from '../../../servers/storage/s3/s3-object-store.js'
 import { storageFailure } from '../../../servers/storage/storage-error.js'
 import { largeBytes, objectNameOf, objectNames } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/fake-s3.js'
@@ -27,7 +32,7 @@ afterAll(async () => {
   remove()
 })
 beforeEach(() => {
-  objects = new S3ObjectStore(s3.options())
+  objects = s3ObjectStore(s3.options())
 })
 afterEach(() => {
   s3.fault = () => undefined
@@ -37,7 +42,7 @@ afterEach(() => {
 
 /** A store that does not wait long for what never comes. */
 const impatient = (rest: Partial<S3StoreOptions> = {}): S3ObjectStore =>
-  new S3ObjectStore({ ...s3.options(), deadlines: { answer: 100, stall: 100, retries: 0 }, ...rest })
+  s3ObjectStore({ ...s3.options(), deadlines: { answer: 100, stall: 100, retries: 0 }, ...rest })
 
 /** Plays faults one after the other, and none after the last. */
 function play(...faults: (S3Fault | undefined)[]): void {
@@ -184,7 +189,7 @@ describe('what the storage refuses', () => {
     ['wrong region', { region: 'another' }, 'EACCES', '403 AuthorizationHeaderMalformed'],
     ['missing bucket', { bucket: 'another' }, 'EIO', '404 NoSuchBucket']
   ])('is said in one line, and not tried again: %s', async (_what, wrong, code, said) => {
-    const store = new S3ObjectStore({ ...s3.options(), ...wrong })
+    const store = s3ObjectStore({ ...s3.options(), ...wrong })
     for (const [verb, run] of everyVerb) {
       const method = verb === 'put' ? 'PUT' : verb === 'delete' ? 'DELETE' : 'GET'
       const error = await failureOf(run(store))

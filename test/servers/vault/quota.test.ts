@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest, afterAll, beforeAll, beforeEach } from '@jest/globals'
 import { join } from 'node:path'
-import { diskBound, StoreBound, usedPercentOf } from '../../../servers/storage/disk-space.js'
+import { diskBound, storeBound, usedPercentOf } from '../../../servers/storage/disk-space.js'
 import { fileObjectStore } from '../../../servers/storage/files.js'
 import type { OpenContentStore } from '../../../servers/storage/sql/sql-content-store.js'
 import { openContentStore } from '../../../servers/storage/sql/open-sqlite-contents.js'
@@ -100,14 +100,14 @@ describe('the disk', () => {
   it('is asked about once a second at most', async () => {
     let asked = 0
     let nowMilliseconds = 0
-    const disk = new StoreBound(
+    const assertFree = storeBound(
       diskBound(() => Promise.resolve((asked += 1) * 45)),
       noSpace,
       () => nowMilliseconds
     )
     for (const now of [0, 1, 999]) {
       nowMilliseconds = now
-      await disk.assertFree()
+      await assertFree()
     }
     expect(asked).toBe(1)
     for (const [now, count] of [
@@ -117,9 +117,7 @@ describe('the disk', () => {
       [2_000, 4]
     ] as const) {
       nowMilliseconds = now
-      await (count === 4
-        ? expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
-        : disk.assertFree())
+      await (count === 4 ? expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' }) : assertFree())
       expect(asked).toBe(count)
     }
   })
@@ -132,27 +130,27 @@ describe('the disk', () => {
       return Promise.resolve()
     }
     const slow = { ...diskBound(() => Promise.resolve(percent)), freshMilliseconds: 10_000 }
-    const disk = new StoreBound(slow, makeSpace, () => nowMilliseconds)
-    await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+    const assertFree = storeBound(slow, makeSpace, () => nowMilliseconds)
+    await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     garbage = 10
     nowMilliseconds = 1_000
-    await disk.assertFree()
+    await assertFree()
   })
 
   it('that cannot be asked about any more counts as it was measured last', async () => {
     let nowMilliseconds = 0
     let isGone = false
     const measure = (): Promise<number> => (isGone ? Promise.reject(new Error('slow')) : Promise.resolve(91))
-    const disk = new StoreBound(diskBound(measure), noSpace, () => nowMilliseconds)
-    await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+    const assertFree = storeBound(diskBound(measure), noSpace, () => nowMilliseconds)
+    await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
     isGone = true
     nowMilliseconds = 5_000
-    await expect(disk.assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
+    await expect(assertFree()).rejects.toMatchObject({ code: 'ERR_STORAGE_FULL' })
   })
 
   it('that cannot be asked about takes what it can', async () => {
-    const disk = new StoreBound(diskBound(usedPercentOf('/no/such/folder')), noSpace)
-    await expect(disk.assertFree()).resolves.toBeUndefined()
+    const assertFree = storeBound(diskBound(usedPercentOf('/no/such/folder')), noSpace)
+    await expect(assertFree()).resolves.toBeUndefined()
   })
 
   it('says a percentage of itself', async () => {

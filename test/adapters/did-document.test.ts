@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { encodeBase58, SigningKey } from 'ethers'
-import { parseIssuerKey, type IssuerKey } from '../../src/adapters/issuer-key.js'
+import { parseIssuerKey, type IssuerKey } from '../../src/adapters/did-document.js'
 import { isSignedByIssuerKey } from '../../src/adapters/credential-verifier.js'
 import { parseJwt, type ParsedJwt } from '../../src/protocol/jwt.js'
 import { ed25519Key, jwtByHand, p256Key, type SignPart } from '../support/credentials.js'
