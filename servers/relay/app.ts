@@ -48,12 +48,12 @@ export function relayApp(parts: RelayParts): ServerApp {
   const key = loadServiceKey(identity.privateKey)
   const auth = relayAuth({ ...parts, key, signer, clock })
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
-  const { settlePins, repair, bodies, stop } = startContentWork(parts, clock, 'sweep', async (signal) => {
+  const work = startContentWork(parts, clock, 'sweep', async (signal) => {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
   const assertDiskFree = storeBound(diskBound(parts.usedPercent), collect)
-  const relay = fileRelay({ store: contents, settlePins, repair, assertDiskFree, env, clock })
+  const relay = fileRelay({ ...work, store: contents, assertDiskFree, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
   const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
 
@@ -68,11 +68,9 @@ export function relayApp(parts: RelayParts): ServerApp {
 
   const postFile: Answer = async (req, res) => {
     const did = await auth.authenticate(req.headers.authorization)
-    await bodies.read(req, { field: 'file', maxBytes: env.RELAY_MAX_FILE_BYTES, owner: did }, async (content) => {
-      const pinStatus = (await relay.post(did, content)) ? {} : { 'Pin-Status': 'pending' }
-      const headers = { 'File-Expires-In': String(env.RELAY_FILE_TTL_SECONDS), ...pinStatus }
-      sendFresh(res, { url: `relay://${content.cid}`, cid: content.cid }, headers)
-    })
+    const { cid, isPinned } = await relay.post(req, did)
+    const headers = { 'File-Expires-In': String(env.RELAY_FILE_TTL_SECONDS) }
+    sendFresh(res, { url: `relay://${cid}`, cid }, isPinned ? headers : { ...headers, 'Pin-Status': 'pending' })
   }
 
   const getFile: Answer = async (req, res) => {
@@ -89,7 +87,7 @@ export function relayApp(parts: RelayParts): ServerApp {
     if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
     else next()
   })
-  return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: stop }
+  return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: work.stop }
 }
 
 function sendFresh(res: Response, body: object, headers: Record<string, string> = {}): void {

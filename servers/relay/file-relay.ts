@@ -6,9 +6,9 @@ import type { ServerEnv } from '../config/read-env.js'
 import { ByteBudget } from '../bodies/limits.js'
 import { jsonStringOf, sendChunks, sendWhole } from '../bodies/send-content.js'
 import { ServerError } from '../http/server-error.js'
-import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
+import { restoring } from '../ipfs/content-repair.js'
 import type { ContentWork } from '../process/content-work.js'
-import type { ContentReads, FileStore, NewContent } from '../storage/content-store.js'
+import type { ContentReads, FileStore } from '../storage/content-store.js'
 import type { storeBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
@@ -23,11 +23,9 @@ const MAX_ESCAPED = 6
 /** Time limit for the IPFS node to return content that is damaged here. */
 const REPAIR_MILLISECONDS = 10_000
 
-export interface FileRelayParts {
+/** What the relay's files are read, stored and sent with. */
+export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 'settlePins'> {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
-  /** Reads damaged content from the IPFS node. */
-  repair: ContentRepair
-  settlePins: ContentWork['settlePins']
   assertDiskFree: ReturnType<typeof storeBound>
   env: ServerEnv
   clock: Clock
@@ -49,7 +47,7 @@ interface CachedFile extends FoundFile {
 
 /** Makes what stores posted files and sends them. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
-export function fileRelay({ store, settlePins, repair, assertDiskFree, env, clock }: FileRelayParts) {
+export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, env, clock }: FileRelayParts) {
   const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
   const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
   const cache = new LRUCache<string, CachedFile>({
@@ -98,16 +96,19 @@ export function fileRelay({ store, settlePins, repair, assertDiskFree, env, cloc
 
   return {
     /**
-     * Stores a file of a canonical DID. Waits for an IPFS node that is quick.
+     * Stores the file in a body for a canonical DID. Waits for an IPFS node that is quick.
      *
-     * @returns whether its pin is done, also of one that was posted before
-     * @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile`
+     * @returns `isPinned`: whether its pin is done, also of one that was posted before
+     * @throws ServerError ERR_STORAGE_FULL for the disk; as `BodyReader.read` and `FileStore.writeFile`
      */
-    async post(did: string, content: NewContent): Promise<boolean> {
-      await assertDiskFree()
-      const [nowSeconds, ttlSeconds] = [clock.nowSeconds(), env.RELAY_FILE_TTL_SECONDS]
-      const { changedPins } = await store.writeFile({ did, content, nowSeconds, ttlSeconds, bounds })
-      return settlePins(changedPins)
+    post(req: IncomingMessage, did: string): Promise<{ cid: string; isPinned: boolean }> {
+      const body = { field: 'file', maxBytes: env.RELAY_MAX_FILE_BYTES, owner: did }
+      return bodies.read(req, body, async (content) => {
+        await assertDiskFree()
+        const [nowSeconds, ttlSeconds] = [clock.nowSeconds(), env.RELAY_FILE_TTL_SECONDS]
+        const { changedPins } = await store.writeFile({ did, content, nowSeconds, ttlSeconds, bounds })
+        return { cid: content.cid, isPinned: await settlePins(changedPins) }
+      })
     },
 
     /**
