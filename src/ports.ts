@@ -92,14 +92,14 @@ export interface CredentialVerifier {
 }
 
 /**
- * A client of a node of one chain, for users whose account is a contract. A `PublicClient` of viem is one.
- *
- * Each call may take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
+ * A client of a node of one chain, for users whose account is a contract. A `PublicClient` of viem is one. Each call
+ * may take 3 s at most and is not repeated. What a call throws means that the node is unavailable.
  *
  * @example
  * ```ts
- * const client = createPublicClient({ chain, transport: http(url, { timeout: 3_000, retryCount: 0 }), ccipRead: false
- * }) setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
+ * const transport = http(url, { timeout: 3_000, retryCount: 0 })
+ * const client = createPublicClient({ chain, transport, ccipRead: false })
+ * setupDidAuth(app, { …, siwe: true, contractWallets: { [chain.id]: client } })
  * ```
  */
 export interface ContractVerifier {
@@ -176,8 +176,7 @@ export interface SignatureCache {
 
 export interface Scheduler {
   /**
-   * Yields to the event loop before a piece of arithmetic: round-robin by client network, `background` nearly always
-   * last.
+   * Yields to the event loop before arithmetic: round-robin by client network, `background` nearly always last.
    * @throws DidAuthError ERR_BUSY when too many wait, or the client is gone
    */
   yield(client: Client, priority?: 'background'): Promise<void>

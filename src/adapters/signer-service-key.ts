@@ -17,10 +17,7 @@ const SECOND_PROBE = 'express-did-auth asks again: which key is this?'
 interface SignerParts {
   curve: Curve
   logger: Logger
-  /**
-   * Called with the address of the key that signs now, when it is another than the one learnt before: what was verified
-   * with that one is no longer the service's. Not called when the first key is learnt.
-   */
+  /** Called with the address of the key that signs now, when another was learnt before: its tokens count no longer. */
   onKeyChange?: ((address: string) => void) | undefined
 }
 

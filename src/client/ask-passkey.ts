@@ -4,9 +4,7 @@ import { DidAuthClientError } from './errors.js'
 import { parseFields } from './json.js'
 import { KEY_BYTES, randomBytes, utf8, type Bytes } from './seal.js'
 
-/**
- * Which passkey: the one with an id, one that the user chooses, or with a name a new one. And what its secret is for.
- */
+/** Which passkey: of an id, a new one of a name, else one that the user chooses; and what its secret is for. */
 interface Question {
   readonly rpId: string
   readonly context: string

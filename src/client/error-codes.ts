@@ -35,10 +35,7 @@ export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this page. Tel
 /** One of our routes gave an answer outside the protocol: HTML, other JSON, a redirect, 404. */
 export const PROTOCOL = ['PROTOCOL', 'The service failed. Tell those who run it.'] as const
 /** Status 412 of the vault: the list is not the one of `ifMatch`, or there is one in spite of `ifNoneMatch`. */
-export const CONFLICT = [
-  'CONFLICT',
-  'It was changed elsewhere meanwhile. Load it again, and repeat your change.'
-] as const
+export const CONFLICT = ['CONFLICT', 'It was changed elsewhere. Load it again, and repeat your change.'] as const
 /** The text is not a relay URI. */
 export const LINK = ['LINK', 'The link is incomplete. Copy it again.'] as const
 /** Content cannot be decrypted with this key, or was moved to another place. */
@@ -70,10 +67,7 @@ export const NO_PASSKEY = ['NO_PASSKEY', 'Your passkey cannot sign here. Choose 
 /** No slot of the keyring opens with what the user has, or a recovery code is mistyped. */
 export const LOCKED = ['LOCKED', 'This does not open your vault. Check it, and try again.'] as const
 /** The vault has no keyring of the user. */
-export const KEYRING_MISSING = [
-  'KEYRING_MISSING',
-  'Your vault has no keys yet. Check that it is the right one.'
-] as const
+export const KEYRING_MISSING = ['KEYRING_MISSING', 'Your vault has no keys. Check that it is the right one.'] as const
 /** The vault has a keyring of the user already. */
 export const KEYRING_EXISTS = ['KEYRING_EXISTS', 'Your vault has keys already. Open them, and try again.'] as const
 /** The keyring is not as a client wrote it. */

@@ -13,9 +13,6 @@ export interface ClientErrorFacts {
   CONFLICT: { readonly etag: string }
 }
 
-/** A code whose errors have nothing else. */
-export type PlainErrorCode = Exclude<ClientErrorCode, keyof ClientErrorFacts>
-
 /** What is known of a failure. */
 export interface ClientErrorDetails {
   /** For developers: what was attempted, and what happened. It never has a token. */
@@ -69,13 +66,11 @@ export interface ErrorClass {
   readonly prototype: DidAuthClientError
 }
 
-class ClientError extends Error {
+/** The one class of errors, with the union over all codes for its instances, which no class can declare of itself. */
+export const DidAuthClientError = class extends Error {
   constructor([code, text, retryable = false]: ErrorKind<ClientErrorCode>, details: ClientErrorDetails = {}) {
     const { userMessage = text, message = userMessage } = details
     super(message, details)
     Object.assign(this, details, { name: 'DidAuthClientError', code, userMessage, retryable })
   }
-}
-
-/** The one class of errors, with the union over all codes for its instances, which no class can declare of itself. */
-export const DidAuthClientError = ClientError as unknown as ErrorClass
+} as unknown as ErrorClass

@@ -9,21 +9,19 @@ const LOCK_SECONDS = 10
 /** After it a lease that was written is read again: another tab may have written at the same time. */
 const SETTLING_SECONDS = 0.05
 
-type LockParts = Pick<Setting, 'name' | 'storage' | 'wallSeconds'>
-
 /**
  * Runs something while no other tab runs it under the same name, and after 10 s without further waiting: the tab that
  * has the lock may be frozen. What runs then has to be safe beside it, as a refresh with its idempotency key is.
  */
-export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T> {
-  const { name, storage } = parts
+export function withLock<T>(setting: Setting, run: () => Promise<T>): Promise<T> {
+  const { name, storage } = setting
   if (storage.isPrivate) return run()
   let started: Promise<T> | undefined
   const once = (): Promise<T> => (started ??= run())
   const locks = browser.navigator?.locks
   const locked = async (): Promise<T> => {
     if (storage.lock) return storage.lock(name, once)
-    return locks ? locks.request(name, once) : withLease(parts, () => !started, once)
+    return locks ? locks.request(name, once) : withLease(setting, () => !started, once)
   }
   // Work that has started continues. Where locks fail, as in a frame without an origin, it runs without one.
   return unlessAborted(locked(), withTimeout(LOCK_SECONDS)).catch(once)
@@ -31,7 +29,7 @@ export function withLock<T>(parts: LockParts, run: () => Promise<T>): Promise<T>
 
 /** A lock made of a value in the storage: a tab that reads its own value back has it, until that is too old. */
 async function withLease<T>(
-  { name, storage, wallSeconds }: LockParts,
+  { name, storage, wallSeconds }: Setting,
   waits: () => boolean,
   run: () => Promise<T>
 ): Promise<T> {

@@ -1,5 +1,5 @@
 import { PROTOCOL, RATE_LIMITED, UNAVAILABLE } from './error-codes.js'
-import { DidAuthClientError, type ErrorKind, type PlainErrorCode } from './errors.js'
+import { DidAuthClientError, type ClientErrorCode, type ClientErrorFacts, type ErrorKind } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { joined, textOf, type Bytes } from './seal.js'
 import { withTimeout } from './timing.js'
@@ -12,7 +12,7 @@ export interface Service {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** Redirects and cookies of its requests. */
   readonly init?: RequestInit
-  /** For a whole answer. Default 60. */
+  /** How long one answer may take, with its body. Default 60. */
   readonly timeoutSeconds?: number | undefined
   /** What a refusal means to this service, where that is more than what the status means anywhere. */
   readonly meaningOf?: (
@@ -25,7 +25,7 @@ export interface Service {
 }
 
 /** A code whose errors have nothing else. */
-export type PlainErrorKind = ErrorKind<PlainErrorCode>
+export type PlainErrorKind = ErrorKind<Exclude<ClientErrorCode, keyof ClientErrorFacts>>
 
 export interface Call {
   /** Default: POST with a body, GET without. */
@@ -163,8 +163,7 @@ export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
 /**
  * The URL of a service, without a slash at its end.
  *
- * @throws TypeError when it is none with http or https: the origin of an app's own scheme is `null`, as that of any
- *   other
+ * @throws TypeError when it is none with http or https: the origin of every other scheme is `null`
  */
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)

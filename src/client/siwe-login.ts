@@ -32,10 +32,7 @@ export interface SiweLogin {
    * @throws DidAuthClientError UNAVAILABLE, RATE_LIMITED, PROTOCOL, or the signal's reason
    */
   nonce(signal?: AbortSignal): Promise<string>
-  /**
-   * What a text says: issued now, of the site that asks, which is `domain` of the client's options, or the page, and
-   * the address with its checksum.
-   */
+  /** What a text says: issued now, of `domain` of the client's options or the page, the address with its checksum. */
   fields(account: Pick<SiweMessage, 'address' | 'chainId' | 'nonce'>): SiweMessage
   /**
    * Opens a session with a text and its signature. The service tells the DID.

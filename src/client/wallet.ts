@@ -44,12 +44,7 @@ export interface ConnectedWallet {
   readonly did: string
   /** As the wallet writes it. */
   readonly address: string
-  /**
-   * Signs by `personal_sign` (EIP-191).
-   *
-   * @returns `0x` and 65 bytes in hex
-   * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason
-   */
+  /** Signs by `personal_sign` (EIP-191). @returns `0x` and 65 bytes in hex @throws as {@link askWallet} does */
   readonly signMessage: (text: string) => Promise<string>
 }
 
@@ -156,7 +151,7 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   }
 }
 
-/** Calls the wallet, and turns its failures into errors of the client. */
+/** Calls the wallet. @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason */
 export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
   try {
     return await unlessAborted((async () => call())(), signal)

@@ -93,10 +93,7 @@ export interface DidAuthConfig {
   trustedIssuers?: readonly string[] | ((issuerDid: string) => unknown) | undefined
   /** Further texts accepted after `Login to `. At most 6 with those of `serviceUrl`. */
   loginDomains?: readonly string[] | undefined
-  /**
-   * First lines of a signed message that are accepted: `login`, `Login to <domain>`; `url`, `URL: <domain>`, as rLogin
-   * signs it. Default `login` alone.
-   */
+  /** Accepted first lines of a message: `login`, `Login to <domain>` (default); `url`, `URL: <domain>`, of rLogin. */
   loginDialects?: readonly ('login' | 'url')[] | undefined
   /**
    * Clients of nodes by chain id: users whose account is a contract of such a chain log in by EIP-4361. Default: none,
@@ -115,10 +112,7 @@ export interface DidAuthConfig {
   loginProofs?: boolean | undefined
   /** Login by EIP-4361 messages, as wallet modals sign them: `true` for its defaults. Default: no such routes. */
   siwe?: true | SiweOptions | undefined
-  /**
-   * Further origins whose pages are your own: they may make unsafe requests with cookies, and what they request is not
-   * counted as caused by a foreign page.
-   */
+  /** Further origins of your own pages: they may make unsafe requests with cookies, and do not count as foreign. */
   trustedOrigins?: readonly string[] | undefined
   /** Put before the names of both cookies: `__Host-` keeps sibling domains from setting them. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined
@@ -132,9 +126,7 @@ export interface DidAuthConfig {
   resourceKeys?: readonly ResourceKey[] | undefined
   /** Default `/resource-token`. */
   resourceTokenPath?: string | undefined
-  /**
-   * `serviceUrl` of a service whose tokens for this one are accepted after `Bearer`. `audience`: default `serviceUrl`.
-   */
+  /** The `serviceUrl` of a service whose tokens count here, after `Bearer`; their `audience` is ours by default. */
   resourceIssuer?: { issuer: string; audience?: string | undefined } | undefined
   /** Publishes `/.well-known/did-auth.json`, as `resources` does. Default false. */
   discovery?: boolean | undefined
@@ -247,4 +239,4 @@ export function pathsOf({ siwe, ...config }: Omit<CompleteConfig, 'serviceUrl'>)
 
 type OptionalPath =
   'session' | 'sessions' | 'siweNonce' | 'siweVerify' | 'siweLogout' | 'resourceToken' | 'jwks' | 'discovery'
-export type Paths = Record<keyof typeof defaultPaths, string> & Record<OptionalPath, string | undefined>
+type Paths = Record<keyof typeof defaultPaths, string> & Record<OptionalPath, string | undefined>

@@ -1,13 +1,5 @@
-import {
-  defaultNetworks,
-  defaults,
-  pathsOf,
-  type CompleteConfig,
-  siweOf,
-  type DidAuthConfig,
-  type GivenConfig,
-  type SiweOptions
-} from './options.js'
+import { defaultNetworks, defaults, pathsOf, siweOf } from './options.js'
+import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
 import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'
@@ -58,14 +50,13 @@ const object = (...methods: string[]): Rule => ({
 })
 // At most 32 years: a date that far from now is still a safe integer, whatever is added to it.
 const MAX_SECONDS = 1e9
-const secondsFrom = (least: number): Rule => ({
-  holds: (value) => typeof value === 'number' && value >= least && value <= MAX_SECONDS,
-  remedy: `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`
+const numberIn = (least: number, most: number, remedy: string): Rule => ({
+  holds: (value) => typeof value === 'number' && value >= least && value <= most,
+  remedy
 })
-const hours: Rule = {
-  holds: (value) => typeof value === 'number' && value > 0 && value <= 1e9,
-  remedy: 'give a number of hours above 0'
-}
+const secondsFrom = (least: number): Rule =>
+  numberIn(least, MAX_SECONDS, `give a number of seconds, at least ${String(least)} and at most ${String(MAX_SECONDS)}`)
+const hours = numberIn(Number.MIN_VALUE, 1e9, 'give a number of hours above 0')
 const oneOf = (...values: string[]): Rule => ({
   holds: (value) => typeof value === 'string' && values.includes(value),
   remedy: `give ${values.flatMap((value) => (value === '' ? [] : [`"${value}"`])).join(' or ')}`
@@ -92,10 +83,7 @@ const isResourceKey = (key: unknown): boolean =>
 const siweRules: Record<keyof SiweOptions, Rule> = {
   path,
   network: { holds: isEthrNetwork, remedy: 'give a network such as "rsk", "" for Ethereum' },
-  nonceSeconds: {
-    holds: (value) => typeof value === 'number' && value >= 30 && value <= 3_600,
-    remedy: 'give a number of seconds, 30 to 3600'
-  },
+  nonceSeconds: numberIn(30, 3_600, 'give a number of seconds, 30 to 3600'),
   domains: {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isHost)),
     remedy: 'give an array of hosts as browsers spell them, such as "app.example", or a function of a host'
@@ -125,10 +113,7 @@ const rules: Record<keyof DidAuthConfig, Rule> = {
   logoutPath: path,
   refreshTokenPath: path,
   challengeExpirationTimeInSeconds: secondsFrom(1),
-  maxRequestsPerTimeSlot: {
-    holds: (value) => typeof value === 'number' && value >= 1,
-    remedy: 'give a number of requests, at least 1 (Infinity for no limit)'
-  },
+  maxRequestsPerTimeSlot: numberIn(1, Infinity, 'give a number of requests, at least 1 (Infinity for no limit)'),
   timeSlotInSeconds: secondsFrom(1),
   userSessionDurationInHours: hours,
   accessTokenExpirationTimeInSeconds: secondsFrom(1),

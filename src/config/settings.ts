@@ -6,7 +6,6 @@ import { canonicalDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
 import { isLoopbackHost, parseHttpUrl } from '../protocol/parse-url.js'
-import type { RequiredDisclosure } from '../protocol/selective-disclosure.js'
 
 /** The complete configuration: every default applied, in the units of the code, frozen. */
 export type Settings = Readonly<ReturnType<typeof completed>>
@@ -30,10 +29,6 @@ function invalid(problems: string[]): DidAuthError {
 
 function completed(config: CompleteConfig, unknownOptions: string[]) {
   const { serviceUrl, resourceIssuer: trusted, absoluteSessionDurationInHours: absoluteHours = Infinity } = config
-  const required: RequiredDisclosure = {
-    credentials: [...config.requiredCredentials],
-    claims: [...config.requiredClaims]
-  }
   const url = parseHttpUrl(serviceUrl)
   return {
     challengeSecret: config.challengeSecret,
@@ -55,7 +50,7 @@ function completed(config: CompleteConfig, unknownOptions: string[]) {
     signupBusinessLogic: config.signupBusinessLogic,
     refreshBusinessLogic: config.refreshBusinessLogic,
     isTrustedIssuer: isTrustedIssuerOf(config),
-    required,
+    required: { credentials: [...config.requiredCredentials], claims: [...config.requiredClaims] },
     singleUse: config.replayProtection === 'single-use',
     refreshReuseGraceSeconds: config.refreshReuseGraceSeconds,
     loginDomains: acceptedLoginDomains(serviceUrl, config.loginDomains),

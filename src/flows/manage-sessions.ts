@@ -44,7 +44,7 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
  */
 export async function readOwnSession(
   parts: PresentedParts & Pick<Parts, 'serviceKey' | 'verifiedTokens'>,
-  tokens: { accessToken: () => string | undefined; refreshToken: () => Promise<unknown> }
+  tokens: { accessToken: () => string | undefined; refreshToken: () => string | undefined }
 ): Promise<object | undefined> {
   const byAccessToken = async (): Promise<object> => {
     const { claims } = await authenticate(parts, tokens.accessToken())
@@ -53,7 +53,7 @@ export async function readOwnSession(
     return { did: claims.sub, ...account, sessionId: claims.sid, expiresAt: claims.exp, expiresInSeconds }
   }
   const byRefreshToken = async (): Promise<object | undefined> => {
-    const { presented, session } = await findPresentedSession(parts, await tokens.refreshToken())
+    const { presented, session } = await findPresentedSession(parts, tokens.refreshToken())
     const nowSeconds = parts.clock.nowSeconds()
     const { did, sessionId, state, refreshTokenHash, tokenClaims } = session
     const isInTime = nowSeconds < endOfSession(session, parts.settings.absoluteSessionSeconds)

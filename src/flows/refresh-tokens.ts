@@ -5,14 +5,8 @@ import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { hashRefreshToken, isTokenOf, judgeRefresh, type StoredSession } from '../protocol/session.js'
 import { assertStillInControl, controllerIn } from './did-control.js'
-import {
-  issueAccessToken,
-  newRefreshToken,
-  provedUser,
-  sessionEndSeconds,
-  type ProvedUser,
-  type Tokens
-} from './issue-tokens.js'
+import { issueAccessToken, newRefreshToken, provedUser, sessionEndSeconds } from './issue-tokens.js'
+import type { ProvedUser, Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 
@@ -82,10 +76,7 @@ export async function findPresentedSession(
   return { presented, session }
 }
 
-/**
- * The secret that follows a token in a request with an `Idempotency-Key`: that of the same token and key is the same,
- * so that a repeated request gets the same answer. Computing it needs the service's secret. Undefined without a key.
- */
+/** The secret that follows a token: a repeated request with its `Idempotency-Key` gets the same. Undefined without. */
 function successorOf(
   { challengeSecret, serviceUrl }: Parts['settings'],
   token: string,

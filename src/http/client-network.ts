@@ -45,10 +45,9 @@ export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger
       const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
       logger.warn({ event: 'trust-proxy-off' }, message)
     }
-    const suffix = isForeignPage(req, trustedOrigins) ? ' foreign' : ''
-    const [own, ...sites] = countedNetworks(req.ip ?? '')
-    const networks = [own, ...sites].map(({ network, factor }) => ({ network: network + suffix, factor }))
-    return { network: own.network, networks, isShared, isGone: () => req.socket.destroyed }
+    const client = clientOf(req)
+    const networks = countedNetworks(client.network, isForeignPage(req, trustedOrigins) ? ' foreign' : '')
+    return { ...client, networks, isShared }
   }
 }
 
@@ -83,14 +82,10 @@ export function clientNetwork(received: string): string {
   return `${groups.slice(0, 4).join(':')}::/64`
 }
 
-type CountedNetwork = Caller['networks'][number]
-
-/** The networks that a request counts for, the smallest first, and how many times the budget each has. */
-function countedNetworks(address: string): [CountedNetwork, ...CountedNetwork[]] {
-  const network = clientNetwork(address)
-  const own = { network, factor: 1 }
+function countedNetworks(network: string, suffix: string): Caller['networks'] {
+  const own = { network: network + suffix, factor: 1 }
   if (!network.endsWith('::/64')) return [own]
-  return [own, { network: `${network.split(':').slice(0, 3).join(':')}::/48`, factor: SITE_FACTOR }]
+  return [own, { network: `${network.split(':').slice(0, 3).join(':')}::/48${suffix}`, factor: SITE_FACTOR }]
 }
 
 function withoutPort(address: string): string {

@@ -32,8 +32,7 @@ import {
   readIdempotencyKey,
   readLogin,
   readSignUp,
-  readSiweLogin,
-  type Body
+  readSiweLogin
 } from './read-request.js'
 import { assertNotForged, passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson, sendText } from './send-answer.js'
@@ -65,7 +64,9 @@ export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
       await answer(req, res)
     }
 
-  const readSmallBody = (req: Request) => (): Promise<Body> => readBody(req, MAX_BODY_BYTES)
+  /** Reads the body only where no cookie has the token. */
+  const readRefreshToken = async (req: Request): Promise<unknown> =>
+    transport.readRefreshCookie(req) ?? fieldOf(await readBody(req, MAX_BODY_BYTES), 'refreshToken')
 
   const challenge =
     (
@@ -108,7 +109,7 @@ export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
 
   const refresh: Answer = async (req, res) => {
     const idempotencyKey = readIdempotencyKey(req)
-    const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
+    const refreshToken = await readRefreshToken(req)
     const request = { refreshToken, idempotencyKey, client: http.callerOf(req) }
     const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), request)
     transport.sendTokens(res, tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
@@ -116,21 +117,18 @@ export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
 
   /** A good access token decides which session ends; else a refresh token does. */
   const endSession = async (req: Request): Promise<void> => {
-    let refusal: unknown
     try {
       // Our own tokens alone: the session of another service's token is at that service.
       assertNotForged(http, req)
       const parts = await http.parts()
       const { claims } = await authenticate(parts, transport.readAccessToken(req))
       await logOut(parts, claims.sid)
-      return
     } catch (error) {
       if (!isTokenRefusal(error)) throw error
-      refusal = error
+      const refreshToken = await readRefreshToken(req)
+      if (refreshToken === undefined) throw error
+      await logOutByRefreshToken(await http.parts(), refreshToken)
     }
-    const refreshToken = await transport.readRefreshToken(req, readSmallBody(req))
-    if (refreshToken === undefined) throw refusal
-    await logOutByRefreshToken(await http.parts(), refreshToken)
   }
 
   /** A foreign page must not log a visitor out. Every other refusal clears the cookies as well. */
@@ -158,7 +156,7 @@ export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
   const ownSession: Answer = async (req, res) => {
     const found = await readOwnSession(await http.parts(), {
       accessToken: () => transport.readAccessToken(req),
-      refreshToken: () => transport.readRefreshToken(req, () => Promise.resolve({}))
+      refreshToken: () => transport.readRefreshCookie(req)
     })
     sendJson(res, found ?? {})
   }

@@ -5,7 +5,6 @@ import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { Tokens } from '../flows/issue-tokens.js'
 import { fieldOf } from '../protocol/json.js'
-import type { Body } from './read-request.js'
 import { sendEmpty, sendJson } from './send-answer.js'
 
 const COOKIE_ATTRIBUTES = { secure: true, httpOnly: true, sameSite: 'strict', path: '/' } as const
@@ -39,9 +38,8 @@ export function tokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Set
     /** The token of another service, where one is trusted. */
     readResourceToken: ({ headers }: IncomingMessage): string | undefined =>
       resourceIssuer && bearerToken(headers.authorization),
-    /** Reads the body only where no cookie has the token. @throws DidAuthError ERR_DUPLICATE_COOKIE */
-    readRefreshToken: async (req: IncomingMessage, readBody: () => Promise<Body>): Promise<unknown> =>
-      read(req, refreshCookie, 'ERR_REFRESH_TOKEN') ?? fieldOf(await readBody(), 'refreshToken'),
+    /** @throws DidAuthError ERR_REFRESH_TOKEN, ERR_DUPLICATE_COOKIE */
+    readRefreshCookie: (req: IncomingMessage): string | undefined => read(req, refreshCookie, 'ERR_REFRESH_TOKEN'),
     /** @param user - further fields of the body; in cookie mode they are all of it */
     sendTokens(res: Response, tokens: Tokens, headers?: Record<string, string>, user?: object): void {
       const { accessToken, refreshToken, refreshTokenSeconds } = tokens

@@ -1,9 +1,9 @@
 import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
 import { addressOfDid, chainIdOfDid } from './did.js'
-import { APPROVAL_STATEMENT } from './format-siwe-message.js'
+import { APPROVAL_STATEMENT, type SiweMessage } from './format-siwe-message.js'
 import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
-import { assertOwnSite, parseSiweMessage, type SiweMessage } from './siwe-message.js'
+import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 
 /** What a user signed to log in or to sign up. */
 export interface LoginProof {

@@ -4,8 +4,6 @@ import { parseDateTime } from './encoding.js'
 import type { SiweMessage } from './format-siwe-message.js'
 import { isLoopbackHost, parseUrl } from './parse-url.js'
 
-export type { SiweMessage }
-
 /** Longest message that is parsed, in bytes of UTF-8; it bounds all its fields. */
 export const MAX_SIWE_MESSAGE_BYTES = 8_192
 

@@ -1,11 +1,7 @@
 import { createRequire } from 'node:module'
 import { isObject } from '../protocol/json.js'
 
-/**
- * Loads a package at run time, by its structure: our declarations never name its types.
- *
- * @throws Error that names the command
- */
+/** Loads a package at run time: our declarations never name its types. @throws Error that names the command */
 export function loadPackage(name: string, store: string, version = ''): unknown {
   try {
     return createRequire(import.meta.url)(name)

@@ -12,9 +12,8 @@ const TOLERANCE_SECONDS = 5
 const SLEW = 0.001
 
 /**
- * The time that a sweep may delete by. A wall clock that jumps ahead counts only after it has agreed with the monotonic
- * clock for two challenge windows, and so does the wall clock at the start. Until then the time goes on from the last
- * wall clock that counted.
+ * The time that a sweep may delete by. At the start and after a jump ahead, the wall clock counts once it has agreed
+ * with the monotonic clock for two challenge windows. Until then the time goes on from the last one that counted.
  */
 export class SweepClock {
   readonly #monotonicSeconds: () => number

@@ -51,6 +51,8 @@ export const rotationCases = [
     await create('b')
     expect(endedOf(await rotate('a', 0, 1, { at: 3600, until: 7200 })), 'ended')
     await rotations(['b', 0, 1, 'rotate', { at: 3599, until: 7200 }], ['b', 1, 2, 'rotate', { at: 3600, until: 7200 }])
+    const repeated = await rotate('b', 1, 2, { at: 7200, until: 10_800 })
+    expect(endedOf(repeated), 'ended', 'A rotation is repeated until the second in which its token expires')
   }),
   storeCase('refuses a replaced token within the grace, and revokes its session after it', async (bench) => {
     await bench.create('a')
@@ -113,16 +115,6 @@ export const rotationCases = [
     const promise = 'A repeated rotation changes neither claims nor times nor tokens'
     bench.expect(await bench.read('a'), before, promise)
     await bench.rotations(['a', 1, 2, 'rotate', { at: 3609 }])
-  }),
-  storeCase('repeats no rotation of a session that is over', async ({ create, rotate, end, rotations, expect }) => {
-    for (const name of ['expired', 'loggedOut', 'revoked']) {
-      await create(name)
-      await rotate(name, 0, 1)
-    }
-    await end('loggedOut', 'loggedOut', 10)
-    await end('revoked', 'revoked', 10)
-    await rotations(['loggedOut', 0, 1, 'ended'], ['revoked', 0, 1, 'ended'])
-    expect(endedOf(await rotate('expired', 0, 1, { at: 3610 })), 'ended')
   }),
   storeCase('refuses a rotation whose next token was used, and revokes nothing', async (bench) => {
     await bench.create('a')

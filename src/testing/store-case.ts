@@ -4,11 +4,7 @@ import { inspect } from 'node:util'
 import type { ChallengeUse, NewSession, QuotaCharge, Rotation, Store } from '../ports.js'
 import type { RefreshVerdict, Session, StoredSession } from '../protocol/session.js'
 
-/**
- * Bounds that a case needs; a store that has them is to be made with them. All are far lower than any default.
- *
- * A store without one of these bounds ignores it, and keeps the promise of the cases below it by never being full.
- */
+/** Bounds that a case needs, far lower than any default. A store without one of them is never full, and ignores it. */
 export interface StoreBounds {
   /** Sessions of a service. Needed by the cases on eviction; what is not evicted has to be counted so by any store. */
   maxSessions?: number
@@ -34,12 +30,10 @@ export interface StoreCase {
   test: (bench: Bench) => Promise<void>
 }
 
-export const boundedCase = (name: string, bounds: StoreBounds, test: StoreCase['test']): StoreCase => ({
-  name,
-  bounds,
-  test
-})
-export const storeCase = (name: string, test: StoreCase['test']): StoreCase => ({ name, bounds: {}, test })
+export function boundedCase(name: string, bounds: StoreBounds, test: StoreCase['test']): StoreCase {
+  return { name, bounds, test }
+}
+export const storeCase = (name: string, test: StoreCase['test']): StoreCase => boundedCase(name, {}, test)
 
 /** A Tuesday, in seconds since the Unix epoch. All times below are counted from it. */
 export const START_SECONDS = 1_800_000_000
@@ -55,14 +49,14 @@ type Details<T> = Partial<T> & { at?: number; until?: number }
 
 /** A session called `name`, with its token 0, that lasts an hour. */
 export function sessionOf(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
-  const session = {
-    service,
-    sessionId: `session-${name}`,
-    did,
-    refreshTokenHash: hashOf(name, 0),
-    tokenClaims: undefined
+  const session = { service, sessionId: `session-${name}`, did, refreshTokenHash: hashOf(name, 0) }
+  return {
+    ...session,
+    tokenClaims: undefined,
+    nowSeconds: START_SECONDS + at,
+    expiresAtSeconds: START_SECONDS + until,
+    ...fields
   }
-  return { ...session, nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until, ...fields }
 }
 
 type Token = number | string
@@ -116,18 +110,13 @@ type RotationRow = [
 /** Two store objects on the same data, or one twice, and what cases do with them. */
 export type Bench = ReturnType<typeof benchOf>
 
-/**
- * Each verb is called on the other store object than the one before, so that every read is of another's write.
- *
- * @param name - of the case: what a store does that keeps its promise
- */
+/** Calls each verb on the other store object than the one before. @param name - of the case: what a good store does */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
 export function benchOf(store: Store, other: Store, name: string) {
   let calls = 0
   /**
-   * Compares what a store answered with what the port promises, as JSON has it: objects of `structuredClone` are of
-   * another realm under Jest, and what is undefined may be absent.
-   *
+   * Compares what a store answered with what the port promises, as JSON: objects of `structuredClone` are of another
+   * realm under Jest, and what is undefined may be absent.
    * @param promise - a sentence that is true of a good store
    * @throws AssertionError that says the sentence and the difference
    */

@@ -18,12 +18,9 @@ export interface VerifierOptions {
   issuer: string
   /** `serviceUrl` of that service, letter by letter. */
   audience: string
-  /**
-   * The keys of the issuer, if it signs with another key than that of its DID: 33 or 65 bytes, or their hexadecimal.
-   * Not together with `resolver`.
-   */
+  /** The keys of an issuer that does not sign with that of its DID: 33 or 65 bytes, or their hexadecimal. */
   publicKeys?: readonly (string | Uint8Array)[] | undefined
-  /** Any did-resolver `Resolvable`: the issuer's DID document decides, asked again after 60 s. */
+  /** Any did-resolver `Resolvable`, in place of keys: the issuer's DID document decides, asked again after 60 s. */
   resolver?: IssuerResolver | undefined
   /** The `cookiePrefix` of the service. Default: none. */
   cookiePrefix?: '' | '__Host-' | '__Secure-' | undefined

@@ -1,6 +1,6 @@
 import { sendErrorAnswer } from '../error-answer.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
-import type { AccessTokenVerifier, TokenRequest } from './access-token-verifier.js'
+import type { AccessTokenVerifier, TokenRequest, VerifiedToken } from './access-token-verifier.js'
 import { configError } from './issuer-keys.js'
 
 /** The part of an Express request that is used. */
@@ -30,22 +30,19 @@ export function requireToken(
   verify: AccessTokenVerifier
 ): (req: GuardedRequest, res: GuardedResponse, next: (error?: unknown) => void) => void {
   assertVerifier(verify)
-  const pass = async (req: GuardedRequest, res: GuardedResponse, next: () => void): Promise<void> => {
-    try {
-      const { did, ...auth } = await verify.request(req)
+  return (req, res, next) => {
+    const pass = ({ did, ...auth }: VerifiedToken): void => {
       Object.assign(req, { user: { did }, auth })
-    } catch (error) {
+      next()
+    }
+    const refuse = (error: unknown): void => {
       if (!(error instanceof DidAuthError)) throw error
       if (res.headersSent) return
       const { code, message: text, retryAfterSeconds } = error
       const refusal = { status: errorStatuses[code], code, text, retryAfterSeconds }
       sendErrorAnswer(req, res, refusal, { serviceUrl: verify.audience })
-      return
     }
-    next()
-  }
-  return (req, res, next) => {
-    pass(req, res, next).catch(next)
+    verify.request(req).then(pass, refuse).catch(next)
   }
 }
 

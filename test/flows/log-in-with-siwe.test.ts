@@ -138,10 +138,10 @@ describe('logInWithSiwe', () => {
   it('shows address and chain in the session, by either token', async () => {
     const { parts, login } = await siweLogin()
     const { tokens } = await login()
-    const none = { accessToken: () => undefined, refreshToken: async () => undefined }
+    const none = { accessToken: () => undefined, refreshToken: () => undefined }
     for (const shown of [
       { ...none, accessToken: () => tokens.accessToken },
-      { ...none, refreshToken: async () => tokens.refreshToken }
+      { ...none, refreshToken: () => tokens.refreshToken }
     ]) {
       expect(await readOwnSession(parts, shown)).toMatchObject({ did, address, chainId: 30 })
     }

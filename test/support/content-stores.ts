@@ -123,7 +123,10 @@ export function sqliteFolder(sharedObjects?: ObjectStore): SqliteFolder {
 
 /** Runs SQL on a database file beside those who have it open. */
 export function queryFile(file: string, text: string): Rows {
-  const connection = openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'OFF', busyMilliseconds: 5_000 })
+  const connection = openSqliteConnection(file, chooseSqliteEngine(), {
+    synchronous: 'NORMAL',
+    busyMilliseconds: 5_000
+  })
   try {
     if (text.startsWith('SELECT')) return connection.prepare(text).all()
     connection.exec(text)

@@ -9,7 +9,7 @@ import { temporaryFolder } from './store-folder.js'
 export const engines: EngineName[] = (['node:sqlite', 'better-sqlite3'] as const).filter((engine) => {
   if (engine === 'better-sqlite3' && Number.parseInt(process.versions.node) >= 24) return false
   try {
-    openConnection(':memory:', engine, { synchronous: 'OFF', busyMilliseconds: 0 }).close()
+    openConnection(':memory:', engine, { synchronous: 'NORMAL', busyMilliseconds: 0 }).close()
     return true
   } catch {
     return false
@@ -43,7 +43,7 @@ export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
     return one
   }
   const inspect = (name = file): SqlConnection =>
-    opened(openConnection(name, engine, { synchronous: 'OFF', busyMilliseconds: 100 }))
+    opened(openConnection(name, engine, { synchronous: 'NORMAL', busyMilliseconds: 100 }))
   return {
     file,
     folder,

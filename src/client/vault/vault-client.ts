@@ -1,15 +1,8 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { parseFields } from '../json.js'
-import {
-  ask,
-  parseServiceUrl,
-  readAll,
-  requiredTextIn,
-  type Answer,
-  type PlainErrorKind,
-  type Service
-} from '../request.js'
+import { ask, parseServiceUrl, readAll, requiredTextIn } from '../request.js'
+import type { Answer, PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
 import {
   crypt,
@@ -22,17 +15,8 @@ import {
   textOf,
   utf8Of
 } from '../seal.js'
-import {
-  changeOf,
-  etagOf,
-  jsonLike,
-  KEYRING_KEY,
-  type VaultBackup,
-  type VaultKey,
-  type VaultList,
-  type VaultStorage,
-  type Written
-} from './vault-answers.js'
+import { changeOf, etagOf, jsonLike, KEYRING_KEY } from './vault-answers.js'
+import type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-answers.js'
 
 /** What the vault client needs of a `DidAuthClient`. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
@@ -41,7 +25,7 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
 }
 
 /** Which vault, and whether contents are encrypted. */
-export interface VaultClientOptions {
+export interface VaultClientOptions extends Pick<Service, 'timeoutSeconds'> {
   /**
    * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not
    * sign again. It is logged in for all but `get` with a DID.
@@ -58,8 +42,6 @@ export interface VaultClientOptions {
   readonly encrypt?: { readonly key: Uint8Array }
   /** In place of `auth.fetch`, or with `resource` of the global one. */
   readonly fetch?: VaultAuth['fetch']
-  /** How long one answer may take, with its body. Default 60. */
-  readonly timeoutSeconds?: number
 }
 
 /** What every call takes. */
@@ -265,19 +247,32 @@ export class VaultClient {
     return ask(this.#own, { method, path, body, headers, signal })
   }
 
+  /** @returns `eda1.<iv>.<ciphertext and tag>`, both in base64url */
   async #encrypt(content: string, key: string): Promise<string> {
     const { encrypt } = this.#options
     if (!encrypt || key === KEYRING_KEY) return content
     const { did } = this
-    const encrypted = await encryptEntry(content, contextOf(did, key), encrypt.key)
+    const iv = randomBytes(IV_BYTES)
+    const sealed = await crypt('encrypt', joined([encrypt.key]), iv, contextOf(did, key), utf8Of(content))
     // It belongs to its DID: the user who logged in meanwhile could not read it.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
-    return encrypted
+    return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
   }
 
+  /** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, context or a byte is another */
   async #decrypt(content: string, key: string, did: string): Promise<string> {
     const { encrypt } = this.#options
-    return encrypt && key !== KEYRING_KEY ? decryptEntry(content, contextOf(did, key), encrypt.key) : content
+    if (!encrypt || key === KEYRING_KEY) return content
+    const [version, ivText = '', sealedText = '', ...rest] = content.split('.')
+    if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(ivText + sealedText)) {
+      throw new DidAuthClientError(codes.NOT_ENCRYPTED)
+    }
+    try {
+      const [iv, sealed] = [decodeBase64url(ivText), decodeBase64url(sealedText)]
+      return textOf(await crypt('decrypt', joined([encrypt.key]), iv, contextOf(did, key), sealed))
+    } catch (cause) {
+      throw new DidAuthClientError(codes.KEY, { cause })
+    }
   }
 }
 
@@ -294,23 +289,3 @@ function pathOf(...segments: readonly (string | undefined)[]): string {
 
 /** What the ciphertext of an entry belongs to, so that it cannot be moved to another key or user. */
 const contextOf = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
-
-/** @returns `eda1.<iv>.<ciphertext and tag>`, both in base64url */
-async function encryptEntry(content: string, context: string, secret: Uint8Array): Promise<string> {
-  const iv = randomBytes(IV_BYTES)
-  const sealed = await crypt('encrypt', joined([secret]), iv, context, utf8Of(content))
-  return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
-}
-
-/** @throws DidAuthClientError NOT_ENCRYPTED for another form; KEY where secret, context or a byte is another */
-async function decryptEntry(content: string, context: string, secret: Uint8Array): Promise<string> {
-  const [version, iv = '', sealed = '', ...rest] = content.split('.')
-  if (version !== VERSION || rest.length > 0 || /[^\w-]/.test(iv + sealed)) {
-    throw new DidAuthClientError(codes.NOT_ENCRYPTED)
-  }
-  try {
-    return textOf(await crypt('decrypt', joined([secret]), decodeBase64url(iv), context, decodeBase64url(sealed)))
-  } catch (cause) {
-    throw new DidAuthClientError(codes.KEY, { cause })
-  }
-}

@@ -1,8 +1,6 @@
 /**
- * A Map with fast access to its oldest entry.
- *
- * `map.entries().next()` would do, but walks each time over the gaps that deleted entries leave at the front: in a Map
- * of a million entries that takes milliseconds. This one remembers its position and passes each gap once.
+ * A Map with fast access to its oldest entry. `map.entries().next()` would walk each time over the gaps that deleted
+ * entries leave, milliseconds in a Map of a million entries. This one remembers its position and passes each gap once.
  */
 export class AgedMap<V> {
   readonly #entries = new Map<string, V>()

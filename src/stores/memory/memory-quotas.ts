@@ -37,8 +37,7 @@ function chargeIn(
     if (nowSeconds < quota.resetsAtSeconds && quotas.size < maxQuotas) break
     quotas.delete(oldest)
   }
-  // V8 keeps a concatenated text as a tree of its parts until it is copied, which needs three times the memory in a
-  // Map.
+  // V8 keeps a concatenated text as a tree of its parts until it is copied: three times the memory in a Map.
   quotas.set(Buffer.from(id).toString(), begun)
   return { ...begun, isCharged: true }
 }

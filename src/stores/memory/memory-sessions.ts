@@ -2,13 +2,8 @@ import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
-import {
-  judgeRefresh,
-  MAX_SESSIONS_PER_DID,
-  type RefreshVerdict,
-  type Session,
-  type StoredSession
-} from '../../protocol/session.js'
+import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { AgedMap } from './aged-map.js'
@@ -33,13 +28,25 @@ export class MemorySessions {
   }
 
   /** Adds a session and answers how many others were evicted because the store is full. */
-  create(session: NewSession): number {
-    const { nowSeconds } = session
-    const user = canonicalDid(session.did)
+  create({ sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession): number {
+    const user = canonicalDid(did)
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
     this.#trimSessionsOf(user, nowSeconds)
     const evicted = this.#evict(nowSeconds)
-    const record = newRecord(session, user, this.#newestOf.get(user))
+    const record: SessionRecord = {
+      // V8 keeps a concatenated id as a tree of its parts until it is copied, which needs more memory.
+      sessionId: Buffer.from(sessionId).toString(),
+      // One string serves as key and as value where the spellings agree.
+      did: did === user ? user : did,
+      state: 'active',
+      tokenClaims: tokenClaims && JSON.stringify(tokenClaims),
+      createdAtSeconds: nowSeconds,
+      rotatedAtSeconds: nowSeconds,
+      expiresAtSeconds,
+      refreshTokenHash,
+      replaced: '',
+      older: this.#newestOf.get(user)
+    }
     this.#neverRefreshed.set(record.sessionId, record)
     this.#newestOf.set(user, record)
     return evicted
@@ -148,25 +155,6 @@ interface SessionRecord extends Writable<Omit<StoredSession, 'tokenClaims' | 're
   replaced: string
   /** The user's session before this one: each user's sessions are a chain, the newest first. */
   older: SessionRecord | undefined
-}
-
-/** @param user - canonical DID */
-function newRecord(session: NewSession, user: string, older: SessionRecord | undefined): SessionRecord {
-  const { sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
-  return {
-    // V8 keeps a concatenated id as a tree of its parts until it is copied, which needs more memory.
-    sessionId: Buffer.from(sessionId).toString(),
-    // One string serves as key and as value where the spellings agree.
-    did: did === user ? user : did,
-    state: 'active',
-    tokenClaims: tokenClaims && JSON.stringify(tokenClaims),
-    createdAtSeconds: nowSeconds,
-    rotatedAtSeconds: nowSeconds,
-    expiresAtSeconds,
-    refreshTokenHash,
-    replaced: '',
-    older
-  }
 }
 
 function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number): boolean {

@@ -5,7 +5,7 @@ import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
 import { within } from '../../time.js'
 import { loadPackage } from '../load-package.js'
-import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
+import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
 
 /** A connection, as a pool lends it: a `PoolClient` of the package pg. */
 export interface PostgresClient {
@@ -82,9 +82,6 @@ function parseUrl(text: string, hasCertificates: boolean): string {
   return url.href
 }
 
-/** Milliseconds by a monotonic clock, until which a verb may last. */
-export type EndOfTime = number
-
 /** How often as long as one verb all verbs of a request may wait, so that it is answered or refused soon. */
 const WAITS_A_REQUEST = 2
 
@@ -96,9 +93,8 @@ const NO_CLIENT = { network: '', isGone: () => false }
 const heard = new WeakSet<PostgresPool>()
 
 /**
- * Lends connections of a pool: each for one verb, for no longer than its time, and to a bounded number of verbs that
- * wait, for a bounded time and in turn by client network. One that did not answer in time is closed: what was asked may
- * have been done.
+ * Lends connections of a pool, each for one verb and its time. A bounded number of verbs wait, for a bounded time and
+ * in turn by client network. A connection without answer in time is closed: what was asked may have been done.
  */
 export class Connections {
   readonly #pool: PostgresPool
@@ -134,17 +130,16 @@ export class Connections {
   }
 
   /** @throws DidAuthError ERR_BUSY where too many wait, or for too long; Error without connection or answer in time */
-  async use<T>(endOfTime: EndOfTime, work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  async use<T>(endOfTime: number, work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#take(endOfTime)
-    let isBroken = true
+    let isBroken = false
     try {
       const result = await withinTime(work(client), endOfTime)
-      isBroken = false
       this.#endedWellAt = performance.now()
       return result
     } catch (error) {
       if (postgresCode(error) === READ_ONLY) this.#generation += 1
-      isBroken = !(error instanceof WorkError) && isConnectionLost(error)
+      isBroken = isConnectionLost(error)
       throw error
     } finally {
       if (isBroken) close(client)
@@ -152,22 +147,20 @@ export class Connections {
     }
   }
 
-  async #take(endOfTime: EndOfTime): Promise<PostgresClient> {
+  async #take(endOfTime: number): Promise<PostgresClient> {
     for (;;) {
       const client = await this.#connect(endOfTime)
-      const generation = this.#generations.get(client)
-      if (generation === this.#generation) return client
-      if (generation === undefined) {
+      if (!this.#generations.has(client)) {
         this.#generations.set(client, this.#generation)
         // As for the pool: the statement in work is told as well.
         client.on('error', ignore)
-        return client
       }
+      if (this.#generations.get(client) === this.#generation) return client
       close(client)
     }
   }
 
-  async #connect(endOfTime: EndOfTime): Promise<PostgresClient> {
+  async #connect(endOfTime: number): Promise<PostgresClient> {
     if (this.#connecting >= this.#maxConnecting) await this.#wait()
     else this.#connecting += 1
     const client = currentClient()
@@ -218,7 +211,8 @@ interface Waiting extends WaitingTask {
   isOver: boolean
 }
 
-export function withinTime<T>(work: Promise<T>, endOfTime: EndOfTime): Promise<T> {
+/** @param endOfTime - milliseconds by `performance.now`, until which a verb may last */
+export function withinTime<T>(work: Promise<T>, endOfTime: number): Promise<T> {
   return within(endOfTime - performance.now(), work, expired)
 }
 

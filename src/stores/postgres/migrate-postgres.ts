@@ -13,10 +13,7 @@ export interface PostgresMigration {
 export interface PostgresMigrationOptions {
   /** Name of the table that holds the version of the others. */
   schemaTable: string
-  /**
-   * `apply` brings the tables up to date, `check` only asserts that they are, `print` does neither and answers what
-   * `apply` would run. Default `apply`.
-   */
+  /** `apply`, the default, brings tables up to date, `check` asserts that they are, `print` answers what is left. */
   mode?: 'apply' | 'check' | 'print'
 }
 
@@ -27,8 +24,7 @@ const MISSING_TABLE = '42P01'
 const LOCK = 'SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))'
 
 /**
- * Brings tables up to date. Each step is one transaction, under a lock, so that any number of instances may start at
- * once.
+ * Brings tables up to date, each step in one transaction under a lock: any number of instances may start at once.
  *
  * @returns the statements that were run, or with `print` are to be run
  * @throws DidAuthError ERR_CONFIG when the tables are older (only with `check`) or need a newer version of the code, or

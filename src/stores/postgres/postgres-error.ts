@@ -3,13 +3,6 @@ import { isObject } from '../../protocol/json.js'
 
 const RETRY_AFTER_SECONDS = 5
 
-/** The work of a transaction threw, and the transaction was taken back: neither database nor connection failed. */
-export class WorkError extends Error {
-  constructor(cause: unknown) {
-    super('the work of a transaction failed', { cause })
-  }
-}
-
 /** A deadlock, a serialization failure, a lock that was not free in time: the statement is simply run again. */
 const CONFLICTS: readonly string[] = ['40001', '40P01', '55P03']
 
@@ -43,10 +36,8 @@ function sqlState(error: unknown): string {
 }
 
 /**
- * The code of a failure of PostgreSQL, of an error of the store as well: a SQLSTATE such as `53100` (disk full), or the
- * code of a lost connection such as `ECONNREFUSED`.
- *
- * @returns an empty text where there is none
+ * The code of a failure of PostgreSQL, also behind an error of the store: a SQLSTATE such as `53100` (disk full), that
+ * of a lost connection such as `ECONNREFUSED`, or an empty text.
  */
 export function postgresCode(error: unknown): string {
   if (!isObject(error)) return ''

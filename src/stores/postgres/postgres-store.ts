@@ -79,10 +79,7 @@ function migrateTables(database: PostgresDatabase, mode: 'apply' | 'check' | 'pr
   return migratePostgres(database, MIGRATIONS, { schemaTable: 'did_auth_schema', mode })
 }
 
-/**
- * Opens a store in one database of PostgreSQL that any number of instances share. What has to be atomic is one
- * statement, a transaction of its own, so that no instance ever waits for another's answer.
- */
+/** As {@link postgresStore}, with clocks that jump in tests. Each statement is a transaction of its own. */
 export function openPostgresStore(
   source: string | PostgresPool | PostgresDatabase,
   options: PostgresStoreOptions = {},

@@ -3,10 +3,7 @@ import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { redisScript, type RedisConnection } from './redis-connection.js'
 import { userOf, usesKey } from './redis-keys.js'
 
-/**
- * Milliseconds that a user's windows stay closed after the user's last login: against a clock that is set back. It is
- * far less than a session, which each of these logins opens as well, needs.
- */
+/** How long a user's windows stay closed after a login, against a clock that is set back: less than a session. */
 const CLOSED_MILLISECONDS = 86_400_000
 
 /**

@@ -1,15 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
-import {
-  assertNoCluster,
-  assertRedisSource,
-  prepareClient,
-  senderOf,
-  type OwnClient,
-  type RedisSource,
-  type Send
-} from './redis-source.js'
+import { assertNoCluster, assertRedisSource, prepareClient, senderOf } from './redis-source.js'
+import type { OwnClient, RedisSource, Send } from './redis-source.js'
 
 /** Milliseconds for a verb with all that it sends: below the 5 s that a verb of a store has. */
 const VERB_MILLISECONDS = 3_500
@@ -56,10 +49,8 @@ interface Channel {
 }
 
 /**
- * The way to Redis. A verb that gets no answer is rejected within 3.5 s.
- *
- * With a URL, a connection that was lost or is silent is replaced by the next verb; what is in flight on the old one
- * may still end. A client that was passed in takes care of its own connections.
+ * The way to Redis. A verb that gets no answer is rejected within 3.5 s. With a URL, the next verb replaces a lost or
+ * silent connection; what is in flight on it may still end. A client that was passed in reconnects by itself.
  */
 export class RedisConnection implements StoreLifecycle {
   readonly #prefix: string
@@ -102,11 +93,7 @@ export class RedisConnection implements StoreLifecycle {
     return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
   }
 
-  /**
-   * Runs a script.
-   *
-   * @throws Error also when too few replicas have the write, which is done on the primary all the same
-   */
+  /** Runs a script. @throws Error as `run`, and when too few replicas have the write, which the primary keeps */
   write(script: RedisScript, key: string, args: readonly (string | number)[]): Promise<unknown> {
     return this.#verb(async (send, channel) => {
       const answer = await runScript(send, script, this.#prefix + key, args)
@@ -121,11 +108,10 @@ export class RedisConnection implements StoreLifecycle {
   }
 
   /** Ends the connections that were opened here. Verbs in flight are rejected. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#isClosed = true
     endClient(this.#channel)
     this.#channel = undefined
-    return Promise.resolve()
   }
 
   /** Any number of commands on one connection, within 3.5 s. */

@@ -4,12 +4,11 @@ import type { QuotaCharge } from '../../ports.js'
 
 /** Characters of a session id that name its user, and with them the slot of a cluster: 6 bytes as base64url. */
 const TAG_CHARACTERS = 8
-/** Characters that name a user without doubt: 18 bytes of SHA-256 as base64url. */
 const USER_CHARACTERS = 24
 const SERVICE_CHARACTERS = 16
 const QUOTA_CHARACTERS = 22
 
-/** A user in keys and records: the first 18 bytes of SHA-256 of the canonical DID, base64url. */
+/** A user in keys and records: 18 bytes of SHA-256 of the canonical DID, base64url, which name a user without doubt. */
 export function userOf(canonicalDid: string): string {
   return sha256(canonicalDid).slice(0, USER_CHARACTERS)
 }
@@ -19,11 +18,7 @@ export function userTagOf(canonicalDid: string): string {
   return userOf(canonicalDid).slice(0, TAG_CHARACTERS)
 }
 
-/**
- * A hash with the sessions of all users of one tag, which is nearly always one user.
- *
- * @param id - begins with the tag
- */
+/** A hash with the sessions of all users of one tag, nearly always one user. @param id - begins with the tag */
 export function sessionsKey(service: string, id: string): string {
   return `${slotOf(service, id)}:s`
 }

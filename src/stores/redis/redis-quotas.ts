@@ -55,8 +55,8 @@ return { isCharged, string.format('%.0f', count), string.format('%.0f', ends) }
 `)
 
 /**
- * Quotas in Redis: one script a charge. Each quota of a user is a key, which Redis deletes when its slot is over. Those
- * of strangers share a bounded number of keys, so that a client that names many DIDs displaces strangers alone.
+ * Quotas in Redis. One of a user is a key, which Redis deletes when its slot is over. Those of strangers share a
+ * bounded number of keys, so that a client that names many DIDs displaces strangers alone.
  */
 export function quotasOn(redis: RedisConnection, buckets = BUCKETS): QuotaStore {
   return {

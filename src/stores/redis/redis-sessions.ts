@@ -1,14 +1,8 @@
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
-import {
-  judgeRefresh,
-  MAX_REPLACED_TOKENS,
-  MAX_SESSIONS_PER_DID,
-  type RefreshVerdict,
-  type Session,
-  type StoredSession
-} from '../../protocol/session.js'
+import { judgeRefresh, MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { redisScript, type RedisConnection } from './redis-connection.js'
@@ -69,9 +63,8 @@ end
 `
 
 /**
- * ARGV: session id, lines before its number, lines after it, user, now, time up to which a sweep may delete,
- * milliseconds to keep it. Deletes what a sweep may, and of more than 50 sessions of the user the expired ones first,
- * then those that ended, then the oldest.
+ * ARGV: session id, lines before its number, lines after it, user, now, end of what a sweep may delete, milliseconds to
+ * keep it. Also deletes from 50 sessions of the user on: the expired first, then those that ended, then the oldest.
  */
 const CREATE = redisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -100,7 +93,7 @@ return 1
 
 /**
  * ARGV: session id, presented hash, next hash, presented token as a replaced one, claims, now, next end, milliseconds
- * to keep it. Answers 1 when it rotated, else the session, which changed nothing, for `judgeRefresh`.
+ * to keep it. Answers 1 when it rotated, else the unchanged session, for `judgeRefresh`.
  */
 const ROTATE = redisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
@@ -149,8 +142,8 @@ return revoked
 const LIST = redisScript(`return redis.call('HGETALL', KEYS[1])`)
 
 /**
- * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster as
- * well. Redis deletes a user's sessions after the last of them has expired.
+ * Sessions in Redis. The id of a session names its user, so that each verb is one script on one key, in a cluster too.
+ * Redis deletes a user's sessions after the last of them has expired.
  */
 export function redisSessions(redis: RedisConnection, tagOf: typeof userTagOf, clock: SweepClock): SessionStore {
   const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>

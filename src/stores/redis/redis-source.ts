@@ -15,7 +15,7 @@ export interface RedisCluster {
 
 /**
  * A URL `redis://user:password@host:6379/0`, `rediss://` for TLS, several hosts separated by commas for a cluster; or a
- * connected client, which stays the caller's to close.
+ * connected client, which its caller closes.
  */
 export type RedisSource = string | RedisClient | RedisCluster
 

@@ -16,8 +16,8 @@ export interface RedisQuotasOptions {
 /** How a Redis store works. */
 export interface RedisStoreOptions extends RedisQuotasOptions {
   /**
-   * Replicas that must have a session or a use of a challenge before it is acknowledged; where they do not have it
-   * within 1 s the call is rejected. Needs the URL of one Redis. Default: 0.
+   * Replicas that must have a session or a use of a challenge within 1 s, else the call is rejected. Needs the URL of
+   * one Redis. Default: 0.
    */
   waitReplicas?: number
   /** Receives a warning when Redis may lose what it acknowledged. Default: a process warning, once. */
@@ -25,8 +25,7 @@ export interface RedisStoreOptions extends RedisQuotasOptions {
 }
 
 /**
- * Quotas in Redis or Valkey, for any number of instances: one script a charge. Needs the package `redis` unless a
- * client is passed in.
+ * Quotas in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is passed in.
  *
  * Losing them counts again from 0. A Redis that is unavailable rejects the charge within 4 s.
  *
@@ -44,8 +43,7 @@ export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {
 }
 
 /**
- * A whole store in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is passed
- * in.
+ * A whole store in Redis or Valkey, for any number of instances. Needs the package `redis` unless a client is given.
  *
  * **Redis replicates asynchronously: a failover can lose what was acknowledged.** Then a logout is undone, a refresh
  * token that was replaced is good again, and a used challenge is good once more. The store warns of it, unless

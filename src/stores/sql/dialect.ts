@@ -16,10 +16,7 @@ export interface Dialect {
   readonly deleteRows: (table: string, condition: string) => string
   /** About how many rows a table has; exact where it may be more than `bound`. */
   readonly rowCount: (table: string, bound: string) => string
-  /**
-   * Whether setting a column of an index to the value that it has writes the index again. PostgreSQL compares, and then
-   * leaves the index as it is (a HOT update).
-   */
+  /** Whether setting a column to the value that it has writes its index again: PostgreSQL compares (a HOT update). */
   readonly rewritesIndexes: boolean
 }
 
@@ -50,8 +47,7 @@ export const postgresDialect: Dialect = {
   deleteRows: (table, condition) => `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(
     SELECT one.ctid FROM ${table} one WHERE ${condition} FOR UPDATE OF one SKIP LOCKED))`,
   // PostgreSQL's own estimate, which it renews as a table changes: an exact counter would be a row that all wait for.
-  // Each operator has the very types that PostgreSQL has one for: it would else take one that another role made for
-  // them.
+  // Each operator has the very types of one of PostgreSQL's own: else one that another role made would fit better.
   rowCount: (table) => `(SELECT CAST(reltuples AS bigint) FROM pg_catalog.pg_class
     WHERE oid = CAST(pg_catalog.to_regclass('${table}') AS oid))`,
   rewritesIndexes: false

@@ -1,13 +1,8 @@
 import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
 import type { JsonObject } from '../../protocol/json.js'
-import {
-  judgeRefresh,
-  MAX_SESSIONS_PER_DID,
-  type RefreshVerdict,
-  type Session,
-  type StoredSession
-} from '../../protocol/session.js'
+import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
 import { statementsOf, type SqlQuery, type SqlRow } from './query.js'
@@ -25,9 +20,8 @@ const STATES = ['active', 'loggedOut', 'revoked'] as const
 const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
 
 /**
- * The verbs of sessions. What has to be atomic is one statement: one that waited for the row of a session looks at it
- * again afterwards, so that of many rotations one finds the hash that it presents. Each statement leaves the same when
- * it is run twice, or says which of both it was.
+ * The verbs of sessions. What has to be atomic is one statement: having waited for the row of a session, it looks at it
+ * again, so that of many rotations one finds its hash. A statement that is run twice leaves the same, or says so.
  */
 export function sessionVerbs(dialect: Dialect) {
   const statements = sessionStatements(dialect)

@@ -55,15 +55,13 @@ export const TABLES: readonly string[] = [
 
 const KEY_BYTES = 16
 
-/**
- * The key of a row: 16 bytes of SHA-256. It begins with the service, so that no service on the same database can name a
- * row of another, and it is shorter than what it stands for.
- */
+/** The key of a row, 16 bytes of SHA-256 over service and name: no service can name a row of another. */
 export function rowKey(service: string, name: string): Buffer {
   // A serviceUrl has no line feed.
   return createHash('sha256').update(`${service}\n${name}`).digest().subarray(0, KEY_BYTES)
 }
 
+/** The key of a user, whatever the spelling of the DID. */
 export function userKey(service: string, did: string): Buffer {
   return rowKey(service, canonicalDid(did))
 }

@@ -39,9 +39,8 @@ export function prepareFile(file: string, engine: EngineName, statements: readon
 }
 
 /**
- * Creates tables where they are missing, so that of two processes that start together one does it. Their version is a
- * row of one of them and not `user_version`, which belongs to the application.
- * @throws Error when another version made the tables
+ * Creates tables where they are missing; of two processes that start together one does it. Their version is a row,
+ * since `user_version` belongs to the application. @throws Error when another version made the tables
  */
 export function prepareTables(connection: SqlConnection, statements: readonly string[], numbers: string): void {
   try {

@@ -24,11 +24,8 @@ export interface SqlConnection {
 export type EngineName = 'node:sqlite' | 'better-sqlite3'
 
 export interface ConnectionOptions {
-  /**
-   * What a commit survives. `FULL`: the loss of power; `NORMAL`: the end of the process, and the file stays sound when
-   * the power is lost; `OFF`: the end of the process.
-   */
-  synchronous: 'FULL' | 'NORMAL' | 'OFF'
+  /** What a commit survives: `FULL` the loss of power, `NORMAL` the end of the process. The file is sound in both. */
+  synchronous: 'FULL' | 'NORMAL'
   /** How long a statement waits for another connection that writes. Default 5,000. */
   busyMilliseconds?: number
 }
@@ -95,8 +92,8 @@ function assertFileName(file: unknown): asserts file is string {
 }
 
 /**
- * Creates a file that only its owner can read, where there is none. SQLite gives its other files the mode of the first.
- * An existing file is not opened: closing it here would drop this process's locks on it (POSIX).
+ * Creates a file for its owner's eyes where there is none. SQLite gives its other files the same mode. An existing file
+ * is not opened: closing it here would drop this process's locks on it (POSIX).
  */
 function createPrivately(file: string): void {
   try {

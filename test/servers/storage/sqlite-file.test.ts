@@ -28,7 +28,7 @@ afterEach(() => files.remove())
 
 /** A connection of another process. */
 function connect(): SqlConnection {
-  return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'OFF', busyMilliseconds: 1_000 })
+  return openSqliteConnection(files.file, chooseSqliteEngine(), { synchronous: 'NORMAL', busyMilliseconds: 1_000 })
 }
 
 describe('a content store whose database another process writes to', () => {
