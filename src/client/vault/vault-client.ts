@@ -1,15 +1,8 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { parseFields } from '../json.js'
-import {
-  ask,
-  parseServiceUrl,
-  readAll,
-  requiredTextIn,
-  type Answer,
-  type PlainErrorKind,
-  type Service
-} from '../request.js'
+import { ask, parseServiceUrl, readAll, requiredTextIn } from '../request.js'
+import type { Answer, PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
 import {
   crypt,
@@ -22,17 +15,8 @@ import {
   textOf,
   utf8Of
 } from '../seal.js'
-import {
-  changeOf,
-  etagOf,
-  jsonLike,
-  KEYRING_KEY,
-  type VaultBackup,
-  type VaultKey,
-  type VaultList,
-  type VaultStorage,
-  type Written
-} from './vault-answers.js'
+import { changeOf, etagOf, jsonLike, KEYRING_KEY } from './vault-answers.js'
+import type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-answers.js'
 
 /** What the vault client needs of a `DidAuthClient`. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
