@@ -111,9 +111,6 @@ function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorK
  * await vault.add('notes', 'Buy oak')
  * const { contents, etag } = await vault.get('notes')
  * await vault.replace('notes', 'Buy two oaks', { ifMatch: etag })
- * @example
- * // Of a user who logged in at another service, which the vault trusts
- * const vault = new VaultClient({ auth, resource: 'https://vault.example.com' })
  */
 export class VaultClient {
   readonly #options: VaultClientOptions
