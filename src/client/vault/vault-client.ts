@@ -41,7 +41,7 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
 }
 
 /** Which vault, and whether contents are encrypted. */
-export interface VaultClientOptions extends Pick<Service, 'timeoutSeconds'> {
+export interface VaultClientOptions {
   /**
    * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not
    * sign again. It is logged in for all but `get` with a DID.
@@ -58,6 +58,8 @@ export interface VaultClientOptions extends Pick<Service, 'timeoutSeconds'> {
   readonly encrypt?: { readonly key: Uint8Array }
   /** In place of `auth.fetch`, or with `resource` of the global one. */
   readonly fetch?: VaultAuth['fetch']
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
 }
 
 /** What every call takes. */
