@@ -1,9 +1,5 @@
-import {
-  APPROVAL_STATEMENT,
-  approvalStatement,
-  formatSiweMessage,
-  type SiweMessage
-} from '../protocol/format-siwe-message.js'
+import { APPROVAL_STATEMENT, approvalStatement, formatSiweMessage } from '../protocol/format-siwe-message.js'
+import type { SiweMessage } from '../protocol/format-siwe-message.js'
 import { PROTOCOL } from './error-codes.js'
 import { DidAuthClientError } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'

@@ -1,16 +1,8 @@
 import { loginMessage } from '../../protocol/login-message.js'
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import {
-  ask,
-  isOutdated,
-  orUnavailable,
-  parseServiceUrl,
-  readAtMost,
-  requiredTextIn,
-  type PlainErrorKind,
-  type Service
-} from '../request.js'
+import { ask, isOutdated, orUnavailable, parseServiceUrl, readAtMost, requiredTextIn } from '../request.js'
+import type { PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
 import {
   crypt,

@@ -1,38 +1,12 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { parseFields } from '../json.js'
-import {
-  ask,
-  parseServiceUrl,
-  readAll,
-  requiredTextIn,
-  type Answer,
-  type PlainErrorKind,
-  type Service
-} from '../request.js'
+import { ask, parseServiceUrl, readAll, requiredTextIn } from '../request.js'
+import type { Answer, PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
-import {
-  crypt,
-  decodeBase64url,
-  encodeBase64url,
-  IV_BYTES,
-  joined,
-  KEY_BYTES,
-  randomBytes,
-  textOf,
-  utf8Of
-} from '../seal.js'
-import {
-  changeOf,
-  etagOf,
-  jsonLike,
-  KEYRING_KEY,
-  type VaultBackup,
-  type VaultKey,
-  type VaultList,
-  type VaultStorage,
-  type Written
-} from './vault-answers.js'
+import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, KEY_BYTES, randomBytes, textOf, utf8Of } from '../seal.js'
+import { changeOf, etagOf, jsonLike, KEYRING_KEY } from './vault-answers.js'
+import type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-answers.js'
 
 /** What the vault client needs of a `DidAuthClient`. */
 export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
@@ -268,7 +242,7 @@ export class VaultClient {
     if (!encrypt || key === KEYRING_KEY) return content
     const { did } = this
     const iv = randomBytes(IV_BYTES)
-    const sealed = await crypt('encrypt', joined([encrypt.key]), iv, contextOf(did, key), utf8Of(content))
+    const sealed = await crypt('encrypt', new Uint8Array(encrypt.key), iv, contextOf(did, key), utf8Of(content))
     // It belongs to its DID: the user who logged in meanwhile could not read it.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
@@ -284,7 +258,7 @@ export class VaultClient {
     }
     try {
       const [iv, sealed] = [decodeBase64url(ivText), decodeBase64url(sealedText)]
-      return textOf(await crypt('decrypt', joined([encrypt.key]), iv, contextOf(did, key), sealed))
+      return textOf(await crypt('decrypt', new Uint8Array(encrypt.key), iv, contextOf(did, key), sealed))
     } catch (cause) {
       throw new DidAuthClientError(codes.KEY, { cause })
     }
