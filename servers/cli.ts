@@ -102,9 +102,7 @@ async function run(words: readonly string[]): Promise<number | undefined> {
     return 0
   }
   const name = [`${first} ${second}`, first].find((one) => Object.hasOwn(commands, one))
-  const out = (line: string): void => {
-    process.stdout.write(`${line}\n`)
-  }
+  const out = (line: string): boolean => process.stdout.write(`${line}\n`)
   const { env, stdout } = process
   try {
     const envFile = loadEnvFile()
@@ -132,6 +130,4 @@ function silenceSqliteWarning(): void {
 }
 
 silenceSqliteWarning()
-void run(process.argv.slice(2)).then((code) => {
-  if (code !== undefined) process.exitCode = code
-})
+void run(process.argv.slice(2)).then((code) => (process.exitCode = code))

@@ -49,19 +49,19 @@ const errors = {
   ERR_INTERNAL: [500, 'Internal error']
 } as const satisfies Record<string, readonly [status: number, text: string]>
 
-/** One code of the closed list. */
-export type DidAuthErrorCode = keyof typeof errors
-
-/** The HTTP status of each code. */
-export const errorStatuses = columnOf(([status]) => status)
-
 /** The text of each code, for people. */
 export const errorTexts = columnOf(([, text]) => text)
 
-function columnOf<T>(read: (row: readonly [status: number, text: string]) => T): Readonly<Record<DidAuthErrorCode, T>> {
+/** One code of the closed list. */
+export type DidAuthErrorCode = keyof typeof errorTexts
+
+/** The HTTP status of each code. */
+export const errorStatuses: Readonly<Record<DidAuthErrorCode, number>> = columnOf(([status]) => status)
+
+function columnOf<T>(read: (row: readonly [status: number, text: string]) => T) {
   const column = Object.entries(errors).map(([code, row]) => [code, read(row)] as const)
   // The types of `Object.fromEntries` forget the names.
-  return Object.fromEntries(column) as Record<DidAuthErrorCode, T>
+  return Object.fromEntries(column) as Readonly<Record<keyof typeof errors, T>>
 }
 
 export interface DidAuthErrorOptions {

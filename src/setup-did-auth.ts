@@ -23,13 +23,8 @@ import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
 import './express-types.js'
 import { callerFinder } from './http/client-network.js'
-import {
-  requireApprovalHandler,
-  requireDidHandler,
-  type DescribeRequest,
-  type GuardOptions,
-  type HttpParts
-} from './http/require-did.js'
+import { requireApprovalHandler, requireDidHandler } from './http/require-did.js'
+import type { DescribeRequest, GuardOptions, HttpParts } from './http/require-did.js'
 import { didAuthRoutes } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { tokenTransport } from './http/token-transport.js'

@@ -2,16 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
 import { secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
 import { serveDocument } from '../openapi/document.js'
-import {
-  authRoutes,
-  didAuthConfig,
-  didAuthDependencies,
-  resourcesOf,
-  sessionPath,
-  sessionsPath,
-  siweOf,
-  siwePath
-} from '../http/did-auth.js'
+import { authRoutes, didAuthConfig, didAuthDependencies, optionalPaths, resourcesOf, siweOf } from '../http/did-auth.js'
 import { openServer, type StartServer } from '../process/start-server.js'
 import { openEngine } from '../storage/engine.js'
 import { addPage, loadPage, type Page } from './page.js'
@@ -31,11 +22,11 @@ export const startAuth: StartServer = async (env, start) => {
 export function authApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const routes = [...authRoutes, sessionPath, sessionsPath, siwePath, '/resource-token', '/.well-known']
+  const routes = [...authRoutes, ...Object.values(optionalPaths), '/resource-token', '/.well-known']
   const app = secureApp(parts, routes, didAuthDependencies(signer, env.RPC_URL))
-  const paths = { sessionPath, sessionsPath }
-  const others = { siwe: siweOf(parts), ...resourcesOf(parts) }
-  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...paths, ...others })
+  const { sessionPath, sessionsPath } = optionalPaths
+  const others = { sessionPath, sessionsPath, siwe: siweOf(parts), ...resourcesOf(parts) }
+  const requireDid = setupDidAuth(app, { ...didAuthConfig(parts, signer), ...others })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })

@@ -2,9 +2,8 @@ import { readEnv } from '../config/read-env.js'
 import { ServerError } from '../http/server-error.js'
 import type { IpfsNode } from '../ipfs/ipfs-node.js'
 import { assertIpfsClientInstalled, ipfsHttpNode } from '../ipfs/ipfs-rpc-client.js'
-import { Connections } from '../storage/connections.js'
 import type { ContentInfo, ContentReads, PinLedger } from '../storage/content-store.js'
-import { openExistingContents } from '../storage/engine.js'
+import { withExistingContents } from '../storage/engine.js'
 import type { ContentInspection } from '../storage/sql/inspection-steps.js'
 import { isWhole } from '../storage/sql/stored-content.js'
 import { newContentOf } from '../storage/unixfs-blocks.js'
@@ -43,23 +42,17 @@ export async function runReconcile({ args, env: given, out }: CommandLine): Prom
   const [isDryRun, acceptsDamage] = [values['dry-run'] === true, values['accept-damage'] === true]
   const env = readEnv(given, 'vault', false, 'operate')
   if (env.IPFS_API_URL !== undefined) assertIpfsClientInstalled()
-  const connections = await Connections.open(env)
-  const { store, inspection } = await openExistingContents(env, connections)
-  const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
-  try {
-    return (await reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)) ? 0 : 1
-  } finally {
-    node?.close()
-    await store.close()
-    await connections.close()
-  }
+  return withExistingContents(env, async ({ store, inspection }) => {
+    const node = env.IPFS_API_URL === undefined ? undefined : ipfsHttpNode(env.IPFS_API_URL)
+    const isInOrder = reconcile({ store, inspection, node, isDryRun, acceptsDamage }, out)
+    return (await isInOrder.finally(() => node?.close())) ? 0 : 1
+  })
 }
 
 /**
  * Compares database, index, content, counters and pins with each other and with the IPFS node, and repairs what can be
  * derived. It runs beside a running server as well. Pins change in the ledger only: the server carries them out.
  *
- * @param out - gets one line for each check
  * @returns whether all is in order now
  */
 export async function reconcile(parts: ReconcileParts, out: (line: string) => void): Promise<boolean> {

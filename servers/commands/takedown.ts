@@ -1,13 +1,13 @@
 import { systemClock } from 'express-did-auth/server-kit'
 import { readEnv } from '../config/read-env.js'
-import { Connections } from '../storage/connections.js'
 import type { ContentStore } from '../storage/content-store.js'
-import { openExistingContents } from '../storage/engine.js'
+import { withExistingContents } from '../storage/engine.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { allow: { type: 'boolean' }, 'dry-run': { type: 'boolean' } } as const
 const NOUNS = { relay: ['file', 'files'], vault: ['entry', 'entries'] } as const
+type Nouns = (typeof NOUNS)['relay' | 'vault']
 
 /**
  * `takedown <cid>`: removes content of relay or vault and refuses it from then on, or allows it again; also beside the
@@ -22,29 +22,19 @@ export function takedownAt(server: 'relay' | 'vault'): (commandLine: CommandLine
     const [cid = ''] = positionals
     if (!isCid(cid)) throw new UsageError(`${cid} is not a cid`)
     const env = readEnv(given, server, false, 'operate')
-    const connections = await Connections.open(env)
-    const { store } = await openExistingContents(env, connections)
-    try {
+    return withExistingContents(env, async ({ store }) => {
       if (values['dry-run'] === true) out(await plan(store, cid, values.allow === true))
       else if (values.allow === true)
         out((await store.allow(cid)) ? `${cid} is allowed again.` : `${cid} was not taken down.`)
-      else return await takeDown(store, cid, NOUNS[server], out)
+      else return takeDown(store, cid, NOUNS[server], out)
       return 0
-    } finally {
-      await store.close()
-      await connections.close()
-    }
+    })
   }
 }
 
-async function takeDown(
-  store: ContentStore,
-  cid: string,
-  [one, many]: readonly [string, string],
-  out: (line: string) => void
-): Promise<number> {
+async function takeDown(store: ContentStore, cid: string, nouns: Nouns, out: CommandLine['out']): Promise<number> {
   const { removed, remains } = await store.takeDown(cid, 'takedown', systemClock.nowSeconds())
-  out(`Removed ${removed} ${removed === 1 ? one : many}. ${cid} is refused from now on.`)
+  out(`Removed ${removed} ${nouns[removed === 1 ? 0 : 1]}. ${cid} is refused from now on.`)
   for (const sentence of remains) out(`Something may remain: ${sentence}.`)
   if (!(await store.areSettled([cid]))) out('Its pin is removed by the running server when the IPFS node answers.')
   out('Backups, replicas and their logs, snapshots of the disk and other IPFS nodes may still have it.')

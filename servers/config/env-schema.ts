@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isPrivateKey } from 'express-did-auth'
 import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
-import { isSecureUrl } from 'express-did-auth/server-kit'
+import { isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
 import { z } from 'zod'
 
 const MEBIBYTE = 1_048_576
@@ -181,13 +181,12 @@ function entriesOf(value: string): string[] {
 }
 
 function isHttpUrl(value: string): boolean {
-  return URL.canParse(value) && /^https?:\/\//i.test(value)
+  return /^https?:\/\//i.test(value) && parseHttpUrl(value) !== undefined
 }
 
 /** Whether user and password of a URL are percent-encoded correctly. */
 function hasReadableUser(value: string): boolean {
-  if (!isHttpUrl(value)) return true
-  const { username, password } = new URL(value)
+  const { username = '', password = '' } = parseHttpUrl(value) ?? {}
   try {
     decodeURIComponent(username + password)
     return true

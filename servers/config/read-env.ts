@@ -24,6 +24,9 @@ const MAX_SHORT_NAME = 4
 /** The parsed environment of a server. */
 export type ServerEnv = z.output<typeof variables> & { name: ServerName; address: ServerAddress }
 
+/** What an environment is read for; `operate`: a command beside the servers, which needs no identity. */
+type Purpose = 'serve' | 'operate'
+
 /** Where a server listens, and the variables that say so. */
 export interface ServerAddress {
   /** 0: any that is free. */
@@ -38,14 +41,13 @@ export interface ServerAddress {
  * The environment of one server, as far as it is right: a wrong variable counts as absent, and so does an empty one.
  *
  * @param isOneOfAll - under `all` each server has its own port and URL: `AUTH_PORT`, `AUTH_SERVICE_URL`
- * @param purpose - `operate`: for a command beside the servers, which needs no identity
  * @returns `problems`: everything that is wrong, as `NAME: received "x"; remedy`. Secrets are not shown
  */
 export function examineEnv(
   env: Env,
   name: ServerName,
   isOneOfAll: boolean,
-  purpose: 'serve' | 'operate' = 'serve'
+  purpose: Purpose = 'serve'
 ): { env: ServerEnv; problems: string[] } {
   const spelling = (variable: string): string =>
     isOneOfAll && OWN_VARIABLES.includes(variable) ? ownSpelling(name, variable) : variable
@@ -70,12 +72,7 @@ export function examineEnv(
 }
 
 /** Reads the environments of servers, as {@link examineEnv} does. @throws StartError naming everything that is wrong */
-export function readEnvs(
-  env: Env,
-  names: readonly ServerName[],
-  isAll: boolean,
-  purpose?: 'serve' | 'operate'
-): ServerEnv[] {
+export function readEnvs(env: Env, names: readonly ServerName[], isAll: boolean, purpose?: Purpose): ServerEnv[] {
   const readings = names.map((name) => examineEnv(env, name, isAll, purpose))
   const problems = new Set(readings.flatMap((reading) => reading.problems))
   if (problems.size === 0) return readings.map((reading) => reading.env)
@@ -85,7 +82,7 @@ export function readEnvs(
 }
 
 /** Reads the environment of one server. @throws StartError naming every wrong variable at once */
-export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose?: 'serve' | 'operate'): ServerEnv {
+export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose?: Purpose): ServerEnv {
   // One for each name.
   const [read] = readEnvs(env, [name], isOneOfAll, purpose) as [ServerEnv]
   return read
@@ -175,13 +172,11 @@ function findConflicts(values: Env, spelling: (variable: string) => string, shar
   // Each instance would make an identity of its own, and refuse the tokens of the others.
   const missingIdentity = database === undefined ? [] : shared.filter((variable) => !isGiven(variable))
   const missingOfBucket = ofBucket.length > 0 ? OF_BUCKET.filter((variable) => !isGiven(variable)) : []
+  const exposed = 'IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true'
+  const ofInstances = 'missing; with DATABASE_URL give the same to every instance'
   return [
-    ...(isExposed
-      ? ['IPFS_API_URL: neither https nor on this machine; give such a URL, or IPFS_ALLOW_INSECURE=true']
-      : []),
-    ...missingIdentity.map(
-      (variable) => `${spelling(variable)}: missing; with DATABASE_URL give the same to every instance`
-    ),
+    ...(isExposed ? [exposed] : []),
+    ...missingIdentity.map((variable) => `${spelling(variable)}: ${ofInstances}`),
     ...missingOfBucket.map((variable) => `${variable}: missing; it is needed with ${ofBucket.join(', ')}`)
   ]
 }

@@ -25,15 +25,14 @@ export interface Identity {
   resourceKeys?: readonly ResourceKey[]
 }
 
+type IdentityEnv = Pick<ServerEnv, 'DATA_DIR'> & Partial<ServerEnv>
+
 /**
  * The identity from the environment, or the one in `DATA_DIR`, created there on the first run.
  *
  * @throws StartError naming the file, never its content, when the file is not usable
  */
-export async function loadIdentity(
-  env: Pick<ServerEnv, 'DATA_DIR' | 'PRIVATE_KEY' | 'CHALLENGE_SECRET' | 'SERVICE_DID' | 'NETWORK_NAME'> &
-    Partial<Pick<ServerEnv, 'name' | 'DATABASE_URL' | 'RESOURCE_KEY'>>
-): Promise<Identity> {
+export async function loadIdentity(env: IdentityEnv): Promise<Identity> {
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
     mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
     return {
@@ -46,7 +45,7 @@ export async function loadIdentity(
   return { serviceDid, ...secrets }
 }
 
-function resourceSecrets(env: Parameters<typeof loadIdentity>[0]): readonly string[] {
+function resourceSecrets(env: IdentityEnv): readonly string[] {
   if (env.name !== 'auth') return []
   const isAlone = env.DATABASE_URL === undefined
   return env.RESOURCE_KEY ?? (isAlone ? [keptSecret(join(env.DATA_DIR, 'resource-key'))] : [])

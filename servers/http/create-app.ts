@@ -1,12 +1,7 @@
 import type { RequestListener } from 'node:http'
 import cors from 'cors'
-import express, {
-  type ErrorRequestHandler,
-  type Express,
-  type Request,
-  type RequestHandler,
-  type Response
-} from 'express'
+import express from 'express'
+import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import helmet from 'helmet'

@@ -6,12 +6,8 @@ import type { ServerAppParts } from './create-app.js'
 import { askChainId, type Dependency } from '../observability/health-checks.js'
 import type { ServerEnv } from '../config/read-env.js'
 
-/** Paths of the routes of sessions, which the library has off by default. */
-export const sessionPath = '/session'
-export const sessionsPath = '/sessions'
-
-/** Path below which the routes of EIP-4361 are, at the auth server. */
-export const siwePath = '/siwe'
+/** Paths of routes that the library has off by default; those of EIP-4361 are below `siwePath`. */
+export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions', siwePath: '/siwe' }
 
 /** Routes of the library that accept POST, by the names that log and metrics give them. */
 export const authRoutes: readonly string[] = Object.values(defaultPaths)
@@ -59,7 +55,7 @@ export function siweOf({ env, identity, serviceUrl }: SiweParts): SiweOptions | 
   const { NETWORKS: accepted, NETWORK_NAME: named = 'rsk' } = env
   const own = networkOfDid(identity.serviceDid) ?? named
   const isAccepted = accepted?.some((name) => name.toLowerCase() === own.toLowerCase()) ?? true
-  return { path: siwePath, network: isAccepted ? own : accepted?.[0] }
+  return { path: optionalPaths.siwePath, network: isAccepted ? own : accepted?.[0] }
 }
 
 /** Tokens for other services: those of RESOURCES, and relay and vault if they run in this process. */

@@ -84,15 +84,10 @@ export function readiness(
     if (wasReady && !isReady) onNotReady?.(reasons)
     wasReady = isReady
     const isDraining = draining?.aborted === true
-    const status = isReady ? 'ready' : 'not ready'
-    res
-      .status(isReady && !isDraining ? 200 : 503)
-      .set('Cache-Control', 'no-store')
-      .json({
-        status: isDraining ? 'draining' : status,
-        dependencies: states,
-        ...(Object.keys(reasons).length > 0 && { reasons })
-      })
+    const state = isReady ? 'ready' : 'not ready'
+    const status = isDraining ? 'draining' : state
+    res.status(isReady && !isDraining ? 200 : 503).set('Cache-Control', 'no-store')
+    res.json({ status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }
 
   const watchFailures: RequestHandler = (_req, res, next) => {

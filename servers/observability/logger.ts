@@ -13,11 +13,7 @@ export function serverLog(
   isTerminal = process.stdout.isTTY,
   destination: DestinationStream = pino.destination({ dest: 1, sync: true })
 ): Logger {
-  const pretty: DestinationStream = {
-    write(line) {
-      destination.write(`${prettyLine(line)}\n`)
-    }
-  }
+  const pretty: DestinationStream = { write: (line) => destination.write(`${prettyLine(line)}\n`) }
   const format = env.LOG_FORMAT ?? (isTerminal ? 'pretty' : 'json')
   // The code that writes a line chooses its fields; no field of a request is added automatically.
   const options = {

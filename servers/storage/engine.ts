@@ -6,7 +6,7 @@ import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { codeOf, StartError, startStep } from '../config/startup-error.js'
 import { clockCheck, FRESH_WRITE_MILLISECONDS, steadyClock, type Dependency } from '../observability/health-checks.js'
-import { modeOf, unlessUnavailable, type Connections } from './connections.js'
+import { Connections, modeOf, unlessUnavailable } from './connections.js'
 import type { ContentMaintenance, ObjectStore } from './content-store.js'
 import { usedPercentOf, type UsedPercent } from './disk-space.js'
 import type { S3ObjectStore } from './s3/s3-object-store.js'
@@ -101,12 +101,21 @@ async function openContents(env: ServerEnv, { database }: Connections): Promise<
   return { ...opened, bucket }
 }
 
-/** As {@link openContents}, where something was stored before: else an operator's command is at the wrong place. */
-export async function openExistingContents(env: ServerEnv, connections: Connections): Promise<OpenedContents> {
+/** Works on what relay or vault stored, for a command, and closes it. @throws StartError also where there is nothing */
+export async function withExistingContents<T>(
+  env: ServerEnv,
+  work: (contents: OpenContentStore) => Promise<T>
+): Promise<T> {
   const file = join(dataFolder(env), `${env.name}.db`)
-  if (connections.database === undefined && !existsSync(file))
+  if (env.DATABASE_URL === undefined && !existsSync(file))
     throw new StartError(`There is no ${env.name} in ${file} (DATA_DIR)`)
-  return openContents(env, connections)
+  const connections = await Connections.open(env)
+  try {
+    const contents = await openContents(env, connections)
+    return await work(contents).finally(() => contents.store.close())
+  } finally {
+    await connections.close()
+  }
 }
 
 /** Opens what relay or vault store in a database, which stays its caller's to close. @throws StartError */

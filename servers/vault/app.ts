@@ -4,7 +4,7 @@ import express, { type Express, type Request, type RequestHandler, type Response
 import { ByteBudget } from '../bodies/limits.js'
 import { sendWhole } from '../bodies/send-content.js'
 import { answering, secureApp, withLastAnswers, type ServerApp, type ServerAppParts } from '../http/create-app.js'
-import { authRoutes, didAuthConfig, didAuthDependencies, sessionPath, trustedIssuerOf } from '../http/did-auth.js'
+import { authRoutes, didAuthConfig, didAuthDependencies, optionalPaths, trustedIssuerOf } from '../http/did-auth.js'
 import { ServerError } from '../http/server-error.js'
 import { ipfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
@@ -31,6 +31,7 @@ export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
   const dependencies = [...didAuthDependencies(signer, env.RPC_URL), ipfsDependency(node)]
+  const { sessionPath } = optionalPaths
   const app = secureApp(parts, [...authRoutes, sessionPath, '/.well-known'], dependencies)
   app.use(refuseOddSpellings)
   const issuer = trustedIssuerOf(parts)

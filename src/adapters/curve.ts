@@ -6,10 +6,7 @@ type Build = Arithmetic & Pick<Curve, 'kind'>
 
 /**
  * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
- * `@bitauth/libauth`.
- *
- * On first use, not on import: libauth has a top-level await, which would keep `require()` of this package from
- * working.
+ * `@bitauth/libauth`, whose top-level await keeps it from being loaded with this package by `require()`.
  */
 export function loadCurve(): Promise<Curve> {
   return curve()

@@ -28,8 +28,7 @@ export interface ListedKey extends IssuerKey {
 }
 
 /**
- * Parses a DID resolution result: the keys that the document lists for a purpose, as far as they are of kinds that we
- * verify with.
+ * Parses a DID resolution result: the keys of kinds that we verify with, which the document lists for a purpose.
  *
  * @returns at least one key, and the length of the document as JSON
  * @throws DidAuthError ERR_RESOLVER when it is not a resolution; ERR_CREDENTIAL_ISSUER for a DID without good keys
@@ -145,8 +144,7 @@ const CURVE_BY_CODEC: ReadonlyMap<string, NonNullable<KeyBytes['curve']>> = new 
 const BARE_LENGTHS: ReadonlySet<number> = new Set([32, 33, 65])
 
 /**
- * Reads the key of a verification method. A method that names an address counts as an address, also when it has other
- * fields.
+ * Reads the key of a verification method. One that names an address counts as an address, whatever else it has.
  *
  * @returns undefined when there is none that we verify with
  * @throws DidAuthError ERR_CREDENTIAL_ISSUER when it is longer than 1 KiB

@@ -1,13 +1,5 @@
-import {
-  defaultNetworks,
-  defaults,
-  pathsOf,
-  type CompleteConfig,
-  siweOf,
-  type DidAuthConfig,
-  type GivenConfig,
-  type SiweOptions
-} from './options.js'
+import { defaultNetworks, defaults, pathsOf, siweOf } from './options.js'
+import type { CompleteConfig, DidAuthConfig, GivenConfig, SiweOptions } from './options.js'
 import { storeVerbs } from '../ports.js'
 import { isDid, isEthrNetwork, isKeyDid } from '../protocol/did.js'
 import { fieldOf, isObject } from '../protocol/json.js'

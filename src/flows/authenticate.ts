@@ -8,8 +8,7 @@ import { chargeUser } from './limits.js'
 import type { Parts } from './parts.js'
 
 /**
- * Verifies the access token of a request. A token that was verified before is taken from memory, with its times checked
- * again.
+ * Verifies the access token of a request; of a token that was verified before, its times alone.
  * @throws DidAuthError ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_SIGNER
  */
 export async function authenticate(
@@ -63,8 +62,7 @@ export interface GuardedRequest {
 }
 
 /**
- * Whose a request is: verifies its token and, where that is asked for, its session; then counts it against the user's
- * quota.
+ * Verifies the token of a request and, where that is asked for, its session; then charges the user's quota.
  * @throws DidAuthError as `authenticate` and `assertSessionActive`, ERR_TOO_MANY_REQUESTS; for a token of another
  * service ERR_DID_UNSUPPORTED, ERR_KEYS
  */

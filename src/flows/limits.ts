@@ -98,8 +98,7 @@ export function chargeUser(
 }
 
 /**
- * Counts a request for the networks of a stranger, the smaller first: what it is refused does not count for the larger
- * one.
+ * Counts a request for the networks of a stranger, the smaller first: what that refuses does not count for the larger.
  *
  * @param did - for a budget that a network has for each DID
  * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE

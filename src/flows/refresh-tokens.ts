@@ -5,14 +5,8 @@ import type { Client } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { hashRefreshToken, isTokenOf, judgeRefresh, type StoredSession } from '../protocol/session.js'
 import { assertStillInControl, controllerIn } from './did-control.js'
-import {
-  issueAccessToken,
-  newRefreshToken,
-  provedUser,
-  sessionEndSeconds,
-  type ProvedUser,
-  type Tokens
-} from './issue-tokens.js'
+import { issueAccessToken, newRefreshToken, provedUser, sessionEndSeconds } from './issue-tokens.js'
+import type { ProvedUser, Tokens } from './issue-tokens.js'
 import type { Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 

@@ -1,10 +1,6 @@
 import { DidAuthError } from '../errors.js'
-import {
-  assertContractAskable,
-  isKeySignature,
-  parseAccountSignature,
-  type Hex
-} from '../protocol/contract-signature.js'
+import { assertContractAskable, isKeySignature, parseAccountSignature } from '../protocol/contract-signature.js'
+import type { Hex } from '../protocol/contract-signature.js'
 import { parseSignature, recoverPersonalSigner, type RecoverableSignature } from '../protocol/personal-sign.js'
 import type { Account } from '../protocol/siwe-message.js'
 import { charge, type Caller } from './limits.js'

@@ -32,12 +32,7 @@ export function computeChallenge(curve: Pick<Curve, 'keccak256Hex'>, input: Chal
  */
 export const USES_OUTLIVE_WINDOW_SECONDS = 60
 
-/**
- * Number of the window that contains a moment.
- *
- * @param nowSeconds - whole seconds since the Unix epoch
- * @param windowSeconds - length of a window in seconds, at least 1
- */
+/** Number of the window of 1 s or more that contains a moment, in whole seconds since the Unix epoch. */
 export function challengeWindow(nowSeconds: number, windowSeconds: number): number {
   return Math.floor(nowSeconds / windowSeconds)
 }
@@ -79,7 +74,6 @@ export interface SignedMessage {
  * Finds the message that the controller of a DID signed over the challenge that is expected now: the one of the current
  * window and use count.
  *
- * @param expected - what the expected challenge is computed from
  * @see specification, "Message to be signed": rebuild, recover, compare the address
  */
 export function findSignedMessage(

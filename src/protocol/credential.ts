@@ -165,11 +165,7 @@ function refused(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
 }
 
-/**
- * The addresses whose key can have signed a JWT: two for ES256K (64 bytes fit two keys), one for ES256K-R, else none.
- *
- * @returns addresses in lower case with `0x`
- */
+/** Addresses, lower case, whose key can have signed a JWT: two for ES256K, one for ES256K-R, else none. */
 export function signerAddresses(
   curve: Pick<Curve, 'sha256' | 'keccak256Hex' | 'recover'>,
   parsed: ParsedJwt
@@ -178,7 +174,7 @@ export function signerAddresses(
 }
 
 /**
- * The public keys that can have signed a JWT, as {@link signerAddresses} counts them. A key signed when it is among
+ * The public keys that can have signed a JWT, two for ES256K (64 bytes fit two keys). A key signed when it is among
  * them: recovery finds each key that verification would accept.
  *
  * @returns 65 bytes each, uncompressed

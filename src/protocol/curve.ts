@@ -59,23 +59,14 @@ function orUndefined<T>(compute: () => T): T | undefined {
   }
 }
 
-/**
- * An address with its checksum, which wallets and other services want.
- *
- * @param address - `0x` and 40 hexadecimal digits, in any letter case
- * @see EIP-55
- */
+/** An address, `0x` and 40 digits in any letter case, with its checksum: wallets and services want it. @see EIP-55 */
 export function checksumAddress(curve: { keccak256Hex(text: string): string }, address: string): string {
   const lower = address.toLowerCase()
   const hash = curve.keccak256Hex(lower.slice(2))
   return lower.replace(/[a-f]/g, (letter, at: number) => (hash.charAt(at - 2) > '7' ? letter.toUpperCase() : letter))
 }
 
-/**
- * The Ethereum address of a public key, lower case with `0x`.
- *
- * @see Ethereum yellow paper, appendix F: the last 20 bytes of the Keccak-256 of the key without its first byte
- */
+/** The Ethereum address of a public key, lower case with `0x`. @see Ethereum yellow paper, appendix F */
 export function addressOfPublicKey(curve: Pick<Curve, 'keccak256Hex'>, publicKey: Uint8Array): string {
   return `0x${curve.keccak256Hex(publicKey.subarray(1)).slice(-40)}`
 }

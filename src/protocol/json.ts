@@ -22,9 +22,8 @@ export function deepFreeze<T>(value: T): T {
 }
 
 /**
- * Removes every own key `__proto__` from a JSON value, all the way down. `JSON.parse` makes such keys, and code that
- * copies one by assignment, as `Object.assign` does, changes a prototype. Without recursion: a stranger chooses how
- * deep the value is.
+ * Removes every own key `__proto__` of a JSON value, all the way down: `JSON.parse` makes such keys, and to copy one by
+ * assignment, as `Object.assign` does, changes a prototype. Without recursion: a stranger chooses the depth.
  */
 export function dropProtoKeys(value: unknown): void {
   const waiting: unknown[] = [value]

@@ -16,7 +16,6 @@ export function isLoginDialect(value: unknown): value is LoginDialect {
  *
  * No part of the request is used: an attacker controls the `Host` header.
  *
- * @param serviceUrl - as configured
  * @param extraDomains - `loginDomains` of the configuration
  */
 export function acceptedLoginDomains(serviceUrl: string, extraDomains: readonly string[]): string[] {
@@ -49,8 +48,6 @@ export function signUpMessage(
 /**
  * The messages that a wallet may sign to sign up. With credentials there is one; without, published clients write the
  * third line in four ways.
- *
- * @param credentialJwts - as of `signUpMessage`
  */
 export function signUpMessages(
   domain: string,

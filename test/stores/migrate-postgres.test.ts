@@ -13,12 +13,11 @@ import {
   type TestDatabase
 } from '../support/postgres-server.js'
 import { until } from '../support/until.js'
-import { challengeStatements } from '../../src/stores/sql/challenge-verbs.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { quotaTable } from '../../src/stores/postgres/quota-table.js'
-import { storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
+import { storeStatements, storeVerbsOf } from '../../src/stores/sql/store-verbs.js'
 import { TABLES } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
@@ -130,7 +129,7 @@ describe('the statements of the PostgreSQL store', () => {
   it('name the schema of every function', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
-    const shared = [sessionStatements(postgresDialect), challengeStatements(postgresDialect), TABLES]
+    const shared = [sessionStatements(postgresDialect), storeStatements(postgresDialect), TABLES]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])

@@ -1,5 +1,5 @@
 import { findWallets, type Eip1193Provider, type FoundWallet, type Wallet } from 'express-did-auth/client'
-import { createPasskey, openPasskey, type PasskeyWallet } from 'express-did-auth/client/passkey'
+import { createPasskey, openPasskey, type PlainWallet } from 'express-did-auth/client/passkey'
 import { makeButton, onClick, say } from './answer.js'
 import { byId, make, show, write } from './elements.js'
 import { makeKey, walletOfKey } from './key-wallet.js'
@@ -37,11 +37,7 @@ export function startWalletStep(
   }
 
   /** Takes a wallet whose private key signs in this page. */
-  async function chooseOwn(
-    name: string,
-    key: Pick<PasskeyWallet, 'address' | 'signMessage'>,
-    isNew = true
-  ): Promise<void> {
+  async function chooseOwn(name: string, key: PlainWallet, isNew = true): Promise<void> {
     const { address } = key
     const signMessage = (text: string): Promise<string> => shownSigning(text, () => key.signMessage(text))
     choose({ name, address, wallet: { address, signMessage }, isPasskey: name === PASSKEY }, isNew)

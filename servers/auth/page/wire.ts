@@ -106,7 +106,7 @@ function showExchange(exchange: Exchange): () => void {
 }
 
 /** Has a wallet sign, and shows it. It goes over no wire, and explains what follows. */
-export async function shownSigning(text: string, sign: () => Promise<string>): Promise<string> {
+export async function shownSigning(text: string, sign: () => Promise<string> | string): Promise<string> {
   const shown = { state: '…', kind: 'good', answer: '' }
   const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
     ...shown,

@@ -1,13 +1,6 @@
 import { describe, type ServiceUnderTest, type Session } from '../service-under-test.js'
-import {
-  allowsForeignPage,
-  assertNotStored,
-  assertStatus,
-  assertThat,
-  FOREIGN_ORIGIN,
-  NotApplicable,
-  type Ask
-} from './rules.js'
+import { allowsForeignPage, assertNotStored, assertStatus, assertThat, FOREIGN_ORIGIN, NotApplicable } from './rules.js'
+import type { Ask } from './rules.js'
 
 /** Lines of stacks, pages, and paths of this machine or of packages. No run of line feeds is read twice. */
 const LEAKS = /<!doctype|<html|<pre>|\n[ \t]+at |\bat \S+ \(|node_modules|\.[jt]s:\d+:\d+/i

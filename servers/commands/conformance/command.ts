@@ -2,15 +2,8 @@ import { loadCurve } from 'express-did-auth'
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { setTimeout as pause } from 'node:timers/promises'
 import { reasonOf, StartError } from '../../config/startup-error.js'
-import {
-  painter,
-  printable,
-  printableJson,
-  readArguments,
-  readUrl,
-  UsageError,
-  type CommandLine
-} from '../command-line.js'
+import { painter, printable, printableJson, readArguments, readUrl, UsageError } from '../command-line.js'
+import type { CommandLine } from '../command-line.js'
 import { flowPaths, realmOf, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
 import { loginChecks } from './login-checks.js'

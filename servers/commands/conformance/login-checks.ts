@@ -1,12 +1,6 @@
 import { loginMessage } from 'express-did-auth/protocol'
-import {
-  claimsOf,
-  describe,
-  sessionOf,
-  type Exchange,
-  type Flow,
-  type ServiceUnderTest
-} from '../service-under-test.js'
+import { claimsOf, describe, sessionOf } from '../service-under-test.js'
+import type { Exchange, Flow, ServiceUnderTest } from '../service-under-test.js'
 import { assertNotStored, assertStatus, assertThat, NotApplicable, RACERS, type Ask } from './rules.js'
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n

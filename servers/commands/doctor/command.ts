@@ -1,15 +1,7 @@
 import { parseHttpUrl } from 'express-did-auth/server-kit'
 import { examineEnv, findMisspellings, serverPorts, type ServerName } from '../../config/read-env.js'
-import {
-  painter,
-  printable,
-  printableJson,
-  readArguments,
-  readUrl,
-  UsageError,
-  type CommandLine,
-  type Paint
-} from '../command-line.js'
+import { painter, printable, printableJson, readArguments, readUrl, UsageError } from '../command-line.js'
+import type { CommandLine, Paint } from '../command-line.js'
 import { checkEnv } from './environment.js'
 import { change, type Finding, type Found } from './finding.js'
 import { checkEngines, checkNetwork, type NetworkDependencies } from './network.js'

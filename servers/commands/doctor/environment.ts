@@ -56,12 +56,8 @@ export function checkEnv(env: ServerEnv): Found {
 
 /** Pages of other origins that the environment names. */
 function pagesOf(env: ServerEnv, url: URL): Found {
-  const {
-    TRUSTED_ORIGINS: trusted,
-    CORS_ORIGINS: readable,
-    LOGIN_DOMAINS: domains = [],
-    USE_COOKIES: usesCookies = false
-  } = env
+  const { TRUSTED_ORIGINS: trusted, CORS_ORIGINS: readable } = env
+  const { LOGIN_DOMAINS: domains = [], USE_COOKIES: usesCookies = false } = env
   const accepted = acceptedLoginDomains(url.href.replace(/\/$/, ''), domains)
   const origins = [...new Set([...trusted, ...readable])].filter((origin) => origin !== url.origin)
   const what = `${accepted.length} login domains instead of at most ${MAX_LOGIN_DOMAINS}`

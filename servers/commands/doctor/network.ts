@@ -95,10 +95,8 @@ function ofIpfsNode(text: string, addresses: readonly string[]): Promise<Finding
   if (!isLoopbackHost(hostname))
     return openAt([`${protocol}//${host}`], 'a proxy that asks for a password', 'the node of IPFS_API_URL')
   const own = port === '' ? (protocol === 'https:' ? '443' : '80') : port
-  return openAt(
-    addresses.map((address) => `${protocol}//${address}:${own}`),
-    LOCAL_REMEDY
-  )
+  const origins = addresses.map((address) => `${protocol}//${address}:${own}`)
+  return openAt(origins, LOCAL_REMEDY)
 }
 
 async function openAt(origins: readonly string[], remedy: string, shown?: string): Promise<Finding | false> {

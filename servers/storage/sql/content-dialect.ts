@@ -1,10 +1,5 @@
-import {
-  postgresDialect,
-  sqliteDialect,
-  statementsOf,
-  type Dialect,
-  type SqlStatement
-} from 'express-did-auth/server-kit'
+import { postgresDialect, sqliteDialect, statementsOf } from 'express-did-auth/server-kit'
+import type { Dialect, SqlStatement } from 'express-did-auth/server-kit'
 
 /** Whose tables: relay and vault have their own, also on one database. */
 export type TablePrefix = 'relay' | 'vault'

@@ -5,7 +5,7 @@ import type { Client } from '../../ports.js'
 import { isObject } from '../../protocol/json.js'
 import { within } from '../../time.js'
 import { loadPackage } from '../load-package.js'
-import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
+import { expired, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
 
 /** A connection, as a pool lends it: a `PoolClient` of the package pg. */
 export interface PostgresClient {
@@ -139,7 +139,7 @@ export class Connections {
       return result
     } catch (error) {
       if (postgresCode(error) === READ_ONLY) this.#generation += 1
-      isBroken = !(error instanceof WorkError) && isConnectionLost(error)
+      isBroken = isConnectionLost(error)
       throw error
     } finally {
       if (isBroken) close(client)

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError } from '../../errors.js'
-import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError, WorkError } from './postgres-error.js'
+import { isConflict, isConnectionLost, postgresCode, READ_ONLY, storeError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
 import { assertPool, Connections, openPool, withinTime, type PostgresClient, type PostgresPool } from './connections.js'
 
@@ -79,8 +79,8 @@ export class PostgresDatabase {
    * @param work - is called again at each repetition, so it changes nothing but the database. What it throws of its own
    *   takes the transaction back, and is thrown as it is
    */
-  transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
-    return this.#attempt(async (client, isRepeat) => {
+  async transaction<T>(work: (query: SqlQuery) => Promise<T>, options: RepeatOptions = {}): Promise<T> {
+    const outcome = await this.#attempt(async (client, isRepeat) => {
       const failures: unknown[] = []
       const query = inOrder(client, (statement, values = []) =>
         this.#run(client, statement, values, isRepeat).catch((error: unknown) => {
@@ -92,15 +92,18 @@ export class PostgresDatabase {
         const begun = query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
         const [, result] = await Promise.all([begun, work(query)])
         await query({ text: 'COMMIT' })
-        return result
+        return { result }
       } catch (error) {
-        const isOfWork = !failures.includes(error)
         // Statements that were sent together fail together; only the first of them says why.
-        const failure = isOfWork ? new WorkError(error) : failures[0]
+        const [failure] = failures
+        const isOfWork = !failures.includes(error)
         if (isOfWork || !isConnectionLost(failure)) await query({ text: 'ROLLBACK' })
+        if (isOfWork) return { thrown: error }
         throw failure
       }
     }, options)
+    if ('thrown' in outcome) throw outcome.thrown
+    return outcome.result
   }
 
   /**
@@ -135,7 +138,6 @@ export class PostgresDatabase {
       try {
         return await this.#connections.use(endOfTime, (client) => work(client, isRepeat))
       } catch (error) {
-        if (error instanceof WorkError) throw error.cause
         // Too many wait, and another attempt would be one more; or there is no connection, or no time.
         if (error instanceof DidAuthError) throw error
         const isHarmless: boolean = !isRepeat && (isRepeatable || postgresCode(error) === READ_ONLY)

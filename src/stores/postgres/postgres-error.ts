@@ -3,13 +3,6 @@ import { isObject } from '../../protocol/json.js'
 
 const RETRY_AFTER_SECONDS = 5
 
-/** The work of a transaction threw, and the transaction was taken back: neither database nor connection failed. */
-export class WorkError extends Error {
-  constructor(cause: unknown) {
-    super('the work of a transaction failed', { cause })
-  }
-}
-
 /** A deadlock, a serialization failure, a lock that was not free in time: the statement is simply run again. */
 const CONFLICTS: readonly string[] = ['40001', '40P01', '55P03']
 

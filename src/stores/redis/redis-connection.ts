@@ -1,15 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { StoreLifecycle } from '../../ports.js'
 import { within } from '../../time.js'
-import {
-  assertNoCluster,
-  assertRedisSource,
-  prepareClient,
-  senderOf,
-  type OwnClient,
-  type RedisSource,
-  type Send
-} from './redis-source.js'
+import { assertNoCluster, assertRedisSource, prepareClient, senderOf } from './redis-source.js'
+import type { OwnClient, RedisSource, Send } from './redis-source.js'
 
 /** Milliseconds for a verb with all that it sends: below the 5 s that a verb of a store has. */
 const VERB_MILLISECONDS = 3_500

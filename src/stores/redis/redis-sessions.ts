@@ -1,14 +1,8 @@
 import type { NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
-import {
-  judgeRefresh,
-  MAX_REPLACED_TOKENS,
-  MAX_SESSIONS_PER_DID,
-  type RefreshVerdict,
-  type Session,
-  type StoredSession
-} from '../../protocol/session.js'
+import { judgeRefresh, MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { redisScript, type RedisConnection } from './redis-connection.js'

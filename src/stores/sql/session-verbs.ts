@@ -1,13 +1,8 @@
 import { Buffer } from 'node:buffer'
 import type { NewSession, Rotation } from '../../ports.js'
 import type { JsonObject } from '../../protocol/json.js'
-import {
-  judgeRefresh,
-  MAX_SESSIONS_PER_DID,
-  type RefreshVerdict,
-  type Session,
-  type StoredSession
-} from '../../protocol/session.js'
+import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
+import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, REPLACED_BYTES, storedSession } from '../replaced-tokens.js'
 import type { Dialect } from './dialect.js'
 import { statementsOf, type SqlQuery, type SqlRow } from './query.js'

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { defaultPaths, errorStatuses, errorTexts } from 'express-did-auth'
 import request from 'supertest'
-import { authRoutes, sessionPath, sessionsPath, siwePath } from '../../../servers/http/did-auth.js'
+import { authRoutes, optionalPaths } from '../../../servers/http/did-auth.js'
 import { serverErrors } from '../../../servers/http/server-error.js'
 import { root } from '../../support/documents.js'
 import { documents, operationsOf } from '../../support/openapi.js'
@@ -36,6 +36,7 @@ function routesIn(folder: string): string[] {
 const ofLogin = Object.values(defaultPaths).map((path) => `post ${path}`)
 const challenges = [`get ${defaultPaths.requestAuth}/{did}`, `get ${defaultPaths.requestSignup}/{did}`]
 const ofEach = routesIn('servers/http')
+const { sessionPath, sessionsPath, siwePath } = optionalPaths
 const routes: Record<string, string[]> = {
   auth: [
     ...ofLogin,

@@ -4,7 +4,7 @@ import type { Dependency } from '../../../servers/observability/health-checks.js
 import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
 import { Connections, untilAvailable } from '../../../servers/storage/connections.js'
-import { dependenciesOf, openContentEngine, openExistingContents } from '../../../servers/storage/engine.js'
+import { dependenciesOf, openContentEngine, withExistingContents } from '../../../servers/storage/engine.js'
 import { cidOf, did, entryOf, largeBytes, textsOf } from '../../support/content-stores.js'
 import { startFakeS3, type FakeS3 } from '../../support/fake-s3.js'
 import { testDatabase, type TestDatabase } from '../../support/postgres-server.js'
@@ -79,7 +79,7 @@ describe('untilAvailable', () => {
 describe('an engine', () => {
   it('is SQLite and files where the environment names none', async () => {
     const { env, connections, open } = await openVault({})
-    await expect(openExistingContents(env, connections)).rejects.toThrow('There is no vault in')
+    await expect(withExistingContents(env, async () => undefined)).rejects.toThrow('There is no vault in')
     const { dependencies, usedPercent } = await open()
     expect(connections.areRemote).toBe(false)
     expect(await statesOf(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
