@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { cachedIssuerKeys, documentControllers } from './adapters/cached-issuer-keys.js'
 import { contractWallets } from './adapters/contract-wallets.js'
 import { credentialVerifier } from './adapters/credential-verifier.js'
@@ -25,7 +24,7 @@ import './express-types.js'
 import { callerFinder } from './http/client-network.js'
 import { requireApprovalHandler, requireDidHandler } from './http/require-did.js'
 import type { DescribeRequest, GuardOptions, HttpParts } from './http/require-did.js'
-import { didAuthRoutes } from './http/routes.js'
+import { mountRoutes, type ExpressApp } from './http/routes.js'
 import { errorSender } from './http/send-error.js'
 import { tokenTransport } from './http/token-transport.js'
 import { lazy } from './lazy.js'
@@ -34,12 +33,6 @@ import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
 import { memoryStore, memoryStores } from './stores/memory/index.js'
 import { systemClock } from './time.js'
-
-/** Any Express 4.18+ or 5 application or router. */
-export interface ExpressApp {
-  use(handler: RequestHandler): unknown
-  use(path: RegExp, handler: ErrorRequestHandler): unknown
-}
 
 /** Lists and ends the sessions of users, for account pages and operators. */
 export interface Sessions {
@@ -147,9 +140,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     transport: tokenTransport(settings),
     sendError: errorSender({ serviceUrl, errorFormat, logger, report })
   }
-  const { answerRequest, answerParserError, ownPaths } = didAuthRoutes(http)
-  app.use(answerRequest)
-  app.use(ownPaths, answerParserError)
+  mountRoutes(app, http)
 
   const ready = loaded().then(async ({ serviceKey, resourceKeys }) => {
     await Promise.all([serviceKey.publicKey(), store.ping(), settings.resources.length > 0 && resourceKeys.publish()])

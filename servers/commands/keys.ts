@@ -13,7 +13,7 @@ export async function runKeys({ args, out }: CommandLine): Promise<number> {
   if (positionals[0] !== 'new') throw new UsageError(`Unknown command: keys ${positionals[0] ?? ''}`)
   const { network = 'rsk' } = values
   if (!isEthrNetwork(network)) throw new UsageError('--network: give a network, such as rsk or rsk:testnet')
-  // One number of 2^128 is no key: then the next line throws.
+  // One number of 2^128 is no key, and has no DID: then this command fails.
   const key = randomBytes(32).toString('hex')
   const identity = {
     PRIVATE_KEY: key,

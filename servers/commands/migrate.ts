@@ -61,9 +61,8 @@ export async function waitFor(
   waitingMilliseconds = WAITING_MILLISECONDS
 ): Promise<void> {
   const ask = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
-  const sayOnce = (): void =>
-    out(`Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`)
-  const reason = await untilAvailable(ask, sayOnce, waitingMilliseconds)
+  const text = `Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`
+  const reason = await untilAvailable(ask, () => out(text), waitingMilliseconds)
   if (reason !== undefined) throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`)
 }
 

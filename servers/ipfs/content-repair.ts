@@ -1,5 +1,6 @@
 import { singleFlight, waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
+import { ByteBudget } from '../bodies/limits.js'
 import { ServerError } from '../http/server-error.js'
 import { describeError } from '../observability/error-fields.js'
 import type { ContentInfo, ContentReads, StoredContent } from '../storage/content-store.js'
@@ -29,11 +30,11 @@ export type ContentRepair = (content: ContentInfo, milliseconds: number) => Prom
 /** Makes the repair of a store by its node. */
 export function contentRepair({ store, node, log }: ContentRepairParts): ContentRepair {
   const fetchOnce = singleFlight<Uint8Array>()
-  let calls = 0
+  const calls = new ByteBudget({ maxBytes: MAX_CALLS })
 
   async function fetch({ cid, byteCount }: ContentInfo): Promise<Uint8Array> {
-    if (node === undefined || calls >= MAX_CALLS) throw new ServerError('ERR_CONTENT_MISSING')
-    calls += 1
+    const release = node && calls.tryAcquire(1)
+    if (node === undefined || release === undefined) throw new ServerError('ERR_CONTENT_MISSING')
     try {
       const bytes = await node.read(cid, byteCount).catch((cause: unknown) => {
         throw new ServerError('ERR_CONTENT_MISSING', { cause })
@@ -48,7 +49,7 @@ export function contentRepair({ store, node, log }: ContentRepairParts): Content
       )
       return bytes
     } finally {
-      calls -= 1
+      release()
     }
   }
 

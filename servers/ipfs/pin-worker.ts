@@ -1,4 +1,5 @@
-import { systemClock, waitAtMost } from 'express-did-auth/server-kit'
+import type { Clock } from 'express-did-auth'
+import { waitAtMost } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
 import { ServerError } from '../http/server-error.js'
@@ -12,7 +13,7 @@ export interface PinWorkerParts {
   store: Pick<ContentReads, 'readContents'>
   node: Pick<IpfsNode, 'add' | 'unpin'>
   log: Logger
-  nowSeconds?: () => number
+  clock: Clock
 }
 
 const MAX_CALLS = 4
@@ -39,7 +40,6 @@ const CALLER_WAIT_MILLISECONDS = 5_000
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
-  readonly #nowSeconds: () => number
   /** By cid: those that callers wait for, and those whose call is under way. */
   readonly #jobs = new Map<string, { outcome: Promise<boolean>; resolve: (isDone: boolean) => void }>()
   /** Cids of jobs that have no call yet. */
@@ -59,13 +59,12 @@ export class PinWorker {
 
   constructor(parts: PinWorkerParts) {
     this.#parts = parts
-    this.#nowSeconds = parts.nowSeconds ?? systemClock.nowSeconds
   }
 
   /** Carries out what the ledger has open, and from then on what fails or another process leaves. */
   start(): void {
     this.#timer = setInterval(this.#work, POLL_MILLISECONDS).unref()
-    this.#parts.ledger.retryNow(this.#nowSeconds()).then(this.#work, this.#fail)
+    this.#parts.ledger.retryNow(this.#parts.clock.nowSeconds()).then(this.#work, this.#fail)
   }
 
   /**
@@ -154,7 +153,7 @@ export class PinWorker {
     const limit = this.#maxCalls - this.#underWay.size
     const cids = this.#urgent.splice(0, limit)
     if (cids.length === 0) this.#hasBacklog = false
-    const request = { limit, nowSeconds: this.#nowSeconds(), leaseSeconds: LEASE_SECONDS }
+    const request = { limit, nowSeconds: this.#parts.clock.nowSeconds(), leaseSeconds: LEASE_SECONDS }
     const claimed = this.#parts.ledger.claim(cids.length === 0 ? request : { ...request, cids })
     const tasks = await claimed.catch((error: unknown) => {
       for (const cid of cids) this.#endJob(cid, false)
@@ -195,7 +194,7 @@ export class PinWorker {
       if (!isOfPin) this.#fail(error)
       // In an outage not longer than it takes until the next call is tried.
       const wait = Math.min(2 ** task.attempts, isOfPin ? MAX_RETRY_SECONDS : MAX_OUTAGE_WAIT_SECONDS)
-      const retryAtSeconds = this.#nowSeconds() + (isOfPin ? wait : wait - 1)
+      const retryAtSeconds = this.#parts.clock.nowSeconds() + (isOfPin ? wait : wait - 1)
       const isPostponed = await ledger.postpone(task, retryAtSeconds, wasCalled)
       // Content that was removed meanwhile is no failure.
       if (!isPostponed) this.#hasBacklog = true
@@ -203,7 +202,7 @@ export class PinWorker {
       return !isPostponed
     }
     this.#endOutage()
-    if (!(await ledger.finish(task, this.#nowSeconds()))) this.#hasBacklog = true
+    if (!(await ledger.finish(task, this.#parts.clock.nowSeconds()))) this.#hasBacklog = true
     return true
   }
 

@@ -32,8 +32,7 @@ export function startContentWork(
   task: 'collector' | 'sweep',
   collect: (signal: AbortSignal) => Promise<void>
 ) {
-  const nowSeconds = (): number => clock.nowSeconds()
-  const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, nowSeconds })
+  const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, clock })
   pins?.start()
   const server = env.name
   if (pins)
@@ -43,7 +42,7 @@ export function startContentWork(
   const collector = repeatWork(
     async (signal) => {
       await collect(signal)
-      success = [{ labels: { server, task }, value: nowSeconds() }]
+      success = [{ labels: { server, task }, value: clock.nowSeconds() }]
     },
     (error) =>
       log.warn({ event: 'sweep-failed', ...describeError(error) }, 'data that is no longer needed could not be deleted')

@@ -1,8 +1,7 @@
 import { es256kSigner, withClient, type Clock } from 'express-did-auth'
 import { MAX_CREDENTIAL_BYTES } from 'express-did-auth/protocol'
-import { callerFinder, fieldOf, readBody, systemClock, type Body, type Caller } from 'express-did-auth/server-kit'
-import type { Express, Request, Response } from 'express'
-import type { BodyReader } from '../bodies/read-body.js'
+import { callerFinder, fieldOf, readBody, systemClock, type Body } from 'express-did-auth/server-kit'
+import type { Request, Response } from 'express'
 import { sendWhole } from '../bodies/send-content.js'
 import {
   answering,
@@ -19,8 +18,8 @@ import { serveDocument } from '../openapi/document.js'
 import { startContentWork } from '../process/content-work.js'
 import { contentStarter, type Contents } from '../process/start-server.js'
 import { diskBound, storeBound } from '../storage/disk-space.js'
-import { FileRelay } from './file-relay.js'
-import { loadServiceKey, RELAY_CHALLENGE_SECONDS, relayAuth, type LoginRequest, type RelayAuth } from './relay-auth.js'
+import { fileRelay } from './file-relay.js'
+import { loadServiceKey, RELAY_CHALLENGE_SECONDS, relayAuth, type LoginRequest } from './relay-auth.js'
 
 /** What the relay is built of. */
 export interface RelayParts extends ServerAppParts, Contents {
@@ -33,10 +32,12 @@ const MAX_BODY_BYTES = MAX_CREDENTIAL_BYTES + 4_096
 /** Share of the store's limit above which removed content is not kept for its readers. */
 const NEARLY_FULL = 0.9
 
+type Answer = (req: Request, res: Response) => Promise<void>
+
 /** Starts the relay. @throws StartError */
 export const startRelay = contentStarter(relayApp)
 
-/** Builds the relay. Its caller closes stores and node. */
+/** Builds the relay. Its caller closes stores and node. @see specification, "Endpoints", "Component B" */
 export function relayApp(parts: RelayParts): ServerApp {
   const { env, identity, serviceUrl, contents, node, clock = systemClock } = parts
   const signer = es256kSigner(identity.privateKey)
@@ -47,31 +48,15 @@ export function relayApp(parts: RelayParts): ServerApp {
   const key = loadServiceKey(identity.privateKey)
   const auth = relayAuth({ ...parts, key, signer, clock })
   const collect = (how?: { isFull: boolean }): Promise<void> => contents.collectGarbage(clock.nowSeconds(), how)
-  const { settlePins, repair, bodies, stop } = startContentWork(parts, clock, 'sweep', async (signal) => {
+  const work = startContentWork(parts, clock, 'sweep', async (signal) => {
     while (!signal.aborted && (await contents.deleteExpiredFiles(clock.nowSeconds())));
     await collect({ isFull: (await contents.storedBytes()) > NEARLY_FULL * env.RELAY_MAX_STORE_BYTES })
   })
   const assertDiskFree = storeBound(diskBound(parts.usedPercent), collect)
-  const relay = new FileRelay({ store: contents, settlePins, repair, assertDiskFree, env, clock })
+  const relay = fileRelay({ ...work, store: contents, assertDiskFree, env, clock })
   app.get('/openapi.json', serveDocument('relay', serviceUrl))
   const callerOf = callerFinder(new Set([...env.TRUSTED_ORIGINS, ...readableOrigins(parts)]), parts.log)
-  addRoutes(app, { auth, relay, bodies, callerOf, maxFileBytes: env.RELAY_MAX_FILE_BYTES })
-  return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: stop }
-}
 
-interface RouteParts {
-  auth: RelayAuth
-  relay: FileRelay
-  bodies: BodyReader
-  callerOf: (req: Request) => Caller
-  maxFileBytes: number
-}
-
-type Answer = (req: Request, res: Response) => Promise<void>
-
-/** Puts the routes of the relay on an application. @see specification, "Endpoints", "Component B" */
-function addRoutes(app: Express, parts: RouteParts): void {
-  const { auth, relay, bodies, callerOf, maxFileBytes } = parts
   const requestAuth: Answer = async (req, res) => {
     const challenge = auth.requestChallenge(textIn(await readBody(req, MAX_BODY_BYTES), 'did'))
     sendFresh(res, { challenge }, { 'Challenge-Expires-In': String(RELAY_CHALLENGE_SECONDS) })
@@ -83,11 +68,9 @@ function addRoutes(app: Express, parts: RouteParts): void {
 
   const postFile: Answer = async (req, res) => {
     const did = await auth.authenticate(req.headers.authorization)
-    await bodies.read(req, { field: 'file', maxBytes: maxFileBytes, owner: did }, async (content) => {
-      const pinStatus = (await relay.post(did, content)) ? {} : { 'Pin-Status': 'pending' }
-      const headers = { 'File-Expires-In': String(relay.ttlSeconds), ...pinStatus }
-      sendFresh(res, { url: `relay://${content.cid}`, cid: content.cid }, headers)
-    })
+    const { cid, isPinned } = await relay.post(req, did)
+    const headers = { 'File-Expires-In': String(env.RELAY_FILE_TTL_SECONDS) }
+    sendFresh(res, { url: `relay://${cid}`, cid }, isPinned ? headers : { ...headers, 'Pin-Status': 'pending' })
   }
 
   const getFile: Answer = async (req, res) => {
@@ -104,6 +87,7 @@ function addRoutes(app: Express, parts: RouteParts): void {
     if (req.method === 'GET' || req.method === 'HEAD') get(req, res, next)
     else next()
   })
+  return { listener: withLastAnswers(app, parts), ready: key.then(() => undefined), close: work.stop }
 }
 
 function sendFresh(res: Response, body: object, headers: Record<string, string> = {}): void {

@@ -6,9 +6,9 @@ import type { ServerEnv } from '../config/read-env.js'
 import { ByteBudget } from '../bodies/limits.js'
 import { jsonStringOf, sendChunks, sendWhole } from '../bodies/send-content.js'
 import { ServerError } from '../http/server-error.js'
-import { restoring, type ContentRepair } from '../ipfs/content-repair.js'
+import { restoring } from '../ipfs/content-repair.js'
 import type { ContentWork } from '../process/content-work.js'
-import type { ContentReads, FileStore, NewContent } from '../storage/content-store.js'
+import type { ContentReads, FileStore } from '../storage/content-store.js'
 import type { storeBound } from '../storage/disk-space.js'
 import { isCid } from '../storage/unixfs-blocks.js'
 
@@ -23,11 +23,9 @@ const MAX_ESCAPED = 6
 /** Time limit for the IPFS node to return content that is damaged here. */
 const REPAIR_MILLISECONDS = 10_000
 
-export interface FileRelayParts {
+/** What the relay's files are read, stored and sent with. */
+export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 'settlePins'> {
   store: Pick<FileStore, 'writeFile' | 'findFile'> & Pick<ContentReads, 'readContents'>
-  /** Reads damaged content from the IPFS node. */
-  repair: ContentRepair
-  settlePins: ContentWork['settlePins']
   assertDiskFree: ReturnType<typeof storeBound>
   env: ServerEnv
   clock: Clock
@@ -47,89 +45,42 @@ interface CachedFile extends FoundFile {
   readonly askedAtSeconds: number
 }
 
-/** Stores posted files and sends them. */
-export class FileRelay {
-  readonly #parts: FileRelayParts
-  readonly #cache: LRUCache<string, CachedFile>
+/** Makes what stores posted files and sends them. */
+// eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
+export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, env, clock }: FileRelayParts) {
+  const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
+  const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
+  const cache = new LRUCache<string, CachedFile>({
+    maxSize: env.RELAY_MAX_MEMORY_BYTES,
+    sizeCalculation: ({ answer }) => answer.length + ENTRY_BYTES
+  })
   /** Of files that are read into memory; beyond it they are streamed. */
-  readonly #reading = new ByteBudget({ maxBytes: 67_108_864 })
+  const reading = new ByteBudget({ maxBytes: 67_108_864 })
   /** Of answers from memory that are being sent; beyond it they are streamed. */
-  readonly #sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
-  readonly #askOnce = singleFlight<FoundFile>()
-
-  constructor(parts: FileRelayParts) {
-    this.#parts = parts
-    const sizeCalculation = ({ answer }: CachedFile): number => answer.length + ENTRY_BYTES
-    this.#cache = new LRUCache({ maxSize: parts.env.RELAY_MAX_MEMORY_BYTES, sizeCalculation })
-  }
-
-  /** Seconds for which a file stays from when it is posted, or posted again. */
-  get ttlSeconds(): number {
-    return this.#parts.env.RELAY_FILE_TTL_SECONDS
-  }
-
-  /**
-   * Stores a file of a canonical DID. Waits for an IPFS node that is quick.
-   *
-   * @returns whether its pin is done, also of one that was posted before
-   * @throws ServerError ERR_STORAGE_FULL for the disk; as `FileStore.writeFile`
-   */
-  async post(did: string, content: NewContent): Promise<boolean> {
-    const { store, settlePins, assertDiskFree, env, clock } = this.#parts
-    const { RELAY_MAX_STORE_BYTES: maxStoreBytes, RELAY_MAX_BYTES_PER_DID: maxBytesPerDid } = env
-    await assertDiskFree()
-    const bounds = { maxStoreBytes, maxBytesPerDid, slotSeconds: SLOT_SECONDS }
-    const file = { did, content, nowSeconds: clock.nowSeconds(), ttlSeconds: this.ttlSeconds, bounds }
-    const { changedPins } = await store.writeFile(file)
-    return settlePins(changedPins)
-  }
-
-  /**
-   * Sends a file: from memory, or streamed from the store. A file in memory is checked in the store once a
-   * second, so a file that expired or that another process took down is refused a second later.
-   *
-   * @param name - the segment of the path, not validated
-   * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
-   */
-  async send(req: IncomingMessage, res: ServerResponse, name: string): Promise<void> {
-    if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
-    const nowSeconds = this.#parts.clock.nowSeconds()
-    const cached = this.#cache.get(name)
-    const { answer, expiresAtSeconds } =
-      cached?.askedAtSeconds === nowSeconds
-        ? cached
-        : await this.#askOnce(() => this.#ask(name, nowSeconds, cached?.answer), name)
-    const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
-    const release = answer && this.#sending.tryAcquire(answer)
-    if (answer !== undefined && release !== undefined) {
-      sendWhole(res, answer, headers, release)
-      return
-    }
-    const content = await this.#read(name)
-    await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
-  }
+  const sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
+  const askOnce = singleFlight<FoundFile>()
 
   /** Asks the store about a file, and takes a small one into memory. */
-  async #ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<FoundFile> {
+  async function ask(cid: string, nowSeconds: number, known: Buffer | undefined): Promise<FoundFile> {
     try {
-      const file = await this.#parts.store.findFile(cid, nowSeconds)
+      const file = await store.findFile(cid, nowSeconds)
       if (file === undefined) throw new ServerError('ERR_NOT_FOUND')
-      const answer = known ?? (await this.#load(cid, file.byteCount))
+      const answer = known ?? (await load(cid, file.byteCount))
       const { expiresAtSeconds } = file
-      if (answer !== undefined) this.#cache.set(cid, { answer, expiresAtSeconds, askedAtSeconds: nowSeconds })
+      if (answer !== undefined) cache.set(cid, { answer, expiresAtSeconds, askedAtSeconds: nowSeconds })
       return { answer, expiresAtSeconds }
     } catch (error) {
-      this.#cache.delete(cid)
+      cache.delete(cid)
       throw error
     }
   }
 
-  async #load(cid: string, byteCount: number): Promise<Buffer | undefined> {
+  async function load(cid: string, byteCount: number): Promise<Buffer | undefined> {
     if (byteCount > MAX_CACHED_BYTES) return undefined
-    const release = this.#reading.tryAcquire(byteCount * MAX_ESCAPED)
+    const release = reading.tryAcquire(byteCount * MAX_ESCAPED)
     if (release === undefined) return undefined
     try {
-      const bytes = await (await this.#read(cid)).bytes()
+      const bytes = await (await read(cid)).bytes()
       return Buffer.from(JSON.stringify({ file: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes) }))
     } finally {
       release()
@@ -137,10 +88,52 @@ export class FileRelay {
   }
 
   /** @throws ServerError ERR_NOT_FOUND when it expired since it was found */
-  async #read(cid: string): Promise<ReturnType<typeof restoring>> {
-    const [content] = await this.#parts.store.readContents([cid])
+  async function read(cid: string): Promise<ReturnType<typeof restoring>> {
+    const [content] = await store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return restoring(content, () => this.#parts.repair(content, REPAIR_MILLISECONDS))
+    return restoring(content, () => repair(content, REPAIR_MILLISECONDS))
+  }
+
+  return {
+    /**
+     * Stores the file in a body for a canonical DID. Waits for an IPFS node that is quick.
+     *
+     * @returns `isPinned`: whether its pin is done, also of one that was posted before
+     * @throws ServerError ERR_STORAGE_FULL for the disk; as `BodyReader.read` and `FileStore.writeFile`
+     */
+    post(req: IncomingMessage, did: string): Promise<{ cid: string; isPinned: boolean }> {
+      const body = { field: 'file', maxBytes: env.RELAY_MAX_FILE_BYTES, owner: did }
+      return bodies.read(req, body, async (content) => {
+        await assertDiskFree()
+        const [nowSeconds, ttlSeconds] = [clock.nowSeconds(), env.RELAY_FILE_TTL_SECONDS]
+        const { changedPins } = await store.writeFile({ did, content, nowSeconds, ttlSeconds, bounds })
+        return { cid: content.cid, isPinned: await settlePins(changedPins) }
+      })
+    },
+
+    /**
+     * Sends a file: from memory, or streamed from the store. A file in memory is checked in the store once a second, so
+     * a file that expired or that another process took down is refused a second later.
+     *
+     * @param name - the segment of the path, not validated
+     * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
+     */
+    async send(req: IncomingMessage, res: ServerResponse, name: string): Promise<void> {
+      if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
+      const nowSeconds = clock.nowSeconds()
+      const cached = cache.get(name)
+      const isFresh = cached?.askedAtSeconds === nowSeconds
+      const found = isFresh ? cached : await askOnce(() => ask(name, nowSeconds, cached?.answer), name)
+      const { answer, expiresAtSeconds } = found
+      const headers = { 'Cache-Control': 'no-store', 'File-Expires-In': String(expiresAtSeconds - nowSeconds) }
+      const release = answer && sending.tryAcquire(answer)
+      if (answer !== undefined && release !== undefined) {
+        sendWhole(res, answer, headers, release)
+        return
+      }
+      const content = await read(name)
+      await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
+    }
   }
 }
 

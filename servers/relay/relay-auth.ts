@@ -88,9 +88,6 @@ export async function loadServiceKey(privateKey: string): Promise<ServiceKey> {
   return { curve, publicKey }
 }
 
-/** Logs users of the relay in, and finds the user of a request: see {@link relayAuth}. */
-export type RelayAuth = ReturnType<typeof relayAuth>
-
 /** Makes what logs users of the relay in, and finds the user of a request. @throws StartError for too many domains */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function relayAuth(parts: RelayAuthParts) {
@@ -195,9 +192,8 @@ export function relayAuth(parts: RelayAuthParts) {
       if (!isBy(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
       // Not under the URL of this service: the challenge would be good under another one as well.
       await consumeOnce({ settings: { serviceUrl: 'relay' }, store, clock }, challenge, known)
-      const tokenId = randomBytes(16).toString('base64url')
-      const lifetimeSeconds = env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS
-      return issueRelayToken(signer, { serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds })
+      const expiresAtSeconds = nowSeconds + env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS
+      return issueRelayToken(signer, { serviceDid, userDid, nowSeconds, expiresAtSeconds })
     },
 
     authenticate,
@@ -223,12 +219,6 @@ function loginDomainsOf({ serviceUrl, env }: RelayAuthParts): string[] {
   throw new StartError(`LOGIN_DOMAINS: received ${given}; give at most ${MAX_LOGIN_DOMAINS} with those of SERVICE_URL`)
 }
 
-/** A challenge of ours: the slot of 10 s of its issue, and when it expires, in seconds since the Unix epoch. */
-interface KnownChallenge {
-  slot: number
-  expiresAtSeconds: number
-}
-
 /**
  * A challenge that proves that we issued it, for which DID and when, so a request for one needs no memory.
  *
@@ -240,13 +230,11 @@ function issueRelayChallenge(secret: string, did: string, nowSeconds: number): s
   return random.toString('hex') + seal(secret, random, did, Math.floor(nowSeconds / SLOT_SECONDS)).toString('hex')
 }
 
-/** Finds when it was issued. Undefined when it is not ours, is for another DID, or expired more than 5 minutes ago. */
-function findRelayChallenge(
-  secret: string,
-  did: string,
-  nowSeconds: number,
-  challenge: string
-): KnownChallenge | undefined {
+/**
+ * Finds the slot of 10 s of its issue, and when it expires. Undefined when it is not ours, is for another DID, or
+ * expired more than 5 minutes ago.
+ */
+function findRelayChallenge(secret: string, did: string, nowSeconds: number, challenge: string) {
   if (!CHALLENGE.test(challenge)) return undefined
   const bytes = Buffer.from(challenge, 'hex')
   const random = bytes.subarray(0, RANDOM_BYTES)

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { canonicalDid, type Curve, DidAuthError, type es256kSigner } from 'express-did-auth'
 import {
   assertInForce,
@@ -71,28 +72,23 @@ export interface RelayTokenClaims {
 
 export type RelaySigner = ReturnType<typeof es256kSigner>
 
-export interface NewRelayToken {
-  serviceDid: string
-  userDid: string
-  tokenId: string
-  nowSeconds: number
-  lifetimeSeconds: number
-}
-
 /**
  * Issues a new token: a W3C credential of the service about the user, by did-jwt-vc, which is loaded with the first
  * one. It names no audience, so that did-jwt-vc verifies it as it is; `use` keeps it apart from everything else that
  * the service's key signs.
  */
-export async function issueRelayToken(signer: RelaySigner, token: NewRelayToken): Promise<string> {
+export async function issueRelayToken(
+  signer: RelaySigner,
+  token: { serviceDid: string; userDid: string; nowSeconds: number; expiresAtSeconds: number }
+): Promise<string> {
   const { createVerifiableCredentialJwt } = await loadDidJwtVc()
-  const { serviceDid, userDid, tokenId, nowSeconds, lifetimeSeconds } = token
+  const { serviceDid, userDid, nowSeconds, expiresAtSeconds } = token
   const payload = {
     sub: userDid,
     iat: nowSeconds,
     nbf: nowSeconds,
-    exp: nowSeconds + lifetimeSeconds,
-    jti: tokenId,
+    exp: expiresAtSeconds,
+    jti: randomBytes(16).toString('base64url'),
     use: 'relay',
     vc: { '@context': [CREDENTIALS_V1], type: [...TYPES], credentialSubject: { id: userDid } }
   }

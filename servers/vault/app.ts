@@ -87,14 +87,8 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
       res.status(304).end()
       return
     }
-    await sendEntries(reading, req, res, {
-      did: place.did,
-      entryCount,
-      list: async () => {
-        const { etag, entries } = await store.listEntries(place)
-        return { text: listText(place.key, entries), headers: { ETag: etag } }
-      }
-    })
+    const read = async (): Promise<EntriesText> => listText(place.key, await store.listEntries(place))
+    await sendEntries(reading, req, res, { did: place.did, entryCount, read })
   }
 
   /** What a write changed is durable here. The node follows, for which a caller waits 2 s at most. */
@@ -137,11 +131,8 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   const backup: Answer = async (req, res) => {
     const did = userOf(req)
     const { entryCount } = await store.usageOf(did)
-    const list = async (): Promise<{ text: EntriesText; headers: Record<string, string> }> => ({
-      text: backupText(did, await store.listOwnEntries(did)),
-      headers: { 'Cache-Control': 'no-store' }
-    })
-    await sendEntries(reading, req, res, { did, entryCount, list })
+    const read = async (): Promise<EntriesText> => backupText(did, await store.listOwnEntries(did))
+    await sendEntries(reading, req, res, { did, entryCount, read })
   }
 
   /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */

@@ -30,14 +30,20 @@ export interface EntriesText {
   before: (index: number) => string
   /** What stands after the last. */
   end: string
+  /** Of the answer. */
+  headers: Readonly<Record<string, string>>
 }
 
 /** The bare array of all content under a key. */
-export function listText(key: string, entries: readonly ContentInfo[]): EntriesText {
+export function listText(
+  key: string,
+  { etag, entries }: { etag: string; entries: readonly ContentInfo[] }
+): EntriesText {
   return {
     entries: entries.map((entry) => ({ ...entry, key })),
     before: (index) => (index === 0 ? '[' : ','),
-    end: entries.length === 0 ? '[]' : ']'
+    end: entries.length === 0 ? '[]' : ']',
+    headers: { ETag: etag }
   }
 }
 
@@ -50,7 +56,8 @@ export function backupText(did: string, entries: readonly KeyedEntry[]): Entries
       const { key = '', cid = '' } = entries[index] ?? {}
       return `${index === 0 ? start : '},'}{"key":${JSON.stringify(key)},"id":"${cid}","content":`
     },
-    end: entries.length === 0 ? `${start}]}` : '}]}'
+    end: entries.length === 0 ? `${start}]}` : '}]}',
+    headers: { 'Cache-Control': 'no-store' }
   }
 }
 
@@ -70,8 +77,8 @@ export interface EntriesSource {
   did: string
   /** How many there are about. */
   entryCount: number
-  /** Lists them as they are now. */
-  list: () => Promise<{ text: EntriesText; headers?: Readonly<Record<string, string>> }>
+  /** Reads the list as it is now. */
+  read: () => Promise<EntriesText>
 }
 
 /** An entry was removed after it was listed, so that no moment of the vault can be shown. */
@@ -128,13 +135,14 @@ export function prepared<T>(
 async function prepareAnswer(
   parts: ReadingParts,
   res: Response,
-  { did, list }: EntriesSource,
+  { did, read }: EntriesSource,
   acquire: (bytes: number) => void
 ) {
   for (let attempt = 1; ; attempt += 1) {
-    const { text, headers = {} } = await list()
-    const contentBytes = text.entries.reduce((sum, { byteCount }) => sum + byteCount, 0)
-    acquire(text.entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_BYTES))
+    const text = await read()
+    const { entries, headers } = text
+    const contentBytes = entries.reduce((sum, { byteCount }) => sum + byteCount, 0)
+    acquire(entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_BYTES))
     const rest = readEntries(parts, did, text)
     const pieces: Buffer[] = []
     try {

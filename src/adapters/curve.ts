@@ -8,11 +8,7 @@ type Build = Arithmetic & Pick<Curve, 'kind'>
  * Loads libsecp256k1, once: the native build of the optional package `secp256k1` where it loads, else the WASM build in
  * `@bitauth/libauth`, whose top-level await keeps it from being loaded with this package by `require()`.
  */
-export function loadCurve(): Promise<Curve> {
-  return curve()
-}
-
-const curve = lazy(() => loadNative().catch(loadWasm).then(withHashes))
+export const loadCurve: () => Promise<Curve> = lazy(() => loadNative().catch(loadWasm).then(withHashes))
 
 /** Makes a curve of a build: adds the two hashes. Keccak in WASM takes a third of the time of JavaScript. */
 export async function withHashes({ kind, ...arithmetic }: Build): Promise<Curve> {

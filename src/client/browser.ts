@@ -50,9 +50,7 @@ export interface Channel {
 }
 
 /**
- * What the client uses of a browser, where it is there. Reading some of these throws where the user has forbidden
- * storage.
- *
+ * What the client uses of a browser, where it is there; reading some of it throws where the user has forbidden storage.
  * These few declarations stand for the DOM's, so that users on Node need none of it.
  */
 export interface Browser {

@@ -203,7 +203,7 @@ export class DidAuthClient {
     return resourceToken(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
   }
 
-  /** The user's sessions. The service needs `sessionsPath`. @throws as {@link tokenFor} does */
+  /** The user's sessions. The service needs `sessionsPath`. @throws as `tokenFor` does */
   async sessions(): Promise<ListedSession[]> {
     const list = await this.#ownSessions('GET')
     if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)

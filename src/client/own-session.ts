@@ -5,14 +5,8 @@ import { parseFields } from './json.js'
 import { randomText, withLock } from './lock.js'
 import type { Setting } from './options.js'
 import { askJson } from './request.js'
-import {
-  parseOwnSession,
-  parseTokens,
-  type ClientSession,
-  type ReceivedSession,
-  type SessionKeeper,
-  type SessionRecord
-} from './session-keeper.js'
+import { parseOwnSession, parseTokens } from './session-keeper.js'
+import type { ClientSession, ReceivedSession, SessionKeeper, SessionRecord } from './session-keeper.js'
 import { pause } from './timing.js'
 
 const MAX_TRIES = 3

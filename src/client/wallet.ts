@@ -78,10 +78,8 @@ export async function connectWallet(
 /**
  * The DID of an account.
  *
- * @param wallet - asked for its chain where the network is `chain`; it asks the user for nothing
- * @param network - `rsk` when absent, whatever chain the wallet is on: each network makes one person another user.
- * `rsk:testnet`, a hex chain id, or empty for Ethereum. With `chain` the wallet's chain decides: 30 is `rsk`, 31
- * `rsk:testnet`, 1 none, another its hex number; where no chain is known it is `rsk`
+ * @param network - that of the DID, `rsk` when absent, whatever chain the wallet is on: each one is another user. With
+ * `chain` the wallet is asked, without its user: 30 and unknown are `rsk`, 31 is `rsk:testnet`, 1 none, another its hex
  * @throws DidAuthClientError WALLET, or the signal's reason
  */
 export async function didOfAccount(

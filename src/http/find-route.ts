@@ -11,17 +11,14 @@ export interface Route {
   answer: Answer
 }
 
-/** Finds the route of a request, and its parameter; undefined for a request of the application. */
-export type FindRoute = (
-  req: Pick<Request, 'method' | 'path' | 'app'>
-) => { answer: Answer; parameter?: string | undefined } | undefined
-
 /**
  * Makes the look-up of our routes: one or two looks into a table, where Express would try a pattern for each route with
  * every request of the application. As in Express, neither case nor one slash at the end makes a difference, unless the
- * application says `case sensitive routing` or `strict routing`.
+ * application says `case sensitive routing` or `strict routing`. It finds undefined for a request of the application.
  */
-export function routeFinder(routes: readonly Route[]): FindRoute {
+export function routeFinder(
+  routes: readonly Route[]
+): (req: Pick<Request, 'method' | 'path' | 'app'>) => { answer: Answer; parameter?: string | undefined } | undefined {
   // No path of a request has a blank.
   const table = new Map(
     routes.map((route) => [routeKey(route.method, route.path) + (route.hasParameter ? ' :' : ''), route])

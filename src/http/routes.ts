@@ -43,17 +43,17 @@ const NAMES_JSON = /(?:^|,)\s*application\/json\s*(?:[;,]|$)/i
 /** What may be the id of a session. Anything else never reaches a store. */
 const SESSION_ID = /^[\w-]{1,64}$/
 
-export interface DidAuthRoutes {
-  /** All our routes, with their body reader and error handler. Other requests pass it untouched. */
-  answerRequest: RequestHandler
-  /** Sends our error answer where a parser of the application refused the body of a request to our routes. */
-  answerParserError: ErrorRequestHandler
-  /** Where to mount it: a match of length zero, so that Express leaves the path as it is, and skips other paths. */
-  ownPaths: RegExp
+/** Any Express 4.18+ or 5 application or router. */
+export interface ExpressApp {
+  use(handler: RequestHandler): unknown
+  use(path: RegExp, handler: ErrorRequestHandler): unknown
 }
 
-/** Makes the two middlewares, which are all that an application gets from us. */
-export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
+/**
+ * Mounts our routes, with their body reader and error handler; other requests pass untouched. Where a parser of the
+ * application refuses the body of a request to our routes, our error answer is sent as well.
+ */
+export function mountRoutes(app: ExpressApp, http: HttpParts): void {
   const { settings, transport } = http
   const { paths, siwe } = settings
 
@@ -255,7 +255,8 @@ export function didAuthRoutes(http: HttpParts): DidAuthRoutes {
     else http.sendError(req, res, found.answer === logout ? refusedLogOut(req, res, refusal) : refusal)
   }
 
-  return { answerRequest, answerParserError, ownPaths: startOf(routes.map(({ path }) => path)) }
+  app.use(answerRequest)
+  app.use(startOf(routes.map(({ path }) => path)), answerParserError)
 }
 
 /** What clients and other services may know of this one: paths below where they found it, and where its keys are. */
@@ -272,6 +273,7 @@ function isTokenRefusal(error: unknown): boolean {
   return ['ERR_ACCESS_TOKEN_MISSING', 'ERR_ACCESS_TOKEN', 'ERR_ACCESS_TOKEN_EXPIRED'].includes(error.code)
 }
 
+/** A match of length zero, so that Express leaves the path as it is, and skips other paths. */
 function startOf(paths: string[]): RegExp {
   const quoted = paths.map((path) => path.replace(/\/$/, '').replace(/[^\w/-]/g, String.raw`\$&`))
   return new RegExp(`^(?=(?:${quoted.join('|')})(?:/|$))`, 'i')

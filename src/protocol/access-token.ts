@@ -1,4 +1,4 @@
-import { DidAuthError, type RefusalReason } from '../errors.js'
+import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
 import { isDid } from './did.js'
 import { deepFreeze, type JsonObject } from './json.js'
@@ -82,10 +82,10 @@ export function verifyAccessToken(
   expected: AccessTokenExpectation
 ): AccessTokenClaims {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
-  if (jwt === undefined) throw refused({ check: 'form', expected: 'a compact JWT of at most 4096 bytes' })
-  if (!isPlainEs256kHeader(jwt.header)) throw refused({ check: 'header', expected: 'alg ES256K, typ JWT or absent' })
+  if (jwt === undefined) throw refused('form', 'a compact JWT of at most 4096 bytes')
+  if (!isPlainEs256kHeader(jwt.header)) throw refused('header', 'alg ES256K, typ JWT or absent')
   assertAccessTokenPayload(jwt.payload, expected)
-  if (!isSignedBy(curve, jwt, expected.publicKey)) throw refused({ check: 'signature', expected: expected.serviceDid })
+  if (!isSignedBy(curve, jwt, expected.publicKey)) throw refused('signature', expected.serviceDid)
   assertInForce(jwt.payload, expected.nowSeconds, expected.maxLifetimeSeconds)
   return deepFreeze(jwt.payload)
 }
@@ -105,7 +105,7 @@ export function assertInForce(
 ): void {
   const latestEnd = nowSeconds + maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
   if (claims.exp > latestEnd) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
-  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw refused({ check: 'nbf', expected: 'not ahead' })
+  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw refused('nbf', 'not ahead')
   if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
 }
 
@@ -124,7 +124,7 @@ export function parseResourceToken(
   const { alg, typ, kid, ...others } = jwt?.header ?? {}
   const isPlain = alg === 'ES256' && typ === 'at+jwt' && Object.keys(others).length === 0
   if (jwt === undefined || !isPlain || typeof kid !== 'string') {
-    throw refused({ check: 'header', expected: 'a compact JWT with alg ES256, typ at+jwt, kid' })
+    throw refused('header', 'a compact JWT with alg ES256, typ at+jwt, kid')
   }
   const claims = { nbf: jwt.payload.iat, ...jwt.payload }
   assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience })
@@ -136,26 +136,23 @@ function assertAccessTokenPayload(
   expected: Pick<AccessTokenExpectation, 'serviceDid' | 'serviceUrl'>
 ): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
-  if (iss !== expected.serviceDid)
-    throw refused({
-      check: 'iss',
-      expected: expected.serviceDid,
-      got: isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss
-    })
-  if (aud !== expected.serviceUrl) throw refused({ check: 'aud', expected: expected.serviceUrl, got: typeof aud })
-  if (!isDid(sub)) throw refused({ check: 'sub', expected: 'a DID', got: typeof sub })
+  if (iss !== expected.serviceDid) {
+    throw refused('iss', expected.serviceDid, isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss)
+  }
+  if (aud !== expected.serviceUrl) throw refused('aud', expected.serviceUrl, typeof aud)
+  if (!isDid(sub)) throw refused('sub', 'a DID', typeof sub)
   if (![exp, nbf, iat].every(Number.isSafeInteger)) {
-    throw refused({ check: 'exp, nbf, iat', expected: 'whole seconds', got: [typeof exp, typeof nbf, typeof iat] })
+    throw refused('exp, nbf, iat', 'whole seconds', [typeof exp, typeof nbf, typeof iat])
   }
   if (![jti, sid].every((id) => id === undefined || typeof id === 'string')) {
-    throw refused({ check: 'jti, sid', expected: 'strings', got: [typeof jti, typeof sid] })
+    throw refused('jti, sid', 'strings', [typeof jti, typeof sid])
   }
-  if (use !== undefined && use !== 'access') throw refused({ check: 'use', expected: 'access', got: typeof use })
+  if (use !== undefined && use !== 'access') throw refused('use', 'access', typeof use)
   // Signed by the same key, but something else: a credential, a selective disclosure request.
   const foreign = ['vc', 'vp', 'type'].filter((name) => name in payload)
-  if (foreign.length > 0) throw refused({ check: 'kind', expected: 'an access token', got: foreign })
+  if (foreign.length > 0) throw refused('kind', 'an access token', foreign)
 }
 
-function refused(reason: RefusalReason): DidAuthError {
-  return new DidAuthError('ERR_ACCESS_TOKEN', { reason })
+function refused(check: string, expected: string, got?: string | readonly string[]): DidAuthError {
+  return new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check, expected, ...(got !== undefined && { got }) } })
 }

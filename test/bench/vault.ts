@@ -58,9 +58,8 @@ async function subject(entryCount: number): Promise<Subject> {
     entryCount,
     read: async (number) => {
       const place = { did: didOf(number), key: keyOf(number) }
-      const { entries } = await store.listEntries(place)
       let byteCount = 0
-      const text = listText(place.key, entries)
+      const text = listText(place.key, await store.listEntries(place))
       for await (const piece of readEntries({ store, repair }, place.did, text)) byteCount += piece.length
       if (byteCount < 200) throw new Error('nothing was read')
     },

@@ -1,18 +1,8 @@
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
 import { parseFields, parseJson } from '../json.js'
-import {
-  crypt,
-  decodeBase64url,
-  encodeBase64url,
-  hexOf,
-  IV_BYTES,
-  joined,
-  KEY_BYTES,
-  randomBytes,
-  utf8,
-  type Bytes
-} from '../seal.js'
+import { crypt, decodeBase64url, encodeBase64url, hexOf, IV_BYTES, KEY_BYTES, randomBytes, utf8 } from '../seal.js'
+import type { Bytes } from '../seal.js'
 import { KEYRING_KEY } from '../vault/vault-answers.js'
 import type { VaultClient } from '../vault/vault-client.js'
 import { recovery, type Unlocker } from './unlockers.js'
@@ -134,7 +124,7 @@ export async function openKeyring({
     })
   }
   return {
-    key: joined([root]),
+    key: new Uint8Array(root),
     get slots() {
       return current.slots
     },

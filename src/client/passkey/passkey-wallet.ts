@@ -104,12 +104,10 @@ async function walletOf(options: PasskeyOptions & { readonly userName?: string }
 }
 
 /**
- * The private key of a passkey, so that another implementation finds the same. The output of HKDF-SHA256 (input: the 32
- * bytes of `prf.results.first`; salt: rpId in UTF-8; info: `express-did-auth passkey 1`) is read in blocks of 32 bytes,
- * each a number with the most significant byte first. The key is the first of them from 1 to n − 1, n being the order
- * of secp256k1: in the first block for all but one secret in 2^128.
+ * The private key of a passkey: of the output of HKDF-SHA256, the first block of 32 bytes that is a number from 1 to
+ * n − 1, n being the order of secp256k1. That is the first block for all but one secret in 2^128.
  *
- * @param prf - is wiped
+ * @param prf - the 32 bytes of `prf.results.first`, which are wiped
  * @param isKey - in place of the range, for tests
  */
 export function privateKeyOf(

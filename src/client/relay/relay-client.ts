@@ -1,7 +1,6 @@
 import { loginMessage } from '../../protocol/login-message.js'
 import * as codes from '../error-codes.js'
 import { DidAuthClientError } from '../errors.js'
-import type { DidAuthClientOptions } from '../options.js'
 import { ask, isOutdated, orUnavailable, parseServiceUrl, readAtMost, requiredTextIn } from '../request.js'
 import type { PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceOptions } from '../resource-fetch.js'
@@ -26,16 +25,21 @@ import { cidOf } from './blocks.js'
  * Which relay, and who logs in there: a wallet, or with `auth` and `resource` the client of a service whose tokens the
  * relay accepts, so that the user does not sign again.
  */
-export interface RelayClientOptions
-  extends Partial<ResourceOptions>, Pick<DidAuthClientOptions, 'network' | 'fetch'>, Pick<Service, 'timeoutSeconds'> {
+export interface RelayClientOptions extends Partial<ResourceOptions> {
   /** Where the relay is, as in `https://relay.example.com`. Absent: `resource`, and the reverse. */
   readonly url?: string
   /** Signs the login. Without it and `auth`, `open` asks the relay without a token. */
   readonly wallet?: Wallet
+  /** Network of the DID: `rsk` when absent, `rsk:testnet`, a hex chain id, empty: Ethereum; `chain` asks the wallet. */
+  readonly network?: string
   /** The text after `Login to `. Default: the host of `url`. */
   readonly domain?: string
   /** For those who hold a key: makes the credential of the login (a JWT) in place of the wallet's signature. */
   readonly credential?: (challenge: string, did: string) => Promise<string> | string
+  /** The global one when absent. */
+  readonly fetch?: typeof globalThis.fetch
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
 }
 
 /** What `send` and `open` take. */

@@ -4,17 +4,7 @@ import { parseFields } from '../json.js'
 import { ask, parseServiceUrl, readAll, requiredTextIn } from '../request.js'
 import type { Answer, PlainErrorKind, Service } from '../request.js'
 import { resourceFetch, type ResourceAuth } from '../resource-fetch.js'
-import {
-  crypt,
-  decodeBase64url,
-  encodeBase64url,
-  IV_BYTES,
-  joined,
-  KEY_BYTES,
-  randomBytes,
-  textOf,
-  utf8Of
-} from '../seal.js'
+import { crypt, decodeBase64url, encodeBase64url, IV_BYTES, KEY_BYTES, randomBytes, textOf, utf8Of } from '../seal.js'
 import { changeOf, etagOf, jsonLike, KEYRING_KEY } from './vault-answers.js'
 import type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-answers.js'
 
@@ -25,7 +15,7 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
 }
 
 /** Which vault, and whether contents are encrypted. */
-export interface VaultClientOptions extends Pick<Service, 'timeoutSeconds'> {
+export interface VaultClientOptions {
   /**
    * A client of the vault; or with `resource`, of a service whose tokens the vault accepts, so that the user does not
    * sign again. It is logged in for all but `get` with a DID.
@@ -42,6 +32,8 @@ export interface VaultClientOptions extends Pick<Service, 'timeoutSeconds'> {
   readonly encrypt?: { readonly key: Uint8Array }
   /** In place of `auth.fetch`, or with `resource` of the global one. */
   readonly fetch?: VaultAuth['fetch']
+  /** How long one answer may take, with its body. Default 60. */
+  readonly timeoutSeconds?: number
 }
 
 /** What every call takes. */
@@ -95,9 +87,6 @@ function meaningOf(status: number, serverCode = '', answer: Answer): PlainErrorK
  * await vault.add('notes', 'Buy oak')
  * const { contents, etag } = await vault.get('notes')
  * await vault.replace('notes', 'Buy two oaks', { ifMatch: etag })
- * @example
- * // Of a user who logged in at another service, which the vault trusts
- * const vault = new VaultClient({ auth, resource: 'https://vault.example.com' })
  */
 export class VaultClient {
   readonly #options: VaultClientOptions
@@ -253,7 +242,7 @@ export class VaultClient {
     if (!encrypt || key === KEYRING_KEY) return content
     const { did } = this
     const iv = randomBytes(IV_BYTES)
-    const sealed = await crypt('encrypt', joined([encrypt.key]), iv, contextOf(did, key), utf8Of(content))
+    const sealed = await crypt('encrypt', new Uint8Array(encrypt.key), iv, contextOf(did, key), utf8Of(content))
     // It belongs to its DID: the user who logged in meanwhile could not read it.
     if (this.did !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
     return [VERSION, encodeBase64url(iv), encodeBase64url(sealed)].join('.')
@@ -269,7 +258,7 @@ export class VaultClient {
     }
     try {
       const [iv, sealed] = [decodeBase64url(ivText), decodeBase64url(sealedText)]
-      return textOf(await crypt('decrypt', joined([encrypt.key]), iv, contextOf(did, key), sealed))
+      return textOf(await crypt('decrypt', new Uint8Array(encrypt.key), iv, contextOf(did, key), sealed))
     } catch (cause) {
       throw new DidAuthClientError(codes.KEY, { cause })
     }

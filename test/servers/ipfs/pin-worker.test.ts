@@ -15,8 +15,8 @@ let captured = capturedLog()
 let workers: PinWorker[] = []
 
 const started = (other: TestStore = store): PinWorker => {
-  const nowSeconds = () => files.clocks.seconds
-  const worker = new PinWorker({ ledger: other, store: other, node, log: pino({}, captured.destination), nowSeconds })
+  const clock = { nowSeconds: () => files.clocks.seconds }
+  const worker = new PinWorker({ ledger: other, store: other, node, log: pino({}, captured.destination), clock })
   workers.push(worker)
   return worker
 }

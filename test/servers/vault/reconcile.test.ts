@@ -10,6 +10,7 @@ import { openContentStore } from '../../../servers/storage/sql/open-sqlite-conte
 import { runCommand } from '../../support/command-line.js'
 import { cidOf, entryOf, largeBytes } from '../../support/content-stores.js'
 import { HandMadeNode } from '../../support/hand-made-node.js'
+import { systemClock as clock } from 'express-did-auth/server-kit'
 import { temporaryFolder } from '../../support/store-folder.js'
 import { changeDatabase, databaseOf } from '../../support/vault-app.js'
 
@@ -35,7 +36,7 @@ afterEach(async () => {
 async function open(hasNode: boolean): Promise<void> {
   opened = await openContentStore({ folder: folder.path, database: 'vault.db', tracksPins: hasNode })
   const { store } = opened
-  worker = hasNode ? new PinWorker({ ledger: store, store, node, log: pino({ level: 'silent' }) }) : undefined
+  worker = hasNode ? new PinWorker({ ledger: store, store, node, log: pino({ level: 'silent' }), clock }) : undefined
 }
 
 async function close(): Promise<void> {
