@@ -56,14 +56,8 @@ function rejectionOf(error: unknown): AssertionError {
 
 export { wallet, TestWallet, WalletError, type WalletInfo, type WalletOptions, type WalletRequest } from './wallet.js'
 export { signedIn, type AppUnderTest, type SignedInFetch, type SignedInOptions } from './signed-in.js'
-export {
-  accessTokenFor,
-  fakeClock,
-  testConfig,
-  type FakeClock,
-  type TestConfig,
-  type TokenService
-} from './test-service.js'
+export { accessTokenFor, fakeClock, testConfig } from './test-service.js'
+export type { FakeClock, TestConfig, TokenService } from './test-service.js'
 export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
 export type { Clock, Signer } from '../ports.js'
