@@ -111,12 +111,8 @@ export const countCases = [
     const states = [await charge(), await charge({ at: 30 }), await charge({ at: 59 })]
     const expected = [1, 2, 3].map((count) => ({ isCharged: true, count, endsAt: 60 }))
     expect(states, expected)
-    const next = await charge({ at: 60 })
-    expect(
-      next,
-      { isCharged: true, count: 1, endsAt: 120 },
-      'A count begins again in the second in which its slot ends'
-    )
+    const promise = 'A count begins again in the second in which its slot ends'
+    expect(await charge({ at: 60 }), { isCharged: true, count: 1, endsAt: 120 }, promise)
   }),
   storeCase('treats a slot that a clock which ran ahead began as ended, once the clock is right', async (bench) => {
     await bench.charge({ at: YEAR_SECONDS, limit: 1 })
@@ -162,11 +158,9 @@ export const countCases = [
   }),
   storeCase('loses no charge of 50 that come at once', async ({ allAtOnce, expect }) => {
     const states = await allAtOnce(50, (store) => store.chargeQuota(chargeOf()))
+    const counts = states.map(({ count }) => count).sort((a, b) => a - b)
     const expected = Array.from({ length: 50 }, (_, index) => index + 1)
-    expect(
-      states.map(({ count }) => count).sort((a, b) => a - b),
-      expected
-    )
+    expect(counts, expected)
   }),
   storeCase('charges exactly 20 of 50 that come at once with a limit of 20', async ({ allAtOnce, charge, expect }) => {
     const states = await allAtOnce(50, (store) => store.chargeQuota(chargeOf({ limit: 20 })))

@@ -50,13 +50,8 @@ type Details<T> = Partial<T> & { at?: number; until?: number }
 /** A session called `name`, with its token 0, that lasts an hour. */
 export function sessionOf(name: string, { at = 0, until = 3600, ...fields }: Details<NewSession> = {}): NewSession {
   const session = { service, sessionId: `session-${name}`, did, refreshTokenHash: hashOf(name, 0) }
-  return {
-    ...session,
-    tokenClaims: undefined,
-    nowSeconds: START_SECONDS + at,
-    expiresAtSeconds: START_SECONDS + until,
-    ...fields
-  }
+  const times = { nowSeconds: START_SECONDS + at, expiresAtSeconds: START_SECONDS + until }
+  return { ...session, tokenClaims: undefined, ...times, ...fields }
 }
 
 type Token = number | string
@@ -68,17 +63,9 @@ export function rotationOf(
   next: Token,
   { at = 10, until = 3610, ...fields }: Details<Rotation> = {}
 ): Rotation {
-  return {
-    service,
-    sessionId: `session-${session}`,
-    presentedHash: hashOf(session, presented),
-    nextHash: hashOf(session, next),
-    tokenClaims: undefined,
-    nowSeconds: START_SECONDS + at,
-    nextExpiresAtSeconds: START_SECONDS + until,
-    graceSeconds: 10,
-    ...fields
-  }
+  const hashes = { presentedHash: hashOf(session, presented), nextHash: hashOf(session, next) }
+  const times = { nowSeconds: START_SECONDS + at, nextExpiresAtSeconds: START_SECONDS + until, graceSeconds: 10 }
+  return { service, sessionId: `session-${session}`, ...hashes, tokenClaims: undefined, ...times, ...fields }
 }
 
 /** The first login in a window that ends 300 s after the start. */
@@ -158,10 +145,8 @@ export function benchOf(store: Store, other: Store, name: string) {
       const verdicts: string[] = []
       for (const [session, presented, to, , details] of rows)
         verdicts.push(await rotate(session, presented, to, details))
-      expect(
-        verdicts,
-        rows.map(([, , , verdict]) => verdict)
-      )
+      const expected = rows.map(([, , , verdict]) => verdict)
+      expect(verdicts, expected)
     },
     /** Makes calls at once, every second one on the other store object. @throws AssertionError when one is rejected */
     allAtOnce: async <T>(count: number, call: (store: Store, index: number) => Promise<T>): Promise<T[]> => {

@@ -64,7 +64,7 @@ end
 
 /**
  * ARGV: session id, lines before its number, lines after it, user, now, end of what a sweep may delete, milliseconds to
- * keep it. Also deletes from 50 sessions of the user on: the expired first, then those that ended, then the oldest.
+ * keep it. Beyond 50 sessions of the user it deletes expired ones first, then those that ended, then the oldest.
  */
 const CREATE = redisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])

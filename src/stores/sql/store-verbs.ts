@@ -11,10 +11,7 @@ const COLUMNS = { logIn: 'log_in', signUp: 'sign_up' } as const satisfies Record
 const USE_BYTES = 12
 
 /** Bounds of the tables, in rows. */
-export interface TableBounds {
-  readonly sessions: number
-  readonly challengeUses: number
-}
+export type TableBounds = Readonly<Record<'sessions' | 'challengeUses', number>>
 
 /** Which of the tables have no space for another row, about. */
 export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
@@ -68,12 +65,12 @@ export function storeVerbsOf(dialect: Dialect) {
 }
 
 /** The verbs that write nothing. SQLite runs them in no transaction. */
-export const STORE_READS: ReadonlySet<keyof StoreVerbs> = new Set([
+export const STORE_READS = new Set<keyof StoreVerbs>([
   'findSession',
   'listSessions',
   'countChallengeUses',
   'findFullTables'
-] as const)
+])
 
 /** The statements of these verbs, without those of sessions. */
 export function storeStatements({ fn, greatest, isAlone, nowSeconds, deleteRows, rowCount }: Dialect) {
