@@ -1,16 +1,10 @@
 import type { Clock, Logger, OnSecurityEvent, SecurityEvent, Store } from '../ports.js'
 
-/** Warnings and errors on the console, without informative lines. */
+/** Warnings and errors on the console: by default a library writes no line about normal operation. */
 export const consoleLogger: Logger = {
-  info() {
-    // By default a library writes no line about normal operation.
-  },
-  warn(fields, message) {
-    console.warn('express-did-auth:', message, fields)
-  },
-  error(fields, message) {
-    console.error('express-did-auth:', message, fields)
-  }
+  info: () => undefined,
+  warn: (fields, message) => console.warn('express-did-auth:', message, fields),
+  error: (fields, message) => console.error('express-did-auth:', message, fields)
 }
 
 /** Hands security events to the application. A listener that throws or rejects is logged, and fails no request. */

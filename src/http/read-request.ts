@@ -8,11 +8,6 @@ import type { SiweRequest } from '../flows/log-in-with-siwe.js'
 import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
 import { within } from '../time.js'
 
-/** Bytes that a body may have: a sign up carries up to 20 credentials of 16 KiB. */
-export const MAX_BODY_BYTES = 16 * 1024
-export const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
-export const MAX_SIWE_BODY_BYTES = 32 * 1024
-
 /** That a body may take to arrive. */
 const BODY_MILLISECONDS = 30_000
 

@@ -23,19 +23,14 @@ import { fieldOf } from '../protocol/json.js'
 import { routeUrl } from '../protocol/parse-url.js'
 import { withClient } from './client-network.js'
 import { routeFinder, type Answer, type Route } from './find-route.js'
-import {
-  MAX_BODY_BYTES,
-  MAX_SIGN_UP_BODY_BYTES,
-  MAX_SIWE_BODY_BYTES,
-  parserRefusal,
-  readBody,
-  readIdempotencyKey,
-  readLogin,
-  readSignUp,
-  readSiweLogin
-} from './read-request.js'
+import { parserRefusal, readBody, readIdempotencyKey, readLogin, readSignUp, readSiweLogin } from './read-request.js'
 import { assertNotForged, passWithDid, type HttpParts } from './require-did.js'
 import { sendEmpty, sendJson, sendText } from './send-answer.js'
+
+/** Bytes that a body may have: a sign up carries up to 20 credentials of 16 KiB. */
+const MAX_BODY_BYTES = 16 * 1024
+const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
+const MAX_SIWE_BODY_BYTES = 32 * 1024
 
 /** Whether a client names JSON in `Accept`; browsers and axios name other types as well. */
 const NAMES_JSON = /(?:^|,)\s*application\/json\s*(?:[;,]|$)/i

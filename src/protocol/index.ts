@@ -13,14 +13,8 @@ export {
   type AccessTokenExpectation
 } from './access-token.js'
 export * from './challenge.js'
-export {
-  MAX_CREDENTIAL_BYTES,
-  MAX_CREDENTIALS,
-  parseCredential,
-  signerAddresses,
-  type UnprovedCredential,
-  type VerifiedCredential
-} from './credential.js'
+export { MAX_CREDENTIAL_BYTES, MAX_CREDENTIALS, parseCredential, signerAddresses } from './credential.js'
+export type { UnprovedCredential, VerifiedCredential } from './credential.js'
 export { addressOfPublicKey, checksumAddress, type Curve } from './curve.js'
 export * from './did.js'
 export type { JsonObject, JsonValue } from './json.js'
@@ -34,21 +28,8 @@ export {
   type LoginDialect
 } from './login-message.js'
 export { verifyLoginProof, type LoginProof } from './login-proof.js'
-export {
-  hashPersonalMessage,
-  parseSignature,
-  recoverPersonalSigner,
-  type RecoverableSignature
-} from './personal-sign.js'
+export { hashPersonalMessage, parseSignature, recoverPersonalSigner } from './personal-sign.js'
+export type { RecoverableSignature } from './personal-sign.js'
 export type { Claim, RequiredDisclosure, SelectiveDisclosureResponse } from './selective-disclosure.js'
-export {
-  judgeRefresh,
-  MAX_REPLACED_TOKENS,
-  MAX_SESSIONS_PER_DID,
-  isTokenOf,
-  type PresentedRefreshToken,
-  type RefreshVerdict,
-  type ReplacedToken,
-  type Session,
-  type StoredSession
-} from './session.js'
+export { judgeRefresh, MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID, isTokenOf } from './session.js'
+export type { PresentedRefreshToken, RefreshVerdict, ReplacedToken, Session, StoredSession } from './session.js'

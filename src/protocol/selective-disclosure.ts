@@ -50,12 +50,8 @@ function parseClaim(value: unknown): Claim {
   if (!isClaim(value)) throw refusedClaims()
   const { claimType, claimValue, reason, essential } = value
   if ([claimType, claimValue, reason ?? ''].some(({ length }) => length > MAX_CLAIM_LENGTH)) throw refusedClaims()
-  return {
-    claimType,
-    claimValue,
-    ...(reason !== undefined && { reason }),
-    ...(essential !== undefined && { essential })
-  }
+  const optional = { ...(reason !== undefined && { reason }), ...(essential !== undefined && { essential }) }
+  return { claimType, claimValue, ...optional }
 }
 
 /** Whether a value has the fields of a claim, however long. */

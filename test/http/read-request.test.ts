@@ -7,13 +7,14 @@ import { gzipSync } from 'node:zlib'
 import type { Express, Request } from 'express'
 import { memoryStore } from 'express-did-auth'
 import request from 'supertest'
-import { MAX_BODY_BYTES, readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
+import { readBody, readLogin, readSignUp } from '../../src/http/read-request.js'
 import { signedLogin, signUpChallenge } from '../support/app-client.js'
 import { refusal } from '../support/refusal.js'
 import { accountOf, signedSiwe } from '../support/siwe.js'
 import { testApp } from '../support/test-app.js'
 import { loginText, walletOf } from '../support/wallet.js'
 
+const MAX_BODY_BYTES = 16 * 1024
 const { did } = walletOf(1)
 const GOOD = JSON.stringify({ did })
 const JSON_TYPE = { 'content-type': 'application/json' }
