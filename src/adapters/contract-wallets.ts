@@ -22,7 +22,6 @@ interface Chain {
  * Asks the nodes of the configured chains whether contracts accept signatures.
  *
  * "No" counts only when the node answers after it as well: viem's client answers false when its node is unavailable.
- *
  * @param verifiers - by chain id
  * @see EIP-1271, ERC-6492
  */

@@ -42,7 +42,6 @@ interface UseParts {
 /**
  * Consumes a challenge that carries its own time, also with `replayProtection: 'window'`. To the store it is one use in
  * a window of its own.
- *
  * @param name - what no other challenge of the service is called
  * @param issued - the slot of its issue, and when it ends, in seconds since the Unix epoch
  * @throws DidAuthError as {@link consumeChallenge}

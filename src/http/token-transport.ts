@@ -18,7 +18,6 @@ export type TokenTransport = ReturnType<typeof tokenTransport>
  * How tokens travel: in bodies and `Authorization: DIDAuth <token>`, or in cookies, which the browser sends by itself
  * and no script can read. Where there is no cookie, header and body count: not every client of such a service is a
  * browser.
- *
  * @see RFC 6265bis, section 4.1.3: `__Host-` before both names keeps pages of sibling domains from setting them
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns

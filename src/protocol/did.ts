@@ -45,7 +45,6 @@ export function canonicalDid(did: string): string {
 /**
  * The address whose key proves control of a DID, lower case with `0x`. For a DID that names a public key it is the
  * address of that key.
- *
  * @param curve - needed for a public key, which has to be decompressed; not for an address
  * @throws DidAuthError ERR_DID_UNSUPPORTED when the DID is not `did:ethr:[network:]0x<40 hex>` or
  * `did:ethr:[network:]0x(02|03)<64 hex>`, or its public key is no point of the curve, or there is no `curve` for it
@@ -92,7 +91,6 @@ export function isEthrNetwork(value: unknown): value is string {
 
 /**
  * Asserts that a DID is of an accepted network. Names count in any letter case, as in the canonical DID.
- *
  * @param networks - accepted names, empty for Ethereum; undefined: any DID passes
  * @throws DidAuthError ERR_DID_UNSUPPORTED
  */

@@ -19,10 +19,8 @@ const PLAIN_HEADER = Object.freeze({ alg: 'ES256K', typ: 'JWT' })
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a compact JWT: three parts of canonical base64url, the first two JSON objects in UTF-8.
- *
- * The payload returned is the one that `signingInput` carries, never another copy of it.
- *
+ * Parses a compact JWT: three parts of canonical base64url, the first two JSON objects in UTF-8. The payload is the one
+ * that `signingInput` carries, never another copy of it.
  * @param maxBytes - a longer string is refused unread
  * @returns undefined for anything else
  * @see RFC 7515, section 7.1

@@ -38,7 +38,6 @@ const DATE_TIME_FORM = 'a date and time of RFC 3339'
  *
  * Wider than the EIP where published wallets and libraries write otherwise: any name of an account, `Chain ID:
  * eip155:1`, one to three blank lines in place of a statement, an address without checksum, a statement in any script.
- *
  * @throws DidAuthError ERR_MESSAGE, whose reason names the line
  * @see EIP-4361, "Message Format"
  */
@@ -71,7 +70,6 @@ export function parseSiweMessage(text: string): SiweMessage {
 /**
  * Asserts that a message was written for this site: its domain is one of ours, as is the host of its URI. Its scheme is
  * absent, `https`, or `http` for this machine.
- *
  * @param isOwnDomain - knows hosts in lower case, with their port
  * @throws DidAuthError ERR_MESSAGE_DOMAIN
  */
