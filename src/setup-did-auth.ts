@@ -83,7 +83,6 @@ export interface RequireDid extends Guard {
 
 /**
  * Puts DID login on an Express application: the challenge, sign up, login, refresh and logout routes.
- *
  * The application's other routes do not change: body reader, cookie reading and error handler serve our routes alone. A
  * body that the application's own parser refuses on one of our routes gets our error answer as well, where parser and
  * routes are on the same application or router: Express passes errors to no router below.
@@ -177,7 +176,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   })
 }
 
-/** Whether a value has what we use of an application. A caller without types may pass anything. */
+/** A caller without types may pass anything. */
 function isExpressApp(value: unknown): boolean {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false
   return 'use' in value && typeof value.use === 'function'

@@ -43,10 +43,8 @@ export function ownKeyOf(signer: unknown): PrivateKey | undefined {
 }
 
 /**
- * The DID of a private key.
- * @param privateKey - as for {@link es256kSigner}
- * @param network - network of the DID, default `rsk`; empty for Ethereum main net
- * @returns `did:ethr:<network>:<address in lower case>`
+ * The DID of a private key as for {@link es256kSigner}: `did:ethr:<network>:<address in lower case>`.
+ * @param network - default `rsk`; empty for Ethereum main net
  * @throws TypeError when it is not a private key of secp256k1; the message does not show it
  */
 export async function didOfPrivateKey(

@@ -19,8 +19,7 @@ type AskNode = (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcRe
 
 /**
  * Resolves did:ethr through the registry contract of its networks. Each resolution has connections of its own, which
- * end with it: a node that is slow, or a DID with a long history, leaves nothing running. Most services never load
- * ethers.
+ * end with it: a slow node, or a DID with a long history, leaves nothing running. Most services never load ethers.
  */
 export function ethrDidResolver(ethrNetworks: readonly EthrNetwork[], registry: string): ClosableDidResolver {
   const running = new Set<AbortController>()

@@ -20,8 +20,7 @@ export type VerifiedUse = Pick<ChallengeUse, 'flow' | 'window' | 'useCount' | 'c
 
 /**
  * Consumes the challenge that was answered, so that one signature opens one session.
- * @throws DidAuthError ERR_CHALLENGE_USED when another request with it was faster, ERR_CHALLENGE_EXPIRED, ERR_BUSY,
- * ERR_STORE
+ * @throws DidAuthError ERR_CHALLENGE_USED when another request was faster, ERR_CHALLENGE_EXPIRED, ERR_BUSY, ERR_STORE
  */
 export async function consumeChallenge(
   parts: Pick<Parts, 'settings' | 'store' | 'clock'>,

@@ -36,7 +36,7 @@ export interface Quota {
   limit: number
 }
 
-/** The quotas of one service. */
+/** The quotas of one service, see {@link serviceQuotas}. */
 export interface Quotas {
   /** Counts one request in a store. @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE */
   charge(store: QuotaStore, quota: Quota): Promise<void>
@@ -56,10 +56,7 @@ export interface Caller extends Client {
 }
 
 /** What budgets are computed from. */
-interface BudgetParts {
-  settings: Pick<Settings, 'maxRequestsPerTimeSlot'>
-}
-
+type BudgetParts = { settings: Pick<Settings, 'maxRequestsPerTimeSlot'> }
 type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
 /** Refusals that cost us work and the sender nothing: the challenge stays, and the same body can be sent again. */

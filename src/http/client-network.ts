@@ -24,11 +24,7 @@ export function clientOf(req: Request): Client {
  * A middleware: all that comes behind it works for the client that sent the request, so that a store whose connections
  * are in use serves client networks in turn. `setupDidAuth` has it; it is for servers that use a store without.
  */
-export const withClient: RequestHandler = (req, _res, next) =>
-  asClient(
-    () => clientOf(req),
-    () => next()
-  )
+export const withClient: RequestHandler = (req, _res, next) => asClient(() => clientOf(req), next)
 
 /** Makes the function that tells who sent a request. It warns once of a proxy that the application does not trust. */
 export function callerFinder(trustedOrigins: ReadonlySet<string>, logger: Logger): (req: Request) => Caller {

@@ -70,10 +70,8 @@ function headerToken(req: IncomingMessage): string | undefined {
   const { authorization } = req.headers
   if (authorization === undefined) return undefined
   const token = DID_AUTH_SCHEME.exec(authorization)?.[1]
-  if (token === undefined) {
-    throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
-  }
-  return token
+  if (token !== undefined) return token
+  throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
 }
 
 function cookieToken(req: IncomingMessage, name: string, refusal: DidAuthErrorCode): string | undefined {

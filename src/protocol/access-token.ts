@@ -90,9 +90,8 @@ export function verifyAccessToken(
 
 /**
  * Asserts that verified claims are in force now. To be checked at every use of a token.
- * @param maxLifetimeSeconds - how far ahead `exp` may lie, {@link NOT_BEFORE_TOLERANCE_SECONDS} added: a token that is
- * good for longer was made by a clock that ran ahead or was set back since, and would outlive the configured life.
- * Absent: any
+ * @param maxLifetimeSeconds - how far ahead `exp` may lie, {@link NOT_BEFORE_TOLERANCE_SECONDS} added; absent: any. A
+ * token that is good for longer was made by a clock that ran ahead or was set back since
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED
  */
 export function assertInForce(

@@ -41,11 +41,9 @@ export interface UnprovedCredential {
 /** Absent is none. No JWT has a comma, by which a message joins them. @throws DidAuthError ERR_REQUEST */
 export function parseCredentialJwts(value: unknown): string[] {
   if (value === undefined) return []
-  if (!Array.isArray(value) || value.length > MAX_CREDENTIALS || !value.every(isCompactJwt)) {
-    const expected = `an array of at most ${String(MAX_CREDENTIALS)} compact JWTs of at most 16 KiB`
-    throw new DidAuthError('ERR_REQUEST', { reason: { check: 'credentials', expected, got: typeof value } })
-  }
-  return value
+  if (Array.isArray(value) && value.length <= MAX_CREDENTIALS && value.every(isCompactJwt)) return value
+  const expected = `an array of at most ${MAX_CREDENTIALS} compact JWTs of at most 16 KiB`
+  throw new DidAuthError('ERR_REQUEST', { reason: { check: 'credentials', expected, got: typeof value } })
 }
 
 function isCompactJwt(value: unknown): value is string {

@@ -27,8 +27,7 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true })
  */
 export function parseJwt(jwt: unknown, maxBytes: number): ParsedJwt | undefined {
   if (typeof jwt !== 'string' || jwt.length > maxBytes) return undefined
-  const [headerPart, payloadPart, signaturePart, fourthPart] = jwt.split('.', 4)
-  if (headerPart === undefined || payloadPart === undefined || signaturePart === undefined) return undefined
+  const [headerPart = '', payloadPart = '', signaturePart = '', fourthPart] = jwt.split('.', 4)
   if (fourthPart !== undefined) return undefined
   const header = headerPart === ES256K_HEADER ? PLAIN_HEADER : parseJsonPart(headerPart)
   const payload = parseJsonPart(payloadPart)
