@@ -18,11 +18,10 @@ export interface ContractTest {
 const cases = [...sessionCases, ...rotationCases, ...countCases]
 
 /**
- * The suite that every store has to pass, for any test runner.
+ * The suite that every store has to pass, for any test runner. A store of sessions, uses or quotas alone is filled up
+ * by `combineStores` and `memoryStore()`.
  *
- * For a store of sessions, uses or quotas alone, fill up the rest by `combineStores` and `memoryStore()`.
- *
- * @param makeStore - makes an empty store; with `another`, the suite also proves that two instances may share the data
+ * @param makeStore - with `another` in its result, the suite also proves that two instances may share the data
  * @example
  * ```ts
  * describe('myStore', () => {
