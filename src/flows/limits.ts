@@ -85,13 +85,9 @@ const OUTDATED: ReadonlySet<DidAuthErrorCode> = new Set([
 ])
 
 /** Counts a request of a user who is authenticated; what a foreign page makes a browser read is counted apart. */
-export function chargeUser(
-  { settings, quotas, store }: ChargeParts,
-  user: string,
-  isForeignRead = false
-): Promise<void> {
+export function chargeUser(parts: ChargeParts, user: string, isForeignRead = false): Promise<void> {
   const name = isForeignRead ? `${user} foreign` : user
-  return quotas.charge(store, { budget: 'requests', name, limit: settings.maxRequestsPerTimeSlot })
+  return parts.quotas.charge(parts.store, { budget: 'requests', name, limit: parts.settings.maxRequestsPerTimeSlot })
 }
 
 /**
@@ -128,12 +124,8 @@ export async function chargeRefusal(
 function quotasOf({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
   if (caller.isShared && NOT_SHARED.has(budget)) return []
   const limit = budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
-  const owner = did === undefined ? '' : `${canonicalDid(did)} `
-  return caller.networks.map(({ network, factor }) => ({
-    budget,
-    name: `${budget} ${owner}${network}`,
-    limit: limit * factor
-  }))
+  const label = did === undefined ? budget : `${budget} ${canonicalDid(did)}`
+  return caller.networks.map(({ network, factor }) => ({ budget, name: `${label} ${network}`, limit: limit * factor }))
 }
 
 /**
