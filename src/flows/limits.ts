@@ -9,7 +9,7 @@ import { canonicalDid } from '../protocol/did.js'
 // no client locks another out.
 
 /** How much larger than a user's own quota the budgets of a client network are. */
-const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } as const
+const FACTORS = { namings: 10, proofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<Record<Budget, number>>
 
 /** Proofs that a chain is asked about, for one client network: each is several calls to its node. */
 const CONTRACT_PROOFS = 30
@@ -25,7 +25,7 @@ const NOT_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'nonces'])
  * nonces (page after page asks for one, whether or not its visitor logs in), proofs that a chain is asked about, reads
  * without token.
  */
-export type Budget = keyof typeof FACTORS | 'contracts'
+export type Budget = 'namings' | 'proofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
