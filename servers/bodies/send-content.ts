@@ -8,17 +8,12 @@ const WRITE_BYTES = 65_536
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
 
 /**
- * Sends a JSON text that comes in chunks, no faster than its client reads it; the connection of a client that is slower
- * than the minimum data rate is closed. An answer of any length holds one chunk in memory. When the client disconnects,
- * no more is read.
- *
- * What fails before the first chunk is there is thrown, and can be answered. Later a failure breaks the connection, so
- * that no client takes a part for the whole.
+ * Sends a JSON text that comes in chunks, of which one is in memory, no faster than its client reads them. A client
+ * below the minimum data rate is disconnected. A failure after the first chunk breaks the connection, so that no client
+ * takes a part for the whole.
  *
  * @param headers - beside Content-Type
- * @throws what the source throws, when nothing was sent yet
- * @example
- * await sendChunks(req, res, jsonStringOf(await content.pieces()), { 'Cache-Control': 'no-store' })
+ * @throws what the source throws before its first chunk
  */
 export async function sendChunks(
   req: Pick<IncomingMessage, 'method'>,
@@ -48,8 +43,7 @@ export async function sendChunks(
 }
 
 /**
- * Sends a JSON text that is in memory, in one write, which costs less than a stream. The client has the time for it
- * that the minimum data rate allows.
+ * Sends a JSON text in one write, which costs less than a stream, within the time that the minimum data rate allows.
  *
  * @param onEnd - called when the system has all of it, or the client has disconnected
  */
@@ -70,8 +64,8 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
 }
 
 /**
- * Content in pieces of UTF-8 as one JSON string, with what stands around it; a piece may end within a character. The
- * first chunk comes with the first piece, so that nothing is sent before content was verified.
+ * Content in pieces of UTF-8, which may end within a character, as one JSON string with what stands around it. Nothing
+ * is sent before the first piece was verified.
  */
 export async function* jsonStringOf(
   pieces: AsyncIterable<Uint8Array>,
@@ -118,7 +112,7 @@ async function write(
   }
 }
 
-/** Writes, and resolves when the system has taken the bytes, or the connection is closed. */
+/** Resolves when the system has taken the bytes, or the connection is closed. */
 function taken(res: ServerResponse, writeNow: () => boolean): Promise<void> {
   // Its `close` was emitted while the next chunk was read, and nothing follows it.
   if (res.destroyed) return Promise.resolve()

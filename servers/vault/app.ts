@@ -26,7 +26,7 @@ const MAX_SENT_BYTES = 134_217_728
 /** Starts the vault. @throws StartError */
 export const startVault = contentStarter(vaultApp)
 
-/** Builds the vault server without listening. Its caller closes stores and node. */
+/** Builds the vault. Its caller closes stores and node. */
 export function vaultApp(parts: VaultServerParts): ServerApp {
   const { env, node } = parts
   const signer = es256kSigner(parts.identity.privateKey)
@@ -179,16 +179,12 @@ function placeOf(req: Request) {
   return { did: userOf(req), key: parseKey(paramOf(req, 'key')), ...parsePrecondition(req.headers) }
 }
 
-/**
- * A parameter of a path, decoded. Express has lists of them for patterns that are not used here. No DID, key or id has
- * a NUL, and PostgreSQL cannot be asked for one: it is then empty, as which nothing is stored.
- */
+/** A decoded parameter; empty, as which nothing is stored, for one with a NUL, which PostgreSQL cannot be asked for. */
 function paramOf({ params }: Request, name: string): string {
   const value = params[name]
   return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
 
-/** Whether the client has the list already. */
 function isFresh(req: Request, res: Response, etag: string): boolean {
   // Express compares with the header of the answer; an error must not have it.
   res.setHeader('ETag', etag)

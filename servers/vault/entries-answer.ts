@@ -17,10 +17,10 @@ const ENTRY_BYTES = 256
 const FEW_ENTRIES = 8
 /** Of a key that changes all the time there may be no moment in which all of it can be read. */
 const MAX_ATTEMPTS = 5
-/** For the IPFS node, in all: each of many contents may be missing. */
+/** For the IPFS node, in all. */
 const REPAIR_MILLISECONDS = 10_000
 
-/** Without a change of its bytes: content may begin with a BOM. */
+/** Content may begin with a BOM. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Entries with their content, as a JSON text that is sent while it is read. */
@@ -90,8 +90,7 @@ class EntryRemoved extends DidAuthError {
 
 /**
  * Sends entries with their content, no faster than the client receives them: the list and a page of content are in
- * memory for it, however large the answer. Damage that is found before the head is an answer; later it breaks the
- * connection.
+ * memory. Damage that is found before the head is an answer; later it breaks the connection.
  *
  * @throws ServerError ERR_CONTENT_MISSING, ERR_STORAGE; DidAuthError ERR_BUSY
  */

@@ -107,12 +107,10 @@ export function garbageVerbs(dialect: ContentDialect, content: ContentSteps, ent
       await query(s.abandon, [beforeSeconds - UPLOAD_SECONDS])
     },
 
-    /** The objects are deleted. */
     async forgetGarbage(query: SqlQuery, objects: readonly string[]): Promise<void> {
       await query(s.forget, [list(objects)])
     },
 
-    /** Lets content in again. @returns false when it was not refused */
     async allow(query: SqlQuery, cid: string): Promise<boolean> {
       return (await query(s.allow, [cid])).rowCount === 1
     },

@@ -32,15 +32,10 @@ export interface ContentStoreOptions extends ContentStoreSettings {
 
 const TRIES = 5
 const PAUSE_MILLISECONDS = 300
-/** SQLite writes a copy, and the log of changes gets it as well. */
+/** Of the file, in its copy and in the log of changes. */
 const COPIES = 2.2
 
-/**
- * Opens the storage of a server in its folder, which several processes of a machine may do, and creates what is
- * missing.
- *
- * @throws StartError when it cannot be used
- */
+/** Opens storage in a folder, which several processes may do, and creates what is missing. @throws StartError */
 export async function openContentStore(options: ContentStoreOptions): Promise<OpenContentStore> {
   const { folder, isDurable = true } = options
   const file = join(folder, options.database)
@@ -73,10 +68,9 @@ function openFolder(folder: string, file: string): { engine: ThreadSettings['eng
 }
 
 /**
- * Rewrites a database without what was deleted, and empties its log of changes, so that neither has bytes of it any
- * more.
+ * Rewrites a database without what was deleted, and empties its log of changes.
  *
- * @param isRewritten - false: only the log may have them
+ * @param isRewritten - false: only the log may have deleted bytes
  * @returns what may still have them, in words
  */
 async function rewriteFile(file: string, verbs: VerbMethods<SqliteVerbs>, isRewritten: boolean): Promise<string[]> {
