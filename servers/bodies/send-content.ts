@@ -1,7 +1,10 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './limits.js'
 
 type Headers = Readonly<Record<string, string>>
+
+/** An answer, piece by piece. */
+export type Chunks = AsyncGenerator<Uint8Array, void, undefined>
 
 /** Written at once: progress is counted by what the client has taken. */
 const WRITE_BYTES = 65_536
@@ -15,18 +18,13 @@ const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' }
  * @param headers - beside Content-Type
  * @throws what the source throws before its first chunk
  */
-export async function sendChunks(
-  req: Pick<IncomingMessage, 'method'>,
-  res: ServerResponse,
-  chunks: AsyncGenerator<Uint8Array, void>,
-  headers: Headers = {}
-): Promise<void> {
+export async function sendChunks(res: ServerResponse, chunks: Chunks, headers: Headers = {}): Promise<void> {
   try {
     // Also for HEAD: a source that was never started does not close its input.
     let first: IteratorResult<Uint8Array, void> | undefined = await chunks.next()
     if (res.destroyed) return
     res.writeHead(200, { ...JSON_TYPE, ...headers })
-    if (req.method === 'HEAD') {
+    if (res.req.method === 'HEAD') {
       res.end()
       return
     }
@@ -67,11 +65,7 @@ export function sendWhole(res: ServerResponse, json: string | Buffer, headers: H
  * Content in pieces of UTF-8, which may end within a character, as one JSON string with what stands around it. Nothing
  * is sent before the first piece was verified.
  */
-export async function* jsonStringOf(
-  pieces: AsyncIterable<Uint8Array>,
-  before = '',
-  after = ''
-): AsyncGenerator<Buffer, void, undefined> {
+export async function* jsonStringOf(pieces: AsyncIterable<Uint8Array>, before = '', after = ''): Chunks {
   const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
   let start = `${before}"`
   for await (const piece of pieces) {
@@ -81,11 +75,7 @@ export async function* jsonStringOf(
   yield Buffer.from(`${start}"${after}`)
 }
 
-async function write(
-  res: ServerResponse,
-  next: IteratorResult<Uint8Array, void>,
-  chunks: AsyncGenerator<Uint8Array, void>
-): Promise<void> {
+async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>, chunks: Chunks): Promise<void> {
   const rate = new MinimumRate(() => res.destroy(), MAX_SENDING_CREDIT_MILLISECONDS)
   rate.pause()
   // The rate is what ends it: a socket is idle also while the client reads what the system has buffered.

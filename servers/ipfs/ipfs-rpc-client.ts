@@ -6,8 +6,7 @@ import { cidOf } from '../storage/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-const DEADLINE_MILLISECONDS = 10_000
-const LIST_MILLISECONDS = 300_000
+const DEADLINES = { deadlineMilliseconds: 10_000, listMilliseconds: 300_000 }
 /** A head, and an answer of one line or an error. */
 const SHORT_ANSWER_BYTES = 65_536
 /** Bytes around one pin in a list, and how many pins there may be: about 500 MB of memory. */
@@ -62,13 +61,8 @@ export interface IpfsHttpNode extends IpfsNode {
  *
  * @param url - its path, if any, replaces `/api/v0`; its user and password are sent in a header, and are in no error
  */
-export function ipfsHttpNode(
-  url: string,
-  {
-    deadlineMilliseconds = DEADLINE_MILLISECONDS,
-    listMilliseconds = LIST_MILLISECONDS
-  }: { deadlineMilliseconds?: number; listMilliseconds?: number } = {}
-): IpfsHttpNode {
+export function ipfsHttpNode(url: string, deadlines: Partial<typeof DEADLINES> = {}): IpfsHttpNode {
+  const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
   const { url: address, headers } = separateUser(url)
   const endpoint = { url: address.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
   const loadClient = lazy(async () => ((await import('ipfs-http-client')).create as MakeClient)(endpoint))

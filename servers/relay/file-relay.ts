@@ -117,7 +117,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
      * @param name - the segment of the path, not validated
      * @throws ServerError ERR_NOT_FOUND, ERR_TAKEN_DOWN, ERR_CONTENT_MISSING, ERR_STORAGE when nothing was sent yet
      */
-    async send(req: IncomingMessage, res: ServerResponse, name: string): Promise<void> {
+    async send(res: ServerResponse, name: string): Promise<void> {
       if (!isCid(name)) throw new ServerError('ERR_NOT_FOUND')
       const nowSeconds = clock.nowSeconds()
       const cached = cache.get(name)
@@ -131,7 +131,7 @@ export function fileRelay({ store, bodies, repair, settlePins, assertDiskFree, e
         return
       }
       const content = await read(name)
-      await sendChunks(req, res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
+      await sendChunks(res, jsonStringOf(await content.pieces(), '{"file":', '}'), headers)
     }
   }
 }

@@ -88,7 +88,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
       return
     }
     const read = async (): Promise<EntriesText> => listText(place.key, await store.listEntries(place))
-    await sendEntries(reading, req, res, { did: place.did, entryCount, read })
+    await sendEntries(reading, res, { did: place.did, entryCount, read })
   }
 
   /** What a write changed is durable here. The node follows, for which a caller waits 2 s at most. */
@@ -132,7 +132,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     const did = userOf(req)
     const { entryCount } = await store.usageOf(did)
     const read = async (): Promise<EntriesText> => backupText(did, await store.listOwnEntries(did))
-    await sendEntries(reading, req, res, { did, entryCount, read })
+    await sendEntries(reading, res, { did, entryCount, read })
   }
 
   /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
