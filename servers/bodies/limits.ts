@@ -12,10 +12,6 @@ export class ByteBudget {
     this.#maxBytesPerOwner = maxBytesPerOwner
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /**
    * Acquires bytes at once, or refuses.
    *

@@ -18,7 +18,6 @@ const MAX_FILES_PER_OWNER = 8
 const BUFFER_BYTES = 65_536
 
 export interface BodyRequest {
-  /** The field that holds the text. */
   field: string
   /** Of the text in UTF-8, however it is spelled. */
   maxBytes: number

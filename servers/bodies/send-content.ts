@@ -93,17 +93,14 @@ async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>
       }
     }
     rate.resume()
-    await taken(res, () => {
-      res.end()
-      return false
-    })
+    await taken(res, () => res.end())
   } finally {
     rate.stop()
   }
 }
 
 /** Resolves when the system has taken the bytes, or the connection is closed. */
-function taken(res: ServerResponse, writeNow: () => boolean): Promise<void> {
+function taken(res: ServerResponse, writeNow: () => unknown): Promise<void> {
   // Its `close` was emitted while the next chunk was read, and nothing follows it.
   if (res.destroyed) return Promise.resolve()
   return new Promise((resolve) => {
@@ -112,6 +109,6 @@ function taken(res: ServerResponse, writeNow: () => boolean): Promise<void> {
       resolve()
     }
     res.on('drain', done).on('finish', done).on('close', done)
-    if (writeNow()) done()
+    if (writeNow() === true) done()
   })
 }

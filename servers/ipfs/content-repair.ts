@@ -51,8 +51,10 @@ export function contentRepair({ store, node, log }: ContentRepairParts): Content
   }
 
   return async (content, milliseconds) => {
-    const fetched = fetchOnce(() => fetch(content), content.cid)
-    const bytes = await waitAtMost(milliseconds, fetched)
+    const bytes = await waitAtMost(
+      milliseconds,
+      fetchOnce(() => fetch(content), content.cid)
+    )
     if (bytes === undefined) throw new ServerError('ERR_CONTENT_MISSING')
     return bytes
   }

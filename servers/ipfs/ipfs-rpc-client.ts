@@ -163,7 +163,6 @@ function reasonOf(error: unknown): unknown {
   return fieldOf(error, 'cause') ?? error
 }
 
-/** The status in the error that the client makes of an answer. */
 function statusOf(error: unknown): number | undefined {
   const status = fieldOf(fieldOf(error, 'response'), 'status')
   return typeof status === 'number' ? status : undefined
@@ -197,14 +196,10 @@ export function assertIpfsClientInstalled(): void {
   }
 }
 
-/** Where Kubo listens by default. */
-const LOCAL_NODE = 'http://127.0.0.1:5001'
-const TIMEOUT_MILLISECONDS = 1_000
-
-/** Logs a line when an unnamed IPFS node answers on this machine. It waits for 1 s at most, and never fails. */
-export async function hintAtLocalNode(log: Logger, url = LOCAL_NODE): Promise<void> {
+/** Logs a line when an IPFS node answers where Kubo listens by default. It waits for 1 s at most, and never fails. */
+export async function hintAtLocalNode(log: Logger, url = 'http://127.0.0.1:5001'): Promise<void> {
   try {
-    const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS) } as const
+    const options = { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(1_000) } as const
     const { status, body } = await fetch(`${url}/api/v0/version`, options)
     await body?.cancel()
     const sentence = `an IPFS node answers at ${url}: with IPFS_API_URL content goes there as well`

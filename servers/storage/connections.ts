@@ -12,7 +12,6 @@ const RETRY_MILLISECONDS = 1_000
 export interface RemoteEngine {
   /** As `/ready` lists it. */
   readonly name: 'database' | 'redis'
-  /** Which names it. */
   readonly variable: 'DATABASE_URL' | 'REDIS_URL'
   /** @throws DidAuthError ERR_STORE while it is unavailable; StartError when it cannot be used as it is set up */
   readonly ask: () => Promise<unknown>

@@ -187,7 +187,6 @@ export interface PinLedger {
   postpone(task: PinTask, retryAtSeconds: number, wasCalled?: boolean): Promise<boolean>
   /** Whether nothing is open for any of these. */
   areSettled(cids: readonly string[]): Promise<boolean>
-  /** Open tasks in all. */
   countOpen(): Promise<number>
   /** Makes all that waits after a failure due now. */
   retryNow(nowSeconds: number): Promise<void>

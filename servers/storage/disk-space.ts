@@ -20,9 +20,7 @@ export interface StoreMeasure {
   /** Where it fails, the last measurement counts. What is really full says so itself. */
   readonly measure: () => Promise<number>
   readonly max: number
-  /** How long a measurement is used. */
   readonly freshMilliseconds: number
-  /** What is said of a measurement above `max`. */
   readonly describe: (measured: number) => string
 }
 

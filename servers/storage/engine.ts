@@ -13,14 +13,13 @@ import type { S3ObjectStore } from './s3/s3-object-store.js'
 import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 
-/** Or the grace of refreshes, beyond which the tabs of one user that refresh at two instances would pass for theft. */
+/** A clock that is further off than the grace of refreshes would take tabs that refresh at two instances for theft. */
 const MIN_SKEW_SECONDS = 10
 
 /** What a server stores: in SQLite and files below `DATA_DIR`, or where the environment names it. */
 export interface Engine {
   /** Sessions, used challenges and quotas. */
   readonly sessions: Store
-  /** What `/ready` asks of storage, and of the clock. */
   readonly dependencies: readonly Dependency[]
   close(): Promise<void>
 }
@@ -83,7 +82,6 @@ export interface OpenedContents extends OpenContentStore {
   readonly bucket: S3ObjectStore | undefined
 }
 
-/** Opens what relay or vault store. @throws StartError */
 async function openContents(env: ServerEnv, { database }: Connections): Promise<OpenedContents> {
   const bucket = await openBucket(env)
   if (database !== undefined) return { ...(await openPostgresContents(database, env, bucket)), bucket }

@@ -138,14 +138,9 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   /** Bytes and entries, used and available: never below 0, even after the quota was lowered. */
   const storage: Answer = async (req, res) => {
     const { byteCount, entryCount } = await store.usageOf(userOf(req))
-    res
-      .set('Cache-Control', 'no-store')
-      .json({
-        used: byteCount,
-        available: Math.max(0, quota.maxBytes - byteCount),
-        usedEntries: entryCount,
-        availableEntries: Math.max(0, quota.maxEntries - entryCount)
-      })
+    const available = Math.max(0, quota.maxBytes - byteCount)
+    const availableEntries = Math.max(0, quota.maxEntries - entryCount)
+    res.set('Cache-Control', 'no-store').json({ used: byteCount, available, usedEntries: entryCount, availableEntries })
   }
 
   // Strict: a client that puts its empty id at the end of a path must not reach the whole key.
@@ -193,7 +188,6 @@ function isFresh(req: Request, res: Response, etag: string): boolean {
   return fresh
 }
 
-/** The canonical DID of the user, whom there always is behind requireDid. */
 function userOf({ user }: Request): string {
   if (user === undefined) throw new TypeError('no user behind requireDid')
   return canonicalDid(user.did)

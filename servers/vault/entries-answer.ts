@@ -30,7 +30,6 @@ export interface EntriesText {
   before: (index: number) => string
   /** What stands after the last. */
   end: string
-  /** Of the answer. */
   headers: Readonly<Record<string, string>>
 }
 
@@ -75,7 +74,6 @@ export interface EntriesSource {
   did: string
   /** How many there are about. */
   entryCount: number
-  /** Reads the list as it is now. */
   read: () => Promise<EntriesText>
 }
 

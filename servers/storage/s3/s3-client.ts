@@ -201,7 +201,6 @@ class Deadline {
     this.#timer = setTimeout(() => this.expire(), milliseconds)
   }
 
-  /** Nothing is waited for. */
   stop(): void {
     clearTimeout(this.#timer)
   }

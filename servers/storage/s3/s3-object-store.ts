@@ -95,7 +95,6 @@ export function s3ObjectStore({ prefix, deadlines, ...bucket }: S3StoreOptions):
   }
 }
 
-/** Whether an object may be ours: a bucket may have what others put there. */
 function isObjectName(name: string): boolean {
   return isCid(name.slice(0, -17)) && /^\.[0-9a-f]{16}$/.test(name.slice(-17))
 }

@@ -243,7 +243,6 @@ function assertQuota(before: Usage, replaced: readonly Entry[], { content, quota
   }
 }
 
-/** The ETag of a list, quoted. */
 function etagOf({ hash }: ListState): string {
   return `"${hash.toString('base64url')}"`
 }
@@ -273,7 +272,7 @@ export function entryOf(row: SqlRow): Entry {
   return { number: Number(row.number), ...infoOf(row) }
 }
 
-/** Adds an entry to the hash of a list, or takes it off. */
+/** Adds an entry to the hash of a list, or removes it. */
 function addToHash(sum: Buffer, { number, cid, byteCount }: Entry): void {
   const one = hash('sha256', `${number} ${cid} ${byteCount}`, 'buffer')
   for (let index = 0; index < sum.length; index += 1) sum[index] = (sum[index] ?? 0) ^ (one[index] ?? 0)

@@ -55,7 +55,6 @@ export function objectWriter({ objects, spool, verbs, nowSeconds }: ObjectWriter
         if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
       }
       for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
-        // A name that was never used.
         const name = `${cid}.${randomBytes(8).toString('hex')}`
         const first = await verb({ ...info, object: { name, isUploaded: false } })
         if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }

@@ -43,7 +43,6 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
     if (!transactions.has(name)) return work((statement, values) => database.query(statement, values, settings))
     return owners.run(fieldOf(write, 'did'), () => database.transaction(work, settings))
   }
-  // The database is its caller's to close.
   return sqlContentStore({ verbs, run, objects, spool, close: async () => undefined }, options)
 }
 

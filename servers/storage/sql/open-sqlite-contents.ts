@@ -22,7 +22,7 @@ import { SQLITE_TABLES } from './tables.js'
 export interface ContentStoreOptions extends ContentStoreSettings {
   /** Of the server: the database, `objects/` and `spool/` lie there. */
   readonly folder: string
-  /** Name of the database file in it, such as `vault.db`. */
+  /** File name, such as `vault.db`. */
   readonly database: string
   /** False: a write survives the end of the process, and not the loss of power, which is cheaper. Default true. */
   readonly isDurable?: boolean
