@@ -18,11 +18,10 @@ export interface ContractTest {
 const cases = [...sessionCases, ...rotationCases, ...countCases]
 
 /**
- * The suite that every store has to pass, for any test runner.
+ * The suite that every store has to pass, for any test runner. A store of sessions, uses or quotas alone is filled up
+ * by `combineStores` and `memoryStore()`.
  *
- * For a store of sessions, uses or quotas alone, fill up the rest by `combineStores` and `memoryStore()`.
- *
- * @param makeStore - makes an empty store; with `another`, the suite also proves that two instances may share the data
+ * @param makeStore - with `another` in its result, the suite also proves that two instances may share the data
  * @example
  * ```ts
  * describe('myStore', () => {
@@ -56,14 +55,8 @@ function rejectionOf(error: unknown): AssertionError {
 
 export { wallet, TestWallet, WalletError, type WalletInfo, type WalletOptions, type WalletRequest } from './wallet.js'
 export { signedIn, type AppUnderTest, type SignedInFetch, type SignedInOptions } from './signed-in.js'
-export {
-  accessTokenFor,
-  fakeClock,
-  testConfig,
-  type FakeClock,
-  type TestConfig,
-  type TokenService
-} from './test-service.js'
+export { accessTokenFor, fakeClock, testConfig } from './test-service.js'
+export type { FakeClock, TestConfig, TokenService } from './test-service.js'
 export { walletScript, type PageWallet, type WalletScript, type WalletScriptOptions } from './wallet-script.js'
 export type { StoreBounds, StoreUnderTest } from './store-case.js'
 export type { Clock, Signer } from '../ports.js'

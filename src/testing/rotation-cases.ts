@@ -26,8 +26,7 @@ export const rotationCases = [
     await rotate('a', 0, 1, { tokenClaims: { role: 'reader' } })
     expect((await find('a'))?.tokenClaims, { role: 'reader' })
     await rotate('a', 1, 2)
-    const none = 'A rotation without claims leaves the session without claims'
-    expect((await find('a'))?.tokenClaims, undefined, none)
+    expect((await find('a'))?.tokenClaims, undefined, 'A rotation without claims leaves the session without any')
     await rotate('a', 2, 3, { tokenClaims: { role: 'author' } })
     await rotate('a', 0, 9, { tokenClaims: { role: 'admin' } })
     expect((await find('a'))?.tokenClaims, { role: 'author' }, 'A refused rotation changes no claims')
@@ -106,14 +105,10 @@ export const rotationCases = [
     await bench.rotate('a', 0, 1, { tokenClaims })
     const before = await bench.read('a')
     const later = (at: number) => ({ tokenClaims: { role: 'admin' }, at, until: at + 3600 })
-    await bench.rotations(
-      ['a', 0, 1, 'repeated', { tokenClaims }],
-      ['a', 0, 1, 'repeated', { tokenClaims }],
-      ['a', 0, 1, 'repeated', later(21)],
-      ['a', 0, 1, 'repeated', later(3609)]
-    )
-    const promise = 'A repeated rotation changes neither claims nor times nor tokens'
-    bench.expect(await bench.read('a'), before, promise)
+    for (const details of [{ tokenClaims }, { tokenClaims }, later(21), later(3609)]) {
+      await bench.rotations(['a', 0, 1, 'repeated', details])
+    }
+    bench.expect(await bench.read('a'), before, 'A repeated rotation changes neither claims nor times nor tokens')
     await bench.rotations(['a', 1, 2, 'rotate', { at: 3609 }])
   }),
   storeCase('refuses a rotation whose next token was used, and revokes nothing', async (bench) => {
@@ -121,11 +116,7 @@ export const rotationCases = [
     await bench.rotate('a', 0, 1)
     await bench.rotate('a', 1, 2)
     const before = await bench.read('a')
-    await bench.rotations(
-      ['a', 0, 1, 'replaced'],
-      ['a', 0, 1, 'replaced', { at: 21 }],
-      ['a', 0, 1, 'replaced', { at: 3609 }]
-    )
+    for (const at of [10, 21, 3609]) await bench.rotations(['a', 0, 1, 'replaced', { at }])
     bench.expect(await bench.read('a'), before)
   }),
   storeCase('notices another who has the replaced token, however often it was repeated', async (bench) => {
@@ -144,8 +135,7 @@ export const rotationCases = [
     await bench.create('a')
     const verdicts = await bench.allAtOnce(50, (store) => store.rotateRefreshToken(rotationOf('a', 0, 1)))
     bench.expect(tally(verdicts), { rotate: 1, repeated: 49 })
-    const found = await bench.find('a')
-    bench.expect(found?.replacedTokens.length, 1, 'Repeated rotations add no replaced token')
+    bench.expect((await bench.find('a'))?.replacedTokens.length, 1, 'Repeated rotations add no replaced token')
     await bench.rotations(['a', 1, 2, 'rotate'])
   }),
 
@@ -170,10 +160,9 @@ export const rotationCases = [
         store.rotateRefreshToken(rotationOf(name, index % 4 < 2 ? 0 : 1, `next ${index}`))
       )
       bench.expect(tally(verdicts), { rotate: 1, replaced: 49 })
-      const found = await bench.find(name)
+      const { state, refreshTokenHash } = (await bench.find(name)) ?? {}
       const expected = ['active', hashOf(name, `next ${verdicts.indexOf('rotate')}`)]
-      const promise = "The session stays active with the winner's token"
-      bench.expect([found?.state, found?.refreshTokenHash], expected, promise)
+      bench.expect([state, refreshTokenHash], expected, "The session stays active with the winner's token")
     }
   }),
   storeCase('refreshes nothing after a logout was answered, whichever was faster', async (bench) => {

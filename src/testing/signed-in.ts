@@ -27,8 +27,8 @@ export interface SignedInFetch {
 const urls = new WeakMap<RequestListener | Server, Promise<string>>()
 
 /**
- * Logs a wallet in as a client does: asks for a challenge, signs it, sends it. The login domain is that of the
- * application's own `serviceUrl`. An application that does not listen yet gets a port; nothing has to be closed.
+ * Logs a wallet in as a client does, for the domain of the application's own `serviceUrl`. An application that does not
+ * listen yet gets a port; nothing has to be closed.
  *
  * @throws Error with status and text of the answer, when the login is refused
  * @example

@@ -35,10 +35,8 @@ export function boundedCase(name: string, bounds: StoreBounds, test: StoreCase['
 }
 export const storeCase = (name: string, test: StoreCase['test']): StoreCase => boundedCase(name, {}, test)
 
-/** A Tuesday, in seconds since the Unix epoch. All times below are counted from it. */
+/** Seconds since the Unix epoch. All times below are counted from it. */
 export const START_SECONDS = 1_800_000_000
-export const YEAR_SECONDS = 31_536_000
-
 export const service = 'https://service.example'
 export const anotherService = 'https://another.example'
 export const did = 'did:ethr:rsk:0x00000000000000000000000000000000000000aa'
@@ -80,32 +78,24 @@ export function chargeOf({ at = 0, ...fields }: Details<QuotaCharge> = {}): Quot
   return { ...charge, nowSeconds: START_SECONDS + at, ...fields }
 }
 
-/** The hash of a refresh token of a session, both as a case calls them. A session begins with token 0. */
+/** The hash of a refresh token. A session begins with token 0. */
 export function hashOf(session: string, token: Token): string {
   return createHash('sha256').update(`${session} ${token}`).digest('base64url')
 }
 
 /** A rotation and its verdict. */
-type RotationRow = [
-  session: string,
-  presented: Token,
-  next: Token,
-  verdict: RefreshVerdict,
-  details?: Details<Rotation>
-]
+type RotationRow = [name: string, presented: Token, next: Token, verdict: RefreshVerdict, details?: Details<Rotation>]
 
 /** Two store objects on the same data, or one twice, and what cases do with them. */
 export type Bench = ReturnType<typeof benchOf>
 
-/** Calls each verb on the other store object than the one before. @param name - of the case: what a good store does */
+/** Each call of a verb goes to the other store object. @param name - of the case: what a good store does */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- `Bench` is what it returns
 export function benchOf(store: Store, other: Store, name: string) {
   let calls = 0
   /**
-   * Compares what a store answered with what the port promises, as JSON: objects of `structuredClone` are of another
-   * realm under Jest, and what is undefined may be absent.
-   * @param promise - a sentence that is true of a good store
-   * @throws AssertionError that says the sentence and the difference
+   * Compares as JSON: objects of `structuredClone` are of another realm under Jest; what is undefined may be absent.
+   * @param promise - a sentence that is true of a good store; the AssertionError has it, and the difference
    */
   const expect = (actual: unknown, expected: unknown, promise = `A store ${name}`): void => {
     const written = (value: unknown): string => inspect(value, { depth: 4, breakLength: Infinity, maxArrayLength: 60 })
@@ -128,10 +118,9 @@ export function benchOf(store: Store, other: Store, name: string) {
       next().endSession(service, `session-${name}`, state, START_SECONDS + at),
     revoke: (at = 0, of = service): Promise<number> => next().revokeSessions(of, did, START_SECONDS + at),
     find,
-    /** All fields of a session as they can be compared. */
     read: async (name: string): Promise<object | undefined> => storedFieldsOf(await find(name)),
     stateOf: async (name: string): Promise<string | undefined> => (await find(name))?.state,
-    /** The names of the sessions that are listed of the user, in their order. */
+    /** The names of the user's sessions, in the order of the list. */
     list: async (at = 0): Promise<string[]> =>
       (await next().listSessions(service, did, START_SECONDS + at)).map(({ sessionId }) => sessionId.slice(8)),
     use: (details?: Details<ChallengeUse>): Promise<string> => next().consumeChallenge(useOf(details)),
@@ -143,8 +132,7 @@ export function benchOf(store: Store, other: Store, name: string) {
     /** Rotates one after the other, and compares the verdicts. */
     rotations: async (...rows: RotationRow[]): Promise<void> => {
       const verdicts: string[] = []
-      for (const [session, presented, to, , details] of rows)
-        verdicts.push(await rotate(session, presented, to, details))
+      for (const [name, presented, to, , details] of rows) verdicts.push(await rotate(name, presented, to, details))
       const expected = rows.map(([, , , verdict]) => verdict)
       expect(verdicts, expected)
     },
@@ -159,7 +147,7 @@ export function benchOf(store: Store, other: Store, name: string) {
   }
 }
 
-/** How often each answer was given. */
+/** How often each answer came. */
 export function tally(answers: readonly string[]): Record<string, number> {
   return Object.fromEntries([...new Set(answers)].map((one) => [one, answers.filter((other) => other === one).length]))
 }
@@ -172,7 +160,7 @@ export function fieldsOf(session: Session | undefined): object | undefined {
 }
 
 /** The fields of a stored session; replaced tokens oldest first, with the 24 characters of their hash that count. */
-export function storedFieldsOf(session: StoredSession | undefined): object | undefined {
+function storedFieldsOf(session: StoredSession | undefined): object | undefined {
   if (session === undefined) return undefined
   const replacedTokens = session.replacedTokens
     .map(({ hash, replacedAtSeconds }) => ({ hash: hash.slice(0, 24), replacedAtSeconds }))

@@ -25,7 +25,7 @@ export interface TestConfig extends Pick<TokenService, 'serviceUrl' | 'serviceDi
   maxRequestsPerTimeSlot: number
 }
 
-/** A clock that only moves when a test advances it: `clock` of `setupDidAuth`, of a verifier and of the client. */
+/** A clock that moves when a test advances it: `clock` of `setupDidAuth`, of a verifier and of the client. */
 export interface FakeClock extends Clock {
   /** Moves the clock, back where `seconds` is negative. */
   advance(seconds: number): void
@@ -73,7 +73,6 @@ export function testConfig(): TestConfig {
  * Signs an access token without a login, for tests of what happens behind one. No session belongs to it, so
  * `checkSession` refuses it.
  *
- * @param did - the user
  * @param claims - further claims, and claims in place of those that a token has: `{ exp: 0 }` is an expired token
  * @param service - whose token it is; default {@link testConfig}
  * @throws TypeError when `serviceSigner` returns no signature

@@ -8,11 +8,10 @@ export interface WalletScriptOptions {
   afterMs?: number | undefined
 }
 
-/** What a browser under test is given: a script for the page, and the function that the script calls. */
+/** What a browser under test is given: a script for the page, and the function that the script calls by its name. */
 export interface WalletScript {
-  /** Name of the function in the page. */
   name: string
-  /** That function, which runs in the test. */
+  /** The function, which runs in the test. */
   answer: (message: unknown) => Promise<unknown>
   /** The script: it sets `window.ethereum`, where no other wallet did, and announces the wallet by EIP-6963. */
   script: string

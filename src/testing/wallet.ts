@@ -30,7 +30,7 @@ export class WalletError extends Error {
 
 type Listener = (accounts: string[]) => void
 
-/** What happens when the wallet asks its user; rejects where the user, or the wallet, would. */
+/** Asks the user; rejects where the user, or the wallet, would. */
 type Confirm = () => Promise<void>
 
 const HEX = /^0x(?:[0-9a-f]{2})*$/i
@@ -58,7 +58,6 @@ export class TestWallet {
   readonly #confirm: Confirm
   readonly #listeners = new Set<Listener>()
 
-  /** Use {@link wallet}. */
   constructor(seed: string, { chainId = 30, network = 'rsk', info = {} }: WalletOptions, confirm: Confirm) {
     this.#key = walletKey(seed)
     this.#confirm = confirm
@@ -128,18 +127,10 @@ export class TestWallet {
     return this
   }
 
-  /**
-   * Announces itself to the page, now and whenever the page asks which wallets there are.
-   *
-   * @param page - `window`, or any `EventTarget` in its place
-   * @returns what ends it
-   * @see EIP-6963
-   */
+  /** Announces itself to a page (`window`), now and whenever it asks (EIP-6963). @returns what ends it */
   announce(page: EventTarget): () => void {
     const detail = Object.freeze({ info: Object.freeze(this.info), provider: this })
-    const announce = (): void => {
-      page.dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail }))
-    }
+    const announce = (): unknown => page.dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail }))
     page.addEventListener('eip6963:requestProvider', announce)
     announce()
     return () => page.removeEventListener('eip6963:requestProvider', announce)
@@ -152,12 +143,8 @@ export class TestWallet {
 
   /** The same wallet with a user who takes `ms` milliseconds to confirm; `Infinity`: who never does. */
   slow(ms: number): TestWallet {
-    return this.#with(
-      () =>
-        new Promise((resolve) => {
-          if (ms !== Infinity) setTimeout(resolve, ms)
-        })
-    )
+    const wait = (resolve: () => void): unknown => ms === Infinity || setTimeout(resolve, ms)
+    return this.#with(() => new Promise(wait))
   }
 
   /** The same wallet while another window of it is open: -32002. */
@@ -177,12 +164,11 @@ export class TestWallet {
       await this.#confirm()
       await confirm()
     }
-    return new TestWallet(this.#key.seed, { chainId: this.chainId, network: this.network, info: this.info }, both)
+    return new TestWallet(this.#key.seed, this, both)
   }
 
   async #personalSign(params: unknown): Promise<string> {
-    const given: unknown[] = Array.isArray(params) ? params : []
-    const [text, account] = given
+    const [text, account] = Array.isArray(params) ? (params as unknown[]) : []
     if (typeof text !== 'string' || typeof account !== 'string') {
       throw new WalletError(-32602, 'personal_sign needs a text and an address')
     }
@@ -196,7 +182,7 @@ export class TestWallet {
 
 const ICON = 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg"/>'
 
-/** How a wallet of a test introduces itself to a page. */
+/** How a wallet introduces itself to a page (EIP-6963). */
 export interface WalletInfo {
   /** A UUID of version 4. */
   uuid: string
@@ -223,15 +209,15 @@ export function walletKey(seed: string): WalletKey {
   const publicKey = pureCurve.publicKeyOf(privateKey)
   if (publicKey === undefined) throw new RangeError('take another seed')
   const sign = (message: Uint8Array): string => {
-    const prefix = utf8ToBytes(`\x19Ethereum Signed Message:\n${String(message.length)}`)
+    const prefix = utf8ToBytes(`\x19Ethereum Signed Message:\n${message.length}`)
     const { signature, recovery } = pureCurve.sign(pureCurve.keccak256(concatBytes(prefix, message)), privateKey)
     return `0x${bytesToHex(signature)}${(27 + recovery).toString(16)}`
   }
   return { seed, privateKey, address: addressOfPublicKey(pureCurve, publicKey), sign }
 }
 
-/** How the wallet of a seed introduces itself: the same in every run. Pages tell wallets apart by `rdns`. */
-export function walletInfo(seed: string): WalletInfo {
+/** The same in every run. Pages tell wallets apart by `rdns`. */
+function walletInfo(seed: string): WalletInfo {
   const hex = bytesToHex(pureCurve.sha256(`name of a test's wallet: ${seed}`))
   const uuid = [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `a${hex.slice(17, 20)}`, hex.slice(20, 32)]
   return { uuid: uuid.join('-'), name: seed, icon: ICON, rdns: `example.wallet-${hex.slice(32, 40)}` }

@@ -58,7 +58,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ],
   [
     'ends a session twice',
-    'ends an active session once, and its state never changes after',
+    'ends an active session once, in a state that stays',
     answering('endSession', async (_, [service, id], store) => (await store.findSession(service, id)) !== undefined)
   ],
   [

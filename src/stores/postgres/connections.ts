@@ -84,7 +84,6 @@ function parseUrl(text: string, hasCertificates: boolean): string {
 
 /** How often as long as one verb all verbs of a request may wait, so that it is answered or refused soon. */
 const WAITS_A_REQUEST = 2
-
 /** How long ago a verb ended well, where the database counts as busy, and not as unavailable. */
 const AT_WORK_MILLISECONDS = 2_000
 const NO_CLIENT = { network: '', isGone: () => false }
@@ -101,7 +100,7 @@ export class Connections {
   readonly #maxConnecting: number
   readonly #queue: FairQueue<Waiting>
   readonly #waitingMilliseconds: number
-  /** The count of read-only answers when a connection was made: older ones lead to a former primary. */
+  /** The read-only answers until a connection was made: older ones lead to a former primary. */
   readonly #generations = new WeakMap<PostgresClient, number>()
   #generation = 0
   #connecting = 0
@@ -110,10 +109,8 @@ export class Connections {
   #endedWellAt = -Infinity
 
   /** @param poolSize - as many verbs ask the pool at once, which may open connections for them; the others wait here */
-  constructor(
-    pool: PostgresPool,
-    { poolSize, maxWaiting, waitingMilliseconds }: { poolSize: number; maxWaiting: number; waitingMilliseconds: number }
-  ) {
+  constructor(pool: PostgresPool, bounds: Record<'poolSize' | 'maxWaiting' | 'waitingMilliseconds', number>) {
+    const { poolSize, maxWaiting, waitingMilliseconds } = bounds
     this.#pool = pool
     this.#maxConnecting = Math.min(poolSize, maxWaiting)
     this.#queue = new FairQueue(maxWaiting - this.#maxConnecting)
@@ -124,7 +121,6 @@ export class Connections {
     heard.add(pool)
   }
 
-  /** Verbs that wait. */
   get waiting(): number {
     return this.#connecting + this.#queue.size
   }
@@ -152,7 +148,7 @@ export class Connections {
       const client = await this.#connect(endOfTime)
       if (!this.#generations.has(client)) {
         this.#generations.set(client, this.#generation)
-        // As for the pool: the statement in work is told as well.
+        // As for the pool; the promise of the statement in work is rejected as well.
         client.on('error', ignore)
       }
       if (this.#generations.get(client) === this.#generation) return client

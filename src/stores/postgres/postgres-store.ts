@@ -30,6 +30,7 @@ const MIGRATIONS: readonly PostgresMigration[] = [
   }
 ]
 
+const SCHEMA = { schemaTable: 'did_auth_schema' }
 const SIZE_SECONDS = 10
 
 /**
@@ -69,14 +70,10 @@ export async function migrateStore(
 ): Promise<string[]> {
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
   try {
-    return await migrateTables(database, mode)
+    return await migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode })
   } finally {
     if (database !== source) await database.close()
   }
-}
-
-function migrateTables(database: PostgresDatabase, mode: 'apply' | 'check' | 'print'): Promise<string[]> {
-  return migratePostgres(database, MIGRATIONS, { schemaTable: 'did_auth_schema', mode })
 }
 
 /** As {@link postgresStore}, with clocks that jump in tests. Each statement is a transaction of its own. */
@@ -88,7 +85,7 @@ export function openPostgresStore(
   const { migrate = true, maxSessions = 10_000_000, maxChallengeUses = 1_000_000, maxQuotas = 1_000_000 } = options
   const database = source instanceof PostgresDatabase ? source : new PostgresDatabase(source, options)
   /** The first verb looks after the tables. A database that is unavailable at the start is tried again by the next. */
-  const open = lazy(() => migrateTables(database, migrate ? 'apply' : 'check'))
+  const open = lazy(() => migratePostgres(database, MIGRATIONS, { ...SCHEMA, mode: migrate ? 'apply' : 'check' }))
   let isOpen = false
   const query: SqlQuery = async (statement, values) => {
     if (!isOpen) await database.inTime(open())
