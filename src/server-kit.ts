@@ -19,7 +19,8 @@ export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-mess
 // Requests and answers.
 export { callerFinder } from './http/client-network.js'
 export { consumeOnce } from './flows/challenge-uses.js'
-export { charge, chargeUser, serviceQuotas, type Caller, type Quota, type Quotas } from './flows/limits.js'
+export { charge, chargeUser, serviceQuotas } from './flows/limits.js'
+export type { Budget, Caller, Quota, Quotas } from './flows/limits.js'
 export { bearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { fieldOf, isObject } from './protocol/json.js'
