@@ -46,7 +46,7 @@ Exit codes: 0 done, 1 failed or found a problem, 2 wrong arguments.\n`
 /** @returns the exit code; undefined: the process runs until a signal ends it */
 type Command = (commandLine: CommandLine) => Promise<number | undefined>
 
-/** Loaded when they are needed, because each takes its time. */
+// Loaded when they are needed, because each takes its time.
 const starters: Starters = {
   auth: async () => (await import('./auth/app.js')).startAuth,
   relay: async () => (await import('./relay/app.js')).startRelay,
@@ -80,8 +80,8 @@ function serving(names: readonly ServerName[], isAll = false): () => Promise<Com
 
 const ENV_FILE = '.env'
 /**
- * Loads `.env` of the working directory, as `keys new --out .env` writes it, into `process.env`, whose own variables
- * win. @returns the file's name; undefined where there is none @throws StartError when it cannot be read
+ * Loads `.env` of the working directory into `process.env`, whose own variables win.
+ * @returns the file's name; undefined where there is none @throws StartError when it cannot be read
  */
 function loadEnvFile(): string | undefined {
   const found = statSync(ENV_FILE, { throwIfNoEntry: false })
@@ -94,7 +94,7 @@ function loadEnvFile(): string | undefined {
   return ENV_FILE
 }
 
-/** Does what the command line says. @returns the exit code once that is known */
+/** Runs the command that the words name. @returns the exit code once that is known */
 async function run(words: readonly string[]): Promise<number | undefined> {
   const [first = '', second = ''] = words
   if (words.includes('--help') || words.includes('-h')) {
@@ -108,8 +108,8 @@ async function run(words: readonly string[]): Promise<number | undefined> {
     const envFile = loadEnvFile()
     const load = name === undefined ? undefined : commands[name]
     if (name === undefined || load === undefined) throw new UsageError(`Unknown command: ${first}`)
-    const command = await load()
     const args = words.slice(name.split(' ').length)
+    const command = await load()
     return await command({ args, env, out, isTerminal: stdout.isTTY, envFile })
   } catch (error) {
     const isUsage = error instanceof UsageError

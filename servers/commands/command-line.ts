@@ -7,7 +7,7 @@ export interface CommandLine {
   env: Readonly<Record<string, string | undefined>>
   /** Writes a line to standard output. */
   out: (line: string) => void
-  /** Whether standard output is a terminal: colours are for people. */
+  /** Whether standard output is a terminal. */
   isTerminal: boolean
   /** The file that was loaded into the environment. */
   envFile?: string | undefined
@@ -18,10 +18,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/**
- * Reads options, and so many positional arguments at least and at most. @throws UsageError for another number of them,
- * an unknown option, and one without its value
- */
+/** Reads options, and so many positional arguments at least and at most. @throws UsageError for anything else */
 export function readArguments<const T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: T,
@@ -48,10 +45,9 @@ export function readUrl(text: string): URL {
   return url
 }
 
-/** Colours a text, or leaves it as it is. */
-export type Paint = (colour: 'red' | 'green' | 'yellow' | 'dim', text: string) => string
-
 const CODES = { red: 31, green: 32, yellow: 33, dim: 2 } as const
+/** Colours a text, or leaves it as it is. */
+export type Paint = (colour: keyof typeof CODES, text: string) => string
 
 /** Colours on a terminal, unless `NO_COLOR` is set. @see https://no-color.org */
 export function painter({ env, isTerminal }: Pick<CommandLine, 'env' | 'isTerminal'>): Paint {

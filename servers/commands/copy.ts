@@ -20,9 +20,9 @@ import { migrateTables, waitFor } from './migrate.js'
 
 /** For each statement: no client waits for an answer. */
 const TIMEOUT_SECONDS = 60
-/** What is copied at once: enough that a trip to the database and the disk do not wait for each other. */
+/** Copies at once: enough that trips to the database and to the disk do not wait for each other. */
 const PARALLEL = 8
-/** After so many entries and files a line reports the progress. */
+/** Entries and files after which a line reports the progress. */
 const PROGRESS = 10_000
 
 const OPTIONS = { from: { type: 'string' } } as const
@@ -44,7 +44,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
   const stored = envs.filter((one) => existsSync(databaseOf(one)))
   if (stored.length === 0) throw new StartError(`There is nothing to copy in ${serverEnv.DATA_DIR} (DATA_DIR)`)
   for (const one of stored) assertUnused(databaseOf(one))
-  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, { timeoutSeconds: TIMEOUT_SECONDS })
+  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, TIMEOUT_SECONDS)
   try {
     await waitFor(database, out)
     await migrateTables(database, out)
@@ -53,9 +53,8 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
     out('Not copied: sessions (users log in again); expired files; quotas and posts of today (both count from zero).')
     return isWhole ? 0 : 1
   } catch (error) {
-    throw error instanceof StartError
-      ? error
-      : new StartError(`The copy was interrupted: ${reasonOf(error)}; run it again`, { cause: error })
+    if (error instanceof StartError) throw error
+    throw new StartError(`The copy was interrupted: ${reasonOf(error)}; run it again`, { cause: error })
   } finally {
     await database.close()
   }
@@ -77,10 +76,8 @@ function assertUnused(file: string): void {
       connection.close()
     }
   } catch (error) {
-    const isUsed = sqliteCode(error).startsWith('SQLITE_BUSY')
-    throw new StartError(
-      isUsed ? `${file} is in use: stop the servers first` : `Cannot use ${file}: ${reasonOf(error)}`
-    )
+    if (sqliteCode(error).startsWith('SQLITE_BUSY')) throw new StartError(`${file} is in use: stop the servers first`)
+    throw new StartError(`Cannot use ${file}: ${reasonOf(error)}`)
   }
 }
 
@@ -90,11 +87,8 @@ async function copyServer(env: ServerEnv, database: PostgresDatabase, out: Comma
   const bucket = await openBucket(env)
   const folder = dataFolder(env)
   const files = fileObjectStore(join(folder, 'objects'))
-  const source = await openContentStore({
-    folder,
-    database: `${name}.db`,
-    ...(bucket && { objects: readableAt(files, bucket) })
-  })
+  const objects = bucket && { objects: readableAt(files, bucket) }
+  const source = await openContentStore({ folder, database: `${name}.db`, ...objects })
   try {
     const target = await openPostgresContents(database, env, bucket)
     return report(name, await copyContents(source, target, (count) => out(`${name}: ${count} copied so far`)), out)
@@ -119,14 +113,12 @@ function readableAt(files: ObjectStore, bucket: ObjectStore): ObjectStore {
 }
 
 /**
- * Copies all that a store has to another one, which servers may use at the same time. Entries keep their numbers, and
- * so lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds what is new.
+ * Copies all of a store that nothing writes to, to another one, which servers may use at the same time. Entries keep
+ * their numbers, and so lists keep their order and their ETags. Each content is verified by its cid. Run again, it adds
+ * what is new.
  *
- * @param source - nothing writes to it meanwhile
  * @param onProgress - gets how many entries and files were copied so far, now and then
- * @returns `known`: they were there already; `refused`: their content is taken down there; `missing`: content that is
- *   lost or damaged
- * @throws as the verbs of the stores; nothing that was copied until then is lost
+ * @returns `known`: were there already; `refused`: are taken down there; `missing`: are lost or damaged here
  */
 async function copyContents(source: OpenContentStore, target: OpenContentStore, onProgress: (count: number) => void) {
   const { inspection } = source
@@ -135,7 +127,6 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
   const damaged = new Set(damagedLists.map(({ did, key }) => `${did} ${key}`))
   const outcome = { copied: 0, known: 0, refused: 0, missing: new Set<string>(), damagedLists }
 
-  /** Does something with each row of a table, with several of them at once. */
   const eachRow = async (table: RowsName, work: (row: SqlRow) => Promise<void>): Promise<void> => {
     for await (const { items } of rowsOf(inspection, table)) {
       // Of many users at once, because writes of one wait for each other.
@@ -168,8 +159,8 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
 
   await target.inspection.reserveNumbers(await inspection.lastNumber())
   await eachRow('denied', async ({ cid, reason, at }) => {
-    if (!(await target.store.isTakenDown(String(cid))))
-      await target.store.takeDown(String(cid), String(reason), Number(at))
+    if (await target.store.isTakenDown(String(cid))) return
+    await target.store.takeDown(String(cid), String(reason), Number(at))
   })
   await eachRow('lists', async (row) => {
     const place = placeOf(row)
@@ -179,7 +170,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
     const known = new Set(there.map(({ cid }) => cid))
     for (const { cid, number } of entries) {
       if (known.has(cid)) see('known')
-      else await copyContent(cid, (content) => target.inspection.importEntry({ ...place, number, content }))
+      else await copyContent(cid, (content) => target.inspection.importEntry(content, { ...place, number }))
     }
   })
   await eachRow('files', async (row) => {
@@ -196,7 +187,7 @@ async function copyContents(source: OpenContentStore, target: OpenContentStore, 
 
 type Copied = Awaited<ReturnType<typeof copyContents>>
 
-/** Says what was copied, and what was not. @returns whether that is all */
+/** Says what was copied, and what was not. @returns whether all was */
 function report(name: string, outcome: Copied, out: CommandLine['out']): boolean {
   const { copied, known, refused, missing, damagedLists } = outcome
   out(`${name}: ${name === 'relay' ? 'files' : 'entries'} copied: ${copied} (already there: ${known})`)

@@ -8,10 +8,11 @@ import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as const
 
-/** How long a database is waited for that is not there yet: one that was started together with this command. */
-const WAITING_MILLISECONDS = 60_000
+/** For a database that was started together with this command. */
+const WAIT_MILLISECONDS = 60_000
 
 type Mode = 'apply' | 'check' | 'print'
+type Out = CommandLine['out']
 
 /** All tables of a database, in the order in which they are made. */
 const PARTS: Readonly<Record<string, (database: PostgresDatabase, mode: Mode) => Promise<string[]>>> = {
@@ -31,8 +32,8 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   if (values.check === true && values.print === true) throw new UsageError('Give --check or --print')
   const serverEnv = readEnv(env, 'auth', false, 'operate')
   const { DATABASE_URL: url } = serverEnv
-  if (url === undefined)
-    throw new StartError('No database is configured: set DATABASE_URL. SQLite migrates when a server starts.')
+  const missing = 'No database is configured: set DATABASE_URL. SQLite migrates when a server starts.'
+  if (url === undefined) throw new StartError(missing)
   const database = await connectDatabase(serverEnv, url)
   try {
     // What is printed goes to psql.
@@ -47,7 +48,7 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
 }
 
 /** Brings all tables of a database up to date, with a line for each part. @throws StartError */
-export async function migrateTables(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
+export async function migrateTables(database: PostgresDatabase, out: Out): Promise<void> {
   for (const [name, migrate] of Object.entries(PARTS)) {
     const statements = await migrate(database, 'apply').catch(throwUnusable)
     out(`${name}: ${statements.length === 0 ? 'the tables are up to date' : `ran ${statements.length} statements`}`)
@@ -55,18 +56,14 @@ export async function migrateTables(database: PostgresDatabase, out: CommandLine
 }
 
 /** Waits for a database that is not there yet, and says so once. @throws StartError when it does not come */
-export async function waitFor(
-  database: PostgresDatabase,
-  out: CommandLine['out'],
-  waitingMilliseconds = WAITING_MILLISECONDS
-): Promise<void> {
+export async function waitFor(database: PostgresDatabase, out: Out, milliseconds = WAIT_MILLISECONDS): Promise<void> {
   const ask = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
-  const text = `Waiting for the database (DATABASE_URL), for up to ${waitingMilliseconds / 1_000} s.`
-  const reason = await untilAvailable(ask, () => out(text), waitingMilliseconds)
+  const text = `Waiting for the database (DATABASE_URL), for up to ${milliseconds / 1_000} s.`
+  const reason = await untilAvailable(ask, () => out(text), milliseconds)
   if (reason !== undefined) throw new StartError(`Cannot use the database (DATABASE_URL): ${reason}`)
 }
 
-async function check(database: PostgresDatabase, out: CommandLine['out']): Promise<number> {
+async function check(database: PostgresDatabase, out: Out): Promise<number> {
   let code = 0
   for (const [name, migrate] of Object.entries(PARTS)) {
     try {
@@ -82,10 +79,9 @@ async function check(database: PostgresDatabase, out: CommandLine['out']): Promi
   return code
 }
 
-async function print(database: PostgresDatabase, out: CommandLine['out']): Promise<void> {
+async function print(database: PostgresDatabase, out: Out): Promise<void> {
   const statements: string[] = []
-  for (const migrate of Object.values(PARTS))
-    statements.push(...(await migrate(database, 'print').catch(throwUnusable)))
+  for (const part of Object.values(PARTS)) statements.push(...(await part(database, 'print').catch(throwUnusable)))
   if (statements.length === 0) out('-- The tables are up to date.')
   else for (const text of ['BEGIN', ...statements, 'COMMIT']) out(`${text};`)
 }

@@ -27,11 +27,8 @@ export interface ReconcileParts {
   acceptsDamage: boolean
 }
 
-/** Something that was found: how much of it, in words, and whether it is in order now. */
-type Found = readonly [count: number, text: string, isInOrder: boolean]
-
-/** What a check found, and what is said where that is nothing. */
-type Finding = readonly [sound: string, ...found: Found[]]
+/** What a check found, and whether that is in order now; `sound` is said where nothing was found. */
+type Finding = readonly [sound: string, ...found: (readonly [count: number, text: string, isInOrder: boolean])[]]
 
 /**
  * `vault reconcile`. @returns the exit code: 0 all is in order, 1 it is not
@@ -100,7 +97,7 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
       if (await isWhole(contents[index])) continue
       // Beside a running server, its last entry may have been deleted meanwhile.
       if (contents[index] === undefined && (await inspection.countEntries(info.cid)) === 0) continue
-      const outcome = node === undefined ? 'missing' : await repair(store, node, info, isDryRun)
+      const outcome = await repair({ ...parts, node }, info)
       // A node that is unavailable is not asked again for each.
       if (outcome === 'unavailable') node = undefined
       if (outcome === 'repaired') repaired += 1
@@ -118,11 +115,10 @@ async function checkContents(parts: ReconcileParts): Promise<Finding> {
 }
 
 async function repair(
-  store: ContentReads,
-  node: Pick<IpfsNode, 'read'>,
-  { cid, byteCount }: ContentInfo,
-  isDryRun: boolean
+  { store, node, isDryRun }: ReconcileParts,
+  { cid, byteCount }: ContentInfo
 ): Promise<'repaired' | 'missing' | 'unavailable'> {
+  if (node === undefined) return 'missing'
   try {
     const content = newContentOf(await node.read(cid, byteCount))
     if (content.cid !== cid) return 'missing'

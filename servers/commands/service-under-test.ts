@@ -7,13 +7,13 @@ const REQUEST_MILLISECONDS = 15_000
 /** The longest answer that is read. Those of this protocol are a few KiB. */
 const MAX_ANSWER_BYTES = 1_048_576
 
-/** The paths of all routes that are tested. */
+/** Paths of the routes that are tested. */
 export const flowPaths = { ...defaultPaths, siweNonce: '/siwe/nonce', siweVerify: '/siwe/verify' }
 export type FlowPaths = Record<keyof typeof flowPaths, string>
 
 /** What is known about a service before its first answer. */
 export interface ServiceOptions {
-  /** Paths are appended to it. */
+  /** The paths are below it. */
   url: URL
   paths?: Partial<FlowPaths>
   /** What stands after `Login to `. Default: the host of the realm that a 401 names, else that of the URL. */
@@ -58,7 +58,6 @@ export interface Session {
   refreshToken: string
   /** Names of the cookies in cookie mode. */
   cookies: { access: string; refresh: string } | undefined
-  /** Where the tokens came from. */
   answer: Exchange
 }
 
@@ -75,7 +74,6 @@ export class ServiceUnderTest {
   domain: string
   /** How challenges are asked for: by GET where that is the only form of the service. */
   challengeForm: 'POST' | 'GET' = 'POST'
-
   readonly #jar: Map<string, string> | undefined
 
   /** @param jar - where cookies are kept, as a browser does. Without, they are not */
@@ -108,15 +106,12 @@ export class ServiceUnderTest {
   ): Promise<Exchange> {
     const { url, fetch: ask = fetch } = this.options
     const Cookie = [...(this.#jar ?? [])].map((pair) => pair.join('=')).join('; ')
+    const type = text === undefined ? {} : { 'Content-Type': 'application/json' }
     const response = await ask(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
       method,
       redirect: 'manual',
       signal: AbortSignal.timeout(REQUEST_MILLISECONDS),
-      headers: {
-        ...(text !== undefined && { 'Content-Type': 'application/json' }),
-        ...(Cookie !== '' && { Cookie }),
-        ...headers
-      },
+      headers: { ...type, ...(Cookie !== '' && { Cookie }), ...headers },
       ...(text !== undefined && { body: text })
     })
     const received = await boundedText(response, `${method} ${path}`)
@@ -134,6 +129,12 @@ export class ServiceUnderTest {
 
   post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Exchange> {
     return this.send('POST', path, { text: JSON.stringify(body), headers })
+  }
+
+  /** Asks as a browser does before a POST of a page. @param names - of the request's headers, with commas */
+  preflight(path: string, headers: Record<string, string>, names = 'content-type'): Promise<Exchange> {
+    const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': names }
+    return this.send('OPTIONS', path, { headers: { ...headers, ...asked } })
   }
 
   /** Makes a user whose key is forgotten with it. */

@@ -13,17 +13,13 @@ const MAX_TIME = 1e9
 
 // How kinds of variables are parsed. The message is the remedy.
 const text = z.string()
-const port = wholeNumber('give a port, 0 to 65535', 0, 65_535)
-const seconds = wholeNumber('give a number of seconds, 1 to 1000000000', 1, MAX_TIME)
-const secondsOrNone = wholeNumber('give a number of seconds, 0 to 1000000000', 0, MAX_TIME)
-const hours = number(
-  /^\d{1,10}(?:\.\d{1,10})?$/,
-  (value) => value > 0 && value <= MAX_TIME,
-  'give a number of hours above 0'
-)
-const bytes = wholeNumber('give a number of bytes, at least 1')
+const port = number('give a port, 0 to 65535', 0, 65_535)
+const seconds = number('give a number of seconds, 1 to 1000000000', 1, MAX_TIME)
+const secondsOrNone = number('give a number of seconds, 0 to 1000000000', 0, MAX_TIME)
+const hours = number('give a number of hours above 0', Number.MIN_VALUE, MAX_TIME, /^\d{1,10}(?:\.\d{1,10})?$/)
+const bytes = number('give a number of bytes, at least 1')
 const uploadBytes = bytes.refine((value) => value <= MAX_UPLOAD_BYTES, `give at most ${MAX_UPLOAD_BYTES}`)
-const connections = wholeNumber('give a number of connections, at least 1')
+const connections = number('give a number of connections, at least 1')
 const truth = z.enum(['true', 'false'], { error: 'give true or false' }).transform((value) => value === 'true')
 const printable = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 const httpUrl = text
@@ -78,8 +74,7 @@ export const variables = z.object({
       'give off, a number of proxies, or their addresses separated by commas'
     )
     .transform((value) => {
-      if (value === 'true') return true
-      if (value === 'off' || value === 'false') return false
+      if (/^(?:off|false|true)$/.test(value)) return value === 'true'
       return /^\d+$/.test(value) ? Number(value) : entriesOf(value)
     })
     .default(false),
@@ -132,7 +127,7 @@ export const variables = z.object({
   COOKIE_PREFIX: z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' }).optional(),
   ABSOLUTE_SESSION_DURATION_IN_HOURS: hours.optional(),
   ERROR_FORMAT: z.enum(['text', 'problem'], { error: 'give text or problem' }).optional(),
-  MAX_REQUESTS_PER_TIME_SLOT: wholeNumber('give a number of requests, at least 1').optional(),
+  MAX_REQUESTS_PER_TIME_SLOT: number('give a number of requests, at least 1').optional(),
   TIME_SLOT_IN_SECONDS: seconds.optional(),
   CHALLENGE_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
   ACCESS_TOKEN_EXPIRATION_TIME_IN_SECONDS: seconds.optional(),
@@ -148,7 +143,7 @@ export const variables = z.object({
   RELAY_OPEN_READS: truth.default(false),
   VAULT_MAX_CONTENT_BYTES: uploadBytes.default(MEBIBYTE),
   VAULT_MAX_BYTES_PER_DID: bytes.default(64 * MEBIBYTE),
-  VAULT_MAX_ENTRIES_PER_DID: wholeNumber('give a number of entries, at least 1').default(10_000),
+  VAULT_MAX_ENTRIES_PER_DID: number('give a number of entries, at least 1').default(10_000),
   VAULT_MAX_STORE_BYTES: bytes.optional()
 })
 
@@ -168,12 +163,9 @@ export const secretVariables: readonly string[] = [
   'S3_SECRET_ACCESS_KEY'
 ]
 
-function number(form: RegExp, isGood: (value: number) => boolean, remedy: string) {
-  return z.string().regex(form, remedy).transform(Number).refine(isGood, remedy)
-}
-
-function wholeNumber(remedy: string, least = 1, most = Infinity) {
-  return number(/^\d{1,15}$/, (value) => value >= least && value <= most, remedy)
+function number(remedy: string, least = 1, most = Infinity, form = /^\d{1,15}$/) {
+  const isInRange = (value: number): boolean => value >= least && value <= most
+  return text.regex(form, remedy).transform(Number).refine(isInRange, remedy)
 }
 
 function entriesOf(value: string): string[] {

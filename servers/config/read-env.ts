@@ -14,9 +14,8 @@ type Env = Readonly<Record<string, string | undefined>>
 /** Variables that each server has for itself under `all`, as `AUTH_PORT`. */
 const OWN_VARIABLES: readonly string[] = ['PORT', 'SERVICE_URL']
 
-// A private key in the wrong variable.
+/** A private key in the wrong variable, and user and password in a URL. */
 const KEY = /[0-9a-f]{64,}/gi
-/** User and password in a URL. */
 const CREDENTIALS = /\/\/[^/]*@/g
 const MAX_SHOWN_LENGTH = 100
 const MAX_SHORT_NAME = 4
@@ -40,7 +39,6 @@ export interface ServerAddress {
 /**
  * The environment of one server, as far as it is right: a wrong variable counts as absent, and so does an empty one.
  *
- * @param isOneOfAll - under `all` each server has its own port and URL: `AUTH_PORT`, `AUTH_SERVICE_URL`
  * @returns `problems`: everything that is wrong, as `NAME: received "x"; remedy`. Secrets are not shown
  */
 export function examineEnv(
@@ -81,7 +79,7 @@ export function readEnvs(env: Env, names: readonly ServerName[], isAll: boolean,
   throw new StartError(['Wrong environment:', ...problems].join('\n  - '))
 }
 
-/** Reads the environment of one server. @throws StartError naming every wrong variable at once */
+/** Reads the environment of one server. @throws StartError as {@link readEnvs} does */
 export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose?: Purpose): ServerEnv {
   // One for each name.
   const [read] = readEnvs(env, [name], isOneOfAll, purpose) as [ServerEnv]
@@ -90,9 +88,7 @@ export function readEnv(env: Env, name: ServerName, isOneOfAll: boolean, purpose
 
 /** Variables that are set and have no effect, for a warning: `PORT` under `all`, `AUTH_PORT` for one server alone. */
 export function readUnusedVariables(env: Env, names: readonly ServerName[], isAll: boolean): string[] {
-  const unused = isAll
-    ? OWN_VARIABLES
-    : names.flatMap((name) => OWN_VARIABLES.map((variable) => ownSpelling(name, variable)))
+  const unused = isAll ? OWN_VARIABLES : names.flatMap(ownSpellings)
   return unused.filter((variable) => (env[variable] ?? '') !== '')
 }
 
@@ -101,7 +97,7 @@ export function findMisspellings(env: Env): { variable: string; known: string }[
   const known = [
     ...variableNames,
     ...secretVariables.map((name) => `${name}_FILE`),
-    ...serverNames.flatMap((name) => OWN_VARIABLES.map((own) => ownSpelling(name, own)))
+    ...serverNames.flatMap(ownSpellings)
   ]
   return Object.keys(env).flatMap((variable) => {
     if (known.includes(variable) || (env[variable] ?? '') === '') return []
@@ -125,9 +121,8 @@ function isOneEditAway(name: string, known: string): boolean {
   return rest.slice(1) === knownRest || rest === knownRest.slice(1) || rest.slice(1) === knownRest.slice(1)
 }
 
-function ownSpelling(name: ServerName, variable: string): string {
-  return `${name.toUpperCase()}_${variable}`
-}
+const ownSpelling = (name: ServerName, variable: string): string => `${name.toUpperCase()}_${variable}`
+const ownSpellings = (name: ServerName): string[] => OWN_VARIABLES.map((variable) => ownSpelling(name, variable))
 
 function shown(variable: string, value: string): string {
   if (secretVariables.includes(variable)) return '(not shown)'
@@ -153,13 +148,11 @@ function readSecret(env: Env, name: string, problems: string[]): string | undefi
 
 /** What several instances share, and none can make for itself. */
 const SHARED_IDENTITY = ['PRIVATE_KEY', 'CHALLENGE_SECRET', 'SERVICE_URL']
-/** What an object store needs. */
 const OF_BUCKET = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY']
 
 /**
  * Conflicts between variables that are valid on their own.
  *
- * @param values - as they were given; an empty one is absent
  * @param spelling - how the user spells a variable: `AUTH_SERVICE_URL` under `all`
  * @param shared - variables that instances share; none for an operator's command
  */

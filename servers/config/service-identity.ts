@@ -61,20 +61,14 @@ function resourceKeyOf(secret: string): ResourceKey {
   return { kty: 'EC', crv: 'P-256', x: x.toString('base64url'), y: y.toString('base64url'), d: d.toString('base64url') }
 }
 
-/**
- * Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once.
- *
- * @param isKey - not every secret is a key: another secret may be in the file
- */
+/** Reads a secret of 32 random bytes, or makes it: complete or not at all, also when two servers start at once. */
 function keptSecret(file: string, isKey?: (secret: string) => boolean): string {
   if (!existsSync(file)) makeOnce(file)
   const secret = readFileSync(file, 'utf8').trim()
   const isSecret = /^[0-9a-f]{64}$/.test(secret)
   if (isSecret && isKey?.(secret) !== false) return secret
-  const missing = isSecret ? 'a secp256k1 key' : '64 hex digits'
-  throw new StartError(
-    `The file ${file} does not contain ${missing}: restore it, or delete it to create a new identity`
-  )
+  const form = isSecret ? 'a secp256k1 key' : '64 hex digits'
+  throw new StartError(`The file ${file} does not contain ${form}: restore it, or delete it to create a new identity`)
 }
 
 function makeOnce(file: string): void {
@@ -93,7 +87,6 @@ function makeOnce(file: string): void {
 
 /** Without this sync a loss of power could lose the file's name, and the service would return with another identity. */
 function keepName(folder: string): void {
-  // Windows has no such thing.
   if (process.platform === 'win32') return
   const descriptor = openSync(folder, 'r')
   try {

@@ -40,7 +40,7 @@ export function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** The reason is the cause of an error with a code, as databases wrap it, and of that of `fetch`; others say it. */
+/** Errors of databases, which have a code, and of `fetch` have their reason as their cause. */
 function causeOf(error: unknown): unknown {
   const isWrapper = error instanceof Error && (codeOf(error) !== undefined || error.message === 'fetch failed')
   return isWrapper ? (error.cause ?? error) : error

@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import type { Identity } from '../config/service-identity.js'
 import { health, readiness, type Dependency } from '../observability/health-checks.js'
-import { logRequest, watchRequests } from '../observability/logger.js'
+import { logRequest, watchRequests, type EndedRequest } from '../observability/logger.js'
 import type { Metrics } from '../observability/metrics.js'
 import { ServerError, serverErrorSender } from './server-error.js'
 
@@ -58,8 +58,8 @@ export interface ServerApp {
  * An application with what comes before the routes of every server: trust in proxies, security headers, CORS, log and
  * metrics, `/health` and `/ready`.
  *
- * @param others - dependencies beside those of the server's own storage
  * @param routes - first segments of paths by which log and metrics name requests that no route of Express handles
+ * @param others - dependencies beside those of the server's own storage
  */
 export function secureApp(
   { env, log, dependencies, metrics, draining, serviceUrls }: Omit<ServerAppParts, 'identity' | 'serviceUrl' | 'store'>,
@@ -75,12 +75,11 @@ export function secureApp(
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
   // Only if it is reported: it costs as much as all security headers.
   if (metrics !== undefined || log.isLevelEnabled('info')) {
-    app.use(
-      watchRequests(routes, (ended) => {
-        logRequest(log, ended)
-        metrics?.count(env.name, ended)
-      })
-    )
+    const onEnd = (ended: EndedRequest): void => {
+      logRequest(log, ended)
+      metrics?.count(env.name, ended)
+    }
+    app.use(watchRequests(routes, onEnd))
   }
   app.get('/health', health)
   const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
@@ -100,11 +99,10 @@ export function waitingApp(parts: ServerAppParts): RequestListener {
 }
 
 /** An async handler. What it throws goes to the last answers, on Express 4 as well. */
-export function answering(answer: (req: Request, res: Response) => Promise<void>): RequestHandler {
-  return (req, res, next) => {
-    answer(req, res).catch(next)
-  }
-}
+export const answering =
+  (answer: (req: Request, res: Response) => Promise<void>): RequestHandler =>
+  (req, res, next) =>
+    void answer(req, res).catch(next)
 
 /** Adds what comes after the routes: an answer for every other request, and for every error. */
 export function withLastAnswers(app: Express, parts: Parameters<typeof serverErrorSender>[0]): RequestListener {
@@ -129,12 +127,9 @@ export function readableOrigins({ env, serviceUrls }: Pick<ServerAppParts, 'env'
 function requestListener(app: Express): RequestListener {
   return (req, res) => {
     const refuse = (): void => {
-      if (res.headersSent) {
-        res.destroy()
-        return
-      }
-      res.writeHead(400, { 'Content-Type': 'text/plain; charset=utf-8', 'X-Content-Type-Options': 'nosniff' })
-      res.end('Malformed path')
+      const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'X-Content-Type-Options': 'nosniff' }
+      if (res.headersSent) res.destroy()
+      else res.writeHead(400, headers).end('Malformed path')
     }
     const { url = '' } = req
     if (url.startsWith('/') || URL.canParse(url)) app(req as Request, res as Response, refuse)

@@ -14,7 +14,7 @@ const LIMITS = {
   request: 14_000,
   /** Without a byte in either direction, while the server waits for the client. */
   idle: 14_000,
-  /** Time limit for the rest of a body whose request has been answered. */
+  /** The rest of a body whose request has been answered. */
   rest: 5_000,
   /** Between two checks of headers and requests. */
   check: 1_000,
@@ -46,8 +46,7 @@ export interface Listening {
 }
 
 /**
- * Listens. The connection of a client that is slow with its headers or its body, or falls silent, is closed, so that
- * half-open connections hold nothing.
+ * Listens. The connection of a client that is slow with its headers or its body, or falls silent, is closed.
  *
  * @param limits - where they differ from those of a server of short requests
  * @throws StartError when it cannot listen
@@ -57,9 +56,7 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
   const server = createServer({ connectionsCheckingInterval: check, headersTimeout: headers, requestTimeout: request })
   server.setTimeout(idle)
   server.maxConnections = maxConnections
-  let listener: RequestListener = (_req, res) => {
-    res.writeHead(503).end()
-  }
+  let listener: RequestListener = (_req, res) => void res.writeHead(503).end()
   const answers = new WeakMap<Duplex, ServerResponse>()
   answerClientErrors(server, answers)
   server.on(
@@ -77,9 +74,7 @@ export async function listen(where: ServerAddress, limits: Partial<ListenLimits>
   return {
     port,
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
-    serve: (next) => {
-      listener = next
-    },
+    serve: (next) => void (listener = next),
     stop: () => closed(server, stop)
   }
 }
@@ -136,15 +131,10 @@ function answerClientErrors(server: Server, answers: WeakMap<Duplex, ServerRespo
     ending.add(socket)
     const answer = answers.get(socket)
     const isAnswering = answer?.headersSent === true && !answer.writableFinished
-    if (!socket.writable || isAnswering) {
-      socket.destroy()
-      return
-    }
+    if (!socket.writable || isAnswering) return void socket.destroy()
     socket.end(textAnswer(status))
     // Not at once: a reset would take the answer from a client that is still sending.
-    setTimeout(() => {
-      socket.destroy()
-    }, LINGER_MILLISECONDS)
+    setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
   }
   server.on('clientError', (error, socket) => end(socket, STATUS[codeOf(error) ?? ''] ?? 400))
   server.on('timeout', (socket: Socket) => {

@@ -15,8 +15,7 @@ interface Connection {
 
 /**
  * Makes a listener that handles one request of a connection at a time. Node starts all that a client sends ahead at
- * once, though it answers in order: a few kilobytes could then ask for gigabytes of answers, which wait for each other
- * in memory.
+ * once: a few kilobytes could then ask for gigabytes of answers, which wait in memory for those before them.
  *
  * A request that waited starts in a later tick, a few of them in each, round-robin by connection. Started in the tick
  * in which the answer before it ended, 500 connections with 99 requests each kept all other clients waiting for 9 s.

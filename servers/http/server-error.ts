@@ -54,11 +54,7 @@ export class ServerError extends Error {
   }
 }
 
-interface SenderParts {
-  serviceUrl: string
-  env: Pick<ServerEnv, 'ERROR_FORMAT'>
-  log: Logger
-}
+type SenderParts = { serviceUrl: string; env: Pick<ServerEnv, 'ERROR_FORMAT'>; log: Logger }
 
 /** Makes the function that answers every error of a server, in the form of the library's own. */
 export function serverErrorSender({ serviceUrl, env, log }: SenderParts): SendError {

@@ -1,8 +1,7 @@
 import type { Logger } from 'pino'
 import { codeOf } from '../config/startup-error.js'
 
-// Apart from the log: threads of databases load this, and no logger.
-
+// Threads of databases load this file, and no logger.
 const MAX_FRAMES = 10
 
 /** What a log may show of an error. Not its message: libraries quote their input there, even tokens and keys. */

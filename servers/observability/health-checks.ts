@@ -5,8 +5,7 @@ import { reasonOf } from '../config/startup-error.js'
 const CHECK_MILLISECONDS = 1_800
 /** How long an answer is reused, so that frequent checks cost the dependencies nothing. */
 const FRESH_MILLISECONDS = 500
-
-/** The same of a good answer of the own storage, whose question is a real write. */
+/** The same for a good answer of the server's own storage, which is asked by a write. */
 export const FRESH_WRITE_MILLISECONDS = 5_000
 
 /** A dependency, and whether the server needs it. */
@@ -30,13 +29,6 @@ export interface ReadinessOptions {
   nowMilliseconds?: () => number
 }
 
-/** What a dependency answered, or is about to: the reason against it, if there is one. */
-interface Asked {
-  reason: Promise<string | undefined>
-  askedAt: number
-  freshUntil: number
-}
-
 /** `GET /health`: the process is alive. It asks no dependency. */
 export const health: RequestHandler = (_req, res) => {
   res.set('Cache-Control', 'no-store').json({ status: 'ok' })
@@ -46,21 +38,21 @@ export const health: RequestHandler = (_req, res) => {
  * `GET /ready`: every dependency with its state, within 2 s. 503 only when a needed one is unavailable, with the
  * reason: the server works without the others, and taking it out of service would not help.
  *
- * @returns `watchFailures` comes before the routes: an answer of 503 is a reason to ask again what was good a moment
- *   ago
+ * @returns `watchFailures` comes before the routes: after an answer of 503, `/ready` asks again
  */
 export function readiness(
   dependencies: readonly Dependency[],
   { draining, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
 ): { answer: RequestHandler; watchFailures: RequestHandler } {
-  const asked = new Map<Dependency, Asked>()
+  /** What each dependency answered, or is about to: the reason against it, if there is one. */
+  const asked = new Map<Dependency, { reason: Promise<string | undefined>; askedAt: number; freshUntil: number }>()
   let wasReady = true
 
   const reasonNow = (dependency: Dependency): Promise<string | undefined> => {
     const known = asked.get(dependency)
     const askedAt = nowMilliseconds()
     if (known !== undefined && askedAt < known.freshUntil) return known.reason
-    const current: Asked = { reason: reasonAgainst(dependency), askedAt, freshUntil: Infinity }
+    const current = { reason: reasonAgainst(dependency), askedAt, freshUntil: Infinity }
     asked.set(dependency, current)
     void current.reason.then((reason) => {
       const fresh = reason === undefined ? dependency.freshMilliseconds : undefined
@@ -83,10 +75,9 @@ export function readiness(
     }
     if (wasReady && !isReady) onNotReady?.(reasons)
     wasReady = isReady
-    const isDraining = draining?.aborted === true
     const state = isReady ? 'ready' : 'not ready'
-    const status = isDraining ? 'draining' : state
-    res.status(isReady && !isDraining ? 200 : 503).set('Cache-Control', 'no-store')
+    const status = draining?.aborted === true ? 'draining' : state
+    res.status(status === 'ready' ? 200 : 503).set('Cache-Control', 'no-store')
     res.json({ status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }
 
@@ -127,9 +118,9 @@ export async function askChainId(rpcUrl: string, signal: AbortSignal): Promise<s
 /** For the answer of another clock: less than for a whole check. */
 const CLOCK_MILLISECONDS = 1_500
 /** How long a jump of the clock is reported. */
-const TOLD_SECONDS = 600
+const REPORTED_SECONDS = 600
 
-/** Another clock: what it shows, in seconds since the Unix epoch. */
+/** Another clock: seconds since the Unix epoch. */
 export type ReferenceClock = () => Promise<number>
 
 /** Makes the check of the wall clock: it rejects where that is off by more than `maxSkewSeconds` from another one. */
@@ -160,7 +151,7 @@ export function steadyClock(
   let older = set()
   let newer = older
   return () => {
-    if (monotonicSeconds() - newer.steady >= TOLD_SECONDS) [older, newer] = [newer, set()]
+    if (monotonicSeconds() - newer.steady >= REPORTED_SECONDS) [older, newer] = [newer, set()]
     return Promise.resolve(older.wall + monotonicSeconds() - older.steady)
   }
 }

@@ -15,7 +15,6 @@ export function serverLog(
 ): Logger {
   const pretty: DestinationStream = { write: (line) => destination.write(`${prettyLine(line)}\n`) }
   const format = env.LOG_FORMAT ?? (isTerminal ? 'pretty' : 'json')
-  // The code that writes a line chooses its fields; no field of a request is added automatically.
   const options = {
     level: env.LOG_LEVEL,
     base: { server: env.name },
@@ -59,9 +58,8 @@ export function watchRequests(routes: readonly string[], tell: (ended: EndedRequ
 
 /** The pattern of the Express route that handled a request: `/:did/:key`, never the values. */
 function patternOf(req: Request): string {
-  const route = req.route as unknown
-  const isRoute = typeof route === 'object' && route !== null && 'path' in route
-  return isRoute && typeof route.path === 'string' ? route.path : 'other'
+  const { path } = Object(req.route) as { path?: unknown }
+  return typeof path === 'string' ? path : 'other'
 }
 
 /** Asked every few seconds by supervisors and load balancers. */
@@ -73,7 +71,6 @@ export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): v
   log[level]({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }
 
-const INDENT = 2
 /** Fields that the line shows in places of their own, or that every line has. */
 const SHOWN = new Set(['time', 'level', 'server', 'msg', 'event'])
 
@@ -82,7 +79,7 @@ function prettyLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
   const { time, level, server, msg, event, method, route, status, milliseconds } = fields
   const [clock] = String(time).slice(11).split('Z')
-  const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join(' '.repeat(INDENT))
+  const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join('  ')
   if (event === 'request') return [`${head} `, method, route, status, milliseconds, 'ms'].map(String).join(' ')
   // The sentence says it all.
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`

@@ -13,17 +13,15 @@ const MINUTE_MILLISECONDS = 60_000
 const STOP_MILLISECONDS = 3_000
 /** How long work that is due soon waits for more reasons to do it. */
 const SOON_MILLISECONDS = 1_000
-/** Which part of a minute may be added, so that processes that start together do not work together. */
+/** The part of a minute that may be added, so that processes that start together do not work together. */
 const JITTER = 0.2
 
 /**
  * Begins the work of a server that stores content: pins follow the ledger, and about every minute what is no longer
  * needed is deleted.
  *
- * @param task - the name of its collection in the metrics
- * @param collect - deletes what is no longer needed
- * @returns what routes use of it. `settlePins` is `PinWorker.settle`; without an IPFS node, pins that were made before
- *   stay in the ledger. `stop` ends it
+ * @param task - the name of `collect`, which deletes what is no longer needed, in the metrics
+ * @returns what routes use. Without an IPFS node, `settlePins` leaves previous pins in the ledger
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- its type is what it returns
 export function startContentWork(
@@ -35,8 +33,8 @@ export function startContentWork(
   const pins = node && new PinWorker({ ledger: contents, store: contents, node, log, clock })
   pins?.start()
   const server = env.name
-  if (pins)
-    metrics?.watch('did_auth_pins_open', async () => [{ labels: { server }, value: await contents.countOpen() }])
+  const readOpen = async (): Promise<Samples> => [{ labels: { server }, value: await contents.countOpen() }]
+  if (pins) metrics?.watch('did_auth_pins_open', readOpen)
   let success: Samples = []
   metrics?.watch('did_auth_task_success_timestamp_seconds', () => success)
   const collector = repeatWork(
@@ -51,7 +49,7 @@ export function startContentWork(
     bodies: new BodyReader(spool),
     repair: contentRepair({ store: contents, node, log }),
     settlePins: async (cids: readonly string[]) => pins === undefined || pins.settle(cids),
-    collectSoon: () => collector.soon(),
+    collectSoon: collector.soon,
     stop: async () => {
       await Promise.all([collector.stop(), pins?.stop()])
     }
@@ -61,19 +59,16 @@ export function startContentWork(
 /** What routes use of the work of a server that stores content. */
 export type ContentWork = ReturnType<typeof startContentWork>
 
-/** Work that repeats. */
-export interface RepeatedWork {
-  /** Works within a second, or within a second after work in progress. */
-  soon(): void
-  /** Ends it. Resolves when nothing is under way, or after 3 s. */
-  stop(): Promise<void>
-}
-
-/** Runs work now and about every minute, never twice at once. The signal asks it to stop; it keeps no process alive. */
+/**
+ * Runs work now and about every minute, never twice at once. The signal asks it to stop; it keeps no process alive.
+ *
+ * @returns `soon` works within a second, or within a second after work in progress; `stop` resolves when nothing is
+ *   under way, or after 3 s
+ */
 export function repeatWork(
   work: (signal: AbortSignal) => Promise<void>,
   onFailure: (error: unknown) => void
-): RepeatedWork {
+): { soon: () => void; stop: () => Promise<void> } {
   const stopping = new AbortController()
   let timer: NodeJS.Timeout | undefined
   let isWorking = false

@@ -14,14 +14,12 @@ import { Opened, type StartParts, type StartServer } from './start-server.js'
 const STOP_MILLISECONDS = 9_500
 const CHECK_MILLISECONDS = 250
 
-/** How each server starts. Loaded when it is needed, because that takes its time. */
+/** Loads what starts each server, when it is needed: that takes its time. */
 export type Starters = Readonly<Record<ServerName, () => Promise<StartServer>>>
 
 /**
- * Starts servers in this process, and stops them at a signal. When one cannot start, the others stop.
- *
- * @param options - `envFile`: the file that was loaded into the environment, which the ready lines name
- * @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
+ * Starts servers in this process, and stops them at a signal. `envFile` is what the ready lines name as the file of
+ * settings. @throws StartError when the environment is wrong, or one of them cannot start, once the others have stopped
  */
 export async function runServers(
   names: readonly ServerName[],
@@ -122,6 +120,5 @@ function whenNpmEnds(end: () => void): void {
     if (process.ppid === ppid) return
     clearInterval(check)
     end()
-  }, CHECK_MILLISECONDS)
-  check.unref()
+  }, CHECK_MILLISECONDS).unref()
 }

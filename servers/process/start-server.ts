@@ -21,12 +21,10 @@ export class Opened {
     this.#closings.unshift(close)
   }
 
-  /** Closes everything. Returns what failed. */
+  /** @returns what failed */
   async close(): Promise<unknown[]> {
     const failures: unknown[] = []
-    for (const close of this.#closings.splice(0)) {
-      await close().catch((error: unknown) => failures.push(error))
-    }
+    for (const close of this.#closings.splice(0)) await close().catch((error: unknown) => failures.push(error))
     return failures
   }
 }
@@ -36,11 +34,10 @@ export interface StartParts extends Pick<ServerAppParts, 'identity' | 'log' | 'm
   connections: Connections
   /** Each server adds its own, in the order in which they start: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
-  /** What was loaded into the environment. */
+  /** The file that was loaded into the environment. */
   envFile: string | undefined
   /** Called by the server that has a page for people. */
   onPage: (url: string) => void
-  /** What this server opens. */
   opened: Opened
 }
 
@@ -73,7 +70,6 @@ export function contentStarter(build: (parts: ServerAppParts & Contents) => Serv
  * Listens, and waits until database and Redis answer: meanwhile all requests but `/health` and `/ready` are 503.
  *
  * @param engine - closed when the server ends, and also when it cannot start
- * @param own - of a server that stores content
  * @returns what its application is built of; `serve` answers requests by it, and logs one line when it can be used
  * @throws StartError
  */

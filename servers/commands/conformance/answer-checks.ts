@@ -2,7 +2,7 @@ import { describe, type ServiceUnderTest, type Session } from '../service-under-
 import { allowsForeignPage, assertNotStored, assertStatus, assertThat, FOREIGN_ORIGIN, NotApplicable } from './rules.js'
 import type { Ask } from './rules.js'
 
-/** Lines of stacks, pages, and paths of this machine or of packages. No run of line feeds is read twice. */
+/** Stacks, pages, and paths of this machine or of packages. No run of line feeds is read twice. */
 const LEAKS = /<!doctype|<html|<pre>|\n[ \t]+at |\bat \S+ \(|node_modules|\.[jt]s:\d+:\d+/i
 
 /** Tokens in cookies, and what holds for every answer. */
@@ -37,11 +37,7 @@ export const answerChecks = {
   },
   cors: async (service) => {
     const headers = { Origin: FOREIGN_ORIGIN }
-    const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'content-type' }
-    const answers = [
-      await service.askChallenge({ headers }),
-      await service.send('OPTIONS', service.paths.auth, { headers: { ...headers, ...asked } })
-    ]
+    const answers = [await service.askChallenge({ headers }), await service.preflight(service.paths.auth, headers)]
     for (const { headers } of answers) {
       assertThat(!allowsForeignPage(headers), `${FOREIGN_ORIGIN} may read answers with credentials`)
     }

@@ -28,27 +28,21 @@ const OPTIONS = {
 
 /** The route that the auth server has behind its middleware. */
 const DEFAULT_PROTECTED_PATH = '/me'
-const DEFAULT_WAIT_SECONDS = 5
+const DEFAULT_WAIT = '5'
 
-export interface ConformanceReport {
-  passed: number
-  /** Of the checks that apply. */
-  total: number
-  checks: CheckResult[]
-}
+/** `total`: of the checks that apply. */
+export type ConformanceReport = { passed: number; total: number; checks: CheckResult[] }
+type CheckOptions = Omit<ServiceOptions, 'curve'>
 
 /**
- * Asks a running service whether it keeps the rules of this protocol. It logs in with wallets made for the occasion,
- * about sixty times, and leaves those sessions behind.
+ * Asks a running service whether it keeps the rules of this protocol. It logs in with new wallets, about sixty times,
+ * and leaves those sessions behind.
  *
  * @param isSiwe - checks any backend of EIP-4361 for the rules of EIP-4361 only
  * @throws StartError when nothing answers there; with `--siwe` a valid login then fails instead
  * @see CONTRACT of the wire: the README of the library, "HTTP"
  */
-export async function checkConformance(
-  options: Omit<ServiceOptions, 'curve'>,
-  isSiwe = false
-): Promise<ConformanceReport> {
+export async function checkConformance(options: CheckOptions, isSiwe = false): Promise<ConformanceReport> {
   const service = new ServiceUnderTest({ ...options, curve: await loadCurve() })
   if (!isSiwe) await learnDomain(service)
   const refused = await refusedLogin(service, isSiwe)
@@ -87,7 +81,7 @@ export async function runConformance(commandLine: CommandLine): Promise<number> 
     protectedPath: parsePath('protected', values.protected ?? DEFAULT_PROTECTED_PATH),
     signsUpFirst: values['sign-up'] === true,
     paths: Object.fromEntries(paths) as Partial<FlowPaths>,
-    maxWaitSeconds: parseSeconds(values.wait),
+    maxWaitSeconds: parseSeconds(values.wait ?? DEFAULT_WAIT),
     wait: (seconds: number): Promise<void> => pause(seconds * 1_000)
   }
   const report = await checkConformance(options, isSiwe)
@@ -136,8 +130,7 @@ function parsePath(option: string, path: string): string {
   throw new UsageError(`--${option}: give a path that begins with /`)
 }
 
-function parseSeconds(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_WAIT_SECONDS
+function parseSeconds(text: string): number {
   if (/^\d{1,4}$/.test(text)) return Number(text)
   throw new UsageError('--wait: give a number of seconds, 0 to 9999')
 }

@@ -1,6 +1,6 @@
 import { describe, type Exchange, type ServiceUnderTest } from '../service-under-test.js'
 
-/** How many copies of one request compete in a race. */
+/** Copies of one request that compete in a race. */
 export const RACERS = 8
 export const MAX_ACCESS_TOKEN_SECONDS = 900
 export const FOREIGN_ORIGIN = 'https://other.example'
@@ -9,8 +9,7 @@ export const FOREIGN_ORIGIN = 'https://other.example'
 export const rules = {
   'challenge-post': 'POST of a DID answers a challenge in JSON, one line of text',
   'challenge-get': 'GET with the DID in the path answers a challenge as well',
-  'challenge-of-sign-up':
-    'the challenge of a sign up comes alone, or with the sdr as a JWT that names service and user',
+  'challenge-of-sign-up': 'the challenge of a sign up is alone, or with the sdr as a JWT that names service and user',
   'challenge-of-one-did': 'two DIDs get two challenges',
   'challenge-headers': 'a challenge comes with Cache-Control: no-store and Challenge-Expires-In',
   'challenge-needs-did': 'a missing or malformed DID is 401',
@@ -33,8 +32,7 @@ export const rules = {
   'broken-json': 'JSON that does not parse is 400',
   'large-body': 'a body of 1 MiB is 413',
 
-  'access-token-form':
-    'the access token is an ES256K JWT of iss, aud, sub, exp, nbf and iat; sub is the DID as received',
+  'access-token-form': 'an access token is an ES256K JWT of iss, aud, sub, exp, nbf, iat; sub is the DID as received',
   'access-token-life': `an access token is good for at most ${MAX_ACCESS_TOKEN_SECONDS / 60} minutes`,
   'access-token-signature': 'the key of the DID in iss made the signature of the access token',
   'guard-accepts': 'the guarded route accepts a good access token',
@@ -56,8 +54,7 @@ export const rules = {
   'logout-one-session': "a logout ends that session, and none of the user's others",
   'logout-needs-token': 'a logout without token, or with one that is none, is 401',
 
-  'cookie-attributes':
-    'both cookies are Secure; HttpOnly; SameSite=Strict; Path=/, without Domain, and the body is empty',
+  'cookie-attributes': 'cookies are Secure; HttpOnly; SameSite=Strict; Path=/, without Domain, and the body is empty',
   'cookie-cross-origin': 'with cookies, a request that a page of another site makes the browser send is 403',
   'cookie-logout': 'a logout clears both cookies',
   cors: 'a page of any other origin may not read answers with credentials',
@@ -93,15 +90,8 @@ export type RuleId = keyof typeof rules | keyof typeof siweRules
 /** What asks a service whether it keeps a rule. @throws when it does not */
 export type Ask = (service: ServiceUnderTest) => Promise<unknown>
 
-/** What came of a check. One that does not apply counts neither way. */
-export interface CheckResult {
-  /** Stable: a script may look for it. */
-  id: string
-  rule: string
-  outcome: 'passed' | 'failed' | 'skipped'
-  /** Why it failed or does not apply. */
-  detail?: string
-}
+/** What came of a check; `id` is stable, and `detail` says why it failed or was skipped, because it does not apply. */
+export type CheckResult = { id: string; rule: string; outcome: 'passed' | 'failed' | 'skipped'; detail?: string }
 
 /** A rule that says nothing about this service, such as one about cookies. */
 export class NotApplicable extends Error {
@@ -118,13 +108,13 @@ export function assertStatus(exchange: Exchange, expected: number, what: string)
   assertThat(exchange.status === expected, `${what}: ${describe(exchange)} instead of ${expected}`)
 }
 
-/** Whether a page of another site may send requests with the cookies of its visitor, and read what comes. */
+/** Whether a page of another site may send requests with the cookies of its visitor, and read the answers. */
 export function allowsForeignPage(headers: Headers): boolean {
   const isAllowed = ['*', FOREIGN_ORIGIN].includes(headers.get('access-control-allow-origin') ?? '')
   return isAllowed && headers.get('access-control-allow-credentials') === 'true'
 }
 
-/** Whether the answer may not be kept by a cache. */
+/** @throws Error where a cache may keep the answer */
 export function assertNotStored(exchange: Exchange): void {
   const control = exchange.headers.get('cache-control') ?? ''
   assertThat(/\bno-store\b/i.test(control), `${describe(exchange)} with Cache-Control "${control}"`)

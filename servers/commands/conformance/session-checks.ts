@@ -28,7 +28,7 @@ export const sessionChecks = {
   'guard-accepts': guardedSession,
   'guard-scheme': async (service) => {
     const { accessToken } = await guardedSession(service)
-    for (const [scheme, status] of [['didauth', 200] as const, ['Basic', 401] as const]) {
+    for (const [scheme, status] of Object.entries({ didauth: 200, Basic: 401 })) {
       const headers = { Authorization: `${scheme} ${accessToken}` }
       const exchange = await service.send('GET', service.options.protectedPath, { headers })
       assertStatus(exchange, status, `the scheme ${scheme}`)
@@ -56,9 +56,9 @@ export const sessionChecks = {
   'guard-expired-token': async (service) => {
     const session = await guardedSession(service)
     const seconds = lifeOf(session.accessToken)
-    const isSoon = seconds <= (service.options.maxWaitSeconds ?? 0)
-    if (!isSoon) throw new NotApplicable(`access tokens are good for ${seconds} s: wait with --wait`)
-    await service.options.wait?.(seconds + 1)
+    const { maxWaitSeconds = 0, wait } = service.options
+    if (seconds > maxWaitSeconds) throw new NotApplicable(`access tokens are good for ${seconds} s: wait with --wait`)
+    await wait?.(seconds + 1)
     const exchange = await service.guarded(session)
     assertStatus(exchange, 401, 'an expired access token')
     // The title, if the service answers with problem documents.
@@ -140,7 +140,7 @@ async function guardedSession(service: ServiceUnderTest): Promise<Session> {
   return session
 }
 
-/** What the guarded route does not take for a good access token, although the session is good. */
+/** Tokens that the guarded route refuses, although the session is good. */
 function guardRefuses(what: string, tokensOf: (session: Session, service: ServiceUnderTest) => string[]): Ask {
   return async (service) => {
     const session = await guardedSession(service)

@@ -4,7 +4,6 @@ import type { Ask } from './rules.js'
 
 const OTHER_SITE = new URL(FOREIGN_ORIGIN).host
 const FROM_FOREIGN_PAGE = { Origin: FOREIGN_ORIGIN, 'Sec-Fetch-Site': 'cross-site' }
-const PREFLIGHT = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'content-type' }
 const FORM = 'application/x-www-form-urlencoded'
 
 /** EIP-4361, of any backend. */
@@ -43,8 +42,7 @@ export const siweChecks = {
   'siwe-other-text': refuses('text behind the message', { end: '\nI agree to more' }),
   'siwe-csrf': async (service) => {
     await cookiesOf(service)
-    const headers = { ...FROM_FOREIGN_PAGE, ...PREFLIGHT }
-    const preflight = await service.send('OPTIONS', service.paths.siweVerify, { headers })
+    const preflight = await service.preflight(service.paths.siweVerify, FROM_FOREIGN_PAGE)
     // What a browser sends for a page of another site without asking, and what it sends after a yes.
     const types = ['text/plain', FORM, ...(allowsForeignPage(preflight.headers) ? ['application/json'] : [])]
     for (const type of types) {
@@ -72,7 +70,7 @@ function verify(visit: ServiceUnderTest, proof: object, headers: Record<string, 
   return visit.send('POST', visit.paths.siweVerify, { text, headers })
 }
 
-/** A login that succeeds, of a browser of its own, and that browser as it was before. */
+/** A login that succeeds, in a browser of its own, and that browser as it was before. */
 async function goodLogin(service: ServiceUnderTest) {
   const visit = service.visit()
   const proof = await visit.siweProof()

@@ -7,18 +7,12 @@ import { change, type Finding, type Found } from './finding.js'
 import { checkEngines, checkNetwork, type NetworkDependencies } from './network.js'
 import { checkService } from './running-service.js'
 
-const OPTIONS = {
-  origin: { type: 'string', multiple: true },
-  server: { type: 'string' },
-  json: { type: 'boolean' }
-} as const
+const TEXT = { type: 'string' } as const
+const OPTIONS = { origin: { ...TEXT, multiple: true }, server: TEXT, json: { type: 'boolean' } } as const
 
 /**
- * `doctor`: finds what is wrong with the environment. `doctor <url>`: finds what is wrong with a running service, with
- * what the environment says about it.
- *
- * @returns the exit code: 1 when something has to be changed, else 0
- * @throws UsageError
+ * `doctor`: finds what is wrong with the environment; `doctor <url>`: with a running service, and with what the
+ * environment says about it. @returns the exit code: 1 when something has to be changed, else 0 @throws UsageError
  */
 export async function runDoctor(commandLine: CommandLine, dependencies: NetworkDependencies = {}): Promise<number> {
   const { args, env, out } = commandLine
@@ -51,9 +45,7 @@ async function examineEnvironment(
     ...readings.map((reading) => checkNetwork(reading.env, dependencies))
   ]
   return [
-    ...findMisspellings(env).map(({ variable, known }) =>
-      change('misspelt-variable', `${variable} is unknown`, `${known}=…`)
-    ),
+    ...findMisspellings(env).map((one) => change('misspelt-variable', `${one.variable} is unknown`, `${one.known}=…`)),
     ...readings.flatMap(({ problems }) => problems.map(ofProblem)),
     ...readings.flatMap((reading) => checkEnv(reading.env)),
     ...(await Promise.all(ofNetwork)).flat()
@@ -68,13 +60,13 @@ function ofProblem(problem: string): Finding {
 }
 
 async function examineService(url: URL, env: CommandLine['env'], origins: readonly string[]): Promise<Found> {
-  for (const origin of origins)
-    if (readUrl(origin).origin !== origin) throw new UsageError(`${origin} is not an origin`)
+  const wrong = origins.find((origin) => readUrl(origin).origin !== origin)
+  if (wrong !== undefined) throw new UsageError(`${wrong} is not an origin`)
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = examineEnv(env, 'auth', false).env
   const all = new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])
   // The environment of another service says nothing about the proxies of this one.
   const isItsOwn = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin
-  return checkService({ url, origins: [...all], ...(isItsOwn && { trustProxy: TRUST_PROXY }) })
+  return checkService(url, [...all], isItsOwn ? TRUST_PROXY : undefined)
 }
 
 function parseServer(text: string | undefined): ServerName | 'all' | undefined {
@@ -95,5 +87,5 @@ function linesOf(findings: readonly Finding[], paint: Paint): string[] {
     ''
   ])
   if (count > 0) return [...lines, paint('red', `${count} to change.`)]
-  return [...lines, paint('green', findings.length === 0 ? 'Nothing found.' : 'Nothing has to be changed.')]
+  return [...lines, paint('green', lines.length === 0 ? 'Nothing found.' : 'Nothing has to be changed.')]
 }

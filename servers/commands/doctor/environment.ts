@@ -21,13 +21,12 @@ export function checkEnv(env: ServerEnv): Found {
   const text = given ?? `http://localhost:${address.port}`
   const key = (env.PRIVATE_KEY ?? '').replace(/^0x/, '').toLowerCase()
   const newOne = (name: string): string => `${name}=… (\`${ownCommand('keys new')}\` makes one)`
+  const isGuessable = secret !== undefined && isWeak(secret)
+  const isSame = key === secret?.toLowerCase()
   const ofSecrets = [
-    secret !== undefined &&
-      isWeak(secret) &&
-      change('weak-secret', 'CHALLENGE_SECRET can be guessed', newOne('CHALLENGE_SECRET')),
+    isGuessable && change('weak-secret', 'CHALLENGE_SECRET can be guessed', newOne('CHALLENGE_SECRET')),
     KNOWN_KEY.test(key) && change('weak-key', 'PRIVATE_KEY is known or can be guessed', newOne('PRIVATE_KEY')),
-    key === secret?.toLowerCase() &&
-      change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
+    isSame && change('one-secret', 'PRIVATE_KEY and CHALLENGE_SECRET are the same', newOne('CHALLENGE_SECRET'))
   ]
   const url = parseHttpUrl(text)
   if (url === undefined) {
@@ -35,20 +34,17 @@ export function checkEnv(env: ServerEnv): Found {
     return [...ofSecrets, change('service-url', `${variable} ${text} is not an http(s) URL`, remedy)]
   }
   const { origin, hostname, protocol } = url
+  const isUnnamed = given === undefined && !/^(?:localhost|127\..*|::1)$/.test(host)
+  const unnamed = `HOST is ${host}, and ${variable} is not set`
+  const behindProxy = `${origin} is https, so a proxy is in front, and TRUST_PROXY is off`
+  const showsPage = env.PAGE && name === 'auth' && !isLoopbackHost(hostname)
   return [
     ...ofSecrets,
-    given === undefined &&
-      !/^(?:localhost|127\..*|::1)$/.test(host) &&
-      change('service-url', `HOST is ${host}, and ${variable} is not set`, `${variable}=https://<host that users see>`),
-    protocol === 'https:' &&
-      trusted === false &&
-      change('trust-proxy', `${origin} is https, so a proxy is in front, and TRUST_PROXY is off`, 'TRUST_PROXY=1'),
+    isUnnamed && change('service-url', unnamed, `${variable}=https://<host that users see>`),
+    protocol === 'https:' && trusted === false && change('trust-proxy', behindProxy, 'TRUST_PROXY=1'),
     trusted === true &&
       note('trust-proxy/all', 'TRUST_PROXY trusts every proxy', 'TRUST_PROXY=1 (the number of proxies)'),
-    env.PAGE &&
-      name === 'auth' &&
-      !isLoopbackHost(hostname) &&
-      note('demo-page', `${origin} shows the demo page`, 'PAGE=false'),
+    showsPage && note('demo-page', `${origin} shows the demo page`, 'PAGE=false'),
     overHttp({ url, usesCookies: env.USE_COOKIES === true }, variable),
     ...pagesOf(env, url)
   ]
@@ -64,14 +60,15 @@ function pagesOf(env: ServerEnv, url: URL): Found {
   const ofDomains = accepted.length > MAX_LOGIN_DOMAINS && change('login-domains', what, 'LOGIN_DOMAINS=…')
   const ofPages = origins.flatMap((origin) => {
     const { host } = new URL(origin)
+    const remedyOf = (variable: string, present: readonly string[], next = origin): string =>
+      `${variable}=${[...present, next].join(',')}`
+    const isUntrusted = usesCookies && !trusted.includes(origin)
+    const unreadable = `${origin} is not in CORS_ORIGINS`
     return [
-      !readable.includes(origin) &&
-        note('cors-origins', `${origin} is not in CORS_ORIGINS`, `CORS_ORIGINS=${[...readable, origin].join(',')}`),
+      !readable.includes(origin) && note('cors-origins', unreadable, remedyOf('CORS_ORIGINS', readable)),
       otherSite(origin, { url, usesCookies }),
-      usesCookies &&
-        !trusted.includes(origin) &&
-        foreign(origin, url, `TRUSTED_ORIGINS=${[...trusted, origin].join(',')}`),
-      !accepted.includes(host) && noLoginDomain(origin, `LOGIN_DOMAINS=${[...domains, host].join(',')}`)
+      isUntrusted && foreign(origin, url, remedyOf('TRUSTED_ORIGINS', trusted)),
+      !accepted.includes(host) && noLoginDomain(origin, remedyOf('LOGIN_DOMAINS', domains, host))
     ]
   })
   return [ofDomains, ...ofPages]
@@ -102,7 +99,7 @@ export function noLoginDomain(origin: string, remedy: string): Finding {
 }
 
 /**
- * The site of an origin, for SameSite: scheme and registrable domain. The public suffixes of two labels are told by
+ * The site of an origin, for SameSite: scheme and registrable domain. Public suffixes of two labels are recognised by
  * their form (`co.uk`, `com.br`), because the list of all of them is larger than this program.
  *
  * @see RFC 6265bis, section 5.2; HTML Standard, "schemelessly same site" and "same site"

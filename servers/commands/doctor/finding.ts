@@ -16,8 +16,7 @@ const reasons = {
   'same-site': 'The cookies are SameSite=Strict: no browser sends them with requests of its pages.',
   'trusted-origins': 'Its logins, refreshes and writes are 403, because a foreign page could make them as well.',
   'cors-origins': 'Its pages may send requests, but their scripts cannot read the answers.',
-  'login-domains':
-    'A client there gets 401 if its users sign "Login to" this host; ours signs the host of the service.',
+  'login-domains': 'A client there gets 401 if users sign "Login to" this host; ours signs the host of the service.',
   database: 'No user can log in without it: the answer is 503, or the server does not start.',
   redis: 'No user can log in without it: the answer is 503, or the server does not start.',
   'rpc-unavailable': 'Credentials of issuers that are looked up there are answered with 503. Logins do not need it.',
@@ -34,7 +33,7 @@ const reasons = {
 
 /** Something that the operator should know. */
 export interface Finding {
-  /** Stable: a script may look for it. */
+  /** Stable, for scripts. */
   id: string
   /** `change`: has to be changed. `note`: may be as intended. */
   level: 'change' | 'note'

@@ -12,7 +12,7 @@ const TIMEOUT_MILLISECONDS = 3_000
 
 const CHAIN_IDS: Readonly<Record<string, number>> = { rsk: 30, 'rsk:testnet': 31, mainnet: 1, sepolia: 11_155_111 }
 
-/** The RPC nodes that are asked where none is configured. */
+/** Asked where no RPC node is configured. */
 const DEFAULT_NODES: Readonly<Record<string, string>> = {
   rsk: 'https://public-node.rsk.co',
   'rsk:testnet': 'https://public-node.testnet.rsk.co'
@@ -29,7 +29,7 @@ export interface NetworkDependencies {
 export async function checkEngines(env: ServerEnv): Promise<Found> {
   return Promise.all([
     faultIn('database', env.DATABASE_URL, async (url) => {
-      const database = await connectDatabase(env, url, { timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
+      const database = await connectDatabase(env, url, TIMEOUT_MILLISECONDS / 1_000)
       await migrateStore(database, { mode: env.DATABASE_MIGRATE ? 'print' : 'check' }).finally(() => database.close())
     }),
     faultIn('redis', env.REDIS_URL, async (url) => {
@@ -39,11 +39,9 @@ export async function checkEngines(env: ServerEnv): Promise<Found> {
   ])
 }
 
-async function faultIn(
-  id: 'database' | 'redis',
-  url: string | undefined,
-  ask: (url: string) => Promise<void>
-): Promise<Finding | false> {
+type AskEngine = (url: string) => Promise<void>
+
+async function faultIn(id: 'database' | 'redis', url: string | undefined, ask: AskEngine): Promise<Finding | false> {
   const [what, variable] = id === 'redis' ? ['Redis', 'REDIS_URL'] : ['the database', 'DATABASE_URL']
   try {
     if (url !== undefined) await ask(url).catch((error: unknown) => throwUnusable(error, `${what} (${variable})`))
@@ -67,9 +65,8 @@ export async function checkNetwork(
     const chainId = await askChainId(url, AbortSignal.timeout(TIMEOUT_MILLISECONDS)).then(Number, reasonOf)
     if (typeof chainId === 'number') return ofChain(network, shown, chainId)
     const what = `${shown} does not answer: ${chainId}`
-    return isDefault
-      ? note('rpc-unavailable', what, 'RPC_URL=<node of your own>')
-      : change('rpc-unavailable', what, 'RPC_URL=…')
+    if (isDefault) return note('rpc-unavailable', what, 'RPC_URL=<node of your own>')
+    return change('rpc-unavailable', what, 'RPC_URL=…')
   })
   if (name !== 'auth' && ipfsUrl !== undefined) asked.push(ofIpfsNode(ipfsUrl, addresses))
   return Promise.all(asked)
@@ -78,13 +75,12 @@ export async function checkNetwork(
 function ofChain(network: string, shown: string, chainId: number): Finding | false {
   const expected = /^0x/i.test(network) ? Number(network) : CHAIN_IDS[network]
   const what = `${shown} is chain ${chainId}, and ${network} is`
-  if (expected === undefined)
-    return note('rpc-chain', `${what} a network unknown here`, `NETWORK_NAME=0x${chainId.toString(16)}`)
+  const unknown = `${what} a network unknown here`
+  if (expected === undefined) return note('rpc-chain', unknown, `NETWORK_NAME=0x${chainId.toString(16)}`)
   return chainId !== expected && change('rpc-chain', `${what} chain ${expected}`, 'RPC_URL=… or NETWORK_NAME=…')
 }
 
 const LOCAL_REMEDY = 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001'
-
 /** Looks whether the usual RPC port of an IPFS node answers on the host of a service. */
 export const checkIpfsPort = (hostname: string): Promise<Finding | false> =>
   openAt([`http://${hostname}:5001`], LOCAL_REMEDY)

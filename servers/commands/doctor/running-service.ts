@@ -15,17 +15,13 @@ const NEEDED_HEADERS = ['authorization', 'content-type', 'idempotency-key']
 const EXPOSED_HEADERS = ['challenge-expires-in', 'idempotent-replayed', 'retry-after', 'www-authenticate']
 const PROBLEM = { Accept: 'application/problem+json' }
 
-/** What the operator knows of a running service. */
-export interface RunningService {
-  url: URL
-  /** Origins of the pages that use it. */
-  origins: readonly string[]
-  /** `TRUST_PROXY` of the environment, if that is this service's environment. */
-  trustProxy?: unknown
-}
-
-/** Asks a running service. It logs in once for each page, with a wallet made for the occasion, and logs out again. */
-export async function checkService({ url, origins, trustProxy }: RunningService): Promise<Found> {
+/**
+ * Asks a running service. It logs in once for each page, with a new wallet, and logs out again.
+ *
+ * @param origins - of the pages that use it
+ * @param trustProxy - `TRUST_PROXY` of the environment, if that is this service's environment
+ */
+export async function checkService(url: URL, origins: readonly string[], trustProxy: unknown): Promise<Found> {
   const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve() })
   // What does not answer is found below.
   await service.discover().catch(() => undefined)
@@ -81,10 +77,9 @@ function ofProxy(first: Exchange, url: URL, trusted: unknown): Found {
   return [isOn && change('trust-proxy/all', 'No proxy is in front, and TRUST_PROXY is on', 'TRUST_PROXY=off')]
 }
 
-/** By what a proxy shows. */
 function signOfProxy({ headers }: Exchange, { protocol }: URL): string | undefined {
-  const byServer = PROXY_SERVERS.test(headers.get('server') ?? '') ? 'server' : undefined
-  const header = PROXY_HEADERS.find((name) => headers.has(name)) ?? byServer
+  const isServer = PROXY_SERVERS.test(headers.get('server') ?? '')
+  const header = PROXY_HEADERS.find((name) => headers.has(name)) ?? (isServer ? 'server' : undefined)
   if (header !== undefined) return `the header ${header}`
   return protocol === 'https:' ? 'https' : undefined
 }
@@ -137,12 +132,10 @@ async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Fou
 
 /** Asks what a browser refuses to the scripts of a page. */
 async function crossesOrigins(service: ServiceUnderTest, origin: string, usesCookies: boolean): Promise<Found> {
-  const { url } = service.options
-  if (origin === url.origin) return []
-  const asked = { 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': NEEDED_HEADERS.join() }
-  const headers = { Origin: origin, ...asked }
-  const preflight = await service.send('OPTIONS', service.paths.refreshToken, { headers })
-  const posted = await service.askChallenge({ headers: { Origin: origin } })
+  if (origin === service.options.url.origin) return []
+  const headers = { Origin: origin }
+  const preflight = await service.preflight(service.paths.refreshToken, headers, NEEDED_HEADERS.join())
+  const posted = await service.askChallenge({ headers })
   const problems = [preflight, posted].map(({ headers }): string => {
     const allowed = headers.get('access-control-allow-origin')
     const isCredentialed = !usesCookies || headers.get('access-control-allow-credentials') === 'true'
