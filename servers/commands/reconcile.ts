@@ -180,7 +180,6 @@ function counted(count: number, noun: string): string {
   return `${count === 0 ? 'no' : count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
 }
 
-/** Some of many names. */
 function named(names: readonly string[]): string {
   const more = names.length - MAX_NAMED
   return names.slice(0, MAX_NAMED).join('; ') + (more > 0 ? ` and ${more} more` : '')

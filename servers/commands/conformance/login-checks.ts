@@ -111,7 +111,6 @@ export const loginChecks = {
   }
 } satisfies Record<string, Ask>
 
-/** The challenge of an answer. @throws when there is none */
 function challengeIn(exchange: Exchange): string {
   assertStatus(exchange, 200, 'a good request')
   const { challenge } = exchange.json

@@ -129,7 +129,6 @@ export const sessionChecks = {
   }
 } satisfies Record<string, Ask>
 
-/** @throws NotApplicable where there is no guarded route */
 async function guardedSession(service: ServiceUnderTest): Promise<Session> {
   const { protectedPath } = service.options
   const { status } = await service.send('GET', protectedPath)

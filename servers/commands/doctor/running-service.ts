@@ -8,7 +8,6 @@ import { checkIpfsPort } from './network.js'
 
 /** Access tokens may be used this early, and instances may differ by as much. */
 const MAX_SKEW_SECONDS = 5
-/** Headers that proxies add. */
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
 const PROXY_SERVERS = /nginx|caddy|envoy|cloudflare|traefik|haproxy|apache|openresty|awselb/i
 const NEEDED_HEADERS = ['authorization', 'content-type', 'idempotency-key']
