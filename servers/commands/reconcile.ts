@@ -21,7 +21,6 @@ export interface ReconcileParts {
   inspection: ContentInspection
   /** Undefined: none is configured. */
   node: Pick<IpfsNode, 'read' | 'listPins'> | undefined
-  /** Nothing is written then. */
   isDryRun: boolean
   /** Lists that lost entries keep those that are left. */
   acceptsDamage: boolean

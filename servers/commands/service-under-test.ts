@@ -206,7 +206,6 @@ export class ServiceUnderTest {
     return { message, signature: user.sign(message), ...account }
   }
 
-  /** `GET` of the guarded route with an access token. */
   guarded(session: Session, accessToken = session.accessToken): Promise<Exchange> {
     return this.send('GET', this.options.protectedPath, { headers: credentials({ ...session, accessToken }) })
   }

@@ -123,7 +123,6 @@ async function codeOfLogin(service: ServiceUnderTest, user: User, path: string, 
   return String(answer.json.code)
 }
 
-/** Asks what the service refuses as a foreign page's. */
 async function isTrusted(service: ServiceUnderTest, origin: string): Promise<Found> {
   const { status } = await service.askChallenge({ headers: { Origin: origin } })
   return [status === 403 && foreign(origin, service.options.url, trustLine(origin))]
